@@ -1,4 +1,4 @@
-//! One server program against another one, in all that a change may make slower.
+//! Comparison of two server programs, for regressions in any API or feature.
 
 use std::{ffi::OsString, fs};
 
@@ -18,12 +18,12 @@ use crate::{
     run::Lengths,
 };
 
-/// Names the other program.
+/// Environment variable with the path of the other program.
 pub(crate) const BASELINE: &str = "BENCH_BASELINE";
 
 const SIDES: [&str; 2] = ["program", "baseline"];
 
-/// Load that both programs get: a servable, and the requests to it.
+/// Load on both programs: a servable, and the requests to it.
 struct Setting {
     model: &'static Model,
     api: Api,
@@ -100,7 +100,7 @@ fn setting(name: &str, requests: usize) -> Setting {
     }
 }
 
-/// Does a load on both programs in turn. Returns its rows, and the resident memory of both.
+/// Runs a load on both programs in turn. Returns its rows, and the resident memory of both.
 fn measure(
     name: &str,
     setting: &Setting,

@@ -1,4 +1,4 @@
-//! Clients that do harm: what well-behaved libraries do not send, over HTTP/2 by hand.
+//! Malicious clients: requests that well-behaved libraries never send, in raw HTTP/2.
 
 use std::{io::Write as _, time::Duration};
 
@@ -11,7 +11,7 @@ use ovms::proto::kserve::{ModelInferRequest, model_infer_request::InferInputTens
 use prost::Message as _;
 use tokio::net::TcpStream;
 
-/// What a connection sends at once: the server takes 128 calls.
+/// Calls that a connection sends at once; the server takes 128.
 const TOGETHER: usize = 100;
 
 /// Attacks a port of loopback until killed.
@@ -30,7 +30,7 @@ pub(crate) fn run(kind: &str, port: u16) {
     })));
 }
 
-/// What the attackers do.
+/// Behaviour of the attackers.
 struct Attack {
     connections: usize,
     /// Calls of a connection at once.
@@ -44,7 +44,7 @@ struct Attack {
     pause: Duration,
 }
 
-/// How a request ends.
+/// End of a request.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     Whole,
@@ -145,7 +145,7 @@ impl Attack {
         }
     }
 
-    /// Makes a call and waits for its end, whatever that is.
+    /// Makes a call and waits for its end, successful or not.
     async fn call(&self, client: SendRequest<Bytes>) -> Result<(), h2::Error> {
         let mut request = Request::post("http://bench/inference.GRPCInferenceService/ModelInfer")
             .header("content-type", "application/grpc")
@@ -167,7 +167,7 @@ impl Attack {
     }
 }
 
-/// 10 KB of headers that nobody asked for.
+/// Returns 10 KB of trailers.
 fn trailers() -> HeaderMap {
     let mut trailers = HeaderMap::new();
     for _ in 0..400 {
@@ -176,7 +176,7 @@ fn trailers() -> HeaderMap {
     trailers
 }
 
-/// Makes a request with its frame.
+/// Encodes a request as a gRPC frame.
 fn message(model: &str, inputs: &[(&str, &str, &[i64], &[u8])]) -> Bytes {
     let mut request = ModelInferRequest {
         model_name: model.to_owned(),
@@ -215,7 +215,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("a Vec takes it")
 }
 
-/// A picture of a few pixels as JPEG, whose header says that it is 8000 by 8000.
+/// Returns a JPEG image of a few pixels, whose header claims 8000 by 8000.
 fn image() -> Vec<u8> {
     let mut file = std::io::Cursor::new(Vec::new());
     image::RgbImage::new(8, 8)

@@ -1,4 +1,4 @@
-//! Attackers on one core, and what a client of the same server has of it.
+//! Attackers on one core, and their effect on a client of the same server.
 
 use std::{
     path::Path,
@@ -26,22 +26,22 @@ use crate::{
     run::Lengths,
 };
 
-/// Requests a second of the client that is looked at.
+/// Requests per second of the client under observation.
 const RATE: u32 = 200;
 
-/// Turns of each side: each takes seconds.
+/// Turns of each side; each takes seconds.
 const TURNS: usize = 3;
 
 /// The budget of the server: a quarter of that of a container of 2 GiB.
 const BUDGET: &str = "--max_bytes_in_flight=536870912";
 
-/// The models of the server: what the client asks for, and what attackers do.
+/// Models of the server, for the client and for attackers.
 const MODELS: [&str; 4] = ["dummy", "image_any", "passthrough_u8", "pair"];
 
-/// Charges of a loop, and loops.
+/// Charges per loop, and number of loops.
 const CHARGES: (u32, usize) = (100_000, 11);
 
-/// Measures what charging costs, and a client beside each kind of attacker.
+/// Measures the cost of charging, and a client beside each kind of attacker.
 pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let mut rows = watched(|| vec![Row::new("accounting", accounting())]);
     for (kind, _) in ATTACKS {
@@ -51,8 +51,8 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// Returns microseconds for the charges of one request: its call, its message and what that is decoded to,
-/// its output, and its answer, which is dropped.
+/// Returns microseconds for the charges of one request: its call, its message before and after
+/// decoding, its output, and its response, which is dropped.
 fn accounting() -> Vec<f64> {
     let budget = Budget::new(1 << 30);
     let answer = Bytes::from_static(&[0; 100]);
@@ -75,7 +75,7 @@ fn accounting() -> Vec<f64> {
         .collect()
 }
 
-/// A server with the models, and the folder of its file.
+/// Starts a server with the models; returns it with the folder of its configuration file.
 fn serve() -> (tempfile::TempDir, Peer) {
     let folder = tempfile::tempdir().expect("a folder for the file");
     let fixtures = Path::new(env!("WORKSPACE_ROOT")).join("fixtures/models");
@@ -115,7 +115,7 @@ impl Drop for Attackers {
     }
 }
 
-/// Looks at a client beside attackers, and without.
+/// Measures a client with attackers beside it, and without.
 fn beside(kind: &str, lengths: &Lengths) -> Row {
     let load = |peer: &Peer| {
         let options = peer.options(Api::KserveGrpc, 16);
@@ -141,7 +141,7 @@ fn beside(kind: &str, lengths: &Lengths) -> Row {
     Row::compared(&format!("attack-{kind}"), sides(attacked, quiet), how).noted(refused.note())
 }
 
-/// Looks at clients of a model whose shapes vary, beside one who sends what does not fit.
+/// Measures clients of a model with variable shapes, beside one that sends shapes that do not fit.
 fn shapes(lengths: &Lengths) -> Row {
     let request = pair();
     let seconds = lengths.rate * 20.0 / 3.0;
@@ -190,7 +190,7 @@ impl Refused {
     }
 }
 
-/// A valid request for two inputs whose shapes vary.
+/// Returns a valid request with two inputs of variable shape.
 fn pair() -> Request {
     let mut inputs = TensorMap::default();
     for name in ["a", "b"] {

@@ -26,7 +26,7 @@ struct Cell {
     per_second: f64,
     p50_us: f64,
     p99_us: f64,
-    /// Processor time of the serving process for each request.
+    /// Processor time of the serving process per request.
     cpu_us: f64,
     peak_mb: f64,
 }
@@ -60,7 +60,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// Measures a cell, with a process of its own, so that its peak of memory is its own.
+/// Measures a cell in a process of its own, so that peak memory is attributed correctly.
 fn measure(library: &Path, side: &str, model: &Model, clients: usize, seconds: f64) -> Cell {
     match side {
         "raw" => raw(library, model, clients, seconds),
@@ -83,7 +83,7 @@ fn row(id: &str, cell: Cell) -> Row {
     }
 }
 
-/// Measures raw OpenVINO with one infer request for each thread.
+/// Measures raw OpenVINO with one infer request per thread.
 fn raw(library: &Path, model: &Model, threads: usize, seconds: f64) -> Cell {
     let outcome = Raw::load(library, model, threads).infer(Span::Seconds(seconds));
     Cell {
@@ -137,7 +137,7 @@ fn plan(concurrency: usize, seconds: f64) -> bench::LoadPlan {
     }
 }
 
-/// Makes a request of numbers that differ.
+/// Creates a request with distinct numbers.
 pub(crate) fn request(model: &Model) -> Request {
     let elements: usize = model.shape.iter().product();
     let data: Vec<u8> = (0..elements)
@@ -146,7 +146,7 @@ pub(crate) fn request(model: &Model) -> Request {
     request_of(model, data, TensorForm::Bytes)
 }
 
-/// Makes a request of a tensor's bytes.
+/// Creates a request from a tensor's bytes.
 pub(crate) fn request_of(model: &Model, data: Vec<u8>, form: TensorForm) -> Request {
     let tensor = Tensor::new(DataType::F32, model.shape.to_vec(), data.into())
         .expect("as many bytes as the shape needs");

@@ -1,4 +1,4 @@
-//! A bare tonic service with the same messages: what answers a request with its own tensor, and on a
+//! A bare tonic service with the same messages: it answers a request with its own tensor, and on a
 //! stream with many small ones.
 //!
 //! The transport is set as the server's own is (windows, frames, TCP_NODELAY), so that only the
@@ -45,10 +45,10 @@ pub(crate) fn run(port: u16) {
     });
 }
 
-/// How many messages a request on a stream is answered with.
+/// Number of responses to a request on a stream.
 const MANY: u32 = 10_000;
 
-/// A message as the graph gives it whose node is a generator.
+/// Returns a response like those of the graph with a generator node.
 fn small(model_name: String, number: u32) -> ModelStreamInferResponse {
     let time = InferParameter {
         parameter_choice: Some(ParameterChoice::Int64Param(number.into())),

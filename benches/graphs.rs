@@ -1,6 +1,6 @@
-//! What graphs cost: a Python node against a bare echo service, streams against single requests, a
-//! generator, streams that are idle; and in one process, a large input on its way to Python and nodes
-//! that do nothing.
+//! Cost of graphs: a Python node against a bare echo service, streams against single requests, a
+//! generator, idle streams; and in one process, a large input on its way to Python and nodes that do
+//! nothing.
 
 mod files;
 mod process;
@@ -19,7 +19,7 @@ use crate::{
     run::Lengths,
 };
 
-/// Measures what is in one process, Python nodes, and streams.
+/// Measures graphs in this process, Python nodes, and streams.
 pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let pairs = lengths.pairs.to_string();
     // In a process of its own with Python, of which nothing is left here.
@@ -31,12 +31,12 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// Measures what needs no server.
+/// Measures the parts that need no server.
 pub(crate) fn in_process(pairs: usize) -> Vec<Row> {
     process::run(pairs)
 }
 
-/// A graph of one Python node against a bare echo service.
+/// Measures a graph of one Python node against a bare echo service.
 fn echo(node: Node, lengths: &Lengths) -> Vec<Row> {
     let (_folder, peer) = serve(node);
     let bare = Peer::echo();
@@ -76,7 +76,7 @@ fn serve(node: Node) -> (TempDir, Peer) {
     (folder, peer)
 }
 
-/// Makes a request of ten numbers.
+/// Creates a request of ten numbers.
 fn request(node: Node) -> Request {
     let model = Model {
         name: node.name(),

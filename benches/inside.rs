@@ -1,4 +1,4 @@
-//! Rows that are measured in a process of their own: this program again.
+//! Rows measured in a child process: this program again.
 
 use std::{
     ffi::OsStr,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::report::row::Row;
 
-/// Starts this program with some arguments, and returns the rows that it measures.
+/// Starts this program with arguments, and returns the rows that it measures.
 pub(crate) fn rows(args: &[&OsStr]) -> Vec<Row> {
     let output = Command::new(std::env::current_exe().expect("a program has a path"))
         .arg("--inner")
@@ -22,7 +22,7 @@ pub(crate) fn rows(args: &[&OsStr]) -> Vec<Row> {
     serde_json::from_str(line).expect("as it was written")
 }
 
-/// Hands rows to the process that started this one.
+/// Writes rows to the parent process.
 pub(crate) fn say(rows: &[Row]) {
     let line = serde_json::to_string(rows).expect("plain numbers and texts");
     println!("{line}");

@@ -1,5 +1,5 @@
-//! Loads that take turns. Each is of jobs of one request or of several after each other, which the
-//! clients take one after the other.
+//! Loads that take turns. A load consists of jobs, each of one request or of several in sequence,
+//! which the clients take one after the other.
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,17 +16,17 @@ use crate::{
     report::row::{Row, Side, Unit},
 };
 
-/// Clients at once. Many, so that little of a request's time is that of waking up.
+/// Number of concurrent clients. Many, so that little of a request's time is spent waking up.
 pub(crate) const CONCURRENCY: usize = 16;
 
-/// What a load cost.
+/// Cost of a load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
-    /// The median time of a request.
+    /// Median time of a request.
     pub(crate) p50_us: f64,
-    /// Processor time of the serving process for each job.
+    /// Processor time of the serving process per job.
     pub(crate) cpu_us: f64,
-    /// Jobs that were done in a second.
+    /// Jobs completed per second.
     pub(crate) per_second: f64,
 }
 
@@ -59,13 +59,13 @@ impl Figure {
 pub(crate) struct Load<'a> {
     peer: &'a Peer,
     runtime: &'a Runtime,
-    /// The requests of each job, encoded before, so that the clients have little to do.
+    /// Requests of each job, encoded in advance, so that the clients have little to do.
     jobs: Vec<Vec<EncodedRequest<'a>>>,
     next: Cell<usize>,
     clients: usize,
 }
 
-/// Makes what the clients run on: one thread.
+/// Creates the single-threaded runtime of the clients.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread()
         .enable_all()
@@ -105,22 +105,22 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Has one client do it alone.
+    /// Limits the load to one client.
     pub(crate) fn alone(self) -> Self {
         self.by(1)
     }
 
-    /// Has so many clients do it, at most [`CONCURRENCY`].
+    /// Limits the load to a number of clients, at most [`CONCURRENCY`].
     pub(crate) fn by(self, clients: usize) -> Self {
         Self { clients, ..self }
     }
 
-    /// Does every job once.
+    /// Runs every job once.
     pub(crate) fn once(&self) {
         self.run(self.jobs.len());
     }
 
-    /// Goes on round the jobs until so many more are done.
+    /// Cycles through the jobs until `count` more are done.
     pub(crate) fn run(&self, count: usize) -> Cost {
         let end = self.next.get() + count;
         let took = RefCell::new(Vec::with_capacity(count));
@@ -152,9 +152,9 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Measures two sides in turn, and which is the first changes from pair to pair (A B, B A, A B …):
-/// what disturbs the machine falls on both, as turns are short. Both are there all the time, and the
-/// one whose turn it is not has nothing to do.
+/// Measures two sides in turn, in an order that alternates from pair to pair (A B, B A, A B …).
+/// Turns are short, so that other work on the machine affects both sides. Both exist all the time;
+/// one is idle while it is the other's turn.
 pub(crate) fn alternate<T>(
     pairs: usize,
     mut one: impl FnMut() -> T,
@@ -176,7 +176,7 @@ pub(crate) fn alternate<T>(
 /// Costs of two loads in their turns, by pairs.
 pub(crate) struct Pairs(pub(crate) [Vec<Cost>; 2]);
 
-/// Does two loads in turn, so many of the jobs of each at a time.
+/// Runs two loads in turn, `counts` jobs of each at a time.
 pub(crate) fn in_turn(loads: [&Load<'_>; 2], counts: [usize; 2], pairs: usize) -> Pairs {
     for (load, count) in loads.into_iter().zip(counts) {
         // What is made at first is there afterwards.
@@ -190,7 +190,7 @@ pub(crate) fn in_turn(loads: [&Load<'_>; 2], counts: [usize; 2], pairs: usize) -
 }
 
 impl Pairs {
-    /// Returns a figure of both sides, which have these names.
+    /// Returns a figure of both sides under the given names.
     pub(crate) fn sides(&self, figure: Figure, names: [&str; 2]) -> [Side; 2] {
         let side = |index: usize| {
             let values = self.0[index].iter().map(|cost| figure.of(cost)).collect();
@@ -199,17 +199,17 @@ impl Pairs {
         [side(0), side(1)]
     }
 
-    /// Makes a row of the first over the second.
+    /// Creates a row of the ratio of the first to the second.
     pub(crate) fn ratio(&self, id: &str, figure: Figure, names: [&str; 2]) -> Row {
         Row::ratio(id, self.sides(figure, names))
     }
 
-    /// Makes a row of the first less the second.
+    /// Creates a row of the difference of the first and the second.
     pub(crate) fn difference(&self, id: &str, figure: Figure, names: [&str; 2]) -> Row {
         Row::difference(id, self.sides(figure, names))
     }
 
-    /// Makes a row of one of the two.
+    /// Creates a row of one of the two.
     pub(crate) fn of(&self, id: &str, figure: Figure, index: usize) -> Row {
         let values = self.0[index].iter().map(|cost| figure.of(cost)).collect();
         Row::new(id, values)

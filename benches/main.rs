@@ -1,7 +1,7 @@
 //! `make bench`: how close the server is to raw OpenVINO and to a bare echo service.
 //!
-//! Everything is measured in one run on one machine, and what counts are ratios within that run, of
-//! pairs of turns that alternate. What there is to measure is in [`report::catalog`].
+//! Everything is measured in one run on one machine; the results are ratios within that run, of
+//! pairs of turns that alternate. [`report::catalog`] lists the figures.
 //! Four kinds of process take part, all on loopback: raw OpenVINO (this program again, [`raw`]),
 //! a bare tonic echo service (this program again, [`echo`]), `ovms serve`, and the load (this
 //! process, through the crate's own client). Processor time and memory are the kernel's figures
@@ -32,18 +32,18 @@ mod targets;
 
 use std::path::{Path, PathBuf};
 
-/// The allocator of the server, for an echo service that differs in nothing but its work. Without
-/// it the echo service is as bare as anybody would write it.
+/// Allocator of the server, for an echo service that differs in nothing but its work. Without it
+/// the echo service is a plain tonic program.
 #[cfg(feature = "same-allocator")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A model of the benchmark and the one input that it is sent.
+/// A model of the benchmark and its one input.
 pub(crate) struct Model {
     pub(crate) name: &'static str,
     pub(crate) input: &'static str,
     pub(crate) shape: &'static [usize],
-    /// Where it lies, below the project's folder.
+    /// Path below the project's folder.
     pub(crate) folder: &'static str,
 }
 
@@ -55,7 +55,7 @@ pub(crate) const TINY: Model = Model {
     folder: "fixtures/models/dummy",
 };
 
-/// A picture of 600 KB in, three numbers out: next to no work for much input.
+/// An image of 600 KB in, three numbers out: next to no work for much input.
 pub(crate) const INPUT_600K: Model = Model {
     name: "fullsize",
     input: "image",
@@ -63,7 +63,7 @@ pub(crate) const INPUT_600K: Model = Model {
     folder: "fixtures/models/fullsize",
 };
 
-/// A ResNet-50 with weights of no meaning.
+/// A ResNet-50 with meaningless weights.
 pub(crate) const CONVOLUTIONAL: Model = Model {
     name: "resnet50",
     input: "image",
@@ -71,7 +71,7 @@ pub(crate) const CONVOLUTIONAL: Model = Model {
     folder: "target/bench-models/resnet50",
 };
 
-/// The example that is built into the program; an inference takes well below a millisecond.
+/// Example model built into the program; an inference takes well below a millisecond.
 pub(crate) const CLASSIFIER: Model = Model {
     name: "classifier",
     input: "image",
@@ -85,8 +85,8 @@ impl Model {
     }
 }
 
-/// The properties that every side compiles a model with: what the server uses by default, and
-/// single precision, so that all sides compute the same.
+/// Compile properties of every side: the server's defaults, and single precision, so that all sides
+/// compute the same.
 pub(crate) const PROPERTIES: [(&str, &str); 3] = [
     ("PERFORMANCE_HINT", "LATENCY"),
     ("ENABLE_CPU_PINNING", "NO"),

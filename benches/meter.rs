@@ -1,4 +1,4 @@
-//! Looks at how much of the machine others take, before a part and during each of its rows.
+//! Measurement of other load on the machine, before a part and during each of its rows.
 
 use std::{fs, thread, time::Duration};
 
@@ -7,13 +7,14 @@ use crate::report::{
     row::Row,
 };
 
-/// How long a look takes while nothing of ours runs.
+/// Duration of a look while nothing of ours runs.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Looks until one finds the machine quiet: what has just ended may still be there at the first.
+/// Maximum number of looks for a quiet machine; processes that have just ended may show in the
+/// first.
 const LOOKS: usize = 5;
 
-/// A look that is under way.
+/// A look in progress.
 pub(crate) struct Meter {
     ticks: Ticks,
     ours: u64,
@@ -27,13 +28,13 @@ impl Meter {
         }
     }
 
-    /// Returns what others took since.
+    /// Returns the share that other processes took since.
     pub(crate) fn others(&self) -> Others {
         Others::between(self.ticks, ticks(), ours().saturating_sub(self.ours))
     }
 }
 
-/// Measures rows that are measured together, and notes in each what others took meanwhile.
+/// Measures rows together, and notes in each the share that other processes took meanwhile.
 pub(crate) fn watched(measure: impl FnOnce() -> Vec<Row>) -> Vec<Row> {
     let meter = Meter::start();
     let mut rows = measure();
@@ -44,7 +45,7 @@ pub(crate) fn watched(measure: impl FnOnce() -> Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// Looks at the machine while nothing of ours runs, for a few seconds at most if others do.
+/// Measures other load while nothing of ours runs, for a few seconds at most.
 pub(crate) fn before() -> Others {
     let mut found = Others::default();
     for _ in 0..LOOKS {
@@ -70,7 +71,7 @@ fn ticks() -> Ticks {
     Ticks::read(&stat).expect("its first line is that of all processors")
 }
 
-/// Returns the ticks of this process and of all below it.
+/// Returns the ticks of this process and of its descendants.
 fn ours() -> u64 {
     let mut processes = Processes::default();
     for entry in fs::read_dir("/proc").expect("Linux has it").flatten() {

@@ -1,4 +1,4 @@
-//! What it costs to count: the server's processor time with a page of figures against without.
+//! Cost of metrics: the server's processor time with the metrics page and without.
 
 use crate::{
     TINY, cells,

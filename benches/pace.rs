@@ -1,4 +1,4 @@
-//! Loads that look at the slowest requests: at a fixed rate, or of clients that each wait for their answer.
+//! Loads for tail latency: at a fixed rate, or of clients that each wait for their response.
 
 use std::time::{Duration, Instant};
 
@@ -6,16 +6,16 @@ use futures::{StreamExt, future::join_all, stream::FuturesUnordered};
 use ovms::client::{Client, ClientOptions, Request};
 use tokio::{runtime::Runtime, time::MissedTickBehavior};
 
-/// What became of the requests of a load.
+/// Outcome of the requests of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     took: Vec<Duration>,
-    /// Requests that were answered with an error.
+    /// Number of requests answered with an error.
     pub(crate) refused: usize,
 }
 
 impl Outcome {
-    /// Returns how many requests there were.
+    /// Returns the number of requests.
     pub(crate) fn count(&self) -> usize {
         self.took.len()
     }
@@ -32,7 +32,7 @@ impl Outcome {
     }
 }
 
-/// Sends a request at a fixed rate over 16 connections; each time is from the moment that it was due.
+/// Sends a request at a fixed rate over 16 connections; times count from the moment each was due.
 pub(crate) fn at_rate(
     options: &ClientOptions,
     request: &Request,
@@ -65,7 +65,7 @@ pub(crate) fn at_rate(
     })
 }
 
-/// Has 16 clients send requests one after the other for a time.
+/// Runs 16 clients that each send requests one after the other for a time.
 pub(crate) fn by_clients(options: &ClientOptions, request: &Request, seconds: f64) -> Outcome {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     runtime().block_on(async {
@@ -89,7 +89,7 @@ pub(crate) fn by_clients(options: &ClientOptions, request: &Request, seconds: f6
     })
 }
 
-/// Makes what a load runs on: a thread of its own, so that times are taken when answers come.
+/// Creates the runtime of a load: a thread of its own, so that times are taken when responses arrive.
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -1,4 +1,4 @@
-//! The processes that are measured: started, waited for, and stopped.
+//! Processes under measurement: start, wait, and stop.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use crate::{
     raw_requests,
 };
 
-/// A process that serves; killed on drop.
+/// A serving process; killed on drop.
 pub(crate) struct Peer {
     child: Child,
     port: u16,
@@ -40,7 +40,7 @@ impl Peer {
         Self::ovms_by(program(), model, properties, flags)
     }
 
-    /// Starts another server program so.
+    /// Starts another server program in the same way.
     pub(crate) fn ovms_by(
         program: OsString,
         model: &Model,
@@ -134,7 +134,7 @@ impl Peer {
         self.child.id()
     }
 
-    /// Returns how to reach it.
+    /// Returns the client options for it.
     pub(crate) fn options(&self, api: Api, concurrency: usize) -> ClientOptions {
         let port = if api.is_grpc() {
             self.port
@@ -183,7 +183,7 @@ impl Drop for Peer {
     }
 }
 
-/// A process with raw OpenVINO that has loaded its model and waits for what to do; killed on drop.
+/// A process with raw OpenVINO that has loaded its model and waits for commands; killed on drop.
 pub(crate) struct Raw {
     child: Child,
     stdin: ChildStdin,
@@ -215,7 +215,7 @@ impl Raw {
         raw
     }
 
-    /// Has it infer; it is idle before and after.
+    /// Runs inferences in the process, which is idle before and after.
     pub(crate) fn infer(&mut self, span: Span) -> Outcome {
         let mut line = serde_json::to_string(&span).expect("plain numbers");
         line.push('\n');
@@ -228,7 +228,7 @@ impl Raw {
         serde_json::from_str(&line.expect("it is text")).expect("as it was written")
     }
 
-    /// Makes infer requests that run once each, in a process of their own.
+    /// Creates infer requests that run once each, in a process of their own.
     pub(crate) fn requests(
         library: &Path,
         model: &Model,
@@ -257,15 +257,15 @@ impl Drop for Raw {
     }
 }
 
-/// Names a server program to measure instead of this tree's.
+/// Environment variable with the path of a server program to measure instead of this tree's.
 const PROGRAM: &str = "BENCH_PROGRAM";
 
-/// Returns the server program that is measured.
+/// Returns the server program to measure.
 pub(crate) fn program() -> OsString {
     std::env::var_os(PROGRAM).unwrap_or_else(|| env!("CARGO_BIN_EXE_ovms").into())
 }
 
-/// Returns whether another program than this tree's is measured.
+/// Returns whether the program to measure is not this tree's.
 pub(crate) fn is_other() -> bool {
     std::env::var_os(PROGRAM).is_some()
 }

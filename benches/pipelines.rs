@@ -1,4 +1,4 @@
-//! What pipelines cost: a chain against the same models run one after the other, a demultiplexer
+//! Cost of pipelines: a chain against the same models run one after the other, a demultiplexer
 //! against requests beside each other, and splitting and gathering against a copy; all against raw
 //! OpenVINO in one process. Then a chain in the server against a client that makes its calls itself.
 
@@ -35,10 +35,10 @@ use crate::{
 /// Nodes of the chain.
 const CHAIN: usize = 5;
 
-/// The name of the pipeline that is a chain.
+/// Name of the chain pipeline.
 pub(crate) const CHAIN_NAME: &str = "chain";
 
-/// Parts that a request is split into.
+/// Number of parts of a split request.
 const PARTS: usize = 64;
 
 /// Requests of one turn of the chain: some 50 ms.
@@ -47,10 +47,10 @@ const CHAINS: usize = 1000;
 /// Requests of one turn of the demultiplexer.
 const SPLITS: usize = 1;
 
-/// The time of the model that parts run, in microseconds.
+/// Time of the model that parts run, in microseconds.
 const BUSY_US: f64 = 1000.0;
 
-/// A model that runs for as long as its first input says.
+/// A model whose run time is set by its first input.
 const BUSY: Model = Model {
     name: "busy",
     input: "x",
@@ -58,7 +58,7 @@ const BUSY: Model = Model {
     folder: "fixtures/models/busy",
 };
 
-/// A model that gives what it takes.
+/// A model that returns its input.
 const COPY: Model = Model {
     name: "passthrough_f32",
     input: "in",
@@ -67,7 +67,7 @@ const COPY: Model = Model {
     folder: "fixtures/models/passthrough_f32",
 };
 
-/// Measures what is in one process, and clients of the server.
+/// Measures pipelines in this process, and clients of the server.
 pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let library = lengths.library.as_os_str();
     let pairs = lengths.pairs.to_string();
@@ -77,7 +77,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// Measures what needs no server.
+/// Measures the parts that need no server.
 pub(crate) fn in_process(library: &str, pairs: usize) -> Vec<Row> {
     runtime::open(&places()).expect("the runtime opens");
     let mut rows = watched(|| vec![chain(library, pairs)]);
@@ -87,7 +87,7 @@ pub(crate) fn in_process(library: &str, pairs: usize) -> Vec<Row> {
     rows
 }
 
-/// A chain of tiny models against the same models one after the other.
+/// Measures a chain of tiny models against the same models one after the other.
 fn chain(library: &str, pairs: usize) -> Row {
     let served = Served::new(&chain_config(CHAIN));
     let mut raw = Chain::new(library, &TINY, CHAIN);
@@ -109,7 +109,7 @@ fn chain(library: &str, pairs: usize) -> Row {
     Row::compared("chain-node", sides, |ours, raw| (ours - raw) / CHAIN as f64)
 }
 
-/// A demultiplexer before a model of a millisecond against requests beside each other.
+/// Measures a demultiplexer before a model of a millisecond against parallel requests.
 fn parts(library: &str, pairs: usize) -> Row {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let streams = cores.to_string();
@@ -146,7 +146,7 @@ fn parts(library: &str, pairs: usize) -> Row {
         .noted(format!("{cores} streams, {each:.2} ms a branch"))
 }
 
-/// Returns how many steps of the model take the time that is asked for.
+/// Returns the number of steps in which the model takes [`BUSY_US`].
 fn steps(library: &str, properties: &[(&str, &str)]) -> Vec<u8> {
     const TRIAL: i64 = 200;
     let mut step = Step::new(library, &BUSY, properties);
@@ -160,8 +160,8 @@ fn steps(library: &str, properties: &[(&str, &str)]) -> Vec<u8> {
     (steps as i64).to_le_bytes().to_vec()
 }
 
-/// 600 KB for each branch through a model that gives what it takes, against the same with raw
-/// OpenVINO, which has each result copied to its place in the whole.
+/// Measures 600 KB per branch through a model that returns its input, against the same with raw
+/// OpenVINO and a copy of each result to its place in the whole.
 fn copies(library: &str, pairs: usize) -> Row {
     let properties = [("NUM_STREAMS", "1"), ("INFERENCE_NUM_THREADS", "1")];
     let config = split_config(
@@ -208,7 +208,7 @@ fn copy(bytes: &[u8]) -> Vec<u8> {
     copied
 }
 
-/// A chain in the server against its calls one after the other.
+/// Measures a chain in the server against a client that makes its calls one after the other.
 fn clients(lengths: &Lengths) -> Vec<Row> {
     let folder = tempfile::tempdir().expect("a folder for the file");
     let path = folder.path().join("config.json");
@@ -235,7 +235,7 @@ fn clients(lengths: &Lengths) -> Vec<Row> {
     rows.into_iter().flatten().collect()
 }
 
-/// Models, each a load of its own, and a pipeline of all of them.
+/// Returns a configuration of models, each loaded separately, and a pipeline of all of them.
 pub(crate) fn chain_config(nodes: usize) -> Value {
     let models: Vec<Value> = (0..nodes)
         .map(|at| model(&format!("model{at}"), &TINY, &[], None))
@@ -257,7 +257,7 @@ pub(crate) fn chain_config(nodes: usize) -> Value {
     })
 }
 
-/// A request that is split, the parts of which run in one model.
+/// Returns the configuration of a pipeline that splits a request and runs the parts in one model.
 fn split_config(model: Value, inputs: &[&str], output: &str) -> Value {
     let name = model["config"]["name"].as_str().expect("it has one");
     let connections: Vec<Value> = inputs
@@ -289,13 +289,13 @@ fn request(inputs: &[(&str, DataType, &[usize], Vec<u8>)]) -> InferRequest {
     }
 }
 
-/// Makes the side of a row of times in microseconds.
+/// Creates the side of a row from times in microseconds.
 fn in_ms(name: &str, took: &[f64]) -> Side {
     let values = took.iter().map(|us| us / 1e3).collect();
     Side::new(name, Unit::Millis, values)
 }
 
-/// Measures both in turn after a turn of each to warm up, in microseconds.
+/// Measures both in turn, in microseconds, after a warm-up turn of each.
 fn in_turn(
     pairs: usize,
     mut ours: impl FnMut() -> f64,

@@ -1,8 +1,8 @@
-//! Figures of the kernel about a process (Linux).
+//! Kernel statistics of a process (Linux).
 
 use std::{fs, time::Duration};
 
-/// Returns the processor time, user and system, of all threads that there are and were, to the
+/// Returns the processor time, user and system, of all threads, running and ended, to the
 /// nanosecond: turns are short against a tick of `/proc`, and threads end between two looks.
 pub(crate) fn cpu(id: u32) -> Duration {
     let id = libc::pid_t::try_from(id).expect("ids of processes are small");
@@ -27,7 +27,7 @@ pub(crate) fn resident_mb(id: u32) -> f64 {
     status_mb(id, "VmRSS:")
 }
 
-/// Returns the most resident memory so far.
+/// Returns the peak resident memory so far.
 pub(crate) fn peak_mb(id: u32) -> f64 {
     status_mb(id, "VmHWM:")
 }

@@ -1,4 +1,4 @@
-//! Raw OpenVINO in a process of its own: the loop that nobody can beat.
+//! Raw OpenVINO in a process of its own: the lower bound of every server.
 //!
 //! Uses the `openvino` crate directly, so that nothing of the server's own wrapping is in it.
 
@@ -13,20 +13,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PROPERTIES, jobs::Cost, process};
 
-/// How long to infer.
+/// Length of a turn of inferences.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Span {
     Seconds(f64),
-    /// So often on each thread.
+    /// Number of inferences on each thread.
     Inferences(usize),
-    /// So often on each thread, each after a pause.
+    /// Number of inferences on each thread, each after a pause.
     Apart {
         count: usize,
         pause: Duration,
     },
 }
 
-/// Report of a process that has loaded its model.
+/// Report of a process after loading its model.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Loaded {
     /// Resident memory after the load and one inference.
@@ -45,7 +45,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns it as that of a load.
+    /// Returns the outcome as the cost of a load.
     pub(crate) fn cost(&self) -> Cost {
         Cost {
             p50_us: self.p50_us,
@@ -86,7 +86,7 @@ pub(crate) fn compile_with(
         .expect("the model compiles")
 }
 
-/// Loads a model, says so, and infers as long as each line says that comes.
+/// Loads a model, reports it, and runs one turn of inferences per line of standard input.
 pub(crate) fn run(library: &str, model: &str, threads: usize) {
     let mut compiled = compile(library, model);
     let mut requests: Vec<InferRequest> = (0..threads)

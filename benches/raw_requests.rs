@@ -1,5 +1,4 @@
-//! What infer requests take of raw OpenVINO: the floor under each sequence, since its state lives
-//! in one.
+//! Cost of infer requests of raw OpenVINO: the lower bound of a sequence, which occupies one.
 
 use std::time::Instant;
 
@@ -8,13 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{process, raw};
 
-/// What many infer requests of one model took. All but the memory is for one of them, in
-/// microseconds.
+/// Cost of many infer requests of one model. All but the memory is per request, in microseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     /// Resident memory, in bytes.
     pub(crate) bytes: f64,
-    /// To make one and run it once.
+    /// Creation and first run of one.
     pub(crate) first_us: f64,
     /// An inference, always of the same infer request.
     pub(crate) same_us: f64,
@@ -25,7 +23,7 @@ pub(crate) struct Outcome {
     pub(crate) free_us: f64,
 }
 
-/// The tensors that infer requests share.
+/// Tensors shared by infer requests.
 struct Set {
     input: Tensor,
     outputs: Vec<Tensor>,
@@ -56,7 +54,7 @@ impl Set {
     }
 }
 
-/// Makes infer requests that each run once, with tensors of their own or with `lent` ones.
+/// Creates infer requests that each run once, with tensors of their own or with `lent` ones.
 pub(crate) fn run(library: &str, model: &str, count: usize, lent: bool) {
     let mut compiled = raw::compile(library, model);
     let mut first = new(&mut compiled);

@@ -1,5 +1,5 @@
-//! Fifty models in one configuration file: how soon they serve, what the reload of one does to the
-//! others, and what reloads leave behind in memory.
+//! Fifty models in one configuration file: time to ready, effect of the reload of one on the
+//! others, and memory after many reloads.
 
 use std::{
     io::{Read, Write},
@@ -21,19 +21,19 @@ use crate::{
     run::Lengths,
 };
 
-/// Models in the file.
+/// Number of models in the file.
 const MODELS: usize = 50;
 
-/// Requests a second while a model is reloaded: a tenth or less of what one core answers.
+/// Requests per second while a model is reloaded: at most a tenth of the capacity of one core.
 const RATE: u32 = 500;
 
-/// The time from one reload to the next meanwhile.
+/// Time between two reloads meanwhile.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// Reloads before memory is looked at first, and last.
+/// Number of reloads before the first and the last measurement of memory.
 const RELOADS: (usize, usize) = (20, 220);
 
-/// A file with fifty models, the last of which can be changed.
+/// A configuration file with fifty models, the last of which can be changed.
 struct File {
     folder: tempfile::TempDir,
     changes: usize,
@@ -75,7 +75,7 @@ impl File {
         std::fs::write(self.path(), config.to_string()).expect("the folder is ours");
     }
 
-    /// Changes the last model and waits until that is in effect.
+    /// Changes the last model and waits until the change is in effect.
     fn change(&mut self, peer: &Peer) {
         self.changes += 1;
         self.write();
@@ -171,7 +171,7 @@ fn memory() -> Vec<Row> {
     vec![Row::ratio("reload-memory", sides)]
 }
 
-/// Returns the resident memory once what was swapped out is gone: the least within a second.
+/// Returns the resident memory after replaced models are freed: the minimum within a second.
 fn settled_mb(peer: &Peer) -> f64 {
     (0..20)
         .map(|_| {

@@ -1,5 +1,5 @@
-//! Cost of the other APIs: JSON in bytes a second, REST with binary data and TensorFlow Serving's API
-//! against KServe's gRPC.
+//! Cost of the other APIs: JSON in bytes per second, REST with binary data and TensorFlow Serving's
+//! API against KServe's gRPC.
 
 use ovms::{
     client::{Api, TensorForm},
@@ -42,7 +42,7 @@ pub(crate) fn tfs(lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// Asks one server by another API and by KServe's gRPC in turn.
+/// Measures one server over another API and over KServe's gRPC in turn.
 fn over_grpc(api: Api, model: &Model, lengths: &Lengths) -> Pairs {
     let runtime = jobs::runtime();
     let peer = Peer::ovms(model);
@@ -57,12 +57,12 @@ fn over_grpc(api: Api, model: &Model, lengths: &Lengths) -> Pairs {
     jobs::in_turn([&load(0), &load(1)], [count; 2], lengths.pairs)
 }
 
-/// Returns megabytes of JSON a second of processor time, which has all that the server does for a
-/// request in it: to receive the body, to parse it, and to run the model.
+/// Returns megabytes of JSON per second of processor time, which includes all work of the server for
+/// a request: receiving the body, parsing it, and running the model.
 fn json_rates(lengths: &Lengths) -> Vec<f64> {
     let model = &INPUT_600K;
     let elements: usize = model.shape.iter().product();
-    // As many digits as a float of a picture has. A fixed sequence, so that runs compare.
+    // As many digits as a float of an image has. A fixed sequence, so that runs compare.
     let data: Vec<u8> = (0..elements as u32)
         .map(|index| index.wrapping_mul(2_654_435_761))
         .flat_map(|hash| (hash as f32 / u32::MAX as f32).to_le_bytes())

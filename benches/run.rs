@@ -1,5 +1,4 @@
-//! A run: its parts one after the other, each with a look at the machine before, and what is written
-//! down of them.
+//! A run: its parts one after the other, each after a look at the machine, and its report.
 
 use std::{
     fs,
@@ -25,26 +24,26 @@ use crate::{
     rest, sequences, targets,
 };
 
-/// How much is measured.
+/// Extent of a run.
 pub(crate) struct Lengths {
-    /// The runtime.
+    /// Path of the runtime.
     pub(crate) library: PathBuf,
-    /// Pairs of turns.
+    /// Number of pairs of turns.
     pub(crate) pairs: usize,
-    /// Pairs where each side is a process of its own, or takes seconds.
+    /// Number of pairs where each side is a process of its own, or takes seconds.
     pub(crate) restarts: usize,
-    /// Requests of a turn of many clients with a tiny model, at least.
+    /// Minimum number of requests in a turn of many clients with a tiny model.
     pub(crate) requests: usize,
-    /// Seconds of a cell of the table of absolute figures.
+    /// Duration of a cell of the table of absolute figures, in seconds.
     pub(crate) cell: f64,
-    /// Seconds of a load at a fixed rate.
+    /// Duration of a load at a fixed rate, in seconds.
     pub(crate) rate: f64,
-    /// Requests after which memory is looked at last.
+    /// Number of requests before the last measurement of memory.
     pub(crate) many: usize,
 }
 
 impl Lengths {
-    /// Returns the lengths of a full run, or of one that only shows that everything works.
+    /// Returns the lengths of a full run, or of a quick one that only shows that everything works.
     fn new(library: PathBuf, is_quick: bool) -> Self {
         if is_quick {
             Self {
@@ -70,7 +69,7 @@ impl Lengths {
     }
 }
 
-/// Request of the command line.
+/// Parsed command line.
 #[derive(Debug, Default)]
 struct Wanted {
     parts: Vec<String>,
@@ -79,14 +78,14 @@ struct Wanted {
     json: Option<PathBuf>,
 }
 
-/// A part that is measured.
+/// A measured part.
 struct Done {
     part: Part,
     rows: Vec<Row>,
     seconds: f64,
 }
 
-/// Measures what is asked for, and writes it down.
+/// Measures the requested parts, and writes the report.
 pub(crate) fn run(args: &[&str]) {
     let wanted = wanted(args);
     if wanted.parts == ["list"] {
@@ -100,7 +99,7 @@ pub(crate) fn run(args: &[&str]) {
     let sources = Sources::of(root).expect("the tree is there");
     let lengths = Lengths::new(library(), wanted.is_quick);
     if let Some(path) = &wanted.page {
-        // A run is long, so what is wrong with the page is told before it.
+        // A run is long, so errors of the page are reported before it.
         look_at(path, &parts, &sources);
     }
     let is_other = peer::is_other();
@@ -156,7 +155,7 @@ fn wanted(args: &[&str]) -> Wanted {
     wanted
 }
 
-/// Returns the parts that are asked for, all but the comparison of two programs if none is named.
+/// Returns the requested parts, or all but the comparison of two programs if none is named.
 fn chosen(wanted: &Wanted) -> Vec<Part> {
     if wanted.parts.is_empty() {
         return catalog::parts();
@@ -242,7 +241,7 @@ fn measures(part: &str) -> fn(&Lengths) -> Vec<Row> {
     }
 }
 
-/// Says what is measured, when and on what.
+/// Returns the head of the report: sources, date and machine.
 fn head(sources: &Sources, is_quick: bool, is_other: bool) -> String {
     let other = if is_other {
         "\n\nThe server is the one that BENCH_PROGRAM names; only the bench is of these sources."
@@ -262,7 +261,7 @@ fn head(sources: &Sources, is_quick: bool, is_other: bool) -> String {
     )
 }
 
-/// Says how long each part took.
+/// Returns the time that each part took, as text.
 fn times(done: &[Done]) -> String {
     let all: f64 = done.iter().map(|done| done.seconds).sum();
     let parts: Vec<String> = done
@@ -295,7 +294,7 @@ fn json(sources: &Sources, wanted: &Wanted, load_average: &[f64], done: &[Done])
     })
 }
 
-/// Stops if a page lacks blocks; tells what has changed since it was written.
+/// Exits if a page lacks blocks; reports the sources that have changed since it was written.
 fn look_at(path: &Path, parts: &[Part], sources: &Sources) {
     let text = fs::read_to_string(path).unwrap_or_else(|error| stop(66, &reported(path, &error)));
     let blocks = page::blocks(&text);
@@ -345,7 +344,7 @@ fn library() -> PathBuf {
     }
 }
 
-/// Returns where the runtime is searched.
+/// Returns the search path of the runtime.
 pub(crate) fn places() -> RuntimeSearchPath {
     RuntimeSearchPath {
         install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from),

@@ -1,9 +1,9 @@
-//! What sequences cost: a request in one against the same request without, one that lives and is
-//! idle, many of them against few, and a start with an end.
+//! Cost of sequences: a request in one against the same request without, an idle sequence, many
+//! sequences against few, and a start with an end.
 //!
-//! Here each inference is computed by the thread that asks for it. Where several compute one, they
-//! spin while they wait for each other, and on a machine with other work that takes far more than
-//! what is measured, with sequences and without.
+//! Here each inference is computed by the thread that requests it. Several threads on one
+//! inference spin while they wait for each other, and on a machine with other work that takes far
+//! more time than the work under measurement, with sequences and without.
 
 use ovms::{
     client::Request,
@@ -24,7 +24,7 @@ use crate::{
     run::Lengths,
 };
 
-/// Sound in, three variables of 1 KB together inside.
+/// Sound in, three state variables of 1 KB together.
 const VAD: Model = Model {
     name: "vad_stateful",
     input: "audio",
@@ -32,22 +32,22 @@ const VAD: Model = Model {
     folder: "fixtures/models/vad_stateful",
 };
 
-/// One sequence for each client, as clients do that wait for their answers.
+/// One sequence per client, as for clients that wait for their responses.
 const CLIENTS: u64 = CONCURRENCY as u64;
 
-/// As many sequences as may live by default.
+/// Default maximum number of sequences.
 const USUAL: u64 = 500;
 
-/// Few sequences. More requests than that are under way, so that some wait for others.
+/// Few sequences. More requests than that are in flight, so that some wait for others.
 const FEW: u64 = 10;
 
 /// Many sequences.
 const MANY: u64 = 10_000;
 
-/// Ids for sequences that start and end, so many that none comes round again before it is over.
+/// Number of ids for sequences that start and end; none is reused before its sequence has ended.
 const PASSING: u64 = 1000;
 
-/// How a request says what sequence it is of.
+/// Form in which a request carries its sequence id.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     /// Request parameters.
@@ -56,7 +56,7 @@ enum Form {
     Inputs,
 }
 
-/// The place of a request in its sequence.
+/// Position of a request in its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Start,

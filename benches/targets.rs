@@ -1,5 +1,5 @@
-//! A tiny model against a bare echo service, served inferences against raw OpenVINO, and what memory
-//! the server takes.
+//! A tiny model against a bare echo service, served inferences against raw OpenVINO, and the memory
+//! of the server.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -57,7 +57,7 @@ pub(crate) fn echo(lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// What the echo service allocates with; see the feature in `Cargo.toml`.
+/// Allocator of the echo service; see the feature in `Cargo.toml`.
 const ALLOCATOR: &str = if cfg!(feature = "same-allocator") {
     "the echo with the server's allocator"
 } else {
@@ -90,8 +90,8 @@ pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// Has raw OpenVINO pause between inferences, for as long as the server's answers took longer than raw
-/// inferences: the processor time that threads of the runtime spin meanwhile is no work of the server's.
+/// Runs raw OpenVINO with pauses between inferences, as long as the server's responses took longer
+/// than raw inferences: threads of the runtime spin meanwhile, which is no work of the server's.
 fn apart(lengths: &Lengths, model: &Model, count: usize, beside: &Pairs) -> Row {
     let [ours, raw] = beside.sides(Figure::P50, ["", ""]);
     let longer = (median(&ours.values) - median(&raw.values)).max(0.0);
@@ -107,7 +107,7 @@ fn apart(lengths: &Lengths, model: &Model, count: usize, beside: &Pairs) -> Row 
     pairs.ratio("resnet50-apart-cpu", Figure::Cpu, ["apart", "raw"])
 }
 
-/// Infers by the server and by raw OpenVINO in turn, both with one client; so many of a turn.
+/// Infers with the server and with raw OpenVINO in turn, both with one client, `count` times a turn.
 fn beside_raw(lengths: &Lengths, model: &Model, count: usize) -> Pairs {
     let runtime = jobs::runtime();
     let peer = Peer::ovms(model);
@@ -144,8 +144,8 @@ pub(crate) fn memory(lengths: &Lengths) -> Vec<Row> {
     vec![beyond, Row::ratio("memory-growth", sides)]
 }
 
-/// Returns the resident memory of a server that has answered a request, as the raw process has run
-/// one inference.
+/// Returns the resident memory of a server after one request, to match the one inference of the raw
+/// process.
 fn fresh_mb() -> f64 {
     let runtime = jobs::runtime();
     let peer = Peer::ovms(&TINY);

@@ -35,7 +35,7 @@ they mean there.";
     after_help = AFTER_HELP
 )]
 pub(crate) struct Cli {
-    /// Write neither notes nor progress to stderr; warnings and errors stay
+    /// Suppress progress and informational messages
     #[arg(short, long, global = true, help_heading = "Output")]
     quiet: bool,
 
@@ -58,7 +58,7 @@ enum Command {
     Graph(graph::GraphCommand),
     /// Find or install the OpenVINO runtime
     Setup(setup::SetupArgs),
-    /// Look for what keeps the server from working, and report it
+    /// Diagnose the installation
     Doctor(doctor::DoctorArgs),
     /// Print a shell's completion script, or install it
     Completions(completions::CompletionsArgs),

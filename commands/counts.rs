@@ -33,7 +33,7 @@ impl fmt::Display for Counts {
     /// Writes what there is: `2 faults, 1 warning`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reported = [
-            (self.errors, "fault", "faults"),
+            (self.errors, "error", "errors"),
             (self.warnings, "warning", "warnings"),
             (
                 self.unchecked,
@@ -46,7 +46,7 @@ impl fmt::Display for Counts {
             .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
             .collect();
         match reported.is_empty() {
-            true => f.write_str("no faults"),
+            true => f.write_str("no errors"),
             false => f.write_str(&reported.join(", ")),
         }
     }
@@ -63,7 +63,7 @@ mod tests {
             unchecked: 1,
             ..Counts::default()
         };
-        assert_eq!(Counts::default().to_string(), "no faults");
+        assert_eq!(Counts::default().to_string(), "no errors");
         assert_eq!(
             one.to_string(),
             "1 warning, 1 thing that could not be checked"
@@ -71,7 +71,7 @@ mod tests {
         let all: Counts = [one, one, Counts { errors: 1, ..one }].into_iter().sum();
         assert_eq!(
             all.to_string(),
-            "1 fault, 3 warnings, 3 things that could not be checked"
+            "1 error, 3 warnings, 3 things that could not be checked"
         );
     }
 }

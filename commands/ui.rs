@@ -78,7 +78,7 @@ impl Look {
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Choose what goes to stdout
+    /// Output format
     #[arg(long, value_enum, default_value_t = OutputFormat::Table, value_name = "FORMAT")]
     output: OutputFormat,
 }

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".inference.InferTensorContents.bytes_contents")
         .bytes(".tensorflow.TensorProto.tensor_content")
         .bytes(".tensorflow.TensorProto.string_val")
-        // Inputs are judged in the order of their names, and answers are the same every time.
+        // Inputs are validated in the order of their names, and responses are the same every time.
         .btree_map(".tensorflow")
         .compile_fds(descriptors)?;
 

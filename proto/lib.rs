@@ -1,4 +1,4 @@
-//! The messages and services compiled from `proto/`; nothing here is written by hand.
+//! Messages and services compiled from `proto/`; nothing here is written by hand.
 
 /// KServe v2: package `inference`.
 #[expect(missing_docs, reason = "generated; the .proto file has the comments")]
@@ -50,8 +50,8 @@ pub mod mediapipe {
     tonic::include_proto!("mediapipe");
 }
 
-/// The compiled descriptors of graphs and their options, with extensions, for reading graph files.
+/// Compiled descriptors of graphs and their options, with extensions, for reading graph files.
 pub const GRAPH_DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/mediapipe.bin"));
 
-/// The compiled descriptors of all services, for server reflection.
+/// Compiled descriptors of all services, for server reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

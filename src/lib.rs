@@ -1,11 +1,12 @@
-//! The OpenVINO Model Server as a library: what `ovms` the program is made of.
+//! The OpenVINO Model Server as a library, on which the program `ovms` is built.
 //!
 //! In the order in which a request meets them: [`server`] owns the listeners, [`frontends`]
 //! translate wire bytes into a [`request::InferRequest`], [`engine`] finds the servable, and
 //! [`model`] checks the tensors and runs them on the slots of [`openvino`], [`sequence`] in turn
 //! and on the state of their sequence. [`pipeline`] checks pipelines and orders their work,
 //! [`graph`] does so for graphs of calculators, with Python nodes of [`python`]; [`draw`] shows both, and
-//! [`scaffold`] writes new graphs. [`client`] is the other end of the wire. [`config`] turns flags into checked settings.
+//! [`scaffold`] writes new graphs. [`client`] is the other end of the wire. [`config`] turns flags into
+//! checked settings.
 //!
 //! The library never prints, reads no flags and never ends the process: it returns values and
 //! emits `tracing` events. `commands/` does the rest.

@@ -1,4 +1,4 @@
-//! The graphs that are measured, and their handlers.
+//! Graphs under measurement, and their handlers.
 
 use std::{
     fmt::Write as _,
@@ -8,26 +8,26 @@ use std::{
 
 use serde_json::json;
 
-/// The name of the input of every graph.
+/// Name of the input of every graph.
 pub(super) const INPUT: &str = "input";
 
-/// How many sets the generator gives.
+/// Number of outputs of the generator.
 pub(super) const OUTPUTS: usize = 10_000;
 
-/// What the Python node of a graph does.
+/// Kind of the Python node of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Node {
-    /// Gives what it takes.
+    /// Returns its input.
     Echo,
-    /// Does so by way of an array of NumPy.
+    /// Returns its input by way of a NumPy array.
     Numpy,
-    /// Gives many small outputs, one after the other.
+    /// Yields many small outputs, one after the other.
     Generator,
-    /// Looks at the size of its input only.
+    /// Reads only the size of its input.
     Look,
     /// Copies its input.
     Copy,
-    /// Tells where its input lies.
+    /// Returns the address of its input.
     Address,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn write(folder: &Path, node: Node) -> PathBuf {
     put(folder, "config.json", &config.to_string())
 }
 
-/// Writes a graph of so many nodes that hand on what they take; returns the graph file.
+/// Writes a graph of a number of nodes that pass on their input; returns the graph file.
 pub(super) fn write_chain(folder: &Path, nodes: usize) -> PathBuf {
     let mut graph =
         format!("input_stream: \"OVTENSOR:stream0\"\noutput_stream: \"OVTENSOR:stream{nodes}\"\n");

@@ -1,5 +1,5 @@
-//! Graphs in this process, without engine and frontends: how a large input comes to Python, and what
-//! nodes cost that do nothing.
+//! Graphs in this process, without engine and frontends: a large input on its way to Python, and the
+//! cost of nodes that do nothing.
 
 use std::{path::Path, sync::Arc, time::Instant};
 
@@ -25,7 +25,7 @@ use crate::{
     run::places,
 };
 
-/// Nodes of the chain beyond the first.
+/// Number of nodes of the chain beyond the first.
 const NODES: usize = 20;
 
 /// Requests of one turn of a chain.
@@ -34,7 +34,7 @@ const CHAINS: usize = 500;
 /// Requests of one turn with the large input.
 const LARGE: usize = 20;
 
-/// The bytes of the large input.
+/// Size of the large input in bytes.
 const BYTES: usize = 10_000_000;
 
 /// Measures a large input, and nodes that do nothing.
@@ -58,7 +58,7 @@ pub(super) fn run(pairs: usize) -> Vec<Row> {
     rows
 }
 
-/// A large input: where it lies, and what it costs to look at it against copying it.
+/// Measures a large input: its address, and the cost of reading its size against copying it.
 fn large(runtime: &Runtime, pairs: usize) -> Vec<Row> {
     let large = request(vec![1, BYTES as i64], DataType::U8, vec![7; BYTES]);
     let [address, look, copy] = [Node::Address, Node::Look, Node::Copy].map(Graph::of_node);
@@ -94,7 +94,7 @@ fn large(runtime: &Runtime, pairs: usize) -> Vec<Row> {
     ]
 }
 
-/// A chain of nodes that hand on what they take against one such node.
+/// Measures a chain of nodes that pass on their input against one such node.
 fn nodes(runtime: &Runtime, pairs: usize) -> Row {
     let [one, many] = [1, 1 + NODES].map(Graph::of_chain);
     let request = InferRequest {
@@ -117,7 +117,7 @@ fn nodes(runtime: &Runtime, pairs: usize) -> Row {
     })
 }
 
-/// A graph that is loaded.
+/// A loaded graph.
 struct Graph(Arc<GraphDefinition>);
 
 impl Graph {
@@ -151,7 +151,7 @@ impl Graph {
         runtime.block_on(answer).expect("it answers")
     }
 
-    /// Sends a request again and again, and returns the median time of one, in microseconds.
+    /// Sends a request repeatedly, and returns the median time of one, in microseconds.
     fn median_us(&self, runtime: &Runtime, request: &InferRequest, count: usize) -> f64 {
         let took: Vec<f64> = runtime.block_on(async {
             let mut took = Vec::with_capacity(count);
@@ -169,7 +169,7 @@ impl Graph {
     }
 }
 
-/// The surroundings of graphs without models.
+/// Environment of graphs without models.
 struct Nothing;
 
 impl Servables for Nothing {
@@ -194,7 +194,7 @@ fn input(name: &str, shape: Vec<i64>, dtype: DataType, data: Vec<u8>) -> InputTe
     }
 }
 
-/// Does all in turn, again and again, now this first and now that, and returns the times of each.
+/// Runs all in turn, in rotating order, and returns the times of each.
 fn in_turn<const N: usize>(rounds: usize, measure: [&dyn Fn() -> f64; N]) -> [Vec<f64>; N] {
     for measure in measure {
         // To warm up.

@@ -1,4 +1,4 @@
-//! Streams to graphs: small requests against single ones, a generator, and streams that are idle.
+//! Streams to graphs: small requests against single ones, a generator, and idle streams.
 
 use std::time::Instant;
 
@@ -18,10 +18,10 @@ use crate::{
     run::Lengths,
 };
 
-/// Streams that are open and idle.
+/// Number of open, idle streams.
 const IDLE: usize = 500;
 
-/// Streams of one connection: servers of gRPC allow a hundred at least.
+/// Number of streams per connection; gRPC servers allow at least a hundred.
 const TOGETHER: usize = 50;
 
 /// Measures streams.
@@ -32,7 +32,7 @@ pub(super) fn run(lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// One stream with so many requests under way against as many single requests.
+/// Measures one stream with many requests in flight against as many single requests.
 fn small(lengths: &Lengths) -> Row {
     let (_folder, peer) = serve(Node::Echo);
     let runtime = jobs::runtime();
@@ -56,7 +56,7 @@ fn small(lengths: &Lengths) -> Row {
     Row::ratio("stream-unary", sides)
 }
 
-/// Sends requests and takes their answers, with so many under way at once.
+/// Sends requests and receives their responses, with a fixed number in flight.
 async fn exchange(requests: &RequestSender, answers: &mut ResponseReceiver<'_>, count: usize) {
     let request = request(Node::Echo);
     let room = tokio::sync::Semaphore::new(CONCURRENCY);
@@ -76,7 +76,7 @@ async fn exchange(requests: &RequestSender, answers: &mut ResponseReceiver<'_>, 
     tokio::join!(send, take);
 }
 
-/// Waits for an answer.
+/// Waits for a response.
 async fn answer(answers: &mut ResponseReceiver<'_>) {
     match answers.next().await.expect("the stream goes on") {
         Some(StreamEvent::Answer(_)) => {}
@@ -84,7 +84,7 @@ async fn answer(answers: &mut ResponseReceiver<'_>) {
     }
 }
 
-/// One client that takes what a generator gives, and the same from a bare service.
+/// Measures the responses of a generator, and the same from a bare service.
 fn generator(lengths: &Lengths) -> Vec<Row> {
     let (_folder, peer) = serve(Node::Generator);
     let bare = Peer::echo();
@@ -103,7 +103,7 @@ fn generator(lengths: &Lengths) -> Vec<Row> {
     ]
 }
 
-/// Returns the responses of a second, from the request on.
+/// Returns responses per second, counted from the request.
 fn generate(runtime: &Runtime, client: &Client) -> f64 {
     runtime.block_on(async {
         let (requests, mut answers) = client.stream().expect("KServe has streams");
@@ -122,7 +122,7 @@ fn generate(runtime: &Runtime, client: &Client) -> f64 {
     })
 }
 
-/// Streams that have had an answer and wait.
+/// Measures idle streams that have had a response.
 fn idle() -> Row {
     let (_folder, peer) = serve(Node::Echo);
     let runtime = jobs::runtime();
@@ -146,7 +146,7 @@ fn idle() -> Row {
     Row::new("stream-idle", vec![each])
 }
 
-/// Opens a stream and has one request answered.
+/// Opens a stream and waits for the response to one request.
 fn open<'a>(runtime: &Runtime, client: &'a Client) -> (RequestSender, ResponseReceiver<'a>) {
     let (requests, mut answers) = client.stream().expect("KServe has streams");
     runtime.block_on(exchange(&requests, &mut answers, 1));

@@ -1,4 +1,4 @@
-//! Requests to the server, in each of the ways that are counted.
+//! Requests to the server, in each of the counted forms.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use ovms::{
@@ -18,16 +18,16 @@ use tonic::codegen::http;
 
 use crate::served::{Side, fixture};
 
-/// A request of some protocol to some model.
+/// A request over one protocol to one kind of model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
     /// Ten numbers, KServe over gRPC.
     GrpcTiny,
-    /// A picture of 600 KB, KServe over gRPC.
+    /// An image of 600 KB, KServe over gRPC.
     GrpcLarge,
     /// Ten numbers, KServe over REST, as JSON.
     RestJson,
-    /// The same as bytes behind the JSON.
+    /// Ten numbers, KServe over REST, as bytes after the JSON.
     RestBinary,
     /// Ten numbers, TensorFlow Serving over gRPC.
     TfsGrpc,
@@ -39,7 +39,7 @@ pub(crate) enum Case {
     StreamStep,
 }
 
-/// The place of a request in its sequence, where it is one of a sequence.
+/// Position of a request in its sequence, if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     First,
@@ -47,11 +47,11 @@ pub(crate) enum Place {
     Last,
 }
 
-/// A flag and the length, which gRPC puts before a message.
+/// Length of the gRPC message prefix: a flag and the message length.
 const PREFIX: usize = 5;
 
 impl Case {
-    /// Returns the name of its figures, which is that of its benchmark.
+    /// Returns the name of its figures, which is also that of its benchmark.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::GrpcTiny => "grpc_tiny",
@@ -65,7 +65,7 @@ impl Case {
         }
     }
 
-    /// Returns the side of the server that it is asked of.
+    /// Returns the side of the server that it is sent to.
     pub(crate) fn side(self) -> Side {
         match self {
             Self::RestJson | Self::RestBinary => Side::Rest,
@@ -73,17 +73,17 @@ impl Case {
         }
     }
 
-    /// Returns true if all requests are one call.
+    /// Returns whether all requests share one call.
     pub(crate) fn streams(self) -> bool {
         self == Self::StreamStep
     }
 
-    /// Returns true if all requests are one sequence.
+    /// Returns whether all requests form one sequence.
     pub(crate) fn is_sequence(self) -> bool {
         self == Self::SequenceStep
     }
 
-    /// Returns the configuration of what is served: only what the case asks for.
+    /// Returns the configuration of the server, with only the servables of the case.
     pub(crate) fn config(self) -> Value {
         let (name, more) = match self {
             Self::GrpcLarge => ("fullsize", json!({})),
@@ -129,7 +129,7 @@ impl Case {
         config
     }
 
-    /// Returns the head of a call.
+    /// Returns the request head of a call.
     pub(crate) fn head(self) -> http::Request<()> {
         let path = match self {
             Self::TfsGrpc => "/tensorflow.serving.PredictionService/Predict",
@@ -146,7 +146,7 @@ impl Case {
             .expect("the head is right")
     }
 
-    /// Returns a message with what gRPC puts before it.
+    /// Returns a message with its gRPC prefix.
     pub(crate) fn message(self, place: Place) -> Bytes {
         let message = match self {
             Self::TfsGrpc => predict().encode_to_vec(),
@@ -194,14 +194,14 @@ impl Case {
     }
 }
 
-/// Sees to it that a message of a stream is an answer.
+/// Checks that a message of a stream is a successful response.
 pub(crate) fn validate(framed: &[u8]) {
     let answer = ModelStreamInferResponse::decode(&framed[PREFIX..]).expect("a message");
     assert_eq!(answer.error_message, "");
     assert!(answer.infer_response.is_some());
 }
 
-/// Numbers as bytes.
+/// Returns numbers as bytes.
 fn data(count: usize) -> Vec<u8> {
     (0..count)
         .flat_map(|at| ((at % 251) as f32 + 0.5).to_le_bytes())

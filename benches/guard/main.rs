@@ -1,10 +1,10 @@
-//! `make guard`: what a request costs in instructions and allocations, which needs no quiet machine.
+//! `make guard`: cost of a request in instructions and allocations, which needs no quiet machine.
 //!
 //! Server, engine and runtime are in this process and on one thread, and so is the connection: a
 //! client's bytes are recorded before anything is counted ([`record`]), and the server then gets them
-//! again from memory ([`wire`]). Valgrind counts what the server does between the first byte of the
-//! first request and the last byte of the last answer; allocations are those of this program, without
-//! the runtime's. `compare.py` holds both against `figures.json`.
+//! again from memory ([`wire`]). Valgrind counts instructions of the server between the first byte of
+//! the first request and the last byte of the last response; allocations are those of this program,
+//! without the runtime's. `compare.py` compares both with `figures.json`.
 
 #![expect(missing_docs, reason = "what the macros make has none")]
 
@@ -22,10 +22,10 @@ use gungraun::{
 
 use self::{cases::Case, record::Recorded, served::Side, wire::Answered};
 
-/// What comes before those that count: the greeting, and requests that fill caches and tables.
+/// Number of warm-up steps: the connection preface, and requests that fill caches and tables.
 const WARM: usize = 1 + 20;
 
-/// Requests that count; `compare.py` reads the number here.
+/// Number of counted requests; `compare.py` reads the number here.
 const COUNTED: usize = 50;
 
 #[library_benchmark(setup = prepare, teardown = check)]
@@ -43,19 +43,19 @@ fn requests(mut ready: Ready) -> Ready {
     ready
 }
 
-/// A connection that is warm, with the requests that are to be counted.
+/// A warm connection, with the requests to count.
 struct Ready {
     case: Case,
     answered: Answered,
     recorded: Recorded,
-    /// What the requests that were counted have allocated.
+    /// Allocations of the counted requests.
     allocated: AllocationInfo,
 }
 
-/// Names the folder for the counts of allocations; without it they are not written down.
+/// Environment variable with the folder for allocation counts; without it they are not written.
 const ALLOCATIONS: &str = "GUARD_ALLOCATIONS";
 
-/// Loads the models, records the client, and warms the connection up that is counted.
+/// Loads the models, records the client, and warms up the connection.
 fn prepare(case: Case) -> Ready {
     let served = served::Served::new(&case.config());
     let recorded = record::record(&served, case, WARM - 1 + COUNTED);
@@ -69,8 +69,8 @@ fn prepare(case: Case) -> Ready {
     }
 }
 
-/// Sees to it that the answers that were counted are those that the client was given, which were
-/// successes, and writes down what they have allocated.
+/// Checks that the counted responses equal those that the recorded client received, which were
+/// successes, and writes their allocations.
 fn check(ready: Ready) {
     if let Some(folder) = env::var_os(ALLOCATIONS) {
         let path = PathBuf::from(folder).join(ready.case.name());
@@ -90,8 +90,8 @@ fn check(ready: Ready) {
     }
 }
 
-/// Returns the frames of an HTTP/2 connection that are of answers, without those about the
-/// connection, whose order is that of the tasks.
+/// Returns the frames of responses on an HTTP/2 connection, without connection-level frames, whose
+/// order depends on task scheduling.
 fn frames(mut answers: &[u8]) -> Vec<&[u8]> {
     const HEAD: usize = 9;
     let mut frames = Vec::new();
@@ -108,7 +108,7 @@ fn frames(mut answers: &[u8]) -> Vec<&[u8]> {
     frames
 }
 
-/// Leaves out of answers what changes by itself: the time of an HTTP answer.
+/// Removes the varying part of responses: the time of an HTTP response.
 fn lasting(answers: &[u8]) -> Vec<u8> {
     const DATE: &[u8] = b"date: ";
     let mut answers = answers.to_vec();

@@ -1,4 +1,4 @@
-//! A client whose bytes are written down: what it sends, and what it is answered.
+//! Recording of a client's bytes: its requests, and their responses.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,36 +16,36 @@ use crate::{
     wire::{Counter, Heard, Overheard, Step},
 };
 
-/// More than either side sends without waiting for the other.
+/// Size of the pipe: more than either side sends without waiting for the other.
 const PIPE: usize = 16 << 20;
 
-/// Bytes that the server may send before it is read.
+/// Flow-control window for the server, in bytes.
 const WINDOW: u32 = 16 << 20;
 
-/// Turns in which the other tasks of the thread come to rest.
+/// Number of yields after which the other tasks of the thread are idle.
 const TURNS: usize = 100;
 
-/// The connection of a client that was answered all its requests with success.
+/// Recorded connection of a client whose requests all succeeded.
 pub(crate) struct Recorded {
     pub(crate) side: Side,
-    /// The client's greeting, then its requests.
+    /// Connection preface of the client, then its requests.
     pub(crate) steps: Vec<Step>,
-    /// All that the server wrote for them.
+    /// Bytes that the server wrote in response.
     pub(crate) answers: Vec<u8>,
 }
 
-/// Cuts what is heard into steps.
+/// Splits overheard bytes into steps.
 struct Cutter {
     heard: Arc<Mutex<Heard>>,
     counter: Counter,
-    /// Bytes of either side in the steps so far.
+    /// Number of bytes of either side in the steps so far.
     sent: usize,
     answered: usize,
     steps: Vec<Step>,
 }
 
 impl Cutter {
-    /// Ends a step, when all is quiet.
+    /// Ends a step, once all tasks are idle.
     async fn cut(&mut self) {
         for _ in 0..TURNS {
             yield_now().await;
@@ -68,7 +68,7 @@ impl Cutter {
     }
 }
 
-/// Records a connection with so many requests.
+/// Records a connection with a number of requests.
 pub(crate) fn record(served: &Served, case: Case, count: usize) -> Recorded {
     served.runtime.block_on(async {
         let (client, server) = duplex(PIPE);
@@ -90,7 +90,7 @@ pub(crate) fn record(served: &Served, case: Case, count: usize) -> Recorded {
     })
 }
 
-/// Requests over HTTP/1, one after the other.
+/// Sends requests over HTTP/1, one after the other.
 async fn http(mut client: DuplexStream, case: Case, count: usize, mut cutter: Cutter) -> Recorded {
     let request = case.http();
     // HTTP/1 has no greeting.
@@ -112,7 +112,7 @@ async fn http(mut client: DuplexStream, case: Case, count: usize, mut cutter: Cu
     cutter.done(case.side())
 }
 
-/// Returns true if an answer over HTTP/1 is there to its end.
+/// Returns whether a response over HTTP/1 is complete.
 fn whole(answer: &[u8]) -> bool {
     const END: &[u8] = b"\r\n\r\n";
     let Some(end) = answer.windows(END.len()).position(|window| window == END) else {
@@ -127,7 +127,7 @@ fn whole(answer: &[u8]) -> bool {
     answer.len() >= end + END.len() + length
 }
 
-/// Requests over HTTP/2, one after the other, each a call or a message of the one stream.
+/// Sends requests over HTTP/2 in sequence, each a call or a message of one stream.
 async fn grpc(client: DuplexStream, case: Case, count: usize, mut cutter: Cutter) -> Recorded {
     let (mut calls, connection) = h2::client::Builder::new()
         .initial_window_size(WINDOW)
@@ -178,7 +178,7 @@ async fn grpc(client: DuplexStream, case: Case, count: usize, mut cutter: Cutter
     cutter.done(case.side())
 }
 
-/// A call with one message each way, which must be answered with success.
+/// Makes a call with one message each way, which must succeed.
 async fn call(calls: &mut SendRequest<Bytes>, case: Case, place: Place) {
     let (answer, mut message) = calls
         .send_request(case.head(), false)
@@ -195,7 +195,7 @@ async fn call(calls: &mut SendRequest<Bytes>, case: Case, place: Place) {
     assert_eq!(trailers["grpc-status"], "0", "{trailers:?}");
 }
 
-/// Makes room for more.
+/// Releases flow-control capacity.
 fn release(body: &mut h2::RecvStream, data: &Bytes) {
     let room = body.flow_control();
     room.release_capacity(data.len()).expect("it was received");

@@ -1,4 +1,4 @@
-//! The server's insides, in this process and on one thread.
+//! Internals of the server, in this process and on one thread.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,20 +25,20 @@ use tokio::{
     runtime::{Builder, Runtime},
 };
 
-/// Which side of the server a connection is to.
+/// Side of the server that a connection is to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Side {
     Grpc,
     Rest,
 }
 
-/// The servables of a configuration file.
+/// Servables of a configuration file.
 pub(crate) struct Served {
     pub(crate) runtime: Runtime,
     engine: Arc<Engine>,
     settings: ServerSettings,
     metrics: Arc<Metrics>,
-    /// Keeps what is served.
+    /// Keeps the servables alive.
     _reloader: Reloader,
     _folder: TempDir,
 }
@@ -92,7 +92,7 @@ impl Served {
         }
     }
 
-    /// Serves a connection; needs the runtime.
+    /// Serves a connection; must be called within the runtime.
     pub(crate) fn connect(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -114,7 +114,7 @@ impl Served {
     }
 }
 
-/// Returns where a model of the tests lies.
+/// Returns the path of a model of the tests.
 pub(crate) fn fixture(name: &str) -> String {
     let folder = Path::new(env!("WORKSPACE_ROOT")).join("fixtures/models");
     folder.join(name).display().to_string()

@@ -1,4 +1,4 @@
-//! Both ends of a connection in memory: one that is overheard, and one whose client is a recording.
+//! In-memory connections: one that is overheard, and one whose client is a recording.
 
 use std::{
     io,
@@ -15,25 +15,25 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 use crate::served::{Served, Side};
 
-/// An answer takes milliseconds, also under valgrind; without a bound a fault would hang.
+/// Time limit of a step. A response takes milliseconds, also under valgrind; a failure must not hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Counts the bytes of answers in what a server writes.
+/// Counter of the response bytes among the bytes that a server writes.
 ///
-/// Over HTTP/2 those are its HEADERS and DATA frames: how much room for more a server gives, and when,
-/// depends on how its client's bytes come in.
+/// Over HTTP/2 those are its HEADERS and DATA frames: the size and time of WINDOW_UPDATE frames
+/// depend on how the client's bytes arrive.
 #[derive(Debug)]
 pub(crate) struct Counter {
     side: Side,
-    /// The head of a frame, as far as it is there.
+    /// Header of a frame, as far as received.
     head: [u8; HEAD],
     known: usize,
-    /// The rest of the frame, and whether it counts.
+    /// Remaining bytes of the frame, and whether they count.
     left: usize,
     is_answer: bool,
 }
 
-/// The head of an HTTP/2 frame (RFC 9113, 4.1).
+/// Length of the header of an HTTP/2 frame (RFC 9113, 4.1).
 const HEAD: usize = 9;
 
 impl Counter {
@@ -47,7 +47,7 @@ impl Counter {
         }
     }
 
-    /// Returns how many of these bytes are of answers; heads of frames are left out.
+    /// Returns the number of response bytes among these; frame headers are left out.
     pub(crate) fn count(&mut self, mut bytes: &[u8]) -> usize {
         if matches!(self.side, Side::Rest) {
             return bytes.len();
@@ -77,7 +77,7 @@ impl Counter {
     }
 }
 
-/// Bytes that a client sent for one request, and the number of bytes of answers that followed.
+/// Bytes that a client sent for one request, and the number of response bytes that followed.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) sent: Bytes,
@@ -91,7 +91,7 @@ pub(crate) struct Heard {
     pub(crate) answers: Vec<u8>,
 }
 
-/// The server's end of a connection that is overheard.
+/// Server end of an overheard connection.
 pub(crate) struct Overheard {
     stream: DuplexStream,
     heard: Arc<Mutex<Heard>>,
@@ -145,25 +145,25 @@ impl AsyncWrite for Overheard {
     }
 }
 
-/// The client of a replayed connection.
+/// Client of a replayed connection.
 struct Client {
     counter: Counter,
-    /// Bytes of answers so far.
+    /// Number of response bytes so far.
     counted: usize,
-    /// Bytes that the server has yet to read.
+    /// Bytes not yet read by the server.
     sent: Bytes,
-    /// All that the server wrote, in memory that was reserved before.
+    /// All bytes that the server wrote, in memory reserved in advance.
     answers: Vec<u8>,
-    /// How much that is to be.
+    /// Expected number of response bytes.
     wanted: usize,
-    /// The server, which waits for more.
+    /// Waker of the server, which waits for more bytes.
     server: Option<Waker>,
-    /// The task that waits for the answers.
+    /// Waker of the task that waits for the responses.
     waiting: Option<Waker>,
 }
 
 impl Client {
-    /// Takes a part of an answer.
+    /// Receives a part of a response.
     fn take<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>) {
         for piece in pieces {
             self.counted += self.counter.count(piece);
@@ -177,7 +177,7 @@ impl Client {
     }
 }
 
-/// The server's end of a replayed connection.
+/// Server end of a replayed connection.
 #[derive(Clone)]
 struct Replayed(Arc<Mutex<Client>>);
 
@@ -186,7 +186,7 @@ impl Replayed {
         self.0.lock().expect("no panic holds it")
     }
 
-    /// Sends what the client sent, and waits until it is answered.
+    /// Sends the client's bytes of a step, and waits for the response.
     async fn step(&self, step: &Step) {
         let server = {
             let mut client = self.client();
@@ -268,7 +268,7 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    /// Connects.
+    /// Opens the connection.
     pub(crate) fn new(served: Served, side: Side, steps: Vec<Step>) -> Self {
         let bytes: usize = steps.iter().map(|step| step.answer).sum();
         let client = Replayed(Arc::new(Mutex::new(Client {
@@ -292,7 +292,7 @@ impl Answered {
         }
     }
 
-    /// Sends some of the requests, each when the one before is answered.
+    /// Sends some of the requests, each after the response to the one before.
     pub(crate) fn run(&mut self, which: Range<usize>) {
         let steps = &self.steps[which];
         let client = &self.client;
@@ -308,7 +308,7 @@ impl Answered {
         done.expect("each request is answered as it was recorded");
     }
 
-    /// Returns all that the server wrote.
+    /// Returns all bytes that the server wrote.
     pub(crate) fn answers(&self) -> Vec<u8> {
         self.client.client().answers.clone()
     }

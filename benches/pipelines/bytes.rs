@@ -1,4 +1,4 @@
-//! Splitting and gathering alone, where nodes run nothing: a flow that hands every part on as it is.
+//! Splitting and gathering alone: a flow that passes every part on unchanged, without running nodes.
 
 use std::{path::Path, sync::Arc};
 
@@ -19,13 +19,13 @@ use super::{
 use crate::report::row::Row;
 use serde_json::json;
 
-/// A part: 600 KB.
+/// Shape of a part: 600 KB.
 const SHAPE: [usize; 4] = [1, 3, 224, 224];
 
 /// Rounds of one turn.
 const ROUNDS: usize = 5;
 
-/// A model that gives what it takes.
+/// A model that returns its input.
 struct Known;
 
 impl Sources for Known {
@@ -90,8 +90,8 @@ pub(super) fn run(pairs: usize) -> Vec<Row> {
     ]
 }
 
-/// Splits a tensor and gathers the parts. Returns the result and how many bytes were copied: those
-/// that do not lie where they were.
+/// Splits a tensor and gathers the parts. Returns the result and the number of bytes copied: those
+/// whose address has changed.
 fn round(plan: &Arc<PipelinePlan>, whole: &Tensor) -> (Tensor, usize) {
     let inside = whole.data().as_ptr_range();
     let mut copied = 0;

@@ -4,7 +4,7 @@ use openvino::{CompiledModel, InferRequest, Shape, Tensor};
 
 use crate::{Model, raw};
 
-/// The longest that an inference is waited for, in milliseconds.
+/// Maximum time to wait for an inference, in milliseconds.
 const LONGEST: i64 = 60_000;
 
 /// A model with an infer request.
@@ -20,7 +20,7 @@ struct Request {
 }
 
 impl Request {
-    /// Makes one of a compiled model.
+    /// Creates one from a compiled model.
     fn new(compiled: &mut CompiledModel, model: &Model) -> Self {
         let mut request = compiled.create_infer_request().expect("a request");
         let count = compiled.get_input_size().expect("it has inputs");
@@ -76,13 +76,13 @@ impl Step {
         }
     }
 
-    /// Runs it.
+    /// Runs the model.
     pub(super) fn run(&mut self, given: &[(&str, &[u8])]) {
         self.request.fill(given);
         self.request.request.infer().expect("an inference");
     }
 
-    /// Adds the bytes of its output to what there is.
+    /// Appends the bytes of its output to a buffer.
     pub(super) fn output_to(&self, whole: &mut Vec<u8>) {
         let output = self.request.output();
         whole.extend_from_slice(output.get_raw_data().expect("it has memory"));
@@ -97,7 +97,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Compiles a model so many times.
+    /// Compiles a model `count` times.
     pub(super) fn new(library: &str, model: &Model, count: usize) -> Self {
         let steps: Vec<Step> = (0..count).map(|_| Step::new(library, model, &[])).collect();
         Self {
@@ -118,7 +118,7 @@ impl Chain {
     }
 }
 
-/// Infer requests of one model, all under way at once.
+/// Infer requests of one model, all in flight at once.
 pub(super) struct Parts {
     requests: Vec<Request>,
     outputs: Vec<Tensor>,
@@ -126,7 +126,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Compiles a model and makes so many infer requests.
+    /// Compiles a model and creates a number of infer requests.
     pub(super) fn new(
         library: &str,
         model: &Model,
@@ -144,7 +144,7 @@ impl Parts {
         }
     }
 
-    /// Starts all of them, and returns their results, one behind the other.
+    /// Starts all of them, and returns their results, concatenated.
     pub(super) fn run(&mut self, given: &[(&str, &[u8])]) -> Vec<u8> {
         for request in &mut self.requests {
             request.fill(given);

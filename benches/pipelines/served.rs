@@ -23,11 +23,11 @@ const ORIGIN: RequestOrigin = RequestOrigin {
     interface: Interface::Grpc,
 };
 
-/// The servables of a configuration file.
+/// Servables of a configuration file.
 pub(super) struct Served {
     runtime: Runtime,
     engine: Arc<Engine>,
-    /// Keeps what is served.
+    /// Keeps the servables alive.
     _reloader: Reloader,
     _folder: TempDir,
 }
@@ -66,7 +66,7 @@ impl Served {
         }
     }
 
-    /// Sends a request again and again, each when the one before is answered, and returns the median
+    /// Sends a request repeatedly, each after the response to the one before, and returns the median
     /// time of one, in microseconds.
     pub(super) fn median_us(
         &self,
@@ -94,7 +94,7 @@ impl Served {
     }
 }
 
-/// A model of a configuration file, compiled as every side does.
+/// Returns the configuration of a model, compiled as on every side.
 pub(super) fn model(
     name: &str,
     model: &Model,
@@ -117,7 +117,7 @@ pub(super) fn model(
     json!({ "config": config })
 }
 
-/// A node that runs a model.
+/// Returns the configuration of a node that runs a model.
 pub(super) fn node(name: &str, model: &str, inputs: &Value, output: &str) -> Value {
     json!({
         "name": name,
@@ -128,7 +128,7 @@ pub(super) fn node(name: &str, model: &str, inputs: &Value, output: &str) -> Val
     })
 }
 
-/// A pipeline with one output.
+/// Returns the configuration of a pipeline with one output.
 pub(super) fn pipeline(
     name: &str,
     inputs: &[&str],

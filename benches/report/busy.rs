@@ -1,18 +1,18 @@
-//! The share of the machine that others take: processes that are not of the bench, and the
-//! hypervisor. Linux, proc(5).
+//! Share of the machine taken by others: processes outside the bench, and the hypervisor. Linux,
+//! proc(5).
 
 use std::collections::HashMap;
 
-/// The share of the machine that others may have while a comparison is measured.
+/// Maximum share of the machine that others may take during a comparison.
 pub(crate) const MAX: f64 = 0.1;
 
-/// The time of all processors since the machine started, in ticks.
+/// Time of all processors since the machine started, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticks {
-    /// Of any work, interrupts with it.
+    /// Ticks of any work, interrupts included.
     pub(crate) busy: u64,
     pub(crate) idle: u64,
-    /// Of the hypervisor, which ran something else.
+    /// Ticks in which the hypervisor ran something else.
     pub(crate) stolen: u64,
 }
 
@@ -36,13 +36,13 @@ impl Ticks {
     }
 }
 
-/// The processes of the system, by their ids: the parent of each, and its time in ticks with that of
-/// the children that it has waited for.
+/// Processes of the system by id: the parent of each, and its time in ticks including that of the
+/// children that it has waited for.
 #[derive(Debug, Default)]
 pub(crate) struct Processes(HashMap<u32, (u32, u64)>);
 
 impl Processes {
-    /// Adds a process by the text of its `/proc/<id>/stat`.
+    /// Adds a process from the text of its `/proc/<id>/stat`.
     pub(crate) fn add(&mut self, id: u32, stat: &str) -> Option<()> {
         // The name, in brackets, may contain spaces and brackets.
         let (_, fields) = stat.rsplit_once(')')?;
@@ -56,7 +56,7 @@ impl Processes {
         Some(())
     }
 
-    /// Returns the ticks of a process and of all below it.
+    /// Returns the ticks of a process and of its descendants.
     pub(crate) fn below(&self, root: u32) -> u64 {
         let is_below = |mut id: u32| {
             // A parent that ends hands its children on, so that no chain is longer than this.
@@ -79,14 +79,14 @@ impl Processes {
 /// Other work on the machine, as shares of all processors' time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Others {
-    /// All of it.
+    /// Total share.
     pub(crate) share: f64,
-    /// That of the hypervisor.
+    /// Share of the hypervisor.
     pub(crate) stolen: f64,
 }
 
 impl Others {
-    /// Counts between two looks, of which `ours` ticks were those of the bench.
+    /// Computes the shares between two looks, `ours` being the ticks of the bench.
     pub(crate) fn between(before: Ticks, after: Ticks, ours: u64) -> Self {
         let since = |after: u64, before: u64| after.saturating_sub(before) as f64;
         let busy = since(after.busy, before.busy);
@@ -103,7 +103,7 @@ impl Others {
         }
     }
 
-    /// Returns whether comparisons tell nothing.
+    /// Returns whether comparisons are meaningless.
     pub(crate) fn are_busy(self) -> bool {
         self.share > MAX
     }

@@ -1,4 +1,4 @@
-//! Every figure that a run measures, by the parts that can be measured alone.
+//! Every figure of a run, by the parts that can be measured alone.
 
 use super::row::{
     Bound::{self, Above, Below, Least, Most},
@@ -9,10 +9,10 @@ use super::row::{
     },
 };
 
-/// The part of absolute figures, whose table has columns of its own.
+/// Name of the part of absolute figures, whose table has columns of its own.
 pub(crate) const CELLS: &str = "cells";
 
-/// The part that compares two server programs; only for those who ask for it.
+/// Name of the part that compares two server programs; only on request.
 pub(crate) const AGAINST: &str = "against";
 
 /// A part that can be measured alone.
@@ -81,7 +81,7 @@ pub(crate) fn against() -> Part {
     }
 }
 
-/// The loads on two programs.
+/// Loads on two programs.
 pub(crate) const AGAINST_LOADS: [(&str, &str); 7] = [
     ("tiny-16", "dummy over gRPC, 16 clients"),
     ("tiny-1", "dummy over gRPC, 1 client"),
@@ -95,7 +95,7 @@ pub(crate) const AGAINST_LOADS: [(&str, &str); 7] = [
     ),
 ];
 
-/// The models of the table of cells, the clients of each, and whether the echo service takes part.
+/// Models of the table of cells, client counts of each, and whether the echo service takes part.
 pub(crate) const CELL_MODELS: [(&str, &[usize], bool); 4] = [
     ("dummy", &[1, 4, 16], true),
     ("fullsize", &[1, 4, 16], true),
@@ -103,7 +103,7 @@ pub(crate) const CELL_MODELS: [(&str, &[usize], bool); 4] = [
     ("resnet50", &[1, 4], false),
 ];
 
-/// The sides of the table of cells, by what stands in the names of rows.
+/// Sides of the table of cells, by their names in row ids.
 pub(crate) const CELL_SIDES: [(&str, &str); 4] = [
     ("raw", "raw OpenVINO"),
     ("echo", "bare echo"),
@@ -431,10 +431,10 @@ fn graphs() -> Vec<Spec> {
     rows
 }
 
-/// What attackers send, and what it is called.
+/// Kinds of attack, each with its description.
 pub(crate) const ATTACKS: [(&str, &str); 5] = [
     ("packed", "200 KB of gzip that are 200 MB"),
-    ("pictures", "small pictures that claim 8000 by 8000 pixels"),
+    ("pictures", "small images that claim 8000 by 8000 pixels"),
     (
         "windows",
         "packed requests for 1.5 MB each whose answers nobody takes",

@@ -1,6 +1,6 @@
-//! The figures of a run: which there are, how they are written down, and what they depend on.
+//! Figures of a run: their catalogue, their formats, and the sources they depend on.
 //!
-//! Nothing in here measures, so that tests include it as it is.
+//! Nothing in here measures, so that tests can include it.
 
 pub(crate) mod busy;
 pub(crate) mod catalog;

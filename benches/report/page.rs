@@ -1,16 +1,16 @@
-//! The page that a run is written to: blocks between two comments, each of which is replaced whole.
+//! The page of results: blocks between two comments, each of which is replaced as a whole.
 
-/// Behind a block.
+/// End marker of a block.
 const END: &str = "<!-- end -->";
 
-/// The name of the block that says what was measured, when and on what.
+/// Name of the block with the sources, date and machine.
 pub(crate) const RUN: &str = "run";
 
 fn begin(name: &str) -> String {
     format!("<!-- bench: {name} -->")
 }
 
-/// Returns the page with another block of a name; `None` if it has none of that name.
+/// Returns the page with a block replaced; `None` if it has no block of that name.
 pub(crate) fn replaced(page: &str, name: &str, block: &str) -> Option<String> {
     let begin = begin(name);
     let (before, rest) = page.split_once(&begin)?;

@@ -1,4 +1,4 @@
-//! A figure: what is known of it before it is measured, and its values.
+//! A figure: its specification, and its measured values.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::{busy::MAX, stats::Summary};
 /// Unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unit {
-    /// One figure over another.
+    /// Ratio of two figures.
     #[serde(rename = "ratio")]
     Ratio,
     #[serde(rename = "µs")]
@@ -24,10 +24,10 @@ pub(crate) enum Unit {
     PerSecond,
     #[serde(rename = "MB/s")]
     MegabytesPerSecond,
-    /// Copies of as many bytes.
+    /// Multiples of one copy of the same data, in bytes or in time.
     #[serde(rename = "copies")]
     Copies,
-    /// 1 for yes.
+    /// Boolean: 1 for yes.
     #[serde(rename = "yes")]
     Yes,
 }
@@ -45,7 +45,7 @@ impl Unit {
         }
     }
 
-    /// Returns what stands behind a value.
+    /// Returns the suffix of a value.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::Ratio | Self::Yes => "",
@@ -95,15 +95,15 @@ impl Bound {
     }
 }
 
-/// A figure before it is measured.
+/// Specification of a figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
-    /// The name of the row.
+    /// Name of the row.
     pub(crate) id: String,
     pub(crate) text: String,
     pub(crate) unit: Unit,
     pub(crate) wanted: Option<Bound>,
-    /// Whether other work on the machine changes nothing of it, as with memory.
+    /// Whether other work on the machine has no effect on it, as with memory.
     pub(crate) is_steady: bool,
 }
 
@@ -118,7 +118,7 @@ impl Spec {
         }
     }
 
-    /// Says that other work on the machine changes nothing of it.
+    /// Marks it as unaffected by other work on the machine.
     pub(crate) fn steady(self) -> Self {
         Self {
             is_steady: true,
@@ -127,7 +127,7 @@ impl Spec {
     }
 }
 
-/// The values of one side of a comparison.
+/// Values of one side of a comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Side {
     pub(crate) name: String,
@@ -145,34 +145,34 @@ impl Side {
     }
 }
 
-/// A figure that is measured.
+/// A measured figure.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Row {
-    /// That of its [`Spec`].
+    /// Id of its [`Spec`].
     pub(crate) id: String,
-    /// The value of each pair.
+    /// Value of each pair.
     pub(crate) values: Vec<f64>,
-    /// Where the values are comparisons: the figures that they are made of.
+    /// Underlying figures of values that are comparisons.
     pub(crate) sides: Vec<Side>,
-    /// A remark beside the figure.
+    /// Remark beside the figure.
     pub(crate) note: String,
-    /// The share of the machine that others took meanwhile.
+    /// Share of the machine that others took meanwhile.
     pub(crate) others: f64,
 }
 
-/// How a row turned out.
+/// Result of a row against its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Met,
     Missed,
-    /// Nothing is wanted.
+    /// No bound is set.
     Open,
     /// The machine was busy with something else.
     Busy,
 }
 
 impl Row {
-    /// A figure of its own.
+    /// Creates a row of a single figure.
     pub(crate) fn new(id: &str, values: Vec<f64>) -> Self {
         Self {
             id: id.to_owned(),
@@ -183,17 +183,17 @@ impl Row {
         }
     }
 
-    /// The first side over the second, of each pair.
+    /// Creates a row of the ratio of the first side to the second, per pair.
     pub(crate) fn ratio(id: &str, sides: [Side; 2]) -> Self {
         Self::compared(id, sides, |one, other| one / other)
     }
 
-    /// The first side less the second, of each pair.
+    /// Creates a row of the difference of the first side and the second, per pair.
     pub(crate) fn difference(id: &str, sides: [Side; 2]) -> Self {
         Self::compared(id, sides, |one, other| one - other)
     }
 
-    /// A comparison of each pair.
+    /// Creates a row of a comparison, per pair.
     pub(crate) fn compared(id: &str, sides: [Side; 2], how: impl Fn(f64, f64) -> f64) -> Self {
         let [one, other] = &sides;
         let pairs = one.values.iter().zip(&other.values);
@@ -204,7 +204,7 @@ impl Row {
         }
     }
 
-    /// Adds what there is to say beside.
+    /// Adds a remark.
     pub(crate) fn noted(self, note: String) -> Self {
         Self { note, ..self }
     }
@@ -218,12 +218,12 @@ impl Row {
         })
     }
 
-    /// Returns whether others took so much of the machine that the row tells nothing.
+    /// Returns whether others took so much of the machine that the row is meaningless.
     pub(crate) fn is_busy(&self, spec: &Spec) -> bool {
         self.others > MAX && !spec.is_steady
     }
 
-    /// Returns whether there is a value to show: no comparison of a busy machine.
+    /// Returns whether there is a value to show; a comparison on a busy machine has none.
     pub(crate) fn has_value(&self, spec: &Spec) -> bool {
         self.sides.is_empty() || !self.is_busy(spec)
     }

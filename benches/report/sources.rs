@@ -1,4 +1,4 @@
-//! A hash of what is measured: the sources of the server and of the bench, without their tests.
+//! Hash of the measured sources: those of the server and of the bench, without their tests.
 
 use std::{
     fmt, fs, io,
@@ -7,19 +7,19 @@ use std::{
 
 use ring::digest::{Context, SHA256};
 
-/// The parts of the tree, each with a hash of its own.
+/// Parts of the tree, each with a hash of its own.
 const PARTS: [&str; 5] = ["src", "commands", "proto", "benches", "Cargo"];
 
-/// Hex digits of each hash: chance is not to make two alike, and nobody tries to.
+/// Number of hex digits of each hash: enough against accidental collisions.
 const DIGITS: usize = 12;
 
 /// Text before the hashes.
 const LABEL: &str = "sources: ";
 
-/// The hashes of a tree.
+/// Hashes of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sources {
-    /// The hash of each part, and one of all.
+    /// Hash of each part, and one of all.
     hashes: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Sources {
         Ok(Self { hashes })
     }
 
-    /// Finds the hashes in a text that has them on a line.
+    /// Reads the hashes from a line of a text.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let (_, rest) = text.split_once(LABEL)?;
         let line = rest.lines().next()?;
@@ -55,7 +55,7 @@ impl Sources {
         (hashes.len() == PARTS.len() + 1).then_some(Self { hashes })
     }
 
-    /// Returns which parts of the tree differ.
+    /// Returns the parts of the tree that differ.
     pub(crate) fn changed(&self, other: &Self) -> Vec<&'static str> {
         let both = self.hashes.iter().zip(&other.hashes).skip(1);
         let differ = both.zip(PARTS).filter(|((one, other), _)| one != other);
@@ -79,7 +79,7 @@ impl fmt::Display for Sources {
     }
 }
 
-/// Adds bytes behind their length, so that what belongs to what counts as well.
+/// Adds bytes prefixed with their length, so that boundaries count as well.
 fn add(context: &mut Context, bytes: &[u8]) {
     context.update(&(bytes.len() as u64).to_le_bytes());
     context.update(bytes);
@@ -127,7 +127,7 @@ fn is_test(name: &str) -> bool {
     name.ends_with("/tests.rs") || name.split('/').any(|folder| folder == "tests")
 }
 
-/// Returns the section of the release profile.
+/// Returns the section of the release profile in a manifest.
 fn release(manifest: &str) -> String {
     manifest
         .lines()

@@ -1,16 +1,16 @@
-//! The statistics that stand for the values of all pairs.
+//! Statistics over the values of all pairs.
 
-/// The middle of some values, and the range of the middle half of them.
+/// Median and interquartile range of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) median: f64,
-    /// The first and the third quartile.
+    /// First and third quartile.
     pub(crate) quartiles: [f64; 2],
     pub(crate) count: usize,
 }
 
 impl Summary {
-    /// Sums up; `None` without values.
+    /// Summarises values; `None` if there are none.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() {
             return None;
@@ -25,13 +25,12 @@ impl Summary {
     }
 }
 
-/// Returns the middle of some values; not a number without any.
+/// Returns the median of some values; NaN if there are none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     Summary::of(values).map_or(f64::NAN, |summary| summary.median)
 }
 
-/// Returns a quantile of sorted values, of which there are some; between two it is where the line
-/// from one to the other is.
+/// Returns a quantile of sorted values, at least one; interpolates linearly between two values.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let at = share * (sorted.len() - 1) as f64;
     let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);

@@ -8,7 +8,7 @@ use super::{
     stats::{Summary, median},
 };
 
-/// Writes the rows of a part as a table, without a line break behind.
+/// Formats the rows of a part as a table, without a trailing line break.
 pub(crate) fn markdown(part: &Part, rows: &[Row]) -> String {
     let rows: Vec<(&Spec, &Row)> = part.rows.iter().zip(rows).collect();
     let mut lines = if part.name == CELLS {
@@ -66,7 +66,7 @@ fn figures(rows: &[(&Spec, &Row)]) -> Vec<String> {
     lines
 }
 
-/// Writes a median with its quartiles.
+/// Formats a median with its quartiles.
 fn spread(spec: &Spec, summary: &Summary) -> String {
     let [low, high] = summary.quartiles.map(|value| spec.unit.number(value));
     let text = spec.unit.text(summary.median);
@@ -81,7 +81,7 @@ fn side(side: &Side) -> String {
     format!("{} {}", side.name, side.unit.text(median(&side.values)))
 }
 
-/// Writes a table of absolute figures, which are the sides of each row.
+/// Formats a table of absolute figures, which are the sides of each row.
 fn cells(rows: &[(&Spec, &Row)]) -> Vec<String> {
     let names = rows.first().map_or(&[][..], |(_, row)| &row.sides);
     let titles: String = names
@@ -109,7 +109,7 @@ fn cells(rows: &[(&Spec, &Row)]) -> Vec<String> {
     lines
 }
 
-/// Returns the rows of a part for programs.
+/// Returns the rows of a part as JSON.
 pub(crate) fn json(part: &Part, rows: &[Row]) -> Value {
     let rows = part.rows.iter().zip(rows);
     rows.map(|(spec, row)| row_json(spec, row)).collect()

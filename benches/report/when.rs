@@ -1,4 +1,4 @@
-//! The date of a run.
+//! Date of a run.
 
 use std::time::SystemTime;
 

@@ -36,7 +36,7 @@ fn terminal() -> Check {
     match is_utf8 || locale == "none" {
         true => Check::new("terminal", Status::Ok, text),
         false => Check::new("terminal", Status::Note, text)
-            .hint("tables and pictures are drawn in UTF-8; NO_COLOR=1 turns the lines off"),
+            .hint("tables and images are drawn in UTF-8; NO_COLOR=1 turns the lines off"),
     }
 }
 

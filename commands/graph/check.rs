@@ -25,7 +25,7 @@ const AFTER_HELP: &str = "\
 The graph file is read and judged as the server does: its text, streams, tags, side packets, \
 options and what each calculator demands. Then each handler file is imported, which runs its \
 code, and its class OvmsPythonModel is looked at. No object is made and `initialize` is not \
-called, unless --initialize asks for that. What cannot be looked at is told, and no fault.
+called, unless --initialize asks for that. What cannot be looked at is told, and no error.
 
 Models and pipelines that sessions name are looked for in the configuration file and in the \
 graph's subconfig.json. Without either of them nobody can tell whether they are there.
@@ -35,7 +35,7 @@ Examples:
   ovms graph check config.json my_graph --initialize
   ovms graph check config.json --output json
 
-Exit codes: 0 no faults; 1 a fault in any of the graphs; 2 no fault, but warnings, or something \
+Exit codes: 0 no errors; 1 an error in any of the graphs; 2 no error, but warnings, or something \
 that could not be checked; 64 usage, also a NAME that no graph of the file has.";
 
 /// The flags as typed.
@@ -60,11 +60,11 @@ pub(crate) struct GraphCheckArgs {
     #[arg(long, conflicts_with = "no_python")]
     initialize: bool,
 
-    /// Virtual environment whose packages Python nodes see [default: the active one]
+    /// Virtual environment with the packages of Python nodes [default: the active one]
     #[arg(long = "python_environment", value_name = "DIR")]
     python_environment: Option<PathBuf>,
 
-    /// Choose what goes to stdout
+    /// Output format
     #[arg(
         long,
         value_enum,
@@ -182,7 +182,7 @@ fn end(report: &Report) -> Result<(), Failure> {
         }
         Verdict::Warnings => Err(Failure::new(
             FailureKind::Warnings,
-            format!("no faults were found, but {counts}"),
+            format!("no errors were found, but {counts}"),
         )),
     }
 }

@@ -25,7 +25,7 @@ Examples:
   ovms graph check echo
   ovms graph run echo -i input:FP32='[1,2,3]'
 
-Exit codes: 0 done; 1 failed, or faults were found; 2 warnings only; 64 usage; 72 no OpenVINO \
+Exit codes: 0 done; 1 failed, or errors were found; 2 warnings only; 64 usage; 72 no OpenVINO \
 runtime; 130 Ctrl-C.";
 
 /// The subcommands of `ovms graph`.
@@ -35,7 +35,7 @@ pub(crate) enum GraphCommand {
     New(new::GraphNewArgs),
     /// Draw a graph
     Show(show::GraphShowArgs),
-    /// Find every fault of a graph and of its Python handlers
+    /// Find all errors of a graph and of its Python handlers
     Check(check::GraphCheckArgs),
     /// Run a graph once, in this process, and show each packet
     Run(run::GraphRunArgs),

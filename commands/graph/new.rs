@@ -92,7 +92,7 @@ pub(crate) struct GraphNewArgs {
     #[arg(long)]
     force: bool,
 
-    /// Choose what goes to stdout
+    /// Output format
     #[arg(
         long,
         alias = "format",

@@ -68,7 +68,7 @@ pub(crate) struct GraphRunArgs {
     #[command(flatten)]
     images: ImageArgs,
 
-    /// Read requests from this file, one in each line; - is standard input
+    /// File with one request per line; - is standard input
     #[arg(
         long,
         value_name = "FILE",
@@ -77,7 +77,7 @@ pub(crate) struct GraphRunArgs {
     )]
     requests: Option<PathBuf>,
 
-    /// Give requests the timestamps N, N + 1, …
+    /// Timestamp of the first request; the next ones have N + 1, N + 2, …
     ///
     /// Without it they are 0, 1, ….
     #[arg(
@@ -90,8 +90,8 @@ pub(crate) struct GraphRunArgs {
 
     /// Send a request parameter
     ///
-    /// It becomes a side packet. `true` and `false` are truth values and whole numbers are numbers;
-    /// all else, and what stands in double quotes, is text. Can be repeated.
+    /// It becomes a side packet. `true` and `false` are booleans and whole numbers are integers;
+    /// anything else, and anything in double quotes, is a string. Can be repeated.
     #[arg(
         long,
         visible_alias = "parameter",
@@ -101,11 +101,11 @@ pub(crate) struct GraphRunArgs {
     )]
     param: Vec<(String, Parameter)>,
 
-    /// Virtual environment whose packages Python nodes see [default: the active one]
+    /// Virtual environment with the packages of Python nodes [default: the active one]
     #[arg(long = "python_environment", value_name = "DIR", help_heading = "Run")]
     python_environment: Option<PathBuf>,
 
-    /// Choose what goes to stdout
+    /// Output format
     #[arg(
         long,
         value_enum,

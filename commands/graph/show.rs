@@ -30,8 +30,8 @@ Formats:
   dot       for Graphviz, as in
             ovms graph show my_graph --format dot | dot -Tpdf > graph.pdf
   mermaid   a flow chart for Markdown
-  svg       a picture, light or dark as what shows it
-  html      a page with pictures and tables, in one file that loads nothing
+  svg       an image, light or dark as what shows it
+  html      a page with images and tables, in one file that loads nothing
   json      name, inputs, outputs, nodes, edges (kind is stream, back_edge or
             side_packet) and dangling (edges that nobody sends on); a list for
             a configuration file without NAME

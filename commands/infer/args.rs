@@ -22,14 +22,14 @@ Values of inputs:
   @file.npy       an array of NumPy, of the model's datatype
   @file.npz       the array of the input's name; without NAME=, every array is
                   an input
-  @file.png|jpg   a picture, resized and laid out as the model takes it
+  @file.png|jpg   an image, resized and laid out as the model takes it
   @file.json      JSON; without NAME=, an object of inputs by name is taken
                   apart
   @file.txt       a string as it is, or numbers with blanks or commas between
                   them
   @file.bin       the bytes of the tensor, little endian
   -               JSON from standard input, an answer of --output json, a .npy
-                  file or a picture
+                  file or an image
   -:OUTPUT        this output of that answer; also @file.json:OUTPUT and
                   @file.npz:ARRAY
   @-.bin          standard input as a file of this kind
@@ -38,7 +38,7 @@ Values of inputs:
 
 NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to UINT64, \
 FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are converted to it, and \
-pictures as BYTES are sent as they are, for the server to decode.
+images as BYTES are sent as they are, for the server to decode.
 
 Examples:
   ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
@@ -101,7 +101,7 @@ const OF_A_REQUEST: [&str; 32] = [
 #[derive(Debug, clap::Args)]
 #[command(override_usage = USAGE, after_long_help = AFTER_HELP)]
 pub(crate) struct InferArgs {
-    /// Name of the model; --status and --metadata do without
+    /// Name of the model; optional with --status or --metadata
     #[arg(required_unless_present_any = ["status", "metadata"])]
     pub(super) model: Option<String>,
 
@@ -130,28 +130,28 @@ pub(crate) struct InferArgs {
 pub(super) struct QuestionArgs {
     /// Show the versions of the model and their states
     ///
-    /// Without MODEL, those of all models that the server has.
+    /// Without MODEL, those of all models of the server.
     #[arg(long, conflicts_with_all = OF_A_REQUEST)]
     pub(super) status: bool,
 
     /// Show the inputs and outputs of the model
     ///
-    /// Without MODEL, those of all models that the server has. -1 is a dimension that may vary.
+    /// Without MODEL, those of all models of the server. -1 is a dynamic dimension.
     #[arg(long, conflicts_with_all = OF_A_REQUEST, conflicts_with = "status")]
     pub(super) metadata: bool,
 
-    /// Print the request as a command of curl, over gRPC of grpcurl, and do not send it
+    /// Print the request as a curl command (grpcurl over gRPC) instead of sending it
     ///
-    /// A shell can run it as it is. Elements are written one by one, unless --raw or --binary is
-    /// given or their datatype has no such form. The server is only asked for datatypes and shapes,
-    /// and not even that if each input has its own. A sequence is a command for each step; also
-    /// with --status and --metadata.
+    /// The command is quoted for a shell. Elements are written one by one, unless --raw or --binary
+    /// is given or their datatype has no such form. The server is queried for datatypes and shapes
+    /// only, and not at all if each input has its own. A sequence gives one command per step. Also
+    /// works with --status and --metadata.
     #[arg(long, conflicts_with = "load")]
     pub(super) print_curl: bool,
 
-    /// Show the credentials of --print-curl
+    /// Show credentials in the output of --print-curl
     ///
-    /// Otherwise the values of headers with credentials are `***`, so that the command can be passed on.
+    /// By default, the values of headers with credentials are shown as `***`.
     #[arg(long = "show-secrets", requires = "print_curl")]
     pub(super) show_secrets: bool,
 }

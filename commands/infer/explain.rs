@@ -19,7 +19,7 @@ pub(super) fn no_inputs(name: &str, model: &ModelMetadata, server: &ClientOption
     ui::note("");
     Failure::new(
         FailureKind::Usage,
-        format!("found no inputs for model `{name}`"),
+        format!("no input given for model `{name}`"),
     )
     .hint(format!(
         "such as: {}{}",
@@ -94,7 +94,7 @@ fn value(input: &TensorMetadata) -> String {
     match input.dtype() {
         Some(DataType::String) => "some text".to_owned(),
         Some(dtype) => match shape.fixed() {
-            _ if ImageLayout::of_shape(shape).is_some() => "@picture.png".to_owned(),
+            _ if ImageLayout::of_shape(shape).is_some() => "@image.png".to_owned(),
             Some(lengths) if lengths.iter().product::<usize>() <= MAX_WRITTEN => {
                 let zero = if dtype == DataType::Bool {
                     "false"
@@ -189,7 +189,7 @@ mod tests {
         ");
         insta::assert_snapshot!(
             example("m", &model),
-            @"ovms infer m -i pixels=@picture.png -i 'a b=[0, 0]' -i flag=false -i rows=@file.npy -i 'text=some text' -i stream=@file.npy"
+            @"ovms infer m -i pixels=@image.png -i 'a b=[0, 0]' -i flag=false -i rows=@file.npy -i 'text=some text' -i stream=@file.npy"
         );
     }
 }

@@ -5,7 +5,7 @@ use std::error::Error;
 use ovms::{
     client::{
         AddressError, Api, CallPhase, ClientError, ModelMetadata, RequestError,
-        input::{ImageError, InputError, ValueProblem},
+        input::{InputError, InputImageError, ValueProblem},
     },
     tensor::DataType,
 };
@@ -151,7 +151,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         | InputError::StdinBytes
         | InputError::Answer { .. }
         | InputError::Value {
-            problem: ValueProblem::Image(ImageError::Decode(_)) | ValueProblem::Upstream(_),
+            problem: ValueProblem::Image(InputImageError::Decode(_)) | ValueProblem::Upstream(_),
             ..
         } => FailureKind::Failed,
         _ => FailureKind::Usage,
@@ -256,7 +256,9 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         }
         ValueProblem::Ranking => "leave out `--top` in the command before".to_owned(),
         ValueProblem::Image(
-            ImageError::Layout(_) | ImageError::OtherLayout { .. } | ImageError::Channels { .. },
+            InputImageError::Layout(_)
+            | InputImageError::OtherLayout { .. }
+            | InputImageError::Channels { .. },
         ) => "`--layout` tells where the channels are".to_owned(),
         _ => return None,
     })

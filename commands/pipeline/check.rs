@@ -37,11 +37,11 @@ pub(crate) struct PipelineCheckArgs {
     #[arg(long)]
     no_custom_nodes: bool,
 
-    /// Shared library with more operations for the CPU
+    /// Shared library with custom operations for the CPU
     #[arg(long = "cpu_extension", value_name = "FILE")]
     cpu_extension: Option<PathBuf>,
 
-    /// Choose what goes to stdout
+    /// Output format
     #[arg(
         long,
         value_enum,
@@ -55,16 +55,16 @@ pub(crate) struct PipelineCheckArgs {
 /// What ends the help.
 const AFTER_HELP: &str = "\
 Models are read, not compiled, and libraries of custom nodes are opened. What cannot be looked \
-at, because there is no runtime or a model is in the cloud, is told, and no fault; so is what \
-cannot be judged since a model or library is missing, beside that fault.
+at, because there is no runtime or a model is in the cloud, is told, and no error; so is what \
+cannot be judged since a model or library is missing, beside that error.
 
 Examples:
   ovms pipeline check config.json
   ovms pipeline check config.json ocr --no-custom-nodes
   ovms pipeline check config.json --output json
 
-Exit codes: 0 no faults, also if there are no pipelines; 1 a fault in any of the pipelines, or in \
-the file; 2 no fault, but warnings, or something that could not be checked; 64 usage, also a NAME \
+Exit codes: 0 no errors, also if there are no pipelines; 1 an error in any of the pipelines, or in \
+the file; 2 no error, but warnings, or something that could not be checked; 64 usage, also a NAME \
 that no pipeline of the file has.";
 
 /// The form of the report.
@@ -199,7 +199,7 @@ fn end(report: &Report) -> Result<(), Failure> {
         }
         Verdict::Warnings | Verdict::Unchecked => Err(Failure::new(
             FailureKind::Warnings,
-            format!("no faults were found, but {counts}"),
+            format!("no errors were found, but {counts}"),
         )),
     }
 }

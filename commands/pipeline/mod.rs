@@ -28,7 +28,7 @@ Examples:
   ovms pipeline check config.json
   ovms pipeline run config.json both --random
 
-Exit codes: 0 done; 1 failed, or faults were found; 2 warnings only; 64 usage; 72 no OpenVINO \
+Exit codes: 0 done; 1 failed, or errors were found; 2 warnings only; 64 usage; 72 no OpenVINO \
 runtime; 130 Ctrl-C.";
 
 /// The subcommands of `ovms pipeline`.
@@ -38,7 +38,7 @@ pub(crate) enum PipelineCommand {
     New(new::PipelineNewArgs),
     /// Draw a pipeline of a configuration file
     Show(show::PipelineShowArgs),
-    /// Find every fault of the pipelines of a configuration file
+    /// Find all errors of the pipelines of a configuration file
     Check(check::PipelineCheckArgs),
     /// Run a pipeline once, in this process, and tell where the time goes
     Run(run::PipelineRunArgs),

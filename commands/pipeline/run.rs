@@ -49,7 +49,7 @@ pub(crate) struct PipelineRunArgs {
     #[command(flatten)]
     images: ImageArgs,
 
-    /// Make the request N times and measure
+    /// Send the request N times and measure latencies
     ///
     /// Times are medians.
     #[arg(
@@ -61,13 +61,13 @@ pub(crate) struct PipelineRunArgs {
     )]
     repeat: u32,
 
-    /// Begin with N requests that are not measured
+    /// Number of warm-up requests, which are not measured
     ///
     /// The first request starts threads and finds out how long each model takes; 0 shows it.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
     warmup: u32,
 
-    /// Choose what goes to stdout
+    /// Output format
     #[arg(
         long,
         value_enum,

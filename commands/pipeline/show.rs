@@ -36,8 +36,8 @@ Formats:
   dot       for Graphviz, as in
             ovms pipeline show config.json --format dot | dot -Tpdf > a.pdf
   mermaid   a flow chart for Markdown
-  svg       a picture, light or dark as what shows it
-  html      a page with pictures and tables, in one file that loads nothing
+  svg       an image, light or dark as what shows it
+  html      a page with images and tables, in one file that loads nothing
   json      name, inputs, outputs, nodes, edges, levels and dangling (edges
             without a source); a dimension is a number, -1 for any, or
             [least, most]; a node of which the model or library is not to be
@@ -100,7 +100,7 @@ pub(crate) enum Format {
     Dot,
     /// For Markdown
     Mermaid,
-    /// A picture
+    /// A diagram
     Svg,
     /// A page
     Html,

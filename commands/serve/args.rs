@@ -32,7 +32,7 @@ Examples:
   ovms serve --check --config_path /models/config.json
 
 Exit codes: 0 stopped by SIGINT or SIGTERM, or what was asked for instead is done; 1 the start \
-failed, or --check found faults; 2 --check found warnings only; 64 usage; 72 no OpenVINO runtime; \
+failed, or --check found errors; 2 --check found warnings only; 64 usage; 72 no OpenVINO runtime; \
 130 stopped by a second signal.";
 
 /// Arguments of `ovms serve`.

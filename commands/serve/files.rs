@@ -38,7 +38,7 @@ pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
         _ => format!(
             "the configuration file {} has {}",
             path.display(),
-            ui::counted(number, "fault")
+            ui::counted(number, "error")
         ),
     };
     let mut failure = Failure::new(FailureKind::Failed, message);
@@ -111,7 +111,7 @@ mod tests {
 	{"config": {"name": "face", "base_pth": "/models/face"}}
     ]
 }"#), @r#"
-        error: the configuration file /models/config.json has 2 faults
+        error: the configuration file /models/config.json has 2 errors
           3:79 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
             3 |  {"name": "resnet", "base_path": "/models/resnet", "nireq": "4"}},
               |                                                             ^^^
@@ -121,7 +121,7 @@ mod tests {
         "#);
         let long = format!("{{\"model_config_list\": [{}7]}}", " ".repeat(500));
         insta::assert_snapshot!(explained(long.as_bytes()), @"
-        error: the configuration file /models/config.json has 1 fault
+        error: the configuration file /models/config.json has 1 error
           1:524 model_config_list[0]: found 7; expected an object with config
             1 |                                                             7]}
               |                                                             ^

@@ -138,7 +138,7 @@ impl Stage {
         let reported: Vec<String> = reported.chain(more).collect();
         let what = match reported.is_empty() {
             true => String::new(),
-            false => format!("; under way: {}", reported.join(", ")),
+            false => format!("; in progress: {}", reported.join(", ")),
         };
         format!("still loading, {} of {} done{what}", self.done, self.all)
     }
@@ -212,7 +212,7 @@ mod tests {
           resnet version 1: 12 s
           vad version 1: 34.20 MB of 102.40 MB (33 %), 12 s
         ");
-        insta::assert_snapshot!(stage.line(), @"still loading, 3 of 40 done; under way: resnet version 1: 12 s, vad version 1: 34.20 MB of 102.40 MB (33 %), 12 s");
+        insta::assert_snapshot!(stage.line(), @"still loading, 3 of 40 done; in progress: resnet version 1: 12 s, vad version 1: 34.20 MB of 102.40 MB (33 %), 12 s");
         stage.in_flight = vec![in_flight("m"); 9];
         insta::assert_snapshot!(stage.drawn(), @"
         loaded 3 of 40

@@ -239,11 +239,11 @@ impl Summary {
             rows.extend(reported.map(|failure| ("missing", vec![failure])));
             if self.failures.len() > MAX_FAILURES {
                 let more = self.failures.len() - MAX_FAILURES;
-                rows.push(("missing", vec![format!("{more} more, told above")]));
+                rows.push(("missing", vec![format!("{more} more, see above")]));
             }
         } else if !self.failures.is_empty() {
-            let number = counted(self.failures.len(), "fault");
-            rows.push(("missing", vec![format!("{number}, told above")]));
+            let number = counted(self.failures.len(), "error");
+            rows.push(("missing", vec![format!("{number}, see above")]));
         }
         let tries = self.tries(is_terminal);
         if !tries.is_empty() {

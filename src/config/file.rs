@@ -165,7 +165,7 @@ impl FileError {
 /// Writes `1 fault: …` or `2 faults: …; …`.
 fn listed(errors: &[ConfigurationError], more: usize) -> String {
     let number = errors.len() + more;
-    let mut text = format!("{number} fault{}: ", if number == 1 { "" } else { "s" });
+    let mut text = format!("{number} error{}: ", if number == 1 { "" } else { "s" });
     for (index, error) in errors.iter().enumerate() {
         if index > 0 {
             text.push_str("; ");

@@ -71,7 +71,7 @@ pub(super) fn complete(device: &str, pairs: Vec<(String, String)>) -> Vec<(Strin
 }
 
 /// Translates the keys of older OpenVINO releases that mean the same as newer ones, also with the
-/// prefix of their names in programs. Others are left for the device to refuse, with what has taken their place.
+/// prefix of their names in programs. Others are left for the device to refuse, with their successors.
 fn modern(key: String, value: String) -> (String, String) {
     let new = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let old = key.strip_prefix("KEY_").unwrap_or(&key);

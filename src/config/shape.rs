@@ -67,7 +67,7 @@ pub(super) fn parse_batch(text: &str) -> Result<Option<BatchOption>, ()> {
 /// Returns the error text for an invalid batch size.
 pub(super) fn bad_batch(text: &str) -> String {
     format!(
-        "batch_size is left out of account: found `{text}`; expected a number, -1, auto or a \
+        "batch_size is ignored: found `{text}`; expected a number, -1, auto or a \
          range such as 1:8"
     )
 }

@@ -1,7 +1,7 @@
 //! Pictures of six shapes of pipelines, and of many random ones.
 
-mod formats;
 mod diagrams;
+mod formats;
 mod random;
 mod shapes;
 mod trace;

@@ -279,7 +279,7 @@ mod tests {
         let first = read(&parts(None), half(), &intake).await.unwrap();
         let refused = read(&parts(None), half(), &intake).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
-        insta::assert_snapshot!(refused, @"Server is overloaded - requests and answers under way: the most bytes allowed are 1048576, see --max_bytes_in_flight; try again later");
+        insta::assert_snapshot!(refused, @"Server is overloaded - requests and answers in flight: the most bytes allowed are 1048576, see --max_bytes_in_flight; try again later");
         // What is expanded counts as well.
         let bomb = Full::from(gzip(&[0; 600_000]));
         let refused = read(&parts(Some("gzip")), bomb, &intake).await.unwrap_err();

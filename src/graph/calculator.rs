@@ -1,8 +1,8 @@
-//! What a calculator is: a contract with the graph, and code that opens, processes and closes.
+//! Interface of a calculator: a contract with the graph, and code that opens, processes and closes.
 //!
-//! Calculators know neither the scheduler nor each other. They are given packets and emit packets;
-//! one that has to wait for anything returns a future ([`Flow::Later`]) that the driver of the run
-//! awaits meanwhile, so that `process` itself never blocks.
+//! Calculators know neither the scheduler nor each other. They receive packets and emit packets;
+//! one that has to wait returns a future ([`StepOutcome::Later`]) that the driver of the run awaits
+//! meanwhile, so that `process` itself never blocks.
 
 use std::{
     fmt,
@@ -22,90 +22,90 @@ use super::{
 };
 use crate::{error, python, request::InferRequest, servable::ServableInfo, tensor::TensorMap};
 
-/// One node of one run.
+/// Calculator of one node in one run.
 pub trait Calculator: Send {
-    /// Begins, with the side packets; before any `process`.
+    /// Opens the node with its side packets; before any `process`.
     ///
     /// # Errors
     ///
-    /// Fails the run.
+    /// An error fails the run.
     fn open(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         Ok(StepOutcome::Next)
     }
 
-    /// Takes the packets of a time.
+    /// Processes the packets of a timestamp.
     ///
     /// # Errors
     ///
-    /// Fails the run.
+    /// An error fails the run.
     fn process(
         &mut self,
         context: &mut CalculatorContext<'_>,
     ) -> Result<StepOutcome, GraphRunError>;
 
-    /// Ends, whether the run has failed or not; only if it was opened.
+    /// Closes the node, whether the run has failed or not; only if it was opened.
     ///
     /// # Errors
     ///
-    /// Fails the run.
+    /// An error fails the run.
     fn close(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         Ok(StepOutcome::Next)
     }
 }
 
-/// How a step of a calculator ends.
+/// Outcome of a step of a calculator.
 pub enum StepOutcome {
-    /// It is done; what it emitted stands in the context.
+    /// The step is done; its emitted packets are in the context.
     Next,
-    /// It is done, and the node has nothing more to do: it is closed next.
+    /// The step is done, and so is the node: it is closed next.
     Stop,
-    /// It goes on elsewhere. What the future gives is emitted after what stands in the context.
+    /// The step continues asynchronously. The future's output is emitted after that of the context.
     Later(BoxFuture<'static, Result<Later, GraphRunError>>),
 }
 
-/// What came of a step that went on elsewhere.
+/// Result of an asynchronous step.
 #[derive(Debug, Default)]
 pub struct Later {
-    /// What is emitted.
+    /// Emitted packets and bounds.
     pub emits: Vec<Emit>,
-    /// Whether the node has nothing more to do.
+    /// Whether the node is done.
     pub stop: bool,
 }
 
-/// Something that a node does to one of its outputs, by its place among the [`super::node::Ports`].
+/// Operation on an output of a node, by its index in the [`super::node::Ports`].
 #[derive(Debug, Clone)]
 pub enum Emit {
     /// Sends a packet.
     Packet(usize, Packet),
-    /// Says that no packet before this time will come.
+    /// Raises the bound: no earlier packet follows.
     Bound(usize, Timestamp),
     /// Closes the output.
     Close(usize),
-    /// Gives an output side packet; in `open`, or in `close`.
+    /// Sets an output side packet; in `open`, or in `close`.
     Side(usize, Packet),
 }
 
-/// What a calculator is given in a step.
+/// Context of a step of a calculator.
 pub struct CalculatorContext<'a> {
-    /// The node.
+    /// Node.
     pub node: &'a NodeSpec,
-    /// The time of the inputs: [`Timestamp::UNSTARTED`] in `open`, [`Timestamp::DONE`] in `close`; of a
-    /// node without inputs [`Timestamp::MIN`] (counted up by one at each `process`).
+    /// Timestamp of the inputs: [`Timestamp::UNSTARTED`] in `open`, [`Timestamp::DONE`] in `close`;
+    /// of a node without inputs [`Timestamp::MIN`] (incremented by one at each `process`).
     pub at: Timestamp,
-    /// The inputs, by place; empty packets where there is nothing.
+    /// Inputs, by index; empty packets where there are none.
     pub inputs: &'a [Packet],
-    /// The side packets, by place; empty where an optional one is not given.
+    /// Side packets, by index; empty where an optional one is not given.
     pub side: &'a [Packet],
-    /// What belongs to the run.
+    /// Environment of the run.
     pub env: &'a Env,
-    /// Whether an input is closed, or will have nothing before or at this time any more, by place: the
-    /// bound of the input. Empty in `open` and `close`.
+    /// Bounds of the inputs, by index: the lowest timestamp that may still arrive after this one.
+    /// Empty in `open` and `close`.
     pub bounds: &'a [Timestamp],
     emits: Vec<Emit>,
 }
 
 impl<'a> CalculatorContext<'a> {
-    /// Makes the context of a step.
+    /// Creates the context of a step.
     #[must_use]
     pub fn new(
         node: &'a NodeSpec,
@@ -138,7 +138,7 @@ impl<'a> CalculatorContext<'a> {
         self.side.get(place).and_then(Packet::payload)
     }
 
-    /// Sends a value at the time of the inputs.
+    /// Sends a value at the timestamp of the inputs.
     pub fn send(&mut self, output: usize, payload: Payload) {
         let at = self.at;
         self.send_packet(output, Packet::new(payload, at));
@@ -149,26 +149,26 @@ impl<'a> CalculatorContext<'a> {
         self.emits.push(Emit::Packet(output, packet));
     }
 
-    /// Does something else to an output.
+    /// Performs another operation on an output.
     pub fn emit(&mut self, emit: Emit) {
         self.emits.push(emit);
     }
 
-    /// Returns what was emitted.
+    /// Returns the emitted packets and bounds.
     #[must_use]
     pub fn into_emits(self) -> Vec<Emit> {
         self.emits
     }
 }
 
-/// What belongs to a run, whichever node asks.
+/// Environment of a run, shared by its nodes.
 pub struct Env {
     /// Models and pipelines.
     pub servables: Arc<dyn Servables>,
     ending: Ending,
 }
 
-/// Whether a run is to come to an end.
+/// Request to end a run, shared with the run.
 #[derive(Debug, Clone, Default)]
 pub struct Ending(Arc<Ends>);
 
@@ -179,12 +179,12 @@ struct Ends {
 }
 
 impl Ending {
-    /// Says that nothing more is wanted of the run: whoever would go on by itself stops.
+    /// Requests the end of the run: nodes that generate on their own stop.
     pub fn end(&self) {
         self.0.is_asked.store(true, Ordering::Relaxed);
     }
 
-    /// Tells whether anything has stopped for that.
+    /// Returns whether a node has stopped for that reason.
     #[must_use]
     pub fn is_heeded(&self) -> bool {
         self.0.is_heeded.load(Ordering::Relaxed)
@@ -192,7 +192,7 @@ impl Ending {
 }
 
 impl Env {
-    /// Makes the surroundings of a run.
+    /// Creates the environment of a run.
     #[must_use]
     pub fn new(servables: Arc<dyn Servables>) -> Self {
         Self {
@@ -201,18 +201,19 @@ impl Env {
         }
     }
 
-    /// Says that nothing more is wanted of the run: whoever would go on by itself stops.
+    /// Requests the end of the run: nodes that generate on their own stop.
     pub fn end(&self) {
         self.ending.end();
     }
 
-    /// Returns what ends the run from elsewhere.
+    /// Returns the handle to end the run from outside.
     #[must_use]
     pub fn ending(&self) -> Ending {
         self.ending.clone()
     }
 
-    /// Tells whether nothing more is wanted of the run. Who would go on by itself asks, and stops.
+    /// Returns whether the end of the run is requested. Nodes that generate on their own call this,
+    /// and stop.
     #[must_use]
     pub fn is_ending(&self) -> bool {
         let is_asked = self.ending.0.is_asked.load(Ordering::Relaxed);
@@ -223,47 +224,48 @@ impl Env {
     }
 }
 
-/// Finds what sessions are of.
+/// Lookup of models and pipelines for sessions.
 pub trait Servables: Send + Sync {
-    /// Finds a model or pipeline, the default version if none is named. The session is of the name: it
-    /// finds what serves at each inference.
+    /// Finds a model or pipeline, the default version if none is given. The session is bound to the
+    /// name: each inference uses the version then served.
     ///
     /// # Errors
     ///
-    /// Fails if there is none, or it does not serve.
+    /// Fails if it does not exist, or is not being served.
     fn session(&self, name: &str, version: Option<i64>) -> error::Result<Arc<dyn ServableSession>>;
 }
 
-/// A model or pipeline as nodes use it.
+/// Model or pipeline, as used by nodes.
 pub trait ServableSession: Send + Sync {
-    /// Returns inputs and outputs as they were when the session was opened.
+    /// Returns inputs and outputs as of the opening of the session.
     fn info(&self) -> &ServableInfo;
 
-    /// Runs a request, which is judged as one of a client is.
+    /// Runs a request, which is validated like a client's.
     fn infer(&self, request: InferRequest) -> BoxFuture<'static, error::Result<TensorMap>>;
 }
 
-/// What a node takes, gives and needs.
+/// Types of the inputs, outputs and side packets of a node.
 #[derive(Debug, Clone, Default)]
 pub struct Contract {
-    /// What each input carries, by place.
+    /// Packet type of each input, by index.
     pub inputs: Vec<PacketType>,
-    /// What each output carries.
+    /// Packet type of each output.
     pub outputs: Vec<PacketType>,
-    /// What each input side packet is, and whether it may be missing.
+    /// Type of each input side packet, and whether it is optional.
     pub side_inputs: Vec<(PacketType, bool)>,
-    /// What each output side packet is.
+    /// Type of each output side packet.
     pub side_outputs: Vec<PacketType>,
-    /// With `Some(n)`, outputs are settled up to the time of the inputs plus n after each `process`.
+    /// With `Some(n)`, outputs are settled up to the timestamp of the inputs plus n after each
+    /// `process`.
     pub offset: Option<i64>,
-    /// The input stream handler, if the calculator has its own and the node names none.
+    /// Input stream handler, if the calculator has its own and the node names none.
     pub handler: Option<&'static str>,
     /// Whether `process` is called also when only bounds have risen (with all inputs empty).
     pub wants_bounds: bool,
 }
 
 impl Contract {
-    /// Makes a contract of one type for everything, which calculators then narrow.
+    /// Creates a contract with one type for all ports, which calculators then narrow.
     #[must_use]
     pub fn any(node: &NodeSpec) -> Self {
         Self {
@@ -278,24 +280,24 @@ impl Contract {
     }
 }
 
-/// What is there to make calculators of: by the nodes of one definition of a graph.
+/// Resources for creating calculators: by the nodes of one definition of a graph.
 pub trait Resources: Send + Sync {
     /// Returns the Python object of a node.
     fn python(&self, node: &str) -> Option<&Arc<python::PythonHandler>>;
 
-    /// Tells whether clients are not told what Python code has raised.
+    /// Returns whether errors raised by Python code are hidden from clients.
     fn hides_python_errors(&self) -> bool;
 }
 
-/// A kind of calculator.
+/// Kind of calculator.
 pub struct Factory {
-    /// The name in graph files.
+    /// Name in graph files.
     pub name: &'static str,
-    /// What it does, in a sentence, for people.
+    /// Description of its purpose, in a sentence.
     pub about: &'static str,
-    /// Judges a node, and says what it takes and gives. The error is a text for whoever wrote the file.
+    /// Validates a node, and returns its contract. The error is a message for the author of the file.
     pub contract: fn(&NodeSpec) -> Result<Contract, String>,
-    /// Makes it for a run. The contract was kept.
+    /// Creates the calculator for a run. The contract holds.
     pub make: fn(&Arc<NodeSpec>, &dyn Resources) -> Box<dyn Calculator>,
 }
 

@@ -1,6 +1,7 @@
-//! Judges a graph file: every fault with its rule and place, or a [`GraphPlan`].
+//! Validation of a graph file: all errors with rule and location, or a [`GraphPlan`].
 //!
-//! What is unknown because of a fault is not judged, so that one mistake is told once.
+//! Parts that are unknown because of an error are not checked, so that one mistake is
+//! reported once.
 
 mod error;
 mod found;
@@ -16,7 +17,7 @@ mod wiring;
 
 use std::collections::HashMap;
 
-pub use error::{FileError, FileWarning, GraphErrors, GraphRule};
+pub use error::{FileWarning, GraphErrors, GraphFileError, GraphRule};
 pub(super) use found::{Found, New};
 
 use super::{
@@ -29,22 +30,22 @@ use super::{
 };
 use crate::error::nearest;
 
-/// A graph that breaks no rule.
+/// Graph that breaks no rule.
 #[derive(Debug)]
 pub struct CheckedGraph {
-    /// What runs.
+    /// Plan to run.
     pub plan: GraphPlan,
-    /// What the file says.
+    /// Contents of the file.
     pub spec: GraphSpec,
-    /// What is worth a word.
+    /// Warnings.
     pub warnings: Vec<FileWarning>,
 }
 
-/// Judges the text of a graph file.
+/// Validates the text of a graph file.
 ///
 /// # Errors
 ///
-/// Tells everything that is wrong with it, as far as the text alone shows it.
+/// Returns all errors that can be detected from the text alone.
 pub fn check(
     text: &str,
     file: &str,
@@ -54,7 +55,7 @@ pub fn check(
     let checked = graph(text, &found, factories);
     let warnings = found.end()?;
     let Some((plan, spec)) = checked else {
-        let error = FileError::of_file(GraphRule::Text, file, "the text makes no graph");
+        let error = GraphFileError::of_file(GraphRule::Text, file, "the text makes no graph");
         return Err(GraphErrors::one(error));
     };
     Ok(CheckedGraph {
@@ -64,7 +65,7 @@ pub fn check(
     })
 }
 
-/// Judges a text; what comes back counts only if no fault was found.
+/// Checks a text; the result counts only if no error was found.
 fn graph(
     text: &str,
     found: &Found<'_>,
@@ -97,7 +98,7 @@ fn graph(
     draft.loopbacks();
     draft.contracts();
     draft.cycles();
-    // Whole requests without whole responses make types differ as well.
+    // Types differ as well if whole requests come without whole responses.
     if !found.has(GraphRule::NoResponse) && !found.has(GraphRule::NoRequest) {
         draft.types();
     }
@@ -107,7 +108,7 @@ fn graph(
         let handler = draft.handler(place);
         let max_in_flight = settings::max_in_flight(entry, found);
         let node = &mut draft.nodes[place];
-        // Without a factory there is a fault.
+        // A missing factory has been reported as an error.
         if let (Some(factory), Some(handler)) = (node.factory, handler) {
             nodes.push(GraphPlanNode {
                 spec: entry.spec.clone(),
@@ -152,7 +153,7 @@ fn pool(text: &str, found: &Found<'_>) -> PoolSize {
     })
 }
 
-/// A graph on its way to a plan.
+/// Graph being validated.
 struct Draft<'a> {
     spec: &'a GraphSpec,
     found: &'a Found<'a>,
@@ -165,7 +166,7 @@ struct Draft<'a> {
     sides_by_name: HashMap<&'a str, usize>,
 }
 
-/// A node on its way to a plan. What is `None` is unknown because of a fault.
+/// Node being validated. `None` means unknown because of an error.
 #[derive(Default)]
 struct DraftNode {
     factory: Option<&'static Factory>,
@@ -175,9 +176,9 @@ struct DraftNode {
     outputs: Vec<Option<usize>>,
     side_inputs: Vec<usize>,
     side_outputs: Vec<Option<usize>>,
-    /// Whether its loopback is wrong, which is told.
+    /// Whether its loopback is invalid, which is reported.
     is_loopback_wrong: bool,
-    /// Whether anything is wrong with what the file says of its inputs, which is told.
+    /// Whether its input details are invalid, which is reported.
     are_infos_wrong: bool,
 }
 
@@ -224,7 +225,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Asks each calculator about its node.
+    /// Queries the contract of each node.
     fn contracts(&mut self) {
         for (entry, node) in self.spec.nodes.iter().zip(&mut self.nodes) {
             let Some(factory) = node.factory else {
@@ -243,7 +244,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns what an input of a node takes, as far as is known.
+    /// Returns the type of a node's input, as far as known.
     fn input_type(&self, node: usize, place: usize) -> PacketType {
         let contract = self.nodes[node].contract.as_ref();
         let kind = contract.and_then(|contract| contract.inputs.get(place));

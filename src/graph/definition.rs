@@ -1,4 +1,4 @@
-//! A graph that is loaded: its plan, its Python objects, and the instances that are kept.
+//! Loaded graph: its plan, its Python objects, and its pooled instances.
 
 use std::{
     collections::BTreeMap,
@@ -26,30 +26,30 @@ use crate::{
     task,
 };
 
-/// How often it is looked whether the last run has ended.
+/// Interval of checks whether the last run has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The environment variable that turns all pools off if it is `1`.
+/// Environment variable that disables all pools if set to `1`.
 const NO_POOLS: &str = "OVMS_GRAPH_QUEUE_OFF";
 
-/// The size of a pool where the number of threads of the machine is not known.
+/// Size of a pool if the number of threads of the machine is unknown.
 const USUAL_POOL: usize = 16;
 
-/// The calculator of Python nodes.
+/// Calculator of Python nodes.
 const PYTHON: &str = "PythonExecutorCalculator";
 
-/// A graph that is to be loaded.
+/// Source files of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphSource {
-    /// The name that clients use.
+    /// Name used by clients.
     pub name: String,
-    /// The folder that paths of handlers are relative to.
+    /// Folder that paths of handlers are relative to.
     pub base_path: PathBuf,
-    /// The graph file.
+    /// Path of the graph file.
     pub graph_path: PathBuf,
 }
 
-/// A graph that is loaded. Runs hold it, so that what takes its place does not disturb them.
+/// Loaded graph. Runs hold a reference, so that a reload does not disturb them.
 pub struct GraphDefinition {
     name: String,
     plan: Arc<GraphPlan>,
@@ -61,19 +61,19 @@ pub struct GraphDefinition {
     fingerprint: Fingerprint,
 }
 
-/// Why a graph was not loaded.
+/// Error of loading a graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}")]
 pub struct LoadError {
-    /// The fixed text of the fault, with a reason behind it.
+    /// Fixed text of the error, followed by a reason.
     pub status: String,
     /// Lines for the log.
     pub log: Vec<String>,
 }
 
 impl LoadError {
-    /// Returns what clients are told: the first line of the log, which has the cause. What Python has
-    /// raised may be among it, and is left out if `is_silent`.
+    /// Returns the message for clients: the first line of the log, which has the cause. It may
+    /// include an exception raised by Python code, and is left out if `is_silent`.
     #[must_use]
     pub fn reported(&self, is_silent: bool) -> &str {
         let first = self.log.first().filter(|_| !is_silent);
@@ -92,7 +92,7 @@ impl LoadError {
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read, or the graph has faults.
+/// Fails if the file cannot be read, or the graph has errors.
 pub fn examine(source: &GraphSource) -> Result<CheckedGraph, LoadError> {
     let (name, path) = (&source.name, &source.graph_path);
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -107,18 +107,18 @@ pub fn examine(source: &GraphSource) -> Result<CheckedGraph, LoadError> {
 }
 
 impl GraphDefinition {
-    /// Reads, checks and loads a graph. Blocks, for as long as its Python code takes.
+    /// Reads, checks and loads a graph. Blocks for as long as its Python code takes.
     ///
     /// # Errors
     ///
-    /// Fails with the first kind of fault; what was loaded until then is let go of.
+    /// Fails with the first kind of error; everything loaded until then is dropped.
     pub fn load(
         source: &GraphSource,
         is_silent: bool,
         servables: &Arc<dyn Servables>,
         reporter: &Reporter,
     ) -> Result<Self, LoadError> {
-        // Before it is read: what changes meanwhile is then seen as a change.
+        // Taken before reading: a change in the meantime is then detected.
         let fingerprint = Fingerprint::read(source);
         let CheckedGraph { plan, spec, .. } = examine(source)?;
         let plan = Arc::new(plan);
@@ -133,7 +133,7 @@ impl GraphDefinition {
             plan,
             fingerprint,
         };
-        // What is loaded before a fault is finalized when the definition is dropped.
+        // Objects loaded before an error are finalized when the definition is dropped.
         definition.load_handlers(&source.base_path)?;
         definition.start_pool(servables)?;
         Ok(definition)
@@ -178,7 +178,7 @@ impl GraphDefinition {
             let side = convert::side_packets(&self.plan, &Vec::new(), true);
             let run = side.and_then(|side| {
                 let mut run = self.start(side, Env::new(Arc::clone(servables)), None)?;
-                // What waits is done when the first request comes.
+                // The remaining steps run when the first request comes.
                 run.turn();
                 run.error()
                     .map_or(Ok(()), |f| Err(super::unary::explain(&f)))?;
@@ -210,19 +210,19 @@ impl GraphDefinition {
         &self.plan
     }
 
-    /// Returns the graph as the file has it.
+    /// Returns the graph as specified in its file.
     #[must_use]
     pub fn spec(&self) -> &GraphSpec {
         &self.spec
     }
 
-    /// Returns what the files were when it was loaded.
+    /// Returns the fingerprint of the files at the time of loading.
     #[must_use]
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
 
-    /// Tells whether instances are kept between requests.
+    /// Returns whether instances are kept between requests.
     #[must_use]
     pub fn has_pool(&self) -> bool {
         self.pool.is_some()
@@ -236,15 +236,15 @@ impl GraphDefinition {
         &self.times
     }
 
-    /// Waits until the last run has ended, and lets go of the Python objects off the async workers.
+    /// Waits until the last run has ended, and drops the Python objects outside of the async workers.
     pub async fn drain(self: Arc<Self>) {
-        // Nobody can find it any more, so the count only falls.
+        // It can no longer be found, so the count only falls.
         while Arc::strong_count(&self) > 1 {
             tokio::time::sleep(LOOK).await;
         }
         let handlers: Vec<_> = self.handlers.values().map(Arc::downgrade).collect();
         if let Some(mut this) = Arc::into_inner(self) {
-            // What clients that have left began may still go on.
+            // Work started by clients that have disconnected may still be running.
             this.pool = None;
             let is_used = || handlers.iter().any(|handler| handler.strong_count() > 1);
             while is_used() {
@@ -257,7 +257,7 @@ impl GraphDefinition {
 
 impl Drop for GraphDefinition {
     fn drop(&mut self) {
-        // The instances first: their states belong to the objects.
+        // Instances first: their states belong to the objects.
         self.pool = None;
         for handler in self.handlers.values() {
             handler.finalize();
@@ -275,7 +275,7 @@ impl Resources for GraphDefinition {
     }
 }
 
-/// Returns the handler of a Python node, as the file has it.
+/// Returns the handler path of a Python node, as in the file.
 pub(super) fn handler_path(node: &GraphPlanNode) -> Option<String> {
     if node.spec.calculator != PYTHON {
         return None;
@@ -284,7 +284,7 @@ pub(super) fn handler_path(node: &GraphPlanNode) -> Option<String> {
     Some(options.handler_path)
 }
 
-/// Returns how many instances are kept; `None` for none.
+/// Returns the number of pooled instances; `None` for none.
 fn pool_size(asked: PoolSize, name: &str) -> Option<usize> {
     if std::env::var(NO_POOLS).is_ok_and(|off| off == "1") {
         return None;

@@ -1,31 +1,31 @@
-//! What a node says when it fails, in the words of the framework that graphs were written for.
+//! Errors of nodes, in the terms of the framework that graphs were written for.
 
 use std::fmt;
 
-/// The kind of a fault: Abseil's status codes, whose names clients read in texts.
+/// Kind of an error: Abseil's status codes, whose names appear in messages to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AbseilCode {
-    /// Given up on the way.
+    /// Cancelled.
     Cancelled,
-    /// Nothing is known of it.
+    /// Unknown error.
     Unknown,
-    /// What was given is wrong.
+    /// Invalid input.
     InvalidArgument,
-    /// Too late.
+    /// Deadline exceeded.
     DeadlineExceeded,
-    /// Something that is needed is not there.
+    /// Missing resource.
     NotFound,
-    /// It does not fit the state of the graph.
+    /// State of the graph does not allow it.
     FailedPrecondition,
-    /// Too much at once.
+    /// Out of resources.
     ResourceExhausted,
-    /// Beyond what there is.
+    /// Out of range.
     OutOfRange,
-    /// Not made.
+    /// Not implemented.
     Unimplemented,
-    /// A fault within.
+    /// Internal error.
     Internal,
-    /// Not at the moment.
+    /// Currently unavailable.
     Unavailable,
 }
 
@@ -47,17 +47,17 @@ impl fmt::Display for AbseilCode {
     }
 }
 
-/// A fault of a node or of a stream.
+/// Error of a node or of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct GraphRunError {
-    /// The kind.
+    /// Kind.
     pub code: AbseilCode,
-    /// What is wrong.
+    /// Message.
     pub message: String,
 }
 
-/// What a node was doing.
+/// Step of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CalculatorStep {
     /// `Open`
@@ -79,7 +79,7 @@ impl fmt::Display for CalculatorStep {
 }
 
 impl GraphRunError {
-    /// Makes a fault.
+    /// Creates an error.
     #[must_use]
     pub fn new(code: AbseilCode, message: impl Into<String>) -> Self {
         Self {
@@ -88,19 +88,19 @@ impl GraphRunError {
         }
     }
 
-    /// Makes a fault of what was given.
+    /// Creates an error about invalid input.
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(AbseilCode::InvalidArgument, message)
     }
 
-    /// Makes a fault within.
+    /// Creates an internal error.
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(AbseilCode::Internal, message)
     }
 
-    /// Says in which step of which node it happened.
+    /// Adds the step and node where it happened.
     #[must_use]
     pub fn of_node(self, step: CalculatorStep, node: &str) -> Self {
         let message = format!(
@@ -110,7 +110,7 @@ impl GraphRunError {
         Self { message, ..self }
     }
 
-    /// Puts the faults of a run into one, which has the code of the first; `None` if there is none.
+    /// Merges the errors of a run into one, with the code of the first; `None` if there are none.
     #[must_use]
     pub fn of_run(errors: &[Self]) -> Option<Self> {
         let first = errors.first()?;

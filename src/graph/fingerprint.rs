@@ -1,4 +1,4 @@
-//! What the files of a graph contain: whether a reload would load anything else.
+//! Fingerprint of the files of a graph, to decide whether a reload would change anything.
 
 use std::{
     collections::BTreeMap,
@@ -15,31 +15,31 @@ use super::{
     definition::{GraphSource, handler_path},
 };
 
-/// The most files beside a handler that are looked at, and the most packages.
+/// Maximum number of files and packages checked beside a handler.
 const MAX_FILES: usize = 1000;
 
-/// Of files with more bytes, size and time count instead of what they contain.
+/// File size in bytes above which size and modification time are compared instead of contents.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What makes a folder a package.
+/// File that marks a folder as a package.
 const PACKAGE: &str = "__init__.py";
 
-/// What the files of a graph contain: the graph itself, its handlers, and the modules beside them,
-/// those in packages as well.
+/// Contents of the files of a graph: the graph itself, its handlers, and the modules beside them,
+/// including those in packages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fingerprint(BTreeMap<PathBuf, Option<Print>>);
 
-/// What a file contains.
+/// Contents of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Print {
-    /// The digest of its bytes.
+    /// Digest of its bytes.
     Digest(Vec<u8>),
-    /// Of a large file: its size, and when it was written.
+    /// Size and modification time of a large file.
     Large(u64, Option<SystemTime>),
 }
 
 impl Fingerprint {
-    /// Reads the files of a graph as they are now. Blocks.
+    /// Reads the current files of a graph. Blocks.
     #[must_use]
     pub fn read(source: &GraphSource) -> Self {
         let mut files = BTreeMap::new();
@@ -51,7 +51,7 @@ impl Fingerprint {
         Self(files)
     }
 
-    /// Reads a handler and the modules beside it as they are now. Blocks.
+    /// Reads the current handler and the modules beside it. Blocks.
     #[must_use]
     pub fn of_handler(path: &Path) -> Self {
         let mut files = BTreeMap::new();
@@ -60,7 +60,7 @@ impl Fingerprint {
     }
 }
 
-/// Reads a handler and the modules beside it.
+/// Adds a handler and the modules beside it.
 fn add(files: &mut BTreeMap<PathBuf, Option<Print>>, path: PathBuf) {
     let folder = path.parent().unwrap_or(Path::new("."));
     let packages = packages(folder);
@@ -75,7 +75,7 @@ fn add(files: &mut BTreeMap<PathBuf, Option<Print>>, path: PathBuf) {
     }
 }
 
-/// Returns the handlers that a graph names; a graph that cannot be read has none.
+/// Returns the handlers named by a graph; none for a graph that cannot be read.
 fn handlers(path: &Path) -> Option<Vec<String>> {
     let (file, _) = open(path).ok()?;
     let mut text = String::new();
@@ -102,7 +102,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries.map(|entry| entry.path())
 }
 
-/// Opens a regular file: others, such as pipes, may have nothing to read for ever.
+/// Opens a regular file: reading others, such as pipes, may block for ever.
 fn open(path: &Path) -> io::Result<(File, Metadata)> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -112,13 +112,13 @@ fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, found))
 }
 
-/// Looks at what a file contains; `None` for one that cannot be read.
+/// Computes the fingerprint of a file; `None` for one that cannot be read.
 fn print(path: &Path) -> Option<Print> {
     let (file, found) = open(path).ok()?;
     if found.len() > MAX_BYTES {
         return Some(Print::Large(found.len(), found.modified().ok()));
     }
-    // It may grow meanwhile.
+    // It may grow in the meantime.
     let mut file = file.take(MAX_BYTES);
     let mut context = Context::new(&SHA256);
     let mut piece = vec![0; 64 << 10];
@@ -143,7 +143,7 @@ mod tests {
 
     use super::{Fingerprint, MAX_BYTES, MAX_FILES, Print};
 
-    /// Puts a handler into a folder of its own.
+    /// Creates a handler in a folder of its own.
     fn handler() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.py");
@@ -151,7 +151,7 @@ mod tests {
         (folder, path)
     }
 
-    /// Tells whether a fingerprint changes with what is written into a file.
+    /// Returns whether writing a file changes the fingerprint.
     fn sees(handler: &Path, file: &str) -> bool {
         let path = handler.with_file_name(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -213,7 +213,7 @@ mod tests {
         file.set_len(MAX_BYTES + 2).unwrap();
         file.set_modified(later).unwrap();
         assert_ne!(after, Fingerprint::of_handler(&handler));
-        // One of the most that is read.
+        // Largest size that is read.
         file.set_len(MAX_BYTES).unwrap();
         let read = Fingerprint::of_handler(&handler);
         assert!(matches!(read.0[&path], Some(Print::Digest(_))));

@@ -1,4 +1,4 @@
-//! A graph as it is served: a name, its state, and what it runs at the moment.
+//! Graph being served: a name, its state, and its current runs.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -11,22 +11,22 @@ use crate::{
     model::{Live, Served, Words},
 };
 
-/// How much may go on at once in a graph.
+/// Concurrency limits of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphLimits {
-    /// Requests that run.
+    /// Number of running requests.
     pub runs: usize,
-    /// Requests that wait for those.
+    /// Number of waiting requests.
     pub waiting: usize,
-    /// How long a graph may take to load.
+    /// Maximum load time of a graph.
     pub load: Duration,
 }
 
-/// A graph as it is served.
+/// Graph being served.
 #[derive(Debug)]
 pub struct Graph {
     live: Live<GraphDefinition>,
-    /// What the last load was of.
+    /// Source of the last load.
     source: ArcSwapOption<GraphSource>,
     turns: Semaphore,
     limits: GraphLimits,
@@ -52,7 +52,7 @@ impl Deref for Graph {
 }
 
 impl Graph {
-    /// Makes a graph that has not been loaded yet.
+    /// Creates a graph that has not been loaded yet.
     #[must_use]
     pub fn new(name: &str, reporter: Arc<Reporter>, limits: GraphLimits) -> Arc<Self> {
         reporter.serves_graph();
@@ -64,12 +64,12 @@ impl Graph {
         })
     }
 
-    /// Says what is loaded, or was to be.
+    /// Sets the source that is loaded, or was to be.
     pub fn comes_from(&self, source: GraphSource) {
         self.source.store(Some(Arc::new(source)));
     }
 
-    /// Returns what it looks like: what serves, else what its file says, sound or not. Reads files,
+    /// Returns its outline: that of the loaded graph, else of its file, valid or not. Reads files,
     /// so it blocks.
     #[must_use]
     pub fn outline(&self) -> Option<GraphOutline> {
@@ -92,7 +92,7 @@ impl Graph {
         self.turns.acquire().await.ok()
     }
 
-    /// Returns how much may go on at once.
+    /// Returns the concurrency limits.
     #[must_use]
     pub fn limits(&self) -> GraphLimits {
         self.limits

@@ -1,8 +1,8 @@
-//! Graphs: calculators that pass packets with times to each other.
+//! Graphs: calculators that exchange timestamped packets.
 //!
-//! A graph file becomes a [`GraphPlan`], checked once. Each run has a state machine that knows packets, times
-//! and bounds, but neither calculators nor waiting; a driver that runs the calculators; and ends
-//! that turn requests into packets and packets into responses.
+//! A graph file becomes a [`GraphPlan`], checked once. Each run has a state machine that handles
+//! packets, timestamps and bounds, but neither calculators nor waiting; a driver that runs the
+//! calculators; and conversions of requests to packets and packets to responses.
 
 mod calculator;
 pub mod calculators;
@@ -30,7 +30,7 @@ pub use calculator::{
     Calculator, CalculatorContext, Contract, Emit, Ending, Env, Factory, Later, Resources,
     ServableSession, Servables, StepOutcome,
 };
-pub use check::{CheckedGraph, FileError, FileWarning, GraphErrors, GraphRule, check};
+pub use check::{CheckedGraph, FileWarning, GraphErrors, GraphFileError, GraphRule, check};
 pub use convert::VERSION;
 pub use definition::{GraphDefinition, GraphSource, LoadError, examine};
 pub use error::{AbseilCode, CalculatorStep, GraphRunError};

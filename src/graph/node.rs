@@ -1,16 +1,16 @@
-//! A node as the graph file has it: its ports and its options.
+//! Node as specified in the graph file: its ports and its options.
 
 use std::fmt;
 
 use bytes::Bytes;
 use prost::{Message, Name};
 
-/// Where a port stands among those of a node: `TAG`, `TAG:index` or, without a tag, `:index`.
+/// Position of a port among those of a node: `TAG`, `TAG:index` or, without a tag, `:index`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TagIndex {
-    /// The tag; empty if there is none.
+    /// Tag; empty if there is none.
     pub tag: String,
-    /// The index among those of the tag.
+    /// Index among the ports with the tag.
     pub index: usize,
 }
 
@@ -20,31 +20,31 @@ impl fmt::Display for TagIndex {
     }
 }
 
-/// An input, output or side packet of a node or graph: `TAG:index:name`.
+/// Input, output or side packet of a node or graph: `TAG:index:name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
     /// Tag and index.
     pub at: TagIndex,
-    /// The name of the stream or side packet.
+    /// Name of the stream or side packet.
     pub name: String,
-    /// Its place in the file, among the ports of its kind.
+    /// Position in the file, among the ports of its kind.
     pub written: usize,
 }
 
-/// The ports of a kind, sorted by tag and index. A port is meant by its place in here.
+/// Ports of a kind, sorted by tag and index. A port is identified by its index in here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ports(Vec<Port>);
 
 impl Ports {
-    /// Makes the ports of a kind, given in the order of the file.
+    /// Creates the ports of a kind, given in the order of the file.
     #[must_use]
     pub fn new(mut ports: Vec<Port>) -> Self {
         ports.sort_by(|a, b| a.at.cmp(&b.at));
         Self(ports)
     }
 
-    /// Reads `TAG:index:name`, `TAG:name` and `name`, without judging the spelling; for tests and for
-    /// graphs made by the program.
+    /// Parses `TAG:index:name`, `TAG:name` and `name`, without checking the spelling; for tests and
+    /// for graphs built in code.
     #[must_use]
     pub fn of(texts: &[&str]) -> Self {
         let mut untagged = 0;
@@ -70,43 +70,43 @@ impl Ports {
         Self::new(ports.collect())
     }
 
-    /// Returns how many there are.
+    /// Returns the number of ports.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Tells whether there is none.
+    /// Returns whether there are no ports.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Goes through them, by tag and index.
+    /// Iterates over the ports, by tag and index.
     pub fn iter(&self) -> std::slice::Iter<'_, Port> {
         self.0.iter()
     }
 
-    /// Returns one by its place.
+    /// Returns a port by its index.
     #[must_use]
     pub fn get(&self, place: usize) -> Option<&Port> {
         self.0.get(place)
     }
 
-    /// Finds the place of one.
+    /// Finds the index of a port by tag.
     #[must_use]
     pub fn find(&self, tag: &str, index: usize) -> Option<usize> {
         let mut ports = self.0.iter();
         ports.position(|port| port.at.tag == tag && port.at.index == index)
     }
 
-    /// Finds the place of one by the name of its stream.
+    /// Finds the index of a port by the name of its stream.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|port| port.name == name)
     }
 
-    /// Returns the places of those with a tag, by index.
+    /// Returns the indices of the ports with a tag, in order.
     pub fn tagged(&self, tag: &str) -> impl Iterator<Item = usize> {
         let tag = tag.to_owned();
         let ports = self.0.iter().enumerate();
@@ -115,7 +115,7 @@ impl Ports {
             .map(|(place, _)| place)
     }
 
-    /// Returns the places in the order of the file.
+    /// Returns the indices in the order of the file.
     #[must_use]
     pub fn written(&self) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.0.len()).collect();
@@ -132,25 +132,25 @@ impl std::ops::Index<usize> for Ports {
     }
 }
 
-/// The options of a node or of a handler: messages by their type, written as `node_options` or as
-/// an extension of `options`.
+/// Options of a node or of a handler: messages by their type, written as `node_options` or as an
+/// extension of `options`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeOptions(Vec<(String, Bytes)>);
 
 impl NodeOptions {
-    /// Adds a message by its full name (`mediapipe.GateCalculatorOptions`), as encoded.
+    /// Adds an encoded message by its full name (`mediapipe.GateCalculatorOptions`).
     pub fn push(&mut self, name: impl Into<String>, encoded: Bytes) {
         self.0.push((name.into(), encoded));
     }
 
-    /// Makes options of one message; for tests.
+    /// Creates options of one message; for tests.
     #[must_use]
     pub fn of<T: Message + Name>(message: &T) -> Self {
         Self(vec![(T::full_name(), message.encode_to_vec().into())])
     }
 
-    /// Returns the message of a type; `None` if it is not there or cannot be read as that type, which
-    /// reading the file rules out.
+    /// Returns the message of a type; `None` if it is absent or cannot be decoded as that type,
+    /// which reading the file rules out.
     #[must_use]
     pub fn get<T: Message + Name + Default>(&self) -> Option<T> {
         let name = T::full_name();
@@ -164,15 +164,15 @@ impl NodeOptions {
     }
 }
 
-/// A node as the graph file has it.
+/// Node as specified in the graph file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeSpec {
-    /// The name, unique in the graph: that of the file, else that of the calculator, with `_1`, `_2`
-    /// behind it where needed.
+    /// Name, unique in the graph: that of the file, else that of the calculator, with a suffix
+    /// `_1`, `_2` where needed.
     pub name: String,
-    /// Whether the file gives the name.
+    /// Whether the name is explicit in the file.
     pub is_named: bool,
-    /// The calculator.
+    /// Name of the calculator.
     pub calculator: String,
     /// Input streams.
     pub inputs: Ports,
@@ -184,6 +184,6 @@ pub struct NodeSpec {
     pub side_outputs: Ports,
     /// Options.
     pub options: NodeOptions,
-    /// The place of the node in the file: line and column, from 1; zeros if it has none.
+    /// Location in the file: line and column, from 1; zeros if unknown.
     pub place: (usize, usize),
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     calculator::{Contract, Factory},
-    check::{FileError, Found, GraphErrors, GraphRule, check},
+    check::{Found, GraphErrors, GraphFileError, GraphRule, check},
     node::Port,
     packet::{PacketType, TensorKind},
     pbtxt,
@@ -140,7 +140,7 @@ impl GraphOutline {
             Some(spec) => Ok(Self::new(name, &spec, factories, is_there)),
             None => Err(match check(text, file, factories) {
                 Err(errors) => errors,
-                Ok(_) => GraphErrors::one(FileError::of_file(
+                Ok(_) => GraphErrors::one(GraphFileError::of_file(
                     GraphRule::Text,
                     file,
                     "it makes no graph",

@@ -62,7 +62,7 @@ pub(super) struct TextError {
 /// # Errors
 ///
 /// Returns the errors, in the order of the text: only the first if it is not protobuf text, else
-/// all of them, up to [`MOST_FAULTS`].
+/// all of them, up to [`MAX_ERRORS`].
 pub(super) fn read(text: &str) -> Result<Document, Vec<TextError>> {
     if text.len() > LONGEST {
         return Err(vec![TextError {

@@ -1,4 +1,4 @@
-//! A checked graph: nodes and streams as indices. Runs share it.
+//! Checked graph: nodes and streams as indices, shared by runs.
 
 use std::sync::Arc;
 
@@ -9,155 +9,155 @@ use super::{
     packet::PacketType,
 };
 
-/// A checked graph.
+/// Checked graph.
 #[derive(Debug)]
 pub struct GraphPlan {
-    /// The nodes, in the order of the file.
+    /// Nodes, in the order of the file.
     pub nodes: Vec<GraphPlanNode>,
-    /// The streams; a stream is meant by its place in here.
+    /// Streams; a stream is identified by its index in here.
     pub streams: Vec<StreamPlan>,
-    /// The side packets, likewise.
+    /// Side packets, likewise.
     pub sides: Vec<SidePacketPlan>,
-    /// The inputs of the graph, in the order of the file.
+    /// Inputs of the graph, in the order of the file.
     pub inputs: Vec<GraphPort>,
-    /// The outputs of the graph, in the order of the file.
+    /// Outputs of the graph, in the order of the file.
     pub outputs: Vec<GraphPort>,
-    /// The most packets that wait in one queue; `None` for no limit.
+    /// Maximum number of packets in one queue; `None` for no limit.
     pub max_queue: Option<usize>,
-    /// Whether it is an error if all wait for each other, instead of a reason for longer queues.
+    /// Whether a deadlock is an error, instead of a reason for longer queues.
     pub report_deadlock: bool,
-    /// What the pool directive of the file says.
+    /// Pool size from the directive of the file.
     pub pool: PoolSize,
 }
 
-/// What a graph file says of instances that are kept.
+/// Number of pooled instances requested by a graph file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PoolSize {
-    /// None: a new graph for each request.
+    /// No pool: a new graph for each request.
     #[default]
     Off,
-    /// So many.
+    /// Fixed number.
     Fixed(usize),
-    /// As many as the machine has threads.
+    /// Number of threads of the machine.
     Auto,
 }
 
-/// A node of a checked graph.
+/// Node of a checked graph.
 #[derive(Debug)]
 pub struct GraphPlanNode {
-    /// The node as the file has it.
+    /// Node as specified in the file.
     pub spec: Arc<NodeSpec>,
-    /// Its calculator.
+    /// Calculator.
     pub factory: &'static Factory,
-    /// What it takes and gives.
+    /// Types of its ports.
     pub contract: Contract,
-    /// The stream of each input, by the places of `spec.inputs`.
+    /// Stream of each input, by the indices of `spec.inputs`.
     pub inputs: Vec<usize>,
     /// Whether each input is the end of a back edge.
     pub back_edges: Vec<bool>,
-    /// The stream of each output.
+    /// Stream of each output.
     pub outputs: Vec<usize>,
-    /// The side packet of each input.
+    /// Side packet of each input.
     pub side_inputs: Vec<usize>,
-    /// The side packet of each output.
+    /// Side packet of each output.
     pub side_outputs: Vec<usize>,
-    /// When it runs, and with what.
+    /// Input stream handler.
     pub handler: InputHandler,
-    /// The most `process` at once.
+    /// Maximum number of concurrent `process` calls.
     pub max_in_flight: usize,
 }
 
-/// When a node runs, and which inputs it is given; indices are places of its inputs.
+/// Policy for when a node runs, and with which inputs; indices are those of its inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputHandler {
-    /// At the lowest time at which all inputs are settled and any has a packet.
+    /// At the lowest timestamp at which all inputs are settled and any has a packet.
     Default,
     /// As soon as any input has a packet.
     Immediate,
-    /// As `Default`, for each of these sets apart. Every input is in exactly one.
+    /// As `Default`, for each of these sets separately. Every input is in exactly one.
     SyncSet(Vec<Vec<usize>>),
-    /// When all inputs have a packet, of whatever time.
+    /// When all inputs have a packet, of any timestamp.
     Barrier,
     /// As `Default`; the node closes when any input is done.
     EarlyClose,
-    /// The last input says which of the others is taken.
+    /// The last input selects which of the others is taken.
     Mux,
-    /// As `Default`, but packets are dropped where queues grow.
+    /// As `Default`, but packets are dropped when queues grow.
     FixedSize {
-        /// The size at which packets are dropped.
+        /// Queue size at which packets are dropped.
         trigger: usize,
-        /// The size to which they are dropped.
+        /// Queue size after dropping.
         target: usize,
         /// Whether the shortest queue decides, instead of all having to be at the size.
         fixed_min: bool,
     },
-    /// As `Default`, with the other inputs' times moved so that their first packets meet that of
-    /// this one.
+    /// As `Default`, with the other inputs' timestamps shifted to align their first packets with
+    /// that of this one.
     TimestampAlign(usize),
 }
 
-/// A stream of a checked graph.
+/// Stream of a checked graph.
 #[derive(Debug)]
 pub struct StreamPlan {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// Who sends on it.
+    /// Producer.
     pub from: StreamSource,
-    /// Who takes from it: nodes and the places of their inputs.
+    /// Consumers: nodes and the indices of their inputs.
     pub to: Vec<(usize, usize)>,
-    /// The places among the graph's outputs that it feeds.
+    /// Indices of the graph's outputs that it feeds.
     pub outputs: Vec<usize>,
-    /// What it carries, as far as is known.
+    /// Packet type, as far as known.
     pub carries: PacketType,
 }
 
-/// A side packet of a checked graph.
+/// Side packet of a checked graph.
 #[derive(Debug)]
 pub struct SidePacketPlan {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// The node that gives it and the place among its outputs; `None` if the request or the server does.
+    /// Producing node and the index of its output; `None` if it comes from the request or the server.
     pub from: Option<(usize, usize)>,
-    /// The nodes that take it, and the places of their inputs.
+    /// Consuming nodes, and the indices of their inputs.
     pub to: Vec<(usize, usize)>,
 }
 
-/// Who sends on a stream.
+/// Producer of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamSource {
-    /// An input of the graph, by its place.
+    /// Input of the graph, by index.
     Graph(usize),
-    /// A node, and the place of its output.
+    /// Node, and the index of its output.
     Node(usize, usize),
 }
 
-/// An input or output of a graph.
+/// Input or output of a graph.
 #[derive(Debug, Clone)]
 pub struct GraphPort {
-    /// Tag, index and name, which is what clients call it.
+    /// Tag, index and name, as used by clients.
     pub port: Port,
-    /// The stream.
+    /// Index of the stream.
     pub stream: usize,
-    /// What of a request becomes of it, or it becomes of in a response.
+    /// Conversion from a request, or to a response.
     pub form: PacketForm,
 }
 
-/// What a packet is to clients, as the tag of an input or output of the graph says by what it begins with.
+/// Client-facing type of a packet, given by the prefix of the tag of an input or output of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PacketForm {
-    /// OpenVINO's tensor: `OVTENSOR`, no tag, or any other one.
+    /// OpenVINO tensor: `OVTENSOR`, no tag, or any other one.
     OvTensor,
-    /// MediaPipe's tensor: `TENSOR`.
+    /// MediaPipe tensor: `TENSOR`.
     MpTensor,
-    /// TensorFlow's tensor: `TFTENSOR`.
+    /// TensorFlow tensor: `TFTENSOR`.
     TfTensor,
-    /// A picture: `IMAGE`.
+    /// Image: `IMAGE`.
     Image,
-    /// A Python tensor: `OVMS_PY_TENSOR`.
+    /// Python tensor: `OVMS_PY_TENSOR`.
     Python,
-    /// The whole request: `REQUEST`.
+    /// Whole request: `REQUEST`.
     Request,
-    /// The whole response: `RESPONSE`.
+    /// Whole response: `RESPONSE`.
     Response,
 }
 
@@ -170,7 +170,7 @@ impl GraphPort {
 }
 
 impl GraphPlan {
-    /// Goes through the streams that bring generating nodes back to themselves.
+    /// Returns the streams by which generating nodes trigger themselves.
     pub fn loops(&self) -> impl Iterator<Item = usize> {
         let nodes = self.nodes.iter().filter(|node| is_python(&node.spec));
         nodes.filter_map(|node| {
@@ -179,7 +179,7 @@ impl GraphPlan {
         })
     }
 
-    /// Finds an input by the name that clients use.
+    /// Finds an input by the name used by clients.
     #[must_use]
     pub fn input(&self, name: &str) -> Option<usize> {
         self.inputs.iter().position(|input| input.port.name == name)

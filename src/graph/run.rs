@@ -1,8 +1,8 @@
-//! One life of a graph: the state machine, the calculators, and what they wait for.
+//! Single run of a graph: the state machine, the calculators, and their pending futures.
 //!
-//! Whoever owns a run drives it: [`Run::turn`] runs what can run without waiting, up to a limit, and
-//! [`Run::finished`] waits for what went on elsewhere. Dropping a run ends it at once: what waits is
-//! given up, and calculators are not closed, only dropped.
+//! The owner drives a run: [`Run::turn`] runs all steps possible without waiting, up to a limit,
+//! and [`Run::finished`] waits for asynchronous steps. Dropping a run ends it at once: pending
+//! steps are abandoned, and calculators are not closed, only dropped.
 
 use std::{
     sync::Arc,
@@ -22,20 +22,20 @@ use super::{
 };
 use crate::metrics::NodeTimes;
 
-/// How long a turn may take before others get theirs. Looked at between steps of nodes, each of
-/// which takes microseconds, or goes on elsewhere.
+/// Maximum duration of a turn before others get theirs. Checked between steps of nodes, each of
+/// which takes microseconds, or continues asynchronously.
 const TURN: Duration = Duration::from_micros(200);
 
-/// How many steps are done before it is looked at the clock.
+/// Number of steps between checks of the clock.
 const STEPS: usize = 16;
 
-/// Sees what the nodes of a run do.
+/// Observer of the steps of a run's nodes.
 pub trait GraphObserver: Send + Sync {
-    /// A node has done a step. `took` is from its begin to its end, with what went on elsewhere.
+    /// Called after a step of a node. `took` is from its begin to its end, including asynchronous work.
     fn ran(&self, node: usize, step: CalculatorStep, at: Timestamp, began: Instant, took: Duration);
 }
 
-/// One life of a graph.
+/// Single run of a graph.
 pub(super) struct Run {
     plan: Arc<GraphPlan>,
     scheduler: Scheduler,
@@ -46,14 +46,14 @@ pub(super) struct Run {
     watch: Option<Arc<dyn GraphObserver>>,
 }
 
-/// A step that went on elsewhere and has ended.
+/// Completed asynchronous step.
 struct Done {
     ticket: Ticket,
     step: Reported,
     outcome: Result<Later, GraphRunError>,
 }
 
-/// Which step it is, for figures.
+/// Description of a step, for metrics.
 #[derive(Clone, Copy)]
 struct Reported {
     node: usize,
@@ -62,17 +62,17 @@ struct Reported {
     began: Option<Instant>,
 }
 
-/// Whether a turn has left anything that can run.
+/// Whether a turn has left any runnable steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum More {
-    /// It has.
+    /// Steps are left.
     Yes,
-    /// Nothing can run before something else happens.
+    /// No step can run before another event.
     No,
 }
 
 impl Run {
-    /// Makes a run with its side packets, by the plan's; those that nodes give are empty.
+    /// Creates a run with its side packets, in the order of the plan; those produced by nodes are empty.
     ///
     /// # Errors
     ///
@@ -104,78 +104,78 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails, and the run with it, if the time of the packet is not above that of the last one.
+    /// Fails, and the run with it, if the packet's timestamp is not above that of the last one.
     pub(super) fn push(&mut self, input: usize, packet: Packet) -> Result<(), GraphRunError> {
         self.scheduler.push(input, packet)
     }
 
-    /// Tells whether all inputs take packets; they do not while a queue behind one is full.
+    /// Returns whether all inputs accept packets; they do not while a queue behind one is full.
     #[must_use]
     pub(super) fn accepts(&self) -> bool {
         (0..self.plan.inputs.len()).all(|input| self.scheduler.accepts(input))
     }
 
-    /// Returns the time up to which generating nodes have come.
+    /// Returns the timestamp that generating nodes have reached.
     #[must_use]
     pub(super) fn generated(&self) -> Option<Timestamp> {
         self.scheduler.generated()
     }
 
-    /// Says that no more packets come.
+    /// Closes all inputs.
     pub(super) fn close_inputs(&mut self) {
         self.scheduler.close_inputs();
     }
 
-    /// Says that what comes after is not wanted: nodes that go on by themselves stop.
+    /// Requests an early end: nodes that generate on their own stop.
     pub(super) fn end(&self) {
         self.env.end();
     }
 
-    /// Makes the run fail.
+    /// Fails the run.
     pub(super) fn fail(&mut self, error: GraphRunError) {
         self.scheduler.fail(error);
     }
 
-    /// Returns why the run has failed.
+    /// Returns the error of the run.
     #[must_use]
     pub(super) fn error(&self) -> Option<GraphRunError> {
         self.scheduler.error()
     }
 
-    /// Takes a packet that has come out of the graph.
+    /// Takes the next output packet of the graph.
     pub(super) fn take_output(&mut self) -> Option<(usize, Packet)> {
         self.scheduler.take_output()
     }
 
-    /// Tells whether nothing runs and nothing can.
+    /// Returns whether no step is running or can run.
     #[must_use]
     pub(super) fn is_idle(&self) -> bool {
         self.scheduler.is_idle()
     }
 
-    /// Tells whether all nodes are closed.
+    /// Returns whether all nodes are closed.
     #[must_use]
     pub(super) fn is_finished(&self) -> bool {
         self.scheduler.is_finished()
     }
 
-    /// Tells whether something goes on elsewhere.
+    /// Returns whether an asynchronous step is in flight.
     #[must_use]
     pub(super) fn is_waiting(&self) -> bool {
         !self.elsewhere.is_empty()
     }
 
-    /// Runs what can run, for as long as a turn may take, or until something has come out.
+    /// Runs steps for at most one turn, or until there is an output packet.
     pub(super) fn turn_to_output(&mut self) -> More {
         self.turn_while(|scheduler| !scheduler.has_output())
     }
 
-    /// Runs what can run, for as long as a turn may take.
+    /// Runs steps for at most one turn.
     pub(super) fn turn(&mut self) -> More {
         self.turn_while(|_| true)
     }
 
-    /// Runs what can run, for so long at most, and with it to the end of the step that is under way then.
+    /// Runs steps for at most this time, and then to the end of the step that is running.
     pub(super) fn turn_for(&mut self, limit: Duration) -> More {
         let began = Instant::now();
         self.turn_while(|_| began.elapsed() < limit)
@@ -203,7 +203,7 @@ impl Run {
         }
     }
 
-    /// Waits until something that went on elsewhere has ended; for ever if there is nothing.
+    /// Waits until an asynchronous step has completed; for ever if there is none.
     pub(super) async fn finished(&mut self) {
         if self.elsewhere.is_empty() {
             return std::future::pending().await;
@@ -214,10 +214,10 @@ impl Run {
         self.settle_all();
     }
 
-    /// Takes what has ended by now as well.
+    /// Handles all asynchronous steps that have completed by now.
     fn settle_all(&mut self) {
         let mut context = TaskContext::from_waker(std::task::Waker::noop());
-        // Woken by nobody is right here: whoever waits next polls it again.
+        // No waker is needed here: the next waiter polls it again.
         while let Poll::Ready(Some(done)) = self.elsewhere.poll_next_unpin(&mut context) {
             self.settle(done);
         }

@@ -1,4 +1,4 @@
-//! A stream of requests and one graph that lives as long as it.
+//! Stream of requests to a graph with the lifetime of the stream.
 
 use std::{
     sync::Arc,
@@ -21,33 +21,33 @@ use crate::{
     request::{InferRequest, InferResponse, Parameters},
 };
 
-/// How many bytes of answers wait to be taken. One that is larger waits alone.
+/// Size in bytes of the responses waiting to be taken. A larger response waits alone.
 const MAX_WAITING: u32 = 4 << 20;
 
-/// What comes out within such a time leaves together, once something has come out as quickly. What is out
-/// otherwise leaves before the next step, which may take long.
+/// Time window in which responses are sent together, once some have come out that quickly. Other
+/// responses are sent before the next step, which may take long.
 const BURST: Duration = Duration::from_micros(50);
 
-/// What a stream answers, in the order in which it came to be.
+/// Response of a stream, in the order of production.
 #[derive(Debug)]
 pub enum GraphResponse {
-    /// A packet has come out of the graph. Its room among those that wait is free when it is dropped.
+    /// Output packet of the graph. Its share of the buffer is freed when the permit is dropped.
     Response(InferResponse, Option<OwnedSemaphorePermit>),
-    /// A request was refused; the stream goes on.
+    /// Rejection of a request; the stream continues.
     Error(String),
 }
 
-/// A stream that is open: its graph, and where its time stands.
+/// Open stream: its graph, and its current timestamp.
 pub struct GraphSession {
     definition: Arc<GraphDefinition>,
     run: Run,
-    /// The time of the last request that was read to its end.
+    /// Timestamp of the last request that was read completely.
     last: Option<Timestamp>,
     is_first: bool,
 }
 
 impl GraphDefinition {
-    /// Opens a stream with the parameters of its first request; the request itself is not put in yet.
+    /// Opens a stream with the parameters of its first request; the request itself is not pushed yet.
     ///
     /// # Errors
     ///
@@ -68,14 +68,15 @@ impl GraphDefinition {
 }
 
 impl GraphSession {
-    /// Serves the stream until the graph has ended: after the last request, or with a fault. Takes no
-    /// request while the queues of the graph are full, and runs nothing while answers are not
-    /// taken. If nobody takes answers any more, it ends at once. `read` makes the request of what came,
-    /// which is dropped when its packets are in the graph, or refuses it.
+    /// Serves the stream until the graph has ended: after the last request, or with an error. Takes
+    /// no request while the queues of the graph are full, and runs no steps while responses are not
+    /// taken. If the receiver of the responses is dropped, it ends at once. `read` converts a
+    /// received item to a request, which is dropped when its packets are in the graph, or rejects
+    /// it.
     ///
     /// # Errors
     ///
-    /// Fails with the fault of the graph, which is told when everything before it was.
+    /// Fails with the error of the graph, which is reported after everything before it.
     pub async fn serve<T: Send>(
         mut self,
         requests: &mut mpsc::Receiver<T>,
@@ -127,7 +128,7 @@ impl GraphSession {
             }
             is_burst = count > 1 || (count == 1 && !is_burst && took < BURST);
             if count > 0 {
-                // There is room for more now.
+                // A slot may have become free.
                 if more == More::Yes {
                     tokio::task::yield_now().await;
                 }
@@ -172,20 +173,21 @@ impl GraphSession {
         }
     }
 
-    /// Tells whether the last request had the highest time. A graph comes to its end then by itself, and
-    /// the client has yet to be told so if it asks for more.
+    /// Returns whether the last request had the highest timestamp. The graph then ends by itself,
+    /// and the client has yet to be notified if it sends more.
     fn is_at_the_end(&self) -> bool {
         self.last == Some(Timestamp::MAX)
     }
 
-    /// Returns the time of a request that gives none. What a generator has given since the last request has
-    /// taken times of its own; where it goes on, or would have, is free.
+    /// Returns the timestamp of a request without an explicit one. The outputs of a generator since
+    /// the last request have used timestamps of their own; the one where it continues, or would
+    /// have, is free.
     fn following(&self) -> Result<Timestamp> {
         let next = convert::following(self.last)?;
         Ok(self.run.generated().map_or(next, |at| at.max(next)))
     }
 
-    /// Puts a request in, as far as it can be read; says what cannot.
+    /// Pushes a request, as far as it can be read; returns the error otherwise.
     fn put(&mut self, request: InferRequest, tally: &dyn Tally) -> Option<String> {
         let which = if std::mem::take(&mut self.is_first) {
             "first request"

@@ -1,33 +1,33 @@
-//! Times of packets, and the special ones among them.
+//! Timestamps of packets, including the special ones.
 //!
-//! The values are those of MediaPipe's `Timestamp`: a signed 64-bit number, of which the three lowest
-//! and the three highest mean something else than a time.
+//! The values are those of MediaPipe's `Timestamp`: a signed 64-bit number, of which the three
+//! lowest and the three highest have a special meaning.
 
 use std::fmt;
 
-/// The time of a packet, in whatever unit the sender counts.
+/// Timestamp of a packet, in the sender's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// No time yet.
+    /// Unset timestamp.
     pub const UNSET: Self = Self(i64::MIN);
-    /// Before anything.
+    /// Timestamp before all packets.
     pub const UNSTARTED: Self = Self(i64::MIN + 1);
-    /// The only packet of a stream, before all others.
+    /// Timestamp of the only packet of a stream, before all others.
     pub const PRE_STREAM: Self = Self(i64::MIN + 2);
-    /// The lowest ordinary time.
+    /// Lowest ordinary timestamp.
     pub const MIN: Self = Self(i64::MIN + 3);
-    /// The highest ordinary time.
+    /// Highest ordinary timestamp.
     pub const MAX: Self = Self(i64::MAX - 3);
-    /// The only packet of a stream, after all others.
+    /// Timestamp of the only packet of a stream, after all others.
     pub const POST_STREAM: Self = Self(i64::MAX - 2);
-    /// A bound that only [`Timestamp::DONE`] is above of: nothing can follow.
+    /// Bound below [`Timestamp::DONE`] only: no packet can follow.
     pub const ONE_OVER_POST_STREAM: Self = Self(i64::MAX - 1);
-    /// The bound of a stream that is closed.
+    /// Bound of a closed stream.
     pub const DONE: Self = Self(i64::MAX);
 
-    /// Makes a timestamp of a number, whatever it means.
+    /// Creates a timestamp from any number, including special ones.
     #[must_use]
     pub const fn new(value: i64) -> Self {
         Self(value)
@@ -39,19 +39,19 @@ impl Timestamp {
         self.0
     }
 
-    /// Tells whether it is an ordinary time.
+    /// Returns whether it is an ordinary timestamp.
     #[must_use]
     pub fn is_ordinary(self) -> bool {
         Self::MIN <= self && self <= Self::MAX
     }
 
-    /// Tells whether a packet may have it.
+    /// Returns whether a packet may have it.
     #[must_use]
     pub fn is_allowed_in_stream(self) -> bool {
         Self::PRE_STREAM <= self && self <= Self::POST_STREAM
     }
 
-    /// Returns the lowest time that a packet after one of this time may have: a bound.
+    /// Returns the lowest timestamp allowed after a packet of this one: a bound.
     #[must_use]
     pub fn next_allowed(self) -> Self {
         if self == Self::PRE_STREAM || self >= Self::MAX {
@@ -61,7 +61,7 @@ impl Timestamp {
         }
     }
 
-    /// Returns the highest time that is settled if this is the bound.
+    /// Returns the highest timestamp that is settled if this is the bound.
     #[must_use]
     pub fn settled(self) -> Self {
         match self {
@@ -73,7 +73,7 @@ impl Timestamp {
         }
     }
 
-    /// Moves an ordinary time, and stays among them; the others stay as they are.
+    /// Shifts an ordinary timestamp, within their range; special ones stay unchanged.
     #[must_use]
     pub fn offset(self, by: i64) -> Self {
         if self.is_ordinary() {
@@ -83,7 +83,7 @@ impl Timestamp {
         }
     }
 
-    /// Returns the name of a special one.
+    /// Returns the name of a special timestamp.
     #[must_use]
     pub const fn special(self) -> Option<&'static str> {
         Some(match self {

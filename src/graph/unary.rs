@@ -1,4 +1,4 @@
-//! One request and one response: a graph that lives for it, or one of the pool.
+//! Unary requests: one request and one response, by a new graph or one of the pool.
 
 use std::sync::Arc;
 
@@ -17,32 +17,32 @@ use crate::{
     request::{InferRequest, InferResponse, Parameters},
 };
 
-/// What is told of a run while it goes on, for figures.
+/// Events of a run, for metrics.
 pub trait Tally: Send + Sync {
-    /// A request has put its packets in.
+    /// Called when a request has pushed its packets.
     fn accepted(&self) {}
-    /// A request was refused before, or while, it did.
+    /// Called when a request is rejected before or during that.
     fn rejected(&self) {}
-    /// A response was made.
+    /// Called for each response.
     fn responded(&self) {}
-    /// The run has failed.
+    /// Called when the run has failed.
     fn failed(&self) {}
 }
 
-/// Counts nothing.
+/// Implementation that counts nothing.
 pub struct NoTally;
 
 impl Tally for NoTally {}
 
-/// The first packet of each output of a graph.
+/// First packet of each output of a graph.
 struct Firsts {
     packets: Vec<Option<Packet>>,
-    /// The outputs that the client asks for.
+    /// Whether each output is requested by the client.
     wanted: Vec<bool>,
 }
 
 impl Firsts {
-    /// Makes it with nothing in it, for the outputs that a request asks for: all if it names none.
+    /// Creates an empty set for the outputs that a request asks for: all if it names none.
     fn new(plan: &GraphPlan, request: &InferRequest) -> Self {
         let asked = &request.outputs;
         let outputs = plan.outputs.iter();
@@ -54,7 +54,7 @@ impl Firsts {
         }
     }
 
-    /// Tells whether nothing is missing.
+    /// Returns whether all packets are there.
     fn is_complete(&self) -> bool {
         let mut all = self.packets.iter().zip(&self.wanted);
         all.all(|(packet, is_wanted)| packet.is_some() || !is_wanted)
@@ -62,11 +62,11 @@ impl Firsts {
 }
 
 impl GraphDefinition {
-    /// Answers one request.
+    /// Runs one request.
     ///
     /// # Errors
     ///
-    /// Fails if the request does not fit, or a node fails, or an output has nothing.
+    /// Fails if the request is invalid, a node fails, or an output has no packet.
     pub async fn infer(
         self: &Arc<Self>,
         env: Env,
@@ -108,7 +108,7 @@ impl GraphDefinition {
         self.answer(&id, firsts)
     }
 
-    /// Makes a run for a request or stream with these parameters.
+    /// Creates a run for a request or stream with these parameters.
     pub(super) fn begin(
         &self,
         parameters: &Parameters,
@@ -119,7 +119,7 @@ impl GraphDefinition {
         self.start(side, env, watch)
     }
 
-    /// Makes a run with its side packets.
+    /// Creates a run with its side packets.
     pub(super) fn start(
         &self,
         side: Vec<Option<Packet>>,
@@ -135,8 +135,8 @@ impl GraphDefinition {
         })
     }
 
-    /// Puts a request into a run: all inputs of the graph have to be there. Returns its time; if it gives
-    /// none itself, that is one after the last.
+    /// Pushes a request into a run: all inputs of the graph must be present. Returns its timestamp;
+    /// without an explicit one, that is one after the last.
     fn feed(
         &self,
         run: &mut Run,
@@ -165,7 +165,7 @@ impl GraphDefinition {
         Ok(at)
     }
 
-    /// Answers a request by an instance of the pool, which lives on.
+    /// Runs a request on an instance of the pool, which is reused.
     async fn infer_pooled(
         self: &Arc<Self>,
         env: Env,
@@ -173,7 +173,7 @@ impl GraphDefinition {
         tally: &dyn Tally,
     ) -> Result<InferResponse> {
         let id = std::mem::take(&mut request.id);
-        // Judged first: whoever may not come in does not wait either.
+        // Validated first: rejected requests do not wait either.
         let side = convert::side_packets(self.plan(), &request.parameters, true);
         let side = side.inspect_err(|_| tally.rejected())?;
         let Some(pool) = self.pool() else {
@@ -181,7 +181,7 @@ impl GraphDefinition {
                 .with_source("a bug: a graph without a pool"));
         };
         let mut place = pool.take().await;
-        // One whose time is over takes no request without a time any more.
+        // An instance that has used the last timestamp takes no further request without one.
         let usable = |seat: &Seat| convert::following(seat.last).is_ok();
         let mut seat = match place.take().filter(usable) {
             Some(seat) => seat,
@@ -195,7 +195,7 @@ impl GraphDefinition {
             Ok(at) => at,
             Err(error) => {
                 tally.rejected();
-                // Unless packets were pushed it is as it was.
+                // Unless packets were pushed, the instance is unchanged.
                 if seat.run.error().is_none() {
                     place.put(seat);
                 }
@@ -206,20 +206,20 @@ impl GraphDefinition {
         seat.last = Some(at);
         until_idle(&mut seat.run, &mut firsts, Wish::All).await;
         if let Some(failure) = seat.run.error() {
-            // Closed for the sake of its nodes, then dropped: the next request makes another one.
+            // Closed properly for its nodes, then dropped: the next request starts a new instance.
             until_finished(&mut seat.run, &mut firsts).await;
             tally.failed();
             return Err(explain(&failure));
         }
         let answer = self.answer(&id, firsts);
         if answer.is_ok() {
-            // Else something of this request may still wait in it, which the next is not to be given.
+            // Otherwise packets of this request may be left in it, which the next must not receive.
             place.put(seat);
         }
         answer
     }
 
-    /// Makes the response of the first packet of each output.
+    /// Builds the response from the first packet of each output.
     fn answer(&self, id: &str, firsts: Firsts) -> Result<InferResponse> {
         if !firsts.is_complete() {
             return Err(Error::new(
@@ -237,26 +237,26 @@ impl GraphDefinition {
     }
 }
 
-/// A graph of the pool: started, and where its time stands.
+/// Instance of the pool: started, with its current timestamp.
 pub(super) struct Seat {
     pub(super) run: Run,
-    /// The time of the last request.
+    /// Timestamp of the last request.
     pub(super) last: Option<Timestamp>,
 }
 
-/// What is wanted of a run.
+/// Required extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// The first packet of each output; what goes on by itself may stop then.
+    /// The first packet of each output; nodes that generate on their own may then stop.
     Firsts,
-    /// That it can go on afterwards.
+    /// All packets, with the run ready to continue afterwards.
     All,
 }
 
-/// Runs until nothing can run any more before something comes in.
+/// Runs until no step can run without further input.
 async fn until_idle(run: &mut Run, firsts: &mut Firsts, wish: Wish) {
     loop {
-        // What goes on by itself is to stop before its next step.
+        // Generating nodes must stop before their next step.
         let more = run.turn_to_output();
         let any = collect(run, firsts);
         if any && wish == Wish::Firsts && firsts.is_complete() {
@@ -281,7 +281,7 @@ async fn until_finished(run: &mut Run, firsts: &mut Firsts) {
             return;
         }
         if more == More::No && !any && run.is_idle() {
-            // The state machine says so of no graph; better a fault than a request that hangs.
+            // The state machine excludes this; an error is better than a request that hangs.
             debug_assert!(run.is_finished(), "a run that cannot end");
             run.fail(GraphRunError::internal("the graph cannot end"));
             run.turn();
@@ -302,7 +302,7 @@ async fn wait(run: &mut Run, more: More, any: bool) {
     }
 }
 
-/// Keeps the first packet of each output, and tells whether any packet has come.
+/// Keeps the first packet of each output, and returns whether any packet has come.
 fn collect(run: &mut Run, firsts: &mut Firsts) -> bool {
     let mut any = false;
     while let Some((output, packet)) = run.take_output() {
@@ -314,7 +314,7 @@ fn collect(run: &mut Run, firsts: &mut Firsts) -> bool {
     any
 }
 
-/// Says why a packet was not taken.
+/// Converts the error of a rejected packet.
 pub(super) fn not_added(error: &GraphRunError) -> Error {
     Error::new(
         ErrorKind::FailedPrecondition,
@@ -322,7 +322,7 @@ pub(super) fn not_added(error: &GraphRunError) -> Error {
     )
 }
 
-/// Says why a run has failed.
+/// Converts the error of a failed run.
 pub(super) fn explain(error: &GraphRunError) -> Error {
     if error.code == AbseilCode::FailedPrecondition {
         let text = format!("Mediapipe graph precondition failed - {error}");
@@ -335,8 +335,8 @@ pub(super) fn explain(error: &GraphRunError) -> Error {
     .with_source(error.clone())
 }
 
-/// Returns true if a node has failed by itself, not because of what a client sent, though clients are
-/// told with the same code.
+/// Returns whether a node has failed by itself, not because of the client's request, though clients
+/// receive the same code.
 #[must_use]
 pub fn is_within(error: &Error) -> bool {
     let source = std::error::Error::source(error);

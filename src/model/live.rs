@@ -248,7 +248,7 @@ impl<D: Served> Live<D> {
                 Error::new(
                     ErrorKind::Overloaded,
                     format!(
-                        "Server is overloaded - requests to the {} under way: {}, the most \
+                        "Server is overloaded - requests to the {} in flight: {}, the most \
                          allowed; try again later",
                         D::WORDS.plain,
                         self.most
@@ -362,7 +362,7 @@ mod tests {
         let refused = live.admit().unwrap_err();
         assert_eq!(
             refused.message(),
-            "Server is overloaded - requests to the thing under way: 1, the most allowed; try \
+            "Server is overloaded - requests to the thing in flight: 1, the most allowed; try \
              again later"
         );
         drop(place);

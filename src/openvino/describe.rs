@@ -91,7 +91,7 @@ fn all(
         };
         if let Some(axes) = &axes {
             if dtype == DataType::String {
-                return Err(ModelLoadError::Layout(layouts::LayoutError::Strings(
+                return Err(ModelLoadError::Layout(layouts::LayoutMismatch::Strings(
                     port.public,
                 )));
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{
-    layouts::LayoutError, low_latency::LowLatencyError, names::NamesError,
+    layouts::LayoutMismatch, low_latency::LowLatencyError, names::NamesError,
     runtime_error::OpenVinoError, shapes::ShapeMismatch, slot::SlotError,
 };
 use crate::tensor::PartialShape;
@@ -114,7 +114,7 @@ pub enum ModelLoadError {
     Shape(#[from] ShapeMismatch),
     /// Layouts do not fit the model.
     #[error(transparent)]
-    Layout(#[from] LayoutError),
+    Layout(#[from] LayoutMismatch),
     /// The model does not take the shapes.
     #[error(
         "Model could not be reshaped with requested shape - {}",

@@ -10,7 +10,7 @@ use crate::tensor::{Layout, ShapeText};
 
 /// Layouts that do not fit the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LayoutError {
+pub enum LayoutMismatch {
     /// One layout for whichever input there is, and there is not exactly one.
     #[error(
         "Anonymous fixed shape is invalid for models with multiple inputs - a layout without a \
@@ -53,7 +53,7 @@ pub(super) fn choose<'a>(
     inputs: &[Port],
     outputs: &[Port],
     layouts: &'a PerTensor<LayoutOption>,
-) -> Result<Chosen<'a>, LayoutError> {
+) -> Result<Chosen<'a>, LayoutMismatch> {
     let mut of_inputs = vec![None; inputs.len()];
     let mut of_outputs = vec![None; outputs.len()];
     let names =
@@ -63,7 +63,7 @@ pub(super) fn choose<'a>(
         PerTensor::Anonymous(option) => match of_inputs.as_mut_slice() {
             [only] => *only = Some(option),
             _ => {
-                return Err(LayoutError::Anonymous {
+                return Err(LayoutMismatch::Anonymous {
                     known: names(inputs).join(", "),
                 });
             }
@@ -79,7 +79,7 @@ pub(super) fn choose<'a>(
                     of_outputs[port] = Some(option);
                 }
                 if input.or(output).is_none() {
-                    return Err(LayoutError::Unknown {
+                    return Err(LayoutMismatch::Unknown {
                         name: name.clone(),
                         known: [names(inputs), names(outputs)].concat().join(", "),
                     });
@@ -110,7 +110,7 @@ pub(super) fn public(
 pub(super) fn turned(
     port: &Port,
     option: Option<&LayoutOption>,
-) -> Result<Option<Vec<usize>>, LayoutError> {
+) -> Result<Option<Vec<usize>>, LayoutMismatch> {
     let Some(LayoutOption {
         tensor,
         model: Some(model),
@@ -126,7 +126,7 @@ pub(super) fn turned(
 }
 
 /// Fails if a layout that is configured does not fit the tensor.
-pub(super) fn check(port: &Port, option: Option<&LayoutOption>) -> Result<(), LayoutError> {
+pub(super) fn check(port: &Port, option: Option<&LayoutOption>) -> Result<(), LayoutMismatch> {
     match (option, port.rank()) {
         (Some(option), Some(rank)) if !option.tensor.fits(rank) => {
             Err(incompatible(port, option.tensor.as_str()))
@@ -135,8 +135,8 @@ pub(super) fn check(port: &Port, option: Option<&LayoutOption>) -> Result<(), La
     }
 }
 
-fn incompatible(port: &Port, layout: &str) -> LayoutError {
-    LayoutError::Incompatible {
+fn incompatible(port: &Port, layout: &str) -> LayoutMismatch {
+    LayoutMismatch::Incompatible {
         name: port.public.clone(),
         dimensions: port.shape.as_ref().map_or_else(
             || "no fixed number of dimensions".to_owned(),

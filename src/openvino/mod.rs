@@ -45,7 +45,7 @@ pub use binding::spare_binding;
 pub use error::ModelLoadError;
 pub use guard::Guard;
 pub use inspect::inspect;
-pub use layouts::LayoutError;
+pub use layouts::LayoutMismatch;
 pub use load::{Compiled, Load, NIREQ_LIMIT, load};
 pub use low_latency::LowLatencyError;
 pub use names::{NamesError, TensorNames};

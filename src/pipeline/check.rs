@@ -115,7 +115,7 @@ impl Unchecked {
             place: self.place,
             found: format!("what was not looked at: {}", self.reason),
             expected: "what can be looked at".to_owned(),
-            next: "put that right first".to_owned(),
+            next: "fix that first".to_owned(),
         })
     }
 }

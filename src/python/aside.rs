@@ -1,5 +1,5 @@
-//! Threads for what ends: generators that are closed, states that are destroyed, handlers that are
-//! finalized. That is Python code that may take long, and nobody waits for it.
+//! Threads for cleanup: closing generators, destroying states, finalizing handlers. That is Python
+//! code that may take long, and nobody waits for it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,13 +11,13 @@ use std::{
 use super::life::Core;
 use crate::task;
 
-/// The most threads at once; more work waits.
+/// Maximum number of threads; further work waits.
 const THREADS: usize = 32;
 
-/// The most threads at once for one handler, so that one whose ends take long leaves some for others.
+/// Maximum number of threads for one handler, so that slow cleanup of one leaves some for others.
 const PER_HANDLER: usize = 8;
 
-/// Work that waits for longer than this is told to the log, as often as this.
+/// Interval of log messages about work that has waited for longer than this.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Work {
@@ -27,23 +27,23 @@ struct Work {
     work: Box<dyn FnOnce() + Send>,
 }
 
-/// The work of one handler.
+/// Work of one handler.
 #[derive(Default)]
 struct Lane {
-    /// How much of it runs, or is for the next threads.
+    /// Number of items that are running or ready for the next threads.
     taken: usize,
-    /// What has to wait for that.
+    /// Items waiting for one of those to end.
     waiting: VecDeque<Work>,
 }
 
 #[derive(Default)]
 struct Ends {
-    /// For the next threads.
+    /// Items for the next threads.
     ready: VecDeque<Work>,
-    /// By handler, while there is work of it.
+    /// Lanes by handler, for handlers with work.
     lanes: HashMap<usize, Lane>,
     threads: usize,
-    /// When the log was told last that work waits.
+    /// Time of the last log message about waiting work.
     reported: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ fn ends<T>(with: impl FnOnce(&mut Ends) -> T) -> T {
     with(now.get_or_insert_default())
 }
 
-/// Has work of a handler done soon, by a thread that may block.
+/// Queues work of a handler for a thread that may block.
 pub(super) fn aside(core: &Core, work: impl FnOnce() + Send + 'static) {
     let work = Work {
         handler: std::ptr::from_ref(core).addr(),
@@ -70,15 +70,15 @@ pub(super) fn aside(core: &Core, work: impl FnOnce() + Send + 'static) {
         start
     });
     if start && task::thread("python end", run).is_err() {
-        // The next one who comes tries again; what waits is done then.
+        // The next caller tries again; the waiting work is done then.
         ends(|ends| ends.threads -= 1);
     }
 }
 
-/// Works until there is nothing to do.
+/// Runs queued work until there is none.
 fn run() {
     while let Some(Work { handler, work, .. }) = ends(Ends::pop) {
-        // The hook has told the log of the panic.
+        // The panic hook has logged it.
         let _ = catch_unwind(AssertUnwindSafe(work));
         ends(|ends| ends.done(handler));
     }
@@ -95,7 +95,7 @@ impl Ends {
         }
     }
 
-    /// Returns what is next; without that, the thread ends.
+    /// Returns the next item; without one, the thread ends.
     fn pop(&mut self) -> Option<Work> {
         let work = self.ready.pop_front();
         if work.is_none() {
@@ -104,7 +104,7 @@ impl Ends {
         work
     }
 
-    /// Makes room for the next of a handler.
+    /// Releases the next waiting item of a handler.
     fn done(&mut self, handler: usize) {
         let Some(lane) = self.lanes.get_mut(&handler) else {
             return;
@@ -119,7 +119,7 @@ impl Ends {
         }
     }
 
-    /// Tells the log if work has waited for long.
+    /// Logs a warning if work has waited for long.
     fn warn(&mut self) {
         if self
             .reported

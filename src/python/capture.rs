@@ -1,8 +1,8 @@
-//! What a handler returned, for the rest of the server.
+//! Capture of the results of a handler, for the rest of the server.
 //!
 //! The contents are taken while the lock is held: small ones are copied. Large ones are copied
 //! unless nobody can change them any more, so that neither a handler that reuses its buffers nor
-//! one with threads writes to what is being sent.
+//! one with threads writes to data being sent.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use super::{
     view::View,
 };
 
-/// Up to this many bytes a copy is cheaper than holding the object.
+/// Size in bytes up to which a copy is cheaper than holding the object.
 const SMALL: usize = 1 << 16;
 
-/// How far a view is followed to what it is a view of.
+/// Maximum depth to which a view of a view is followed.
 const DEEPEST: usize = 8;
 
-/// Takes a tensor of a handler.
+/// Captures a tensor of a handler.
 pub(super) fn capture(object: &Bound<'_, PyTensor>) -> PyResult<HandlerTensor> {
     let tensor = object.get();
     let large = tensor.view().len() > SMALL;
@@ -57,22 +57,22 @@ fn contents(object: &Bound<'_, PyTensor>, view: &View, returned: &Returned) -> P
     Ok(Bytes::from(view.copy(py)?))
 }
 
-/// Whether anybody could still write to the memory of a view.
+/// Whether the memory of a view may still be written to.
 enum Settled {
-    /// Nobody: it is a part of these bytes.
+    /// Immutable: it is a part of these bytes.
     Shared(Bytes),
-    /// Nobody, as long as the tensor lives.
+    /// Immutable, as long as the tensor lives.
     Held,
-    /// Perhaps.
+    /// Possibly mutable.
     No,
 }
 
-/// Follows a view to the memory that it shows.
+/// Follows a view to the underlying memory.
 fn settled(py: Python<'_>, view: &View, start: *const u8, length: usize) -> Settled {
     let Some(mut base) = view.owner(py) else {
         return Settled::No;
     };
-    // Whether it is the exporter of a tensor's buffer, not only what that is a view of.
+    // Whether it is the exporter of a tensor's buffer, not only the base of that.
     let mut exporter = true;
     for _ in 0..DEEPEST {
         if exporter && only_ours(&base) {
@@ -97,7 +97,7 @@ fn settled(py: Python<'_>, view: &View, start: *const u8, length: usize) -> Sett
             let within = whole.start <= start && start.wrapping_add(length) <= whole.end;
             return if within { Settled::Held } else { Settled::No };
         }
-        // What a memoryview shows is its `obj`; what a view of an array shows, its `base`.
+        // The base of a memoryview is its `obj`; that of an array view, its `base`.
         let next = [intern!(py, "obj"), intern!(py, "base")]
             .into_iter()
             .find_map(|name| base.getattr_opt(name).ok().flatten());
@@ -109,7 +109,7 @@ fn settled(py: Python<'_>, view: &View, start: *const u8, length: usize) -> Sett
     Settled::No
 }
 
-/// Tells whether the only one who knows an object with memory of its own is the view of it.
+/// Returns whether the view holds the only reference to an object with memory of its own.
 fn only_ours(object: &Bound<'_, PyAny>) -> bool {
     // The second reference is the one of this call.
     // SAFETY: the object lives.
@@ -135,7 +135,7 @@ fn only_ours(object: &Bound<'_, PyAny>) -> bool {
             .unwrap_or(false)
 }
 
-/// Tells whether a weak reference leads to an object.
+/// Returns whether there is a weak reference to an object.
 fn weakly_known(object: &Bound<'_, PyAny>) -> bool {
     let count = object
         .py()
@@ -145,14 +145,14 @@ fn weakly_known(object: &Bound<'_, PyAny>) -> bool {
     count.map_or(true, |count| count > 0)
 }
 
-/// Returns the part of bytes that is this memory.
+/// Returns the slice of bytes at this memory.
 fn part(bytes: &Bytes, start: *const u8, length: usize) -> Option<Bytes> {
     let offset = (start as usize).checked_sub(bytes.as_ptr() as usize)?;
     let end = offset.checked_add(length)?;
     (end <= bytes.len()).then(|| bytes.slice(offset..end))
 }
 
-/// Memory of an object that nobody changes any more.
+/// Memory of an object, which is no longer modified.
 struct Held {
     start: *const u8,
     length: usize,

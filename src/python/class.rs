@@ -1,4 +1,4 @@
-//! The module `pyovms` and its class `Tensor`.
+//! Module `pyovms` and its class `Tensor`.
 
 use std::{ffi::c_int, sync::Arc};
 
@@ -12,13 +12,13 @@ use pyo3::{
 
 use super::{format, interpreter, tensor::HandlerTensor, view::View};
 
-/// What a handler returned; clones and drops need no lock.
+/// Object returned by a handler; clones and drops need no lock.
 pub(super) type Returned = Arc<Kept>;
 
-/// The object of a tensor, for whoever needs it later.
+/// Python object of a tensor, for later use.
 pub(super) struct Kept {
     object: Option<Py<PyTensor>>,
-    /// Whether it has much memory, which is given back soon, not only when somebody has the lock.
+    /// Whether it has much memory, which is freed soon, not only at the next use of the lock.
     large: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct PyTensor {
     view: View,
 }
 
-/// The built-in module.
+/// Built-in module.
 #[pymodule]
 pub(super) mod pyovms {
     #[pymodule_export]
@@ -64,7 +64,7 @@ pub(super) mod pyovms {
 }
 
 impl PyTensor {
-    /// Makes the object that a handler gets for a tensor.
+    /// Creates the object passed to a handler for a tensor.
     pub(super) fn of<'py>(py: Python<'py>, tensor: &HandlerTensor) -> PyResult<Bound<'py, Self>> {
         if let Some(object) = tensor.object().and_then(|kept| kept.object(py)) {
             return Ok(object);
@@ -85,7 +85,7 @@ impl PyTensor {
         &self.view
     }
 
-    /// Makes the tensor that the server goes on with.
+    /// Creates the tensor for the rest of the server.
     pub(super) fn tensor(&self, bytes: Bytes, object: Returned) -> HandlerTensor {
         HandlerTensor::returned(&self.name, &self.datatype, &self.shape, bytes, object)
     }
@@ -116,7 +116,7 @@ impl PyTensor {
                 ));
             }
         };
-        // SAFETY: any object may be asked.
+        // SAFETY: any object may be checked.
         if unsafe { ffi::PyObject_CheckBuffer(data.as_ptr()) } == 0 {
             return Err(PyTypeError::new_err(format!(
                 "Tensor() data must be an object with the buffer protocol, such as bytes or numpy.ndarray, not {}",
@@ -198,7 +198,7 @@ impl PyTensor {
     unsafe fn __releasebuffer__(&self, _shown: *mut ffi::Py_buffer) {}
 }
 
-/// Reads a text argument.
+/// Reads a string argument.
 fn text(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     let Ok(value) = value.cast::<PyString>() else {
         return Err(PyTypeError::new_err(format!(

@@ -1,16 +1,16 @@
-//! Exceptions as text.
+//! Formatting of exceptions.
 
 use pyo3::prelude::*;
 
 use super::{error::Raised, loading};
 
-/// The most characters of a message; clients get it.
+/// Maximum number of characters of a message to clients.
 const MESSAGE: usize = 4096;
 
-/// The most characters of a traceback; the log gets it.
+/// Maximum number of characters of a traceback in the log.
 const TRACEBACK: usize = 32_768;
 
-/// Tells an exception. This never fails: what cannot be told is named.
+/// Describes an exception. Never fails: unreadable parts are named.
 pub(super) fn raised(py: Python<'_>, error: &PyErr) -> Raised {
     let value = error.value(py);
     let reported = loading::tools(py).and_then(|tools| {

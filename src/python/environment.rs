@@ -1,4 +1,4 @@
-//! Whose packages handlers see.
+//! Selection of the environment whose packages handlers see.
 
 use std::{
     env,
@@ -10,12 +10,12 @@ use std::{
 
 use pyo3::ffi;
 
-/// What was asked for before the start.
+/// Settings made before the start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wish {
-    /// The environment that the operator names.
+    /// Environment named by the operator.
     pub(super) environment: Option<PathBuf>,
-    /// Where the inference runtime was found.
+    /// Location of the inference runtime.
     pub(super) runtime: Option<PathBuf>,
 }
 
@@ -25,22 +25,22 @@ static WISH: Mutex<Wish> = Mutex::new(Wish {
 });
 
 impl Wish {
-    /// Remembers what is asked for.
+    /// Stores the settings.
     pub(super) fn set(self) {
         *WISH.lock().unwrap_or_else(PoisonError::into_inner) = self;
     }
 
-    /// Returns what was asked for.
+    /// Returns the settings.
     pub(super) fn get() -> Self {
         WISH.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the program that the interpreter takes itself for, which decides about its packages;
-    /// `None` if there is no environment.
+    /// Returns the executable that the interpreter runs as, which determines its packages; `None`
+    /// if there is no environment.
     ///
     /// # Errors
     ///
-    /// Fails if the environment that the operator names is none.
+    /// Fails if the environment named by the operator is invalid.
     pub(super) fn program(&self) -> Result<Option<PathBuf>, String> {
         let active = env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty());
         self.choose(active.as_deref().map(Path::new))
@@ -77,7 +77,7 @@ impl Wish {
     }
 }
 
-/// Returns what is wrong with an environment that the operator names, if anything is.
+/// Returns the error in an environment named by the operator, if any.
 #[must_use]
 pub fn environment_error(folder: &Path) -> Option<String> {
     let wish = Wish {
@@ -87,7 +87,7 @@ pub fn environment_error(folder: &Path) -> Option<String> {
     wish.choose(None).err()
 }
 
-/// Returns the interpreter of an environment that nobody named, if it suits.
+/// Returns the interpreter of an environment that was found automatically, if it is suitable.
 fn usable(folder: &Path) -> Option<PathBuf> {
     if let Some(version) = other_version(folder) {
         tracing::warn!(
@@ -133,7 +133,7 @@ fn program_in(folder: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// An environment with the settings that `venv` would write.
+    /// Creates an environment with the settings that `venv` would write.
     fn environment(version: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("bin")).unwrap();

@@ -1,21 +1,21 @@
-//! What can go wrong in Python.
+//! Errors of Python handlers.
 
 use std::{fmt, path::PathBuf};
 
-/// An exception of a handler, or a result that breaks the rules for results.
+/// Exception of a handler, or a result that breaks the rules for results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Raised {
-    /// The type of the exception, such as `ValueError`.
+    /// Type of the exception, such as `ValueError`.
     pub kind: String,
-    /// What it says; the end of a very long text is left out.
+    /// Message; the end of a very long text is left out.
     pub message: String,
-    /// Where it came from, as Python tells it; empty if no Python code raised it.
+    /// Traceback, as formatted by Python; empty if no Python code raised it.
     pub traceback: String,
 }
 
 impl Raised {
-    /// Makes a fault that no Python code raised.
+    /// Creates an error that no Python code raised.
     #[cfg(feature = "python")]
     pub(super) fn error(kind: &str, message: impl Into<String>) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Raised {
     }
 }
 
-/// `<kind>: <message>`, or the kind alone if there is no message.
+/// Formats as `<kind>: <message>`, or the kind alone if there is no message.
 impl fmt::Display for Raised {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.kind)?;
@@ -39,22 +39,22 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// Why the handler of a node cannot be used. The texts are the lines of the log.
+/// Error of loading the handler of a node. The texts are the lines of the log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HandlerLoadError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("Python node handler_path: {} does not exist", .0.display())]
     NoFile(PathBuf),
-    /// The module, the constructor or `initialize` raised.
+    /// The module, the constructor or `initialize` raised an exception.
     #[error(
         "Error during python node initialization for handler_path: {} - {raised}{}",
         path.display(),
         below(raised)
     )]
     Raised {
-        /// The handler file.
+        /// Path of the handler file.
         path: PathBuf,
-        /// The exception.
+        /// Exception.
         raised: Raised,
     },
     /// The module has no class of that name.
@@ -63,21 +63,21 @@ pub enum HandlerLoadError {
     /// The class has no method `execute`.
     #[error("OvmsPythonModel class in {} does not implement execute method", .0.display())]
     NoExecute(PathBuf),
-    /// There is no interpreter.
+    /// The interpreter is unavailable.
     #[error(
         "Error during python node initialization for handler_path: {} - {reason}",
         path.display()
     )]
     NoInterpreter {
-        /// The handler file.
+        /// Path of the handler file.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// Reason, and suggested fix.
         reason: String,
     },
 }
 
 impl HandlerLoadError {
-    /// Returns the text that operators know.
+    /// Returns the status text known to operators.
     #[must_use]
     pub const fn status_text(&self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl HandlerLoadError {
         }
     }
 
-    /// Returns what Python raised.
+    /// Returns the exception raised by Python code.
     #[must_use]
     pub const fn raised(&self) -> Option<&Raised> {
         match self {
@@ -99,7 +99,7 @@ impl HandlerLoadError {
     }
 }
 
-/// The traceback on lines of its own.
+/// Formats the traceback on lines of its own.
 fn below(raised: &Raised) -> String {
     match raised.traceback.trim_end() {
         "" => String::new(),

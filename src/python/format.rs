@@ -1,10 +1,10 @@
-//! Datatypes of KServe and format characters of Python's buffers.
+//! Datatypes of KServe and format characters of Python buffers.
 
 use std::ffi::CStr;
 
 use crate::tensor::DataType;
 
-/// One row for each type that both sides know: the type, its format, its bytes.
+/// One row for each type known to both sides: the type, its format, its size in bytes.
 const TABLE: [(DataType, &CStr, usize); 12] = [
     (DataType::Bool, c"?", 1),
     (DataType::U8, c"B", 1),
@@ -20,8 +20,8 @@ const TABLE: [(DataType, &CStr, usize); 12] = [
     (DataType::F64, c"d", 8),
 ];
 
-/// Returns the format and the bytes of an element; `None` for a type that Python's buffers do not
-/// know, whose bytes are handed over as such.
+/// Returns the format and the size in bytes of an element; `None` for a type unknown to Python
+/// buffers, whose bytes are passed unchanged.
 pub(super) fn of_datatype(datatype: DataType) -> Option<(&'static CStr, usize)> {
     TABLE
         .iter()
@@ -29,7 +29,7 @@ pub(super) fn of_datatype(datatype: DataType) -> Option<(&'static CStr, usize)> 
         .map(|(_, format, size)| (*format, *size))
 }
 
-/// Returns the datatype of a buffer by its name in KServe.
+/// Returns the KServe name of a buffer's datatype.
 ///
 /// Byte orders count as the machine's. The sizes of `l`, `L`, `n` and `N` are the machine's as well,
 /// so that the bytes of an element decide.
@@ -48,7 +48,7 @@ pub(super) fn datatype(format: &str, item: usize) -> Option<&'static str> {
     found.map(DataType::kserve)
 }
 
-/// Tells whether elements have Python objects in them. Names of fields stand between colons.
+/// Returns whether elements contain Python objects. Names of fields stand between colons.
 pub(super) fn has_objects(format: &str) -> bool {
     format.split(':').step_by(2).any(|part| part.contains('O'))
 }

@@ -1,4 +1,4 @@
-//! The `OvmsPythonModel` of a node, from its file to its end.
+//! Lifecycle of the `OvmsPythonModel` of a node.
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
@@ -20,11 +20,11 @@ use super::{
 };
 use crate::task;
 
-/// How long [`Handler::finalize`] waits for calls that still run. After that the last of them
+/// Time that [`PythonHandler::finalize`] waits for calls in flight. After that the last of them
 /// finalizes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The `OvmsPythonModel` of one node, shared by all instances of the graph.
+/// `OvmsPythonModel` of one node, shared by all instances of the graph.
 pub struct PythonHandler {
     facts: NodeFacts,
     calls: Calls,
@@ -32,14 +32,14 @@ pub struct PythonHandler {
 }
 
 impl PythonHandler {
-    /// Loads a handler file: runs it, makes its `OvmsPythonModel` and initializes that.
+    /// Loads a handler file: runs it, creates its `OvmsPythonModel` and initializes that.
     ///
     /// Blocks for as long as the handler takes.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such file, if Python raises, and if the class is not as it must be. What
-    /// was made by then is finalized and gone.
+    /// Fails if the file does not exist, if Python raises an exception, or if the class is invalid.
+    /// Anything created by then is finalized and dropped.
     pub fn load(facts: NodeFacts) -> Result<Arc<Self>, HandlerLoadError> {
         Self::start(&facts.handler_path)?;
         let core = interpreter::attach(|py| Self::make(py, &facts))?;
@@ -50,14 +50,14 @@ impl PythonHandler {
         }))
     }
 
-    /// Runs a handler file and looks at its `OvmsPythonModel`, without making one. Returns whether its
-    /// `execute` is a generator function, as far as Python's `inspect` can tell.
+    /// Runs a handler file and checks its `OvmsPythonModel`, without creating one. Returns whether
+    /// its `execute` is a generator function, as far as Python's `inspect` can tell.
     ///
     /// Blocks for as long as the file takes.
     ///
     /// # Errors
     ///
-    /// Fails as [`load`](Self::load) does, but for what the object says.
+    /// Fails as [`load`](Self::load) does, except for errors of the object.
     pub fn inspect(facts: &NodeFacts) -> Result<bool, HandlerLoadError> {
         Self::start(&facts.handler_path)?;
         interpreter::attach(|py| {
@@ -70,7 +70,7 @@ impl PythonHandler {
         })
     }
 
-    /// Sees to it that there are a file and an interpreter.
+    /// Checks that the file exists, and starts the interpreter.
     fn start(path: &Path) -> Result<(), HandlerLoadError> {
         if !path.is_file() {
             return Err(HandlerLoadError::NoFile(path.to_owned()));
@@ -81,7 +81,7 @@ impl PythonHandler {
         })
     }
 
-    /// Makes what the modules of a handler live in.
+    /// Creates the namespace for the modules of a handler.
     fn space<'py>(
         py: Python<'py>,
         facts: &NodeFacts,
@@ -111,7 +111,7 @@ impl PythonHandler {
         Ok(class)
     }
 
-    /// The steps of a load that need the lock.
+    /// Runs the steps of a load that need the lock.
     fn make(py: Python<'_>, facts: &NodeFacts) -> Result<Core, HandlerLoadError> {
         let space = Self::space(py, facts)?;
         let made = Self::construct(py, facts, &space);
@@ -168,40 +168,40 @@ impl PythonHandler {
         &self.facts.node_name
     }
 
-    /// Tells whether instances have a state. Without, opening and closing one does not run Python.
+    /// Returns whether instances have a state. Without, opening and closing one does not run Python.
     #[must_use]
     pub fn stateful(&self) -> bool {
         self.core.stateful
     }
 
-    /// Returns what one run of a graph has of it.
+    /// Creates the instance for one run of a graph.
     #[must_use]
     pub fn instance(self: &Arc<Self>) -> HandlerInstance {
         HandlerInstance::new(Arc::clone(self))
     }
 
-    /// Ends the handler: no call begins any more, those that run end, then `finalize` is called if
-    /// the class has it; once, however often this is called. A state of an instance and a generator
-    /// count as calls until they are closed.
+    /// Shuts down the handler: no new calls begin, calls in flight end, then `finalize` is called
+    /// if the class has it; once, however often this is called. A state of an instance and a
+    /// generator count as calls until they are closed.
     ///
-    /// Blocks until that is done, but not for ever: after 10 seconds the last call finalizes when it
-    /// ends.
+    /// Blocks until that is done, but for a limited time: after 10 seconds the last call finalizes
+    /// when it ends.
     pub fn finalize(&self) {
         self.core.finalize(PATIENCE);
     }
 
-    /// Runs short work on this thread, or gives it back: if the handler's calls take long, or if
-    /// others are in Python now.
+    /// Runs short work on this thread, or returns it: if the handler's calls take long, or if other
+    /// threads are in Python now.
     ///
     /// # Errors
     ///
-    /// Returns the work, which is for [`elsewhere`](Self::elsewhere) then.
+    /// Returns the work, to be run by [`elsewhere`](Self::elsewhere).
     pub fn try_here<T, F: FnOnce() -> T>(&self, work: F) -> Result<T, F> {
         self.calls.here(work)
     }
 
-    /// Runs work on a thread that may block, when there is a place for it. Work that has begun goes
-    /// on if the future is dropped.
+    /// Runs work on a thread that may block, when a slot is free. Work that has begun goes on if
+    /// the future is dropped.
     pub async fn elsewhere<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,
@@ -221,7 +221,7 @@ impl PythonHandler {
     }
 }
 
-/// Tells whether the `execute` of a class is a generator function; one that hides it is none.
+/// Returns whether the `execute` of a class is detectably a generator function.
 fn is_generator(class: &Bound<'_, PyAny>) -> bool {
     let reported = || {
         let execute = class.getattr("execute")?;
@@ -233,7 +233,7 @@ fn is_generator(class: &Bound<'_, PyAny>) -> bool {
     reported().unwrap_or(false)
 }
 
-/// Explains what the code of a handler has raised.
+/// Converts an exception raised by the code of a handler.
 fn raised(py: Python<'_>, facts: &NodeFacts, error: &PyErr) -> HandlerLoadError {
     HandlerLoadError::Raised {
         path: facts.handler_path.clone(),

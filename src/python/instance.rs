@@ -1,4 +1,4 @@
-//! What one run of a graph has of a handler: its state, and the calls.
+//! Use of a handler by one run of a graph: its state, and the calls.
 
 use std::{
     fmt,
@@ -25,16 +25,16 @@ use super::{
     tensor::HandlerTensor,
 };
 
-/// A handler for one instance of a graph.
+/// Handler for one instance of a graph.
 ///
-/// Its calls block, so that they are for [`Handler::try_here`] and [`Handler::elsewhere`].
+/// Its calls block, so run them by [`PythonHandler::try_here`] and [`PythonHandler::elsewhere`].
 pub struct HandlerInstance {
     handler: Arc<PythonHandler>,
     state: Mutex<Option<Arc<State>>>,
 }
 
-/// What `create_state` returned. Generators have it as well, so that it is destroyed after the last
-/// of them; whoever lets it go [releases](release) it. The handler is not finalized before.
+/// Object returned by `create_state`. Generators share it, so that it is destroyed after the last
+/// of them; every owner [releases](release) it. The handler is not finalized before.
 struct State {
     value: Py<PyAny>,
     running: Running,
@@ -48,17 +48,17 @@ impl HandlerInstance {
         }
     }
 
-    /// Tells whether each instance has a state of its own.
+    /// Returns whether each instance has a state of its own.
     #[must_use]
     pub fn has_state(&self) -> bool {
         self.handler.core().stateful
     }
 
-    /// Makes the state of this instance, if the class has `create_state`.
+    /// Creates the state of this instance, if the class has `create_state`.
     ///
     /// # Errors
     ///
-    /// Fails if that raises.
+    /// Fails if that raises an exception.
     pub fn open(&self) -> Result<(), Raised> {
         if !self.handler.core().stateful {
             return Ok(());
@@ -78,12 +78,12 @@ impl HandlerInstance {
         Ok(())
     }
 
-    /// Calls `execute`. `complete` says that all inputs of the node are there; only without that may
-    /// it return `None`.
+    /// Calls `execute`. `complete` means that all inputs of the node are present; only without that
+    /// may it return `None`.
     ///
     /// # Errors
     ///
-    /// Fails if it raises, and if what it returns is not what it may return.
+    /// Fails if it raises an exception, or if its result is invalid.
     pub fn execute(&self, inputs: &[HandlerTensor], complete: bool) -> Result<Produced, Raised> {
         let (running, state) = match &*self.state() {
             Some(state) => (state.running.again(), Some(Arc::clone(state))),
@@ -118,7 +118,8 @@ impl HandlerInstance {
     ///
     /// # Errors
     ///
-    /// Fails if it raises, and if what it yields is no list of tensors. The generator is over then.
+    /// Fails if it raises an exception, or if it yields anything but a list of tensors. The
+    /// generator is over then.
     pub fn next(
         &self,
         generator: &mut HandlerGenerator,
@@ -152,14 +153,14 @@ impl HandlerInstance {
         next
     }
 
-    /// Ends the state of this instance, if it has one: calls `destroy_state` if the class has that;
-    /// after the end of its generators, if some have not ended.
+    /// Closes the state of this instance, if it has one: calls `destroy_state` if the class has
+    /// that; after the end of its generators, if some have not ended.
     pub fn close(&self) {
         let state = self.state().take();
         release(state);
     }
 
-    /// Judges what `execute` returned.
+    /// Validates the result of `execute`.
     fn produced(
         &self,
         done: Bound<'_, PyAny>,
@@ -187,7 +188,7 @@ impl HandlerInstance {
         )))
     }
 
-    /// Tells an exception, also to the log.
+    /// Describes an exception, and logs it.
     fn reported(&self, py: Python<'_>, error: &PyErr) -> Raised {
         let raised = describe::raised(py, error);
         tracing::error!(
@@ -225,14 +226,14 @@ impl fmt::Debug for HandlerInstance {
     }
 }
 
-/// Lets a state go, which ends it if nobody else has it.
+/// Releases a state, which is destroyed if this is the last reference.
 fn release(state: Option<Arc<State>>) {
     if let Some(state) = state.and_then(Arc::into_inner) {
         destroy(state);
     }
 }
 
-/// Ends a state.
+/// Destroys a state.
 fn destroy(state: State) {
     let State { value, running } = state;
     interpreter::attach(|py| {
@@ -254,7 +255,7 @@ fn destroy(state: State) {
     });
 }
 
-/// Judges what a generator yielded.
+/// Validates an item yielded by a generator.
 fn yielded(value: &Bound<'_, PyAny>) -> PyResult<Vec<HandlerTensor>> {
     let rule = "execute must yield lists of pyovms.Tensor";
     match value.cast::<PyList>() {
@@ -266,7 +267,7 @@ fn yielded(value: &Bound<'_, PyAny>) -> PyResult<Vec<HandlerTensor>> {
     }
 }
 
-/// Takes the tensors of a list.
+/// Captures the tensors of a list.
 fn outputs(list: &Bound<'_, PyList>, rule: &str) -> PyResult<Vec<HandlerTensor>> {
     list.iter()
         .enumerate()
@@ -280,7 +281,7 @@ fn outputs(list: &Bound<'_, PyList>, rule: &str) -> PyResult<Vec<HandlerTensor>>
         .collect()
 }
 
-/// A generator of outputs that has not ended. Dropping it closes it: the handler sees
+/// Generator of outputs that has not ended. Dropping it closes it: the handler sees
 /// `GeneratorExit`, on another thread, and is not finalized before.
 pub struct HandlerGenerator {
     object: Option<Arc<Py<PyAny>>>,

@@ -1,9 +1,9 @@
-//! The interpreter of the process: its start, the way in, and what must be dropped inside.
+//! Interpreter of the process: its start, access to it, and deferred drops.
 //!
-//! A thread of its own starts it and then stays: Python takes it for the main thread, so that no
+//! A thread of its own starts it and then stays: Python treats it as the main thread, so that no
 //! handler runs on it and none can replace the signal handlers of the server. It drops objects for
-//! threads that must not wait for the interpreter's lock. The interpreter never ends, because threads of handlers may
-//! still run.
+//! threads that must not wait for the interpreter's lock. The interpreter never shuts down, because
+//! threads of handlers may still run.
 
 use std::{
     cell::OnceCell,
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::task;
 
-/// What the thread of the interpreter does for others.
+/// Job for the thread of the interpreter.
 type Job = Box<dyn FnOnce(Python<'_>) + Send>;
 
 struct Interpreter {
@@ -38,12 +38,12 @@ struct Interpreter {
 
 static INTERPRETER: OnceLock<Result<Interpreter, String>> = OnceLock::new();
 
-/// Whether the process is about to end, so that nobody waits for the interpreter any more.
+/// Whether the process is about to exit, so that no thread waits for the interpreter any more.
 static STOPPING: AtomicBool = AtomicBool::new(false);
 
-/// Says whose packages handlers see: those of the environment that the operator names; else those of
-/// the active one (`VIRTUAL_ENV`); else those of the environment in which the inference runtime was
-/// found; else those of the installation. `PYTHONPATH` counts besides.
+/// Sets the environment whose packages handlers see: the one named by the operator; else the active
+/// one (`VIRTUAL_ENV`); else the one in which the inference runtime was found; else the
+/// installation. `PYTHONPATH` applies in addition.
 ///
 /// Has no effect once the interpreter has started.
 pub fn configure(environment: Option<PathBuf>, runtime: Option<PathBuf>) {
@@ -61,8 +61,8 @@ pub fn describe() -> Option<String> {
     Some(interpreter.description.clone())
 }
 
-/// Writes out what handlers have printed, if that does not take longer than the limit; for the end
-/// of the process. Handlers may be used afterwards, but threads that end leave their traces.
+/// Flushes the output of handlers, within the time limit; for the exit of the process. Handlers may
+/// be used afterwards, but threads that end leave their traces.
 pub fn stop(limit: Duration) {
     let Some(Ok(_)) = INTERPRETER.get() else {
         return;
@@ -72,7 +72,7 @@ pub fn stop(limit: Duration) {
     let flush = move || {
         attach(|py| {
             for name in ["stdout", "stderr"] {
-                // What cannot be flushed is lost in any case.
+                // Output that cannot be flushed is lost in any case.
                 let _ = py
                     .import("sys")
                     .and_then(|sys| sys.getattr(name))
@@ -82,12 +82,12 @@ pub fn stop(limit: Duration) {
         let _ = done.send(());
     };
     if task::thread("python stop", flush).is_ok() {
-        // Whoever holds the lock for longer is left behind.
+        // A thread that holds the lock for longer is left behind.
         let _ = waits.recv_timeout(limit);
     }
 }
 
-/// Starts the interpreter if nobody has.
+/// Starts the interpreter unless it is running.
 pub(super) fn start() -> Result<(), String> {
     let interpreter = INTERPRETER.get_or_init(|| {
         let (reported, answer) = mpsc::channel();
@@ -96,12 +96,12 @@ pub(super) fn start() -> Result<(), String> {
             Ok(description) => {
                 tracing::info!("Python interpreter has started: {description}");
                 let (jobs, queue) = mpsc::channel::<Job>();
-                // The one who starts waits.
+                // The thread that starts it waits.
                 let _ = reported.send(Ok(Interpreter { description, jobs }));
                 while let Ok(job) = queue.recv() {
                     Python::attach(|py| {
                         job(py);
-                        // As many as are there while the lock is held.
+                        // As many as are queued while the lock is held.
                         while let Ok(job) = queue.try_recv() {
                             job(py);
                         }
@@ -122,7 +122,7 @@ pub(super) fn start() -> Result<(), String> {
 
 /// Runs work with the interpreter's lock. Blocks until the lock is there.
 ///
-/// The interpreter must have started, as it has wherever there is a handler.
+/// The interpreter must have started, as is the case wherever there is a handler.
 pub(super) fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
     // A thread that is about to end has nothing to keep.
     let _ = STAY.try_with(|stay| {
@@ -131,7 +131,7 @@ pub(super) fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
     Python::attach(work)
 }
 
-/// Has work done with the interpreter's lock, soon, by a thread that may wait for it.
+/// Queues a job for the thread of the interpreter, which may wait for the lock.
 pub(super) fn later(job: impl FnOnce(Python<'_>) + Send + 'static) {
     if let Some(Ok(interpreter)) = INTERPRETER.get() {
         // The thread lives as long as the process.
@@ -143,8 +143,8 @@ thread_local! {
     static STAY: OnceCell<Stay> = const { OnceCell::new() };
 }
 
-/// Keeps what Python knows of a thread between calls: making it anew costs more than a short call,
-/// and the `threading.local` of handlers lives in it.
+/// Keeps the Python state of a thread between calls: creating it costs more than a short call, and
+/// the `threading.local` of handlers lives in it.
 struct Stay(Option<(ffi::PyGILState_STATE, *mut ffi::PyThreadState)>);
 
 impl Stay {
@@ -177,8 +177,7 @@ impl Drop for Stay {
     }
 }
 
-/// Starts the interpreter on this thread, and returns what there is to tell of it. The lock is free
-/// afterwards.
+/// Starts the interpreter on this thread, and returns its description. The lock is free afterwards.
 fn initialize(program: Option<&Path>) -> Result<String, String> {
     pyo3::append_to_inittab!(pyovms);
     let program = program.map(Path::to_owned).or_else(of_library);
@@ -191,8 +190,8 @@ fn initialize(program: Option<&Path>) -> Result<String, String> {
     set_up
 }
 
-/// Calls the interpreter's start with the settings of a guest: no arguments read, no signal
-/// handlers, no change of the process's streams.
+/// Starts the interpreter in embedded mode: no arguments read, no signal handlers, no change of the
+/// process's streams.
 fn configured(program: Option<&Path>) -> Result<(), String> {
     let program = program
         .map(|path| CString::new(OsStr::as_bytes(path.as_os_str())))
@@ -251,7 +250,7 @@ fn validated(status: ffi::PyStatus) -> Result<(), String> {
     }
 }
 
-/// Returns the library of the interpreter.
+/// Returns the path of the interpreter's shared library.
 pub(super) fn library() -> Option<PathBuf> {
     // SAFETY: the address is one of the library, and the answer is static while it is loaded.
     unsafe {
@@ -265,8 +264,8 @@ pub(super) fn library() -> Option<PathBuf> {
     }
 }
 
-/// Returns the program that belongs to the library of the interpreter, so that its standard modules
-/// are found wherever the search path of the shell leads.
+/// Returns the executable that belongs to the library of the interpreter, so that its standard
+/// modules are found whatever the search path of the shell.
 fn of_library() -> Option<PathBuf> {
     let program = format!("bin/python{}", own_version());
     std::path::absolute(library()?)
@@ -276,7 +275,7 @@ fn of_library() -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// Makes prints appear at once, loads the loader, and returns version and paths.
+/// Disables buffering of prints, loads the loader, and returns version and paths.
 fn prepare(py: Python<'_>) -> PyResult<String> {
     let sys = py.import("sys")?;
     for name in ["stdout", "stderr"] {

@@ -1,4 +1,4 @@
-//! What a handler has of Python: its object, the calls under way, and its end.
+//! State of a handler in Python: its object, the calls in flight, and its end.
 
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
@@ -9,10 +9,10 @@ use pyo3::{prelude::*, types::PyAny};
 
 use super::{aside::aside, describe, error::Raised, interpreter, loading};
 
-/// What belongs to Python.
+/// Python part of a handler.
 pub(super) struct Core {
     node_name: String,
-    /// `None` once it is finalized.
+    /// Object and lifecycle state.
     object: Mutex<Life>,
     ended: Condvar,
     /// Whether the class has `create_state` and `destroy_state`.
@@ -22,7 +22,7 @@ pub(super) struct Core {
 
 struct Life {
     model: Option<Model>,
-    /// Calls under way.
+    /// Number of calls in flight.
     running: usize,
     phase: Phase,
 }
@@ -31,7 +31,7 @@ struct Life {
 enum Phase {
     /// In use.
     Open,
-    /// No more calls; `finalize` is to be called when the last one ends.
+    /// Rejects calls; `finalize` is to be called when the last one ends.
     Closing,
     /// `finalize` is being called.
     Finalizing,
@@ -39,14 +39,14 @@ enum Phase {
     Over,
 }
 
-/// The object and its modules.
+/// Object and its modules.
 struct Model {
     object: Arc<Py<PyAny>>,
     space: Py<PyAny>,
 }
 
 impl Core {
-    /// Keeps an object of a class, and the modules that came with it.
+    /// Keeps an object of a class, and the modules loaded with it.
     pub(super) fn new(
         node_name: &str,
         class: &Bound<'_, PyAny>,
@@ -69,12 +69,12 @@ impl Core {
         }
     }
 
-    /// Tells whether it is in use.
+    /// Returns whether it is in use.
     pub(super) fn is_open(&self) -> bool {
         self.life().phase == Phase::Open
     }
 
-    /// Returns the object for a call, which counts until the answer is dropped.
+    /// Returns the object for a call, which counts until the guard is dropped.
     pub(super) fn enter(self: &Arc<Self>) -> Result<Running, Raised> {
         let mut life = self.life();
         match &life.model {
@@ -115,13 +115,13 @@ impl Core {
             interpreter::attach(|py| self.finalize_now(py));
             return;
         }
-        // Whoever ends the last call, or has begun, does it.
+        // The thread that ends the last call, or has begun, does it.
         let _ = self
             .ended
             .wait_timeout_while(life, patience, |life| life.phase != Phase::Over);
     }
 
-    /// Calls `finalize` and lets the object go.
+    /// Calls `finalize` and drops the object.
     pub(super) fn finalize_now(&self, py: Python<'_>) {
         let model = {
             let mut life = self.life();
@@ -152,20 +152,20 @@ impl Core {
     }
 }
 
-/// Tells whether a class has a method.
+/// Returns whether a class has a method.
 pub(super) fn has(class: &Bound<'_, PyAny>, name: &str) -> bool {
     let method = class.getattr_opt(name).ok().flatten();
     method.is_some_and(|method| method.is_callable())
 }
 
-/// A call under way.
+/// Call in flight.
 pub(super) struct Running {
     core: Arc<Core>,
     object: Option<Arc<Py<PyAny>>>,
 }
 
 impl Running {
-    /// Returns another call; also while the handler waits for its end, because this one is not over.
+    /// Returns another call; also while the handler is closing, because this one is not over.
     pub(super) fn again(&self) -> Self {
         self.core.life().running += 1;
         Self {
@@ -174,12 +174,12 @@ impl Running {
         }
     }
 
-    /// Returns what it is a call of.
+    /// Returns the handler of the call.
     pub(super) fn core(&self) -> &Core {
         &self.core
     }
 
-    /// Returns what it is a call of, to keep.
+    /// Returns a shared reference to the handler of the call.
     pub(super) fn shared(&self) -> &Arc<Core> {
         &self.core
     }
@@ -210,7 +210,7 @@ impl Drop for Running {
     }
 }
 
-/// Forgets the modules of a handler.
+/// Removes the modules of a handler.
 pub(super) fn close(py: Python<'_>, space: &Py<PyAny>) {
     if let Err(error) = space.call_method0(py, "close") {
         tracing::warn!(
@@ -220,7 +220,7 @@ pub(super) fn close(py: Python<'_>, space: &Py<PyAny>) {
     }
 }
 
-/// Frees what only refers to itself.
+/// Frees reference cycles.
 pub(super) fn collect(py: Python<'_>) {
     if let Err(error) = loading::tools(py).and_then(|tools| tools.collect.call0(py)) {
         tracing::warn!(

@@ -1,4 +1,4 @@
-//! The part of loading that is written in Python.
+//! Bindings to the part of the loader written in Python.
 
 use std::{
     ffi::CString,
@@ -12,21 +12,21 @@ use pyo3::{
     types::{PyAny, PyCFunction, PyModule},
 };
 
-/// What `loading.py` offers.
+/// Objects of `loading.py`.
 pub(super) struct Tools {
-    /// The class of the modules of a handler.
+    /// Class of the modules of a handler.
     pub(super) space: Py<PyAny>,
-    /// Tells an exception.
+    /// Function that describes an exception.
     pub(super) describe: Py<PyAny>,
-    /// Frees what a handler has left behind.
+    /// Function that frees the objects left behind by a handler.
     pub(super) collect: Py<PyAny>,
 }
 
-/// Whether what handlers print goes to the log.
+/// Whether the output of handlers goes to the log.
 static PRINTS_TO_LOG: AtomicBool = AtomicBool::new(false);
 
-/// Has what handlers print become events of the log, a line each, for logs that are read by programs.
-/// Counts if the interpreter has not started yet.
+/// Redirects the output of handlers to log events, a line each, for structured logs. Takes effect
+/// if the interpreter has not started yet.
 pub fn print_to_log() {
     PRINTS_TO_LOG.store(true, Ordering::Relaxed);
 }
@@ -37,7 +37,7 @@ fn prints_to_log() -> bool {
 
 static TOOLS: PyOnceLock<Tools> = PyOnceLock::new();
 
-/// Loads them; once, at the start of the interpreter.
+/// Loads the tools; once, at the start of the interpreter.
 pub(super) fn prepare(py: Python<'_>) -> PyResult<()> {
     let code = CString::new(include_str!("loading.py"))?;
     let module = PyModule::from_code(py, &code, c"<ovms loading>", c"_ovms_loading")?;
@@ -47,7 +47,7 @@ pub(super) fn prepare(py: Python<'_>) -> PyResult<()> {
         for name in ["stdout", "stderr"] {
             let emit = PyCFunction::new_closure(py, None, None, move |args, _| {
                 let line: String = args.get_item(0)?.extract()?;
-                // Whoever reads the log may be slow; other handlers are not to wait for that.
+                // The reader of the log may be slow; other handlers must not wait for that.
                 args.py().detach(|| {
                     tracing::info!(target: "ovms::python", stream = name, "{line}");
                 });
@@ -66,7 +66,7 @@ pub(super) fn prepare(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Returns them.
+/// Returns the tools.
 pub(super) fn tools(py: Python<'_>) -> PyResult<&'static Tools> {
     TOOLS
         .get(py)

@@ -1,34 +1,36 @@
 //! Python nodes: handlers that run in an interpreter of this process.
 //!
-//! [`Handler::load`] runs a handler file and makes its `OvmsPythonModel`; the first one starts the
-//! interpreter. An [`Instance`] is what one run of a graph has of it; it [executes](Instance::execute)
-//! with [`Tensor`]s. The module `pyovms`, which handlers import, is built in.
+//! [`PythonHandler::load`] runs a handler file and creates its `OvmsPythonModel`; the first one
+//! starts the interpreter. A [`HandlerInstance`] is its use by one run of a graph; it
+//! [executes](HandlerInstance::execute) with [`HandlerTensor`]s. The module `pyovms`, which handlers
+//! import, is built in.
 //!
 //! The interpreter's lock is held only while Python runs. Short calls run on the thread of their
-//! caller ([`Handler::try_here`]), all others on threads that may block ([`Handler::elsewhere`]).
+//! caller ([`PythonHandler::try_here`]), all others on threads that may block
+//! ([`PythonHandler::elsewhere`]).
 //!
 //! # Modules
 //!
-//! `loading.py`, which is built in, gives each handler a package of its own with a name that nobody
-//! else has. The file and the modules beside it are compiled from their sources, each time, and
-//! `import` in them looks there first. In order: the standard library; modules beside the handler,
-//! unless they are handlers or folders without `__init__.py` and something is installed under that
-//! name; what is installed. Two nodes with the same file share nothing, not even its helpers.
+//! `loading.py`, which is built in, gives each handler a package of its own with a unique name. The
+//! file and the modules beside it are compiled from their sources, each time, and `import` in them
+//! looks there first. In order: the standard library; modules beside the handler, unless they are
+//! handlers or folders without `__init__.py` and something is installed under that name; installed
+//! packages. Two nodes with the same file share nothing, not even its helpers.
 //!
 //! # Memory
 //!
-//! A request's bytes reach Python without a copy and live as long as somebody has the tensor. What a
-//! handler returns is taken when it returns: copied, unless it is large and nobody can change it any
-//! more (`capture.rs`). To the next Python node it goes as the object that it is.
+//! A request's bytes reach Python without a copy and live as long as the tensor is referenced.
+//! Results are captured when a handler returns: copied, unless they are large and can no longer be
+//! changed (`capture.rs`). They are passed to the next Python node as the same object.
 //!
-//! # Ends
+//! # Shutdown
 //!
 //! States of instances and suspended generators count as calls; a handler is finalized after the
-//! last of them, once. What nobody waits for is closed by threads of its own (`aside.rs`). The
+//! last of them, once. Objects nobody waits for are closed by separate threads (`aside.rs`). The
 //! interpreter never ends, and neither `sys.exit` nor `os._exit` of a handler ends the process.
 //!
-//! The only folder that knows the interpreter. Without the feature `python` everything is here as
-//! well, but no handler loads.
+//! The interpreter is used in this folder only. Without the feature `python` all items are still
+//! available, but no handler loads.
 
 mod error;
 mod tensor;
@@ -76,8 +78,8 @@ use std::path::PathBuf;
 pub use error::{HandlerLoadError, Raised};
 #[cfg(not(feature = "python"))]
 pub use off::{
-    Generator, Handler, Instance, configure, describe, environment_error, print_to_log, set_limits,
-    stop, survey,
+    HandlerGenerator, HandlerInstance, PythonHandler, configure, describe, environment_error,
+    print_to_log, set_limits, stop, survey,
 };
 pub use tensor::HandlerTensor;
 #[cfg(feature = "python")]
@@ -91,50 +93,50 @@ pub use {
     survey::survey,
 };
 
-/// The types of the module `pyovms`, for editors and type checkers.
+/// Type stubs of the module `pyovms`, for editors and type checkers.
 pub const STUB: &str = include_str!("pyovms.pyi");
 
-/// The module `pyovms` in Python alone, for tests of handlers without a server.
+/// Pure Python implementation of the module `pyovms`, for tests of handlers without a server.
 pub const PLAIN: &str = include_str!("plain/pyovms.py");
 
 /// Whether this build can run Python.
 pub const AVAILABLE: bool = cfg!(feature = "python");
 
-/// What there is to tell of the interpreter.
+/// Description of the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PythonSurvey {
-    /// Its version, such as `3.11.2`.
+    /// Version, such as `3.11.2`.
     pub version: String,
-    /// The installation or environment whose packages handlers see.
+    /// Installation or environment whose packages handlers see.
     pub prefix: PathBuf,
-    /// The shared library.
+    /// Path of the shared library.
     pub library: Option<PathBuf>,
-    /// The version of numpy, or why there is none.
+    /// Version of numpy, or the reason for its absence.
     pub numpy: Result<String, String>,
 }
 
-/// What a handler is told about its node.
+/// Facts about a node that are passed to its handler.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
-    /// The name of the node.
+    /// Name of the node.
     pub node_name: String,
-    /// The names of its inputs, in the order of the file that configures it.
+    /// Names of its inputs, in the order of the file that configures it.
     pub input_names: Vec<String>,
-    /// The names of its outputs, in the order of the file that configures it.
+    /// Names of its outputs, in the order of the file that configures it.
     pub output_names: Vec<String>,
-    /// The handler file, absolute.
+    /// Absolute path of the handler file.
     pub handler_path: PathBuf,
-    /// What else the configuration says to it, as `initialize` is told under `params`; `None` where
-    /// nodes have no parameters.
+    /// Additional parameters of the configuration, passed to `initialize` under `params`; `None`
+    /// where nodes have no parameters.
     pub params: Option<Vec<(String, String)>>,
 }
 
-/// What `execute` returned.
+/// Result of `execute`.
 #[derive(Debug)]
 pub enum Produced {
-    /// A list.
+    /// List of tensors.
     Outputs(Vec<HandlerTensor>),
-    /// A generator, which has not begun.
+    /// Generator, which has not begun.
     Generator(HandlerGenerator),
     /// `None`, where that is allowed.
     Nothing,

@@ -1,4 +1,4 @@
-//! What stands for Python in a build without it.
+//! Stubs for a build without Python.
 
 use std::{
     convert::Infallible,
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{LoadError, NodeFacts, Produced, Raised, Survey, Tensor};
+use super::{HandlerLoadError, HandlerTensor, NodeFacts, Produced, PythonSurvey, Raised};
 
 /// Does nothing.
 pub fn configure(_environment: Option<PathBuf>, _runtime: Option<PathBuf>) {}
@@ -32,7 +32,7 @@ pub fn describe() -> Option<String> {
 /// # Errors
 ///
 /// Always.
-pub fn survey() -> Result<Survey, String> {
+pub fn survey() -> Result<PythonSurvey, String> {
     Err("this build has no Python".to_owned())
 }
 
@@ -42,7 +42,7 @@ pub fn stop(_limit: Duration) {}
 /// Does nothing.
 pub fn set_limits(_per_handler: usize, _all: usize) {}
 
-/// There is none in this build.
+/// Uninhabited: there are no handlers in this build.
 #[derive(Debug)]
 pub struct PythonHandler(Infallible);
 
@@ -52,11 +52,11 @@ impl PythonHandler {
     /// # Errors
     ///
     /// Always.
-    pub fn load(facts: NodeFacts) -> Result<Arc<Self>, LoadError> {
+    pub fn load(facts: NodeFacts) -> Result<Arc<Self>, HandlerLoadError> {
         if !facts.handler_path.is_file() {
-            return Err(LoadError::NoFile(facts.handler_path));
+            return Err(HandlerLoadError::NoFile(facts.handler_path));
         }
-        Err(LoadError::NoInterpreter {
+        Err(HandlerLoadError::NoInterpreter {
             path: facts.handler_path,
             reason: "this build has no Python; use one with the feature `python`".to_owned(),
         })
@@ -67,7 +67,7 @@ impl PythonHandler {
     /// # Errors
     ///
     /// Always.
-    pub fn inspect(facts: &NodeFacts) -> Result<bool, LoadError> {
+    pub fn inspect(facts: &NodeFacts) -> Result<bool, HandlerLoadError> {
         Self::load(facts.clone()).map(|_| false)
     }
 
@@ -113,7 +113,7 @@ impl PythonHandler {
     }
 }
 
-/// There is none in this build.
+/// Uninhabited: there are no instances in this build.
 #[derive(Debug)]
 pub struct HandlerInstance(Infallible);
 
@@ -138,7 +138,7 @@ impl HandlerInstance {
     /// # Errors
     ///
     /// Never.
-    pub fn execute(&self, _inputs: &[Tensor], _complete: bool) -> Result<Produced, Raised> {
+    pub fn execute(&self, _inputs: &[HandlerTensor], _complete: bool) -> Result<Produced, Raised> {
         match self.0 {}
     }
 
@@ -147,7 +147,10 @@ impl HandlerInstance {
     /// # Errors
     ///
     /// Never.
-    pub fn next(&self, _generator: &mut HandlerGenerator) -> Result<Option<Vec<Tensor>>, Raised> {
+    pub fn next(
+        &self,
+        _generator: &mut HandlerGenerator,
+    ) -> Result<Option<Vec<HandlerTensor>>, Raised> {
         match self.0 {}
     }
 
@@ -157,6 +160,6 @@ impl HandlerInstance {
     }
 }
 
-/// There is none in this build.
+/// Uninhabited: there are no generators in this build.
 #[derive(Debug)]
 pub struct HandlerGenerator(Infallible);

@@ -1,12 +1,12 @@
-//! On which thread a call runs.
+//! Selection of the thread for a call.
 //!
 //! A call of a few microseconds runs in place, on the async worker that has the work: handing it to
-//! another thread would cost more than the call. What decides is a moving average of the handler's
-//! calls, with the time that they wait for the interpreter's lock. A call that takes long in place
-//! keeps its handler off the async workers, longer each time; not if the thread was only kept from its
-//! processor by others, as on a busy machine happens to any call now and then.
+//! another thread would cost more than the call. The decision is based on a moving average of the
+//! handler's calls, including the time that they wait for the interpreter's lock. A call that takes
+//! long in place keeps its handler off the async workers, longer each time; not if the thread was
+//! only preempted by others, as happens to any call now and then on a busy machine.
 //!
-//! A call that once takes long in place does not keep the others from the network (`watch.rs`).
+//! A single long call in place does not keep the others from the network (`watch.rs`).
 //!
 //! Only one call at a time is in place, and none while calls that take long are on other threads,
 //! because those may hold the lock.
@@ -23,66 +23,66 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::watch::Watched;
 
-/// A handler whose calls take less than this on average runs in place, as a model does.
+/// Average duration of calls below which a handler runs in place, as a model does.
 const IN_PLACE: Duration = Duration::from_micros(200);
 
-/// A single call in place that takes more than this is one too many.
+/// Duration above which a single call in place is too long.
 const TOO_LONG: Duration = Duration::from_millis(2);
 
-/// For how many calls a handler is kept off the async workers after the first call that took too
-/// long; twice as many after each further one.
+/// Number of calls for which a handler is kept off the async workers after the first call that took
+/// too long; doubled after each further one.
 const PENALTY: u64 = 1024;
 
-/// How long a thread waits for the call that is in place. Such calls are short, and a hand-over to
+/// Time that a thread waits for the call that is in place. Such calls are short, and a hand-over to
 /// another thread takes longer than this.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// Short calls on other threads are trusted to be short for this long.
+/// Time for which short calls on other threads are assumed to be short.
 const TRUST: Duration = Duration::from_micros(500);
 
-/// The weight of one call in the moving average: 1/16.
+/// Weight of one call in the moving average: 1/16.
 const WEIGHT_SHIFT: u32 = 4;
 
-/// The most calls at once of a handler.
+/// Maximum number of concurrent calls of a handler.
 static PER_HANDLER: AtomicUsize = AtomicUsize::new(64);
 
-/// The most calls at once of all handlers.
+/// Maximum number of concurrent calls of all handlers.
 static ALL: AtomicUsize = AtomicUsize::new(256);
 
-/// Says how many calls of one handler and of all handlers run at once on other threads; more wait. One
-/// handler should not have all of them, so that one whose calls hang leaves places for the others.
-/// Counts for handlers that are loaded afterwards, and for all of them together once: before the first
-/// call.
+/// Sets the maximum number of concurrent calls on other threads, of one handler and of all; further
+/// calls wait. One handler should not have all of them, so that one with hanging calls leaves some
+/// for the others. Applies to handlers loaded afterwards, and to all of them together only if set
+/// before the first call.
 pub fn set_limits(per_handler: usize, all: usize) {
     PER_HANDLER.store(per_handler.max(1), Ordering::Relaxed);
     ALL.store(all.max(1), Ordering::Relaxed);
 }
 
-/// The places of all handlers.
+/// Returns the semaphore shared by all handlers.
 fn everyone() -> &'static Arc<Semaphore> {
     static EVERYONE: OnceLock<Arc<Semaphore>> = OnceLock::new();
     EVERYONE.get_or_init(|| Arc::new(Semaphore::new(ALL.load(Ordering::Relaxed))))
 }
 
-/// The one call that is in place.
+/// Lock of the single call that is in place.
 static PLACE: Mutex<()> = Mutex::new(());
 
-/// Calls that take long and are on other threads now.
+/// Number of long calls on other threads.
 static LONG: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls that are short and are on other threads now.
+/// Number of short calls on other threads.
 static SHORT: AtomicUsize = AtomicUsize::new(0);
 
-/// When the first of the short calls began, or the last of them ended; in nanoseconds.
+/// Time at which the first of the short calls began, or the last of them ended; in nanoseconds.
 static MOVED: AtomicU64 = AtomicU64::new(0);
 
-/// What is known of the calls of one handler.
+/// Statistics of the calls of one handler.
 pub(super) struct Calls {
-    /// Moving average in nanoseconds; starts high, so that the first calls are on other threads.
+    /// Moving average in nanoseconds; starts high, so that the first calls run on other threads.
     average: AtomicU64,
-    /// Calls for which the handler is still kept off the async workers.
+    /// Number of calls for which the handler is still kept off the async workers.
     banned: AtomicU64,
-    /// How many calls took too long in place.
+    /// Number of calls that took too long in place.
     errors: AtomicU32,
     places: Arc<Semaphore>,
 }
@@ -101,7 +101,7 @@ impl Calls {
         self.average.load(Ordering::Relaxed) < nanoseconds(IN_PLACE)
     }
 
-    /// Runs work on this thread, or gives it back.
+    /// Runs work on this thread, or returns it.
     pub(super) fn here<T, F: FnOnce() -> T>(&self, work: F) -> Result<T, F> {
         if !self.short() || LONG.load(Ordering::Relaxed) > 0 || !trusted() {
             return Err(work);
@@ -115,13 +115,13 @@ impl Calls {
         let place = loop {
             match PLACE.try_lock() {
                 Ok(place) => break place,
-                // A call that panicked has left nothing behind.
+                // A call that panicked has left no invalid state.
                 Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) if asked.elapsed() < SPIN => std::hint::spin_loop(),
                 Err(TryLockError::WouldBlock) => return Err(work),
             }
         };
-        // The system is asked only where that may matter.
+        // The system call is made only where it may matter.
         let effort = (self.errors.load(Ordering::Relaxed) > 0).then(Effort::now);
         let began = Instant::now();
         let watched = Watched::new(began);
@@ -140,12 +140,12 @@ impl Calls {
         Ok(done)
     }
 
-    /// Waits for a place on another thread.
+    /// Waits for a slot on another thread.
     pub(super) async fn place(
         &self,
     ) -> (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>) {
-        // Nobody closes the semaphores. The handler's place comes first, so that a handler that is
-        // busy keeps no place that others could use.
+        // The semaphores are never closed. The handler's slot comes first, so that a busy handler
+        // holds no slot that others could use.
         let own = Arc::clone(&self.places).acquire_owned().await.ok();
         let shared = Arc::clone(everyone()).acquire_owned().await.ok();
         (own, shared)
@@ -160,7 +160,7 @@ impl Calls {
         done
     }
 
-    /// Two threads that learn at once may lose one of the two samples, which does no harm.
+    /// Adds a sample to the average. Two threads may lose one of two samples, which does no harm.
     fn learn(&self, took: Duration) {
         let old = self.average.load(Ordering::Relaxed);
         let new = old - (old >> WEIGHT_SHIFT) + (nanoseconds(took) >> WEIGHT_SHIFT);
@@ -168,11 +168,11 @@ impl Calls {
     }
 }
 
-/// What a thread has done so far.
+/// Resource usage of a thread so far.
 struct Effort {
-    /// The time of a processor that it had.
+    /// Processor time.
     worked: Duration,
-    /// How often it has waited for anything but a processor.
+    /// Number of waits for anything but a processor.
     waits: libc::c_long,
 }
 
@@ -196,20 +196,20 @@ impl Effort {
         }
     }
 
-    /// Tells whether this thread has done little since, and waited for nothing but its processor.
+    /// Returns whether this thread has done little since, and waited for nothing but its processor.
     fn is_little(&self) -> bool {
         let now = Self::now();
         now.waits == self.waits && now.worked.saturating_sub(self.worked) < TOO_LONG / 2
     }
 }
 
-/// Tells whether the short calls on other threads get on.
+/// Returns whether the short calls on other threads make progress.
 fn trusted() -> bool {
     SHORT.load(Ordering::Relaxed) == 0
         || now().saturating_sub(MOVED.load(Ordering::Relaxed)) < nanoseconds(TRUST)
 }
 
-/// A call on another thread.
+/// Call on another thread.
 struct Away {
     short: bool,
 }
@@ -236,13 +236,13 @@ impl Drop for Away {
     }
 }
 
-/// Nanoseconds since the first call.
+/// Returns the nanoseconds since the first call.
 fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     nanoseconds(START.get_or_init(Instant::now).elapsed())
 }
 
-/// Durations here are far below the 500 years that fit.
+/// Converts a duration; those here are far below the 500 years that fit.
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What there is to tell of the interpreter, for those who look for what is wrong.
+//! Description of the interpreter, for troubleshooting.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use super::{
     interpreter::{attach, library, start},
 };
 
-/// Starts the interpreter, if nobody has, and says what it is. Blocks, for as long as `import numpy`
-/// takes.
+/// Starts the interpreter unless it is running, and describes it. Blocks for as long as `import
+/// numpy` takes.
 ///
 /// # Errors
 ///

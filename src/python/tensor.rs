@@ -1,4 +1,4 @@
-//! A `pyovms.Tensor` as the rest of the server sees it.
+//! `pyovms.Tensor` outside of Python.
 
 use std::{fmt, sync::Arc};
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::tensor::DataType;
 
-/// A `pyovms.Tensor`: what a handler is given, or what it returned.
+/// `pyovms.Tensor` passed to or returned by a handler.
 ///
-/// A clone shares everything. Nothing here needs the interpreter: the contents of what a handler
-/// returned were taken when it returned.
+/// A clone shares everything. No method needs the interpreter: the contents of a handler's result
+/// were captured when it returned.
 #[derive(Clone)]
 pub struct HandlerTensor(Arc<Inner>);
 
@@ -28,10 +28,11 @@ struct Inner {
 }
 
 impl HandlerTensor {
-    /// Makes a tensor of bytes.
+    /// Creates a tensor of bytes.
     ///
     /// With a format, Python sees a buffer of elements of that type and of this shape, which the
-    /// bytes must fill exactly; without, or if they do not, one of single bytes, whatever the shape says.
+    /// bytes must fill exactly; without, or if they do not, one of single bytes, whatever the
+    /// shape.
     #[must_use]
     pub fn new(
         name: &str,
@@ -51,7 +52,7 @@ impl HandlerTensor {
         }))
     }
 
-    /// Makes a tensor of what a handler returned.
+    /// Creates a tensor from a handler's result.
     #[cfg(feature = "python")]
     pub(super) fn returned(
         name: &str,
@@ -76,13 +77,13 @@ impl HandlerTensor {
         &self.0.name
     }
 
-    /// Returns the datatype: a name of KServe, or whatever the producer says.
+    /// Returns the datatype: a name of KServe, or any string of the producer.
     #[must_use]
     pub fn datatype(&self) -> &str {
         &self.0.datatype
     }
 
-    /// Returns the shape as the producer says; it need not fit the bytes.
+    /// Returns the producer's shape; it need not fit the bytes.
     #[must_use]
     pub fn shape(&self) -> &[i64] {
         &self.0.shape
@@ -94,13 +95,13 @@ impl HandlerTensor {
         &self.0.bytes
     }
 
-    /// Returns the type whose elements Python sees.
+    /// Returns the element type seen by Python.
     #[cfg(feature = "python")]
     pub(super) fn format(&self) -> Option<DataType> {
         self.0.format
     }
 
-    /// Returns the object that a handler returned.
+    /// Returns the object returned by a handler.
     #[cfg(feature = "python")]
     pub(super) fn object(&self) -> Option<&super::class::Returned> {
         self.0.object.as_ref()

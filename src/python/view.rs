@@ -1,4 +1,4 @@
-//! Memory that a tensor shows to Python: bytes of a request, or the buffer of another object.
+//! Memory of a tensor as seen by Python: bytes of a request, or the buffer of another object.
 
 use std::{
     ffi::{CStr, c_char, c_int},
@@ -16,25 +16,26 @@ use pyo3::{
 use super::format;
 use crate::tensor::DataType;
 
-/// A buffer that is filled and stays as it is until it is dropped.
+/// Buffer that is filled and stays unchanged until it is dropped.
 pub(super) struct View {
     /// On the heap, because it may point into itself.
     buffer: Box<ffi::Py_buffer>,
-    /// The bytes that it shows, if they are ours; else the buffer is given back to its exporter.
+    /// Underlying bytes, if they are ours; else the buffer is released to its exporter.
     bytes: Option<Bytes>,
     /// Shape and strides of our bytes, one after the other.
     #[expect(dead_code, reason = "the buffer points at it")]
     dimensions: Box<[ffi::Py_ssize_t]>,
 }
 
-// SAFETY: what the pointers lead to is either ours and never written, or belongs to Python and is
-// only read with the interpreter's lock.
+// SAFETY: the targets of the pointers are either ours and never written, or belong to Python and
+// are only read with the interpreter's lock.
 unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
 
 impl View {
-    /// Shows bytes: as elements of a type in a shape if they fill it exactly, else one by one.
+    /// Creates a view of bytes: as elements of a type in a shape if they fill it exactly, else one
+    /// by one.
     pub(super) fn of_bytes(bytes: Bytes, elements: Option<DataType>, shape: &[i64]) -> Self {
         let typed = elements.and_then(format::of_datatype).filter(|(_, size)| {
             shape
@@ -44,7 +45,7 @@ impl View {
                 })
                 .is_some_and(|sum| sum == bytes.len())
         });
-        // No slice is longer than this type can tell.
+        // No slice is longer than the range of this type.
         let signed = |length: usize| ffi::Py_ssize_t::try_from(length).unwrap_or_default();
         let (format, size, mut dimensions) = match typed {
             Some((format, size)) => (
@@ -89,7 +90,7 @@ impl View {
         }
     }
 
-    /// Takes the buffer of an object, which stays alive for it.
+    /// Takes the buffer of an object, which it keeps alive.
     pub(super) fn of_object(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut buffer = Box::new(ffi::Py_buffer::new());
         // SAFETY: the object lives, and the structure is ours.
@@ -136,7 +137,7 @@ impl View {
             .into_owned()
     }
 
-    /// Returns the bytes of an element.
+    /// Returns the size of an element, in bytes.
     pub(super) fn item(&self) -> usize {
         usize::try_from(self.buffer.itemsize).unwrap_or_default()
     }
@@ -158,7 +159,7 @@ impl View {
         shape.iter().map(|length| *length as i64).collect()
     }
 
-    /// Returns the memory if the elements stand in it one after the other.
+    /// Returns the memory if the elements are contiguous.
     pub(super) fn memory(&self) -> Option<(*const u8, usize)> {
         self.is(b'C').then(|| (self.start(), self.len()))
     }
@@ -178,7 +179,7 @@ impl View {
             // code writes to it only with the lock, which is held here.
             return Ok(unsafe { std::slice::from_raw_parts(start, length) }.to_vec());
         }
-        // What repeats its elements may say that it is larger than any memory.
+        // A buffer with repeated elements may claim to be larger than any memory.
         let mut contents = Vec::new();
         contents.try_reserve_exact(length).map_err(|_| {
             PyMemoryError::new_err(format!("pyovms.Tensor: no memory for {length} bytes"))
@@ -200,14 +201,13 @@ impl View {
         Ok(contents)
     }
 
-    /// Tells whether the memory is contiguous in an order: `C`, `F` or `A`, any of the two.
+    /// Returns whether the memory is contiguous in an order: `C`, `F` or `A`, any of the two.
     fn is(&self, order: u8) -> bool {
         // SAFETY: the buffer is filled.
         unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.buffer, order as c_char) == 1 }
     }
 
-    /// Shows the memory to somebody who asks for it with flags of the protocol. What is shown keeps
-    /// `owner` alive.
+    /// Fills a request for the memory with flags of the protocol. The result keeps `owner` alive.
     ///
     /// # Safety
     ///

@@ -1,9 +1,9 @@
-//! What keeps the server answering while a call in place takes longer than it should.
+//! Watchdog that keeps the server responsive while a call in place takes too long.
 //!
 //! The async worker with the call may be the one that waited for the network, and the others may be
-//! asleep: none of them looks at the network before the call ends. A thread sees that a call goes on
-//! and gives the runtime something to do, which wakes another worker. It sleeps while there are no
-//! calls in place.
+//! asleep: none of them polls the network before the call ends. A thread notices the long call and
+//! spawns a task on the runtime, which wakes another worker. It sleeps while there are no calls in
+//! place.
 
 use std::{
     sync::{
@@ -18,32 +18,32 @@ use tokio::runtime::Handle;
 
 use crate::task::{self, Task};
 
-/// How long a call goes on unseen.
+/// Duration in nanoseconds up to which a call is ignored.
 const QUIET: u64 = 1_000_000;
 
-/// How often the thread looks.
+/// Interval of the thread's checks.
 const LOOKS: Duration = Duration::from_millis(2);
 
-/// For how long the thread looks without a call.
+/// Time in nanoseconds for which the thread keeps checking without a call.
 const AWAKE: u64 = 100_000_000;
 
-/// When the last call in place began, in nanoseconds, times two; and one if it goes on.
+/// Start time of the last call in place, in nanoseconds, times two; plus one if it is running.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// Whether the thread sleeps until somebody wakes it.
+/// Whether the thread sleeps until it is woken.
 static ASLEEP: AtomicBool = AtomicBool::new(false);
 
-/// The runtime of the last call in place.
+/// Runtime of the last call in place.
 static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
 
-/// The thread, once it runs.
+/// Watchdog thread, once it runs.
 static THREAD: OnceLock<Thread> = OnceLock::new();
 
-/// A call in place, until it is dropped. There is one at a time.
+/// Call in place, until it is dropped. There is one at a time.
 pub(super) struct Watched(u64);
 
 impl Watched {
-    /// Has the runtime of this thread kept awake while a call goes on that begins now.
+    /// Keeps the runtime of this thread awake during a call that begins now.
     pub(super) fn new(began: Instant) -> Self {
         start();
         *runtime() = Handle::try_current().ok();
@@ -69,14 +69,14 @@ fn runtime() -> MutexGuard<'static, Option<Handle>> {
     RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nanoseconds since the first call.
+/// Returns the nanoseconds since the first call.
 fn since_start(at: Instant) -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let since = at.saturating_duration_since(*START.get_or_init(|| at));
     u64::try_from(since.as_nanos()).unwrap_or_default()
 }
 
-/// Starts the thread with the first call. Without one, calls are as long as they are.
+/// Starts the thread with the first call. Without it, long calls are not noticed.
 fn start() {
     static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
@@ -86,7 +86,7 @@ fn start() {
     });
 }
 
-/// Looks for as long as the process lives.
+/// Checks for as long as the process lives.
 fn watch() {
     THREAD.get_or_init(std::thread::current);
     // Two of them while a task waits for a worker: there is one task at a time.
@@ -105,7 +105,7 @@ fn watch() {
                 }
             }
         } else if age > AWAKE {
-            // Whoever begins a call sees this, or is seen here.
+            // A call that begins either sees this, or is seen here.
             ASLEEP.store(true, Ordering::SeqCst);
             while LAST.load(Ordering::SeqCst) == last && ASLEEP.load(Ordering::SeqCst) {
                 std::thread::park();

@@ -156,7 +156,7 @@ pub async fn serve(
     tracing::info!(
         requests = in_flight,
         limit_seconds = limits.shutdown.as_secs(),
-        "stopping; waiting for the requests under way"
+        "stopping; waiting for the requests in flight"
     );
     let asked = Instant::now();
     if tokio::time::timeout(limits.shutdown, engine.idle())

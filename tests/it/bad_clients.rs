@@ -1,4 +1,4 @@
-//! Clients that leave, dawdle, or speak something else: they get little, and others are served.
+//! Clients that disconnect, stall, or use another protocol: others are still served.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -18,7 +18,7 @@ use crate::support::{
 
 const INFER: &str = "/v2/models/dummy/infer";
 
-/// The shortest time that a client may be given.
+/// Flags with the minimum read timeout.
 const IMPATIENT: &[&str] = &["--read_timeout_seconds", "1"];
 
 #[test]
@@ -183,7 +183,7 @@ fn what_is_no_http_on_the_rest_port_is_refused() {
     Grpc::connect(&server).check_serves();
 }
 
-/// The beginning of what a TLS client says first.
+/// First bytes of a TLS ClientHello.
 const TLS_HELLO: [u8; 16] = [
     0x16, 0x03, 0x01, 0x00, 0xf4, 0x01, 0x00, 0x00, 0xf0, 0x03, 0x03, 0x5c, 0x0d, 0x0a, 0x0d, 0x0a,
 ];
@@ -196,7 +196,7 @@ fn connect_grpc(server: &Server) -> TcpStream {
     stream
 }
 
-/// Asserts that the server closes a connection, whatever it says before.
+/// Asserts that the server closes a connection, and ignores all bytes before.
 fn assert_closed(stream: &mut TcpStream) {
     let mut buffer = [0; 1024];
     loop {

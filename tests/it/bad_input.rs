@@ -1,4 +1,4 @@
-//! gRPC requests that do not fit: each is refused with its code and text, and the server serves on.
+//! Invalid gRPC requests: each is refused with its code and text, and the server stays up.
 
 use ovms::proto::kserve::{InferTensorContents, ModelInferRequest};
 
@@ -7,7 +7,7 @@ use crate::support::{
     grpc::{Grpc, dummy, floats, input, raw, typed},
 };
 
-/// The server of `dummy` and a client; both are asked for a good answer at the end of a test.
+/// A server of `dummy` and a client; a valid request must succeed at the end of a test.
 struct Dummy {
     _server: Server,
     grpc: Grpc,
@@ -23,7 +23,7 @@ impl Dummy {
         }
     }
 
-    /// Sends requests that must be refused; returns what they were for and the answers.
+    /// Sends requests that must be refused; returns their descriptions and the responses.
     fn refused<const N: usize>(&self, requests: [(&str, ModelInferRequest); N]) -> String {
         let answers =
             requests.map(|(what, request)| format!("{what}: {}\n", self.grpc.refused(request)));
@@ -32,14 +32,14 @@ impl Dummy {
     }
 }
 
-/// The good request, changed.
+/// Returns the valid request with a change.
 fn but(change: impl FnOnce(&mut ModelInferRequest)) -> ModelInferRequest {
     let mut request = dummy();
     change(&mut request);
     request
 }
 
-/// The good request with another shape, and as much data as that needs.
+/// Returns the valid request with another shape, and data to match.
 fn shaped(shape: &[i64]) -> ModelInferRequest {
     let elements = shape.iter().product::<i64>().max(0);
     raw(
@@ -72,7 +72,7 @@ fn unknown_names_and_versions() {
         ("negative version", version("-1")),
         ("version that is no number", version("x")),
         ("version beyond 64 bits", version("9223372036854775808")),
-        // The most basic fault is the answer.
+        // The most basic error is the response.
         (
             "all wrong",
             but(|request| {

@@ -1,5 +1,4 @@
-//! REST bodies that are no good requests: each is refused with its status and text, and the server
-//! serves on.
+//! Invalid REST bodies: each is refused with its status and text, and the server stays up.
 
 use crate::support::{
     Server,
@@ -8,7 +7,7 @@ use crate::support::{
 
 const INFER: &str = "/v2/models/dummy/infer";
 
-/// Sends bodies that must be refused; returns what they were for and the answers.
+/// Sends bodies that must be refused; returns their descriptions and the responses.
 fn refused<const N: usize>(server: &Server, bodies: [(&str, &str); N]) -> String {
     let answers = bodies.map(|(what, body)| {
         let answer = post(server, INFER, body.as_bytes());
@@ -18,7 +17,7 @@ fn refused<const N: usize>(server: &Server, bodies: [(&str, &str); N]) -> String
     answers.concat()
 }
 
-/// Asserts that the server answers a good request.
+/// Asserts that the server answers a valid request.
 fn check_serves(server: &Server) {
     let good = r#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[1,1,1,1,1,1,1,1,1,1]}]}"#;
     assert_eq!(post(server, INFER, good.as_bytes()).status, 200);

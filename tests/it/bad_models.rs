@@ -1,5 +1,4 @@
-//! Model files that are not whole, and folders that are not as they should be: each is told, and
-//! nothing crashes.
+//! Truncated model files and malformed folders: each is reported, and nothing crashes.
 
 use std::{
     fs,
@@ -22,14 +21,14 @@ use crate::support::{
     model, repository, server,
 };
 
-/// Cuts a file to a part of its length.
+/// Truncates a file to a fraction of its length.
 fn cut(file: &Path, part: u64, of: u64) {
     let file = fs::File::options().write(true).open(file).unwrap();
     let length = file.metadata().unwrap().len();
     file.set_len(length * part / of).unwrap();
 }
 
-/// Loads a repository; returns why it cannot be, with the folder's name taken out.
+/// Loads a repository; returns the error, without the folder's name.
 fn refused(root: &Path) -> Option<String> {
     let error = load(root, &options(), &[]).err()?;
     Some(chain(&error).replace(&*root.to_string_lossy(), "<folder>"))
@@ -188,11 +187,11 @@ fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhe
     let checked = cli::run(&mut command(&["--check".to_owned()]));
     insta::assert_snapshot!(plain(&checked.failure()), @"
     exit 1
-    error: the check found 4 faults
-      fault: <folder>/config.json: model `graph`, version 1: cannot read <folder>/graph/1/model.xml: Permission denied (os error 13)
-      fault: <folder>/config.json: model `weights`, version 1: cannot read <folder>/weights/1/model.bin: Permission denied (os error 13)
-      fault: <folder>/config.json: model `saved`, version 1: cannot read <folder>/saved/1/saved_model.pb: Permission denied (os error 13)
-      fault: <folder>/config.json: model `operator`, version 1: cannot read <folder>/operator/1/model.xml: OpenVINO has no operator `Nothing`: Opset opset1 doesn't contain the operation with type: Nothing
+    error: the check found 4 errors
+      error: <folder>/config.json: model `graph`, version 1: cannot read <folder>/graph/1/model.xml: Permission denied (os error 13)
+      error: <folder>/config.json: model `weights`, version 1: cannot read <folder>/weights/1/model.bin: Permission denied (os error 13)
+      error: <folder>/config.json: model `saved`, version 1: cannot read <folder>/saved/1/saved_model.pb: Permission denied (os error 13)
+      error: <folder>/config.json: model `operator`, version 1: cannot read <folder>/operator/1/model.xml: OpenVINO has no operator `Nothing`: Opset opset1 doesn't contain the operation with type: Nothing
     hint: let the user of the server read <folder>/graph/1/model.xml
     hint: let the user of the server read <folder>/weights/1/model.bin
     hint: let the user of the server read <folder>/saved/1/saved_model.pb

@@ -1,5 +1,5 @@
-//! The page of figures has every row that the bench measures, and says of what sources; and what the
-//! bench computes and writes is right.
+//! The page of figures has every row of the bench, and the hashes of its sources; computation and
+//! formats of the bench.
 
 use std::{fs, path::Path};
 
@@ -100,7 +100,7 @@ fn a_summary_is_the_median_and_the_quartiles() {
     assert_eq!(Summary::of(&[]), None);
 }
 
-/// One second of two processors.
+/// `/proc/stat` at the start of one second of two processors.
 const BEFORE: &str = "cpu  1000 200 300 4000 50 10 20 30 400 0\ncpu0 500 100 150 2000 25 5 10 15\n";
 const AFTER: &str = "cpu  1060 210 310 4090 60 12 18 40 400 0\ncpu0 500 100 150 2000 25 5 10 15\n";
 
@@ -246,7 +246,7 @@ fn a_block_is_replaced_whole() {
     assert_eq!(page::replaced(page, "z", "new"), None);
 }
 
-/// Makes a tree of sources.
+/// Creates a tree of sources.
 fn tree() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [

@@ -1,4 +1,4 @@
-//! Compiled models that are kept between loads.
+//! Cache of compiled models between loads.
 
 use std::{fs, path::Path};
 

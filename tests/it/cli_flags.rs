@@ -1,5 +1,4 @@
-//! `ovms serve` before it serves: which flags it takes, in what words it refuses them, and its
-//! help.
+//! `ovms serve` before it serves: its flags, errors of invalid ones, and its help.
 
 use crate::support::cli::{self, ovms};
 

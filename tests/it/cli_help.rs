@@ -1,20 +1,20 @@
-//! The help of every subcommand, as someone reads it in a terminal of 80 columns.
+//! Help of every subcommand in a terminal of 80 columns.
 
 use std::collections::BTreeMap;
 
 use crate::support::cli::{self, Run};
 
-/// How wide the terminal is.
+/// Width of the terminal.
 const WIDTH: usize = 80;
 
-/// Where clap puts what a flag does.
+/// Column of a flag's description in clap's help.
 const INDENT: usize = 10;
 
-/// Flags that are another thing in another subcommand, or have an article of their own there.
+/// Flags with another meaning or description in another subcommand.
 const OF_THEIR_OWN: [&str; 8] = [
-    // A tensor's layout in `serve`, that of pictures in `infer`.
+    // A tensor's layout in `serve`, that of images in `infer`.
     "--layout",
-    // What a model does to its input in `serve`; elsewhere, what is done to a picture before.
+    // Preprocessing by the model in `serve`; elsewhere, preprocessing of an image before.
     "--mean",
     "--scale",
     // Values of requests; in `graph new`, what a graph takes and gives.
@@ -59,7 +59,7 @@ fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Tells whether a line is one of its own, and no part of a paragraph.
+/// Returns whether a line stands alone, outside any paragraph.
 fn stands_alone(line: &str) -> bool {
     let text = line.trim_start();
     text.starts_with(['-', '[']) || text.ends_with(':') || text.starts_with("Usage:")
@@ -136,16 +136,16 @@ fn the_first_line_says_what_it_does() {
     }
 }
 
-/// What the help says of a flag.
+/// Help entry of a flag.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    /// The flag with its letter and what it takes.
+    /// Flag with its letter and value name.
     head: String,
-    /// The first paragraph.
+    /// First paragraph.
     words: String,
 }
 
-/// Reads the flags of a help.
+/// Parses the flags of a help text.
 fn flags(help: &str) -> BTreeMap<String, Entry> {
     let mut found = BTreeMap::new();
     let mut lines = help.lines().peekable();

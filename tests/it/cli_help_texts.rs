@@ -1,4 +1,4 @@
-//! The help of the program and of `ovms serve`, word for word.
+//! Help of the program and of `ovms serve`, word for word.
 
 use crate::support::cli::ovms;
 
@@ -19,7 +19,7 @@ fn without_arguments_there_is_help() {
       pipeline     Write, draw, check and try pipelines
       graph        Write, draw, check and try graphs with Python nodes
       setup        Find or install the OpenVINO runtime
-      doctor       Look for what keeps the server from working, and report it
+      doctor       Diagnose the installation
       completions  Print a shell's completion script, or install it
       man          Show a page of the manual, or write all of them
       help         Print this message or the help of the given subcommand(s)
@@ -29,7 +29,7 @@ fn without_arguments_there_is_help() {
       -V, --version  Print version
 
     Output:
-      -q, --quiet  Write neither notes nor progress to stderr; warnings and errors stay
+      -q, --quiet  Suppress progress and informational messages
 
     Arguments that begin with a server flag mean `serve`: `ovms --port 9000 …` is `ovms serve --port
     9000 …`.
@@ -119,14 +119,13 @@ fn the_help_of_serve_tells_every_flag() {
               input; needs --layout.
 
           --nireq <N>
-              Number of infer requests, which is how many inferences run at once; 0 lets the device
-              choose
+              Number of infer requests: inferences that run in parallel; 0 lets the device choose
 
               [default: 0]
 
           --inference_timeout_ms <N>
-              Longest time of an inference in milliseconds; its client is answered then, and what does
-              not end is replaced; 0 means any time
+              Timeout of an inference in milliseconds: the client gets an error, and a compiled model
+              that does not end is replaced; 0 disables it
 
               [default: 0]
 
@@ -140,10 +139,10 @@ fn the_help_of_serve_tells_every_flag() {
 
     Stateful model:
           --stateful[=<BOOL>]
-              Keep the model's state from request to request of a sequence
+              Keep the model's state between the requests of a sequence
 
           --idle_sequence_cleanup[=<BOOL>]
-              Remove sequences that are not used; needs --stateful
+              Remove idle sequences; needs --stateful
 
               [default: true]
 
@@ -153,18 +152,18 @@ fn the_help_of_serve_tells_every_flag() {
               [default: false]
 
           --max_sequence_number <N>
-              Most sequences at once; needs --stateful
+              Maximum number of sequences; needs --stateful
 
               [default: 500]
 
           --drain_sequences_seconds <N>
-              How long sequences may go on when their version is reloaded, retired, or the server stops;
-              needs --stateful
+              Seconds that sequences may continue when their version is reloaded or retired, or the
+              server stops; needs --stateful
 
               [default: 0]
 
           --sequence_cleaner_poll_wait_minutes <N>
-              How often sequences that are not used are removed; 0 means never
+              Minutes between two scans for idle sequences; 0 disables them
 
               [default: 5]
 
@@ -173,43 +172,43 @@ fn the_help_of_serve_tells_every_flag() {
               JSON file with the models to serve, instead of --model_name and --model_path
 
           --file_system_poll_wait_seconds <N>
-              How often the file and the version folders are looked at; 0 means only on POST
+              Seconds between two checks of the file and of the version folders; 0 means only on POST
               /v1/config/reload
 
               [default: 1]
 
           --custom_node_resources_cleaner_interval_seconds <N>
-              How often resources of custom nodes that are not used are removed; 0 means never
+              Seconds between two cleanups of custom node resources; 0 disables them
 
               [default: 300]
 
     Runtime:
           --cache_dir <DIR>
-              Folder for compiled models, which makes the next start faster; made if it is not there
+              Cache folder for compiled models, for a faster start; created if missing
 
               [default: /opt/cache if there is such a folder]
 
           --cpu_extension <FILE>
-              Shared library with more operations for the CPU
+              Shared library with custom operations for the CPU
 
     Network:
           --port <PORT>
-              Port for gRPC; 0 means no gRPC
+              gRPC port; 0 disables gRPC
 
               [default: 0]
 
           --rest_port <PORT>
-              Port for REST; 0 means no REST
+              REST port; 0 disables REST
 
               [default: 0]
 
           --management_port <PORT>
-              Port for health, metrics, and reload alone; 0 means none
+              Port for health, metrics, and reload only; 0 disables it
 
-              It serves over HTTP what the REST port has for those who run the server: health, readiness
-              and states of models, /metrics, /v1/config and /v1/config/reload, and the page at /. Its
-              connections are counted apart: probes are answered when all those of the other ports are
-              taken. What the REST port serves stays the same.
+              Serves the operator's part of the REST port over HTTP: health, readiness and model states,
+              /metrics, /v1/config and /v1/config/reload, and the dashboard. Its connections are counted
+              separately, so that probes are answered when the other ports are full. The REST port stays
+              the same.
 
               [default: 0]
 
@@ -229,238 +228,239 @@ fn the_help_of_serve_tells_every_flag() {
               [default: those of REST]
 
           --grpc_channel_arguments <LIST>
-              Settings of gRPC connections by the names of the C++ server's library, as in
-              grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; those without a
-              counterpart are named in the log
+              gRPC channel arguments by their names in gRPC C++, such as
+              grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; unsupported ones are
+              logged
 
           --grpc_max_concurrent_streams <N>
-              Calls that one gRPC connection may have open at once
+              Maximum number of concurrent streams of a gRPC connection
 
               [default: 128]
 
           --no_dashboard[=<BOOL>]
-              Leave out the page at / of the REST port, which shows browsers what is served and how it
-              does
+              Disable the web dashboard
 
     Access:
           --allow_credentials[=<BOOL>]
-              Let browsers send credentials from other origins
+              Allow cross-origin requests with credentials
 
           --allowed_origins <TEXT>
-              Access-Control-Allow-Origin of HTTP answers but those of management; an empty text leaves
-              it out
+              Access-Control-Allow-Origin header of responses, except those of management; empty omits
+              it
 
               [default: *]
 
           --allowed_methods <TEXT>
-              Access-Control-Allow-Methods of the same answers; an empty text leaves it out
+              Access-Control-Allow-Methods header of the same responses; empty omits it
 
               [default: *]
 
           --allowed_headers <TEXT>
-              Access-Control-Allow-Headers of the same answers; an empty text leaves it out
+              Access-Control-Allow-Headers header of the same responses; empty omits it
 
               [default: *]
 
           --allowed_hosts <LIST>
-              Hosts, separated by commas, that browsers may manage
+              Host names under which browsers may use management pages, separated by commas
 
-              A * means any, and 0.0.0.0 any numeric address. Under these names alone, and only for
-              pages of the server's own, browsers may use /, /dashboard, /metrics, /v1/config, and what
-              is below. Requests without Origin and Sec-Fetch-Site are not those of browsers.
+              A * allows any, and 0.0.0.0 any numeric address. For browsers, /, /dashboard, /metrics,
+              /v1/config, and all paths below them are restricted to these names and to pages of the
+              server itself. Requests without Origin and Sec-Fetch-Site do not count as a browser's.
 
               [default: loopback names and the bound addresses]
 
           --api_key_file <FILE>
-              File whose first line is the key that clients of /v3 must send
+              File with the API key for /v3, in its first line
 
           --allowed_local_media_path <DIR>
-              Folder of local files that requests to /v3 may name
+              Folder of local files that requests to /v3 may refer to
 
               [default: none]
 
     Log:
           --log_level <LEVEL>
-              Least important messages to log: TRACE, DEBUG, INFO, WARNING, ERROR
+              Minimum level to log: TRACE, DEBUG, INFO, WARNING, ERROR
 
               [default: INFO]
 
           --log_path <FILE>
-              File to log to, besides stdout
+              Log file, in addition to stdout
 
           --log_format <FORMAT>
-              Lines for people, or a JSON object a line
+              Format of the log: text, or one JSON object per line
 
               [default: text]
               [possible values: text, json]
 
           --access_log <FILE>
-              File for a line about each request; - for stdout
+              Access log file, one line per request; - is stdout
 
               [default: none]
 
     Metrics:
           --metrics_enable[=<BOOL>]
-              Show metrics at /metrics of the REST port
+              Expose Prometheus metrics at /metrics of the REST port
 
           --metrics_list <LIST>
-              Families to show, separated by commas; needs --metrics_enable
+              Metric families to expose, separated by commas; needs --metrics_enable
 
               [default: the usual ones]
 
     Python nodes:
           --python_environment <DIR>
-              Virtual environment whose packages Python nodes see
+              Virtual environment with the packages of Python nodes
 
               [default: the active one]
 
           --hide_python_errors[=<BOOL>]
-              Do not tell clients what a Python node has raised; the log has it
+              Hide exceptions of Python nodes from clients; they are still logged
 
     Limits:
           --max_message_size <BYTES>
-              Largest message or body in bytes, as sent and as expanded
+              Maximum size of a message or body in bytes, compressed and decompressed
 
               [default: 1073741824]
 
           --max_bytes_in_flight <BYTES>
-              Bytes of all requests and answers under way, as received, expanded, decoded and queued;
-              more requests are refused (RESOURCE_EXHAUSTED, 503)
+              Maximum bytes of all requests and responses in flight, as received, decompressed, decoded
+              and queued; further requests are rejected (RESOURCE_EXHAUSTED, 503)
 
               [default: a quarter of the memory]
 
           --max_connections <N>
-              Connections open at once on each port; more wait, and idle ones are closed for them
+              Maximum number of connections of each port; further ones wait, and idle ones are closed
+              for them
 
               [default: 4096]
 
           --max_connections_per_address <N>
-              Connections open at once from one address; more are closed; 0 means any
+              Maximum number of connections from one address; further ones are closed; 0 means no limit
 
-              An IPv6 network of 64 bits counts as one address. Clients behind one proxy have one
-              address as well.
+              A /64 network of IPv6 counts as one address. Clients behind a proxy share its address.
 
               [default: 0]
 
           --max_queued_requests <N>
-              Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE,
-              503)
+              Maximum number of queued requests of a model; further ones are rejected (UNAVAILABLE, 503)
 
               [default: 1024]
 
           --max_custom_node_runs <N>
-              Runs of one custom node at the same time; more wait
+              Maximum number of concurrent runs of a custom node; further ones wait
 
               [default: 16]
 
           --custom_node_load_seconds <N>
-              How long the custom nodes of a pipeline may take until they are made and described
+              Timeout in seconds for loading the custom nodes of a pipeline
 
               [default: 300]
 
           --max_graph_runs <N>
-              Runs of one graph at the same time; more wait
+              Maximum number of concurrent runs of a graph; further ones wait
 
               [default: 256]
 
           --graph_load_seconds <N>
-              How long a graph may take to load, its Python nodes with it
+              Timeout in seconds for loading a graph with its Python nodes
 
               [default: 300]
 
           --max_streams <N>
-              Streams open at once (ModelStreamInfer); more are refused (UNAVAILABLE)
+              Maximum number of open streams (ModelStreamInfer); further ones are rejected (UNAVAILABLE)
 
               [default: 4096]
 
           --max_python_runs <N>
-              Runs of Python nodes at the same time, those that sleep or wait among them; more wait
+              Maximum number of concurrent runs of Python nodes, sleeping ones included; further ones
+              wait
 
               [default: 64]
 
           --max_image_pixels <N>
-              Pixels of a picture in a request, which are known before it is decoded
+              Maximum number of pixels of an image, checked before it is decoded
 
               [default: 67108864]
 
           --recovery_interval_ms <N>
-              Least time in milliseconds between two replacements of a compiled model after failed
-              inferences
+              Minimum milliseconds between two replacements of a compiled model after failed inferences
 
               [default: 1000]
 
           --hide_inference_errors[=<BOOL>]
-              Do not tell clients why an inference failed; the log has it
+              Hide the reasons of failed inferences from clients; they are still logged
 
           --max_string_elements <N>
-              Strings of one input of a request, each of which takes far more memory than its bytes
+              Maximum number of strings of an input
 
               [default: 1048576]
 
           --read_timeout_seconds <N>
-              Longest pause within a request that is being received
+              Timeout in seconds for the next bytes of a request
 
               [default: 60]
 
           --write_timeout_seconds <N>
-              Longest time a client may take for 64 KiB of an answer
+              Timeout in seconds for a client to take 64 KiB of a response
 
               [default: 60]
 
           --idle_timeout_seconds <N>
-              Longest time a connection may have no request; much shorter when places run out
+              Timeout in seconds for idle connections; much shorter when the limit of connections is
+              near
 
               [default: 900]
 
           --min_receive_rate <BYTES>
-              Least bytes a second of a body, once the read timeout has been used up; 0 means any
+              Minimum rate of a request body in bytes per second, after the read timeout; 0 means no
+              minimum
 
               [default: 1024]
 
           --loading_wait_seconds <N>
-              How long a request waits for a version that is loading
+              Seconds that a request waits for a version that is loading
 
               [default: 10]
 
           --reload_wait_seconds <N>
-              How long the answer of a reload waits for versions that it has retired; 0 means not at all
+              Seconds that the response to a reload waits for retired versions to be unloaded; 0 means
+              it does not wait
 
               [default: 2]
 
           --shutdown_timeout_seconds <N>
-              How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once
+              Seconds that requests in flight may take after SIGINT or SIGTERM; a second signal exits at
+              once
 
               [default: 30]
 
     Instead of serving:
           --check[=<DEPTH>]
-              Check flags, files, models, pipelines and graphs, and serve nothing
+              Check flags, files, models, pipelines and graphs, then exit
 
-              Loads what a server would, short of compiling: reads each model, asks each device for its
-              properties, opens all libraries of custom nodes, and imports all handlers. --check=syntax
-              is the fast form: it reads the flags, the configuration file and the graph files, and
-              opens nothing that they name. Needs no ports. Exits with 0, with 1 if there is an error,
-              or with 2 if there are only warnings, or something could not be checked.
+              Loads everything that a server would, short of compiling: reads each model, queries each
+              device for its properties, opens all custom node libraries, and imports all handlers.
+              --check=syntax is the fast form: it reads the flags, the configuration file and the graph
+              files only. Needs no ports. Exits with 0, with 1 on errors, or with 2 if there are only
+              warnings or something could not be checked.
 
           --list_models[=<BOOL>]
               List the models below --model_repository_path
 
           --add_to_config[=<BOOL>]
-              Add --model_name with --model_path to the file of --config_path, which is made if it is
-              not there
+              Add --model_name with --model_path to the file of --config_path; created if missing
 
           --remove_from_config[=<BOOL>]
-              Remove --model_name from the file of --config_path, whose comments stay
+              Remove --model_name from the file of --config_path; comments are kept
 
           --model_repository_path <DIR>
-              Folder with a folder for each model
+              Folder with one folder per model
 
     Output:
       -q, --quiet
-              Write neither notes nor progress to stderr; warnings and errors stay
+              Suppress progress and informational messages
 
           --output <FORMAT>
-              Choose what goes to stdout
+              Output format
 
               For the flags above: a server has its log there.
 
@@ -505,7 +505,7 @@ fn the_help_of_serve_tells_every_flag() {
       ovms serve --check --config_path /models/config.json
 
     Exit codes: 0 stopped by SIGINT or SIGTERM, or what was asked for instead is done; 1 the start
-    failed, or --check found faults; 2 --check found warnings only; 64 usage; 72 no OpenVINO runtime;
+    failed, or --check found errors; 2 --check found warnings only; 64 usage; 72 no OpenVINO runtime;
     130 stopped by a second signal.
     "#);
 }

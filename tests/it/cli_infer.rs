@@ -1,5 +1,4 @@
-//! `ovms infer` as a program: its help, one request and what it takes with it over the wire, and
-//! how it ends.
+//! `ovms infer` as a program: its help, one request and its bytes on the wire, and exit codes.
 
 use std::process::{Command, Stdio};
 
@@ -16,7 +15,7 @@ use crate::support::{
 
 const NUMBERS: &str = "[0,1,2,3,4,5,6,7,8,9]";
 
-/// Runs a command through a relay; returns what went over the wire, as text.
+/// Runs a command through a relay; returns the bytes on the wire, as text.
 fn sent(server: &Server, api: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&sent_bytes(server, api, args)).into_owned()
 }
@@ -237,7 +236,7 @@ fn a_closed_pipe_is_a_quiet_end() {
             .unwrap();
         assert_eq!(output.status.code(), Some(0), "{flags:?}");
         let notes = String::from_utf8_lossy(&output.stderr).into_owned();
-        // The time that an answer took is told before it is shown.
+        // The time of a response is printed before the response.
         let rest: Vec<_> = notes
             .lines()
             .filter(|it| !it.starts_with("Model "))

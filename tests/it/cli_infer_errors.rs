@@ -1,4 +1,4 @@
-//! `ovms infer` and a server that refuses, is another one, or is not there: texts and exit codes.
+//! `ovms infer` and a server that refuses, is no such server, or is absent: texts and exit codes.
 
 use std::{io::Read as _, net::TcpListener, process::Stdio, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::support::{
     server::{free_ports, processor_time},
 };
 
-/// Flags for an inference that nobody waits for.
+/// Flags for an inference that takes minutes.
 const ENDLESS: [&str; 4] = ["busy", "-i", "steps=20000000", "--zeros"];
 
 /// Runs a command for a port of this machine to its end.

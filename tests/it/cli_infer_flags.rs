@@ -1,4 +1,4 @@
-//! `ovms infer` as a command line: its help, and flags that are refused before anything is sent.
+//! Command line of `ovms infer`: its help, and flags that are refused before anything is sent.
 
 use crate::support::{
     Server,
@@ -20,7 +20,7 @@ fn the_help_explains_every_flag() {
 
     Arguments:
       [MODEL]
-              Name of the model; --status and --metadata do without
+              Name of the model; optional with --status or --metadata
 
     Options:
       -h, --help
@@ -33,79 +33,79 @@ fn the_help_explains_every_flag() {
           --status
               Show the versions of the model and their states
 
-              Without MODEL, those of all models that the server has.
+              Without MODEL, those of all models of the server.
 
           --metadata
               Show the inputs and outputs of the model
 
-              Without MODEL, those of all models that the server has. -1 is a dimension that may vary.
+              Without MODEL, those of all models of the server. -1 is a dynamic dimension.
 
           --print-curl
-              Print the request as a command of curl, over gRPC of grpcurl, and do not send it
+              Print the request as a curl command (grpcurl over gRPC) instead of sending it
 
-              A shell can run it as it is. Elements are written one by one, unless --raw or --binary is
-              given or their datatype has no such form. The server is only asked for datatypes and
-              shapes, and not even that if each input has its own. A sequence is a command for each
-              step; also with --status and --metadata.
+              The command is quoted for a shell. Elements are written one by one, unless --raw or
+              --binary is given or their datatype has no such form. The server is queried for datatypes
+              and shapes only, and not at all if each input has its own. A sequence gives one command
+              per step. Also works with --status and --metadata.
 
           --show-secrets
-              Show the credentials of --print-curl
+              Show credentials in the output of --print-curl
 
-              Otherwise the values of headers with credentials are `***`, so that the command can be
-              passed on.
+              By default, the values of headers with credentials are shown as `***`.
 
     Inputs:
       -i, --input <[NAME[:DTYPE[:SHAPE]]=]VALUE>
-              Give an input: JSON, @FILE, or - for standard input
+              Input value: JSON, @FILE, or - for standard input
 
-              Datatype and shape are the model's unless they are given. Can be repeated.
+              Datatype and shape default to the model's. Can be repeated.
 
           --zeros
-              Fill the inputs not given with zeros
+              Fill all other inputs with zeros
 
-              A dimension that may vary is 1.
+              Dynamic dimensions become 1.
 
           --random
-              Fill the inputs not given with random values
+              Fill all other inputs with random values
 
-              Numbers with a fraction are from 0 up to 1, whole numbers from 0 to 100. A dimension that
-              may vary is 1.
+              Floating-point values are in [0, 1), integers from 0 to 100. Dynamic dimensions become 1.
 
           --seed <N>
-              Make the random values the same each time
+              Seed of the random values
 
     Pictures:
           --layout <LAYOUT>
-              Lay pictures out as NCHW, NHWC, CHW or HWC
+              Layout of images: NCHW, NHWC, CHW or HWC
 
-              Told by the model's shape if left out: the dimension of length 3 or 1 is the channels.
+              Defaults to that of the model's shape: the dimension of size 3 or 1 is the channels.
 
           --mean <A,B,C>
-              Subtract this from the values, which are 0 to 255: one number, or one for each channel
+              Mean to subtract from the values, which are 0 to 255: one number, or one per channel
 
           --scale <A,B,C>
-              Divide the values by this after that: one number, or one for each channel
+              Scale to divide the values by after that: one number, or one per channel
 
           --bgr
-              Send blue first and red last; means and scales follow this order
+              Send channels as BGR; means and scales follow this order
 
     Request:
           --model-version <N>
-              Ask for a version of the model, not the server's default
+              Version of the model
+
+              [default: the server's choice]
 
           --output-name <NAME>
-              Ask for this output only
+              Request only this output
 
-              Can be repeated; the outputs come in this order.
+              Can be repeated; outputs are shown in this order.
 
           --id <TEXT>
-              Send an id, which the answer repeats (KServe only)
+              Request id, which the response repeats (KServe only)
 
           --param <KEY=VALUE>
               Send a request parameter
 
-              For KServe only. `true` and `false` are truth values and whole numbers are numbers; all
-              else, and what stands in double quotes, is text. Can be repeated.
+              KServe only. `true` and `false` are booleans and whole numbers are integers; anything
+              else, and anything in double quotes, is a string. Can be repeated.
 
               [alias: --parameter]
 
@@ -123,10 +123,10 @@ fn the_help_explains_every_flag() {
 
     Output:
       -q, --quiet
-              Write neither notes nor progress to stderr; warnings and errors stay
+              Suppress progress and informational messages
 
           --output <FORMAT>
-              Choose what goes to stdout
+              Output format
 
               Possible values:
               - table: A table of outputs, scores, latencies or models
@@ -140,13 +140,13 @@ fn the_help_explains_every_flag() {
           --save <DIR>
               Save each output as a .npy file in this folder
 
-              The folder is made if it is missing. BF16, which NumPy lacks, becomes FP32.
+              Created if missing. BF16, which NumPy lacks, becomes FP32.
 
           --top <K>
-              Show the K greatest scores of the last axis of the output
+              Show the K highest scores of the last axis of the output
 
           --labels <FILE>
-              Name the scores after the lines of this file
+              File with the label of each score, one per line
 
     Sequences of requests to a stateful model:
           --sequence
@@ -177,9 +177,9 @@ fn the_help_explains_every_flag() {
               With `--output json` each line is one object.
 
           --sequence-id <ID>
-              Choose the id of the sequence
+              Id of the sequence
 
-              `--continue` and `--end` need it. Answers tell the id as `sequence_id`.
+              Required by `--continue` and `--end`. Responses have it as `sequence_id`.
 
               [default: a random one]
 
@@ -189,14 +189,14 @@ fn the_help_explains_every_flag() {
               With `--end`, a sequence of one request (KServe only).
 
           --continue
-              Send one request of a sequence that has been started
+              Send one request of a sequence that was started
 
           --end
               Send the last request of a sequence
 
     Streams of requests (kserve-grpc only):
           --stream
-              Send requests over one stream, and show what comes back as it comes
+              Send requests over one stream, and show responses as they arrive
 
               The inputs are one request, and all its answers are shown until the server ends the
               stream. Inputs may be left out; a graph has what it gets.
@@ -212,30 +212,30 @@ fn the_help_explains_every_flag() {
               `--timeout` is for how long nothing may come once all is sent. Ctrl-C cancels the stream.
 
           --requests <FILE>
-              Read requests from this file, one in each line; - is standard input
+              File with one request per line; - is standard input
 
           --timestamp <N>
-              Give requests the timestamps N, N + 1, …
+              Timestamp of the first request; the next ones have N + 1, N + 2, …
 
               Without it the server gives them. A `timestamp` in a line goes first, and the next request
               has the one after it.
 
     Load:
           --repeat <N>
-              Make the request N times and measure
+              Send the request N times and measure latencies
 
           --duration <TIME>
-              Make the request for this long and measure, such as 10s
+              Send the request repeatedly for this long, such as 10s, and measure latencies
 
               With --repeat, whichever ends first.
 
           --concurrency <C>
-              Keep this many requests under way at once
+              Number of concurrent requests
 
               [default: 1]
 
           --warmup <N>
-              Begin with N requests that are not measured
+              Number of warm-up requests, which are not measured
 
     Server:
           --url <HOST:PORT>
@@ -246,7 +246,7 @@ fn the_help_explains_every_flag() {
               [env: OVMS_URL]
 
           --api <PROTOCOL>
-              Choose the protocol
+              Protocol to use
 
               Possible values:
               - kserve-grpc: KServe v2 over gRPC
@@ -258,15 +258,15 @@ fn the_help_explains_every_flag() {
               [default: kserve-grpc]
 
           --timeout <TIME>
-              Give up on the connection, and on each request, after this long
+              Timeout of the connection and of each request
 
               [env: OVMS_TIMEOUT]
               [default: 30s]
 
           --header <KEY=VALUE>
-              Send an HTTP header, or gRPC metadata, with every request
+              HTTP header or gRPC metadata to send with each request
 
-              Can be repeated. In the variable, one stands in each line.
+              Can be repeated. The environment variable has one per line.
 
               [env: OVMS_HEADER]
 
@@ -277,14 +277,14 @@ fn the_help_explains_every_flag() {
       @file.npy       an array of NumPy, of the model's datatype
       @file.npz       the array of the input's name; without NAME=, every array is
                       an input
-      @file.png|jpg   a picture, resized and laid out as the model takes it
+      @file.png|jpg   an image, resized and laid out as the model takes it
       @file.json      JSON; without NAME=, an object of inputs by name is taken
                       apart
       @file.txt       a string as it is, or numbers with blanks or commas between
                       them
       @file.bin       the bytes of the tensor, little endian
       -               JSON from standard input, an answer of --output json, a .npy
-                      file or a picture
+                      file or an image
       -:OUTPUT        this output of that answer; also @file.json:OUTPUT and
                       @file.npz:ARRAY
       @-.bin          standard input as a file of this kind
@@ -293,7 +293,7 @@ fn the_help_explains_every_flag() {
 
     NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to UINT64,
     FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are converted to it, and
-    pictures as BYTES are sent as they are, for the server to decode.
+    images as BYTES are sent as they are, for the server to decode.
 
     Examples:
       ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt

@@ -1,4 +1,4 @@
-//! `ovms infer`: the forms in which inputs are given.
+//! `ovms infer`: forms of inputs.
 
 use std::{
     fs,
@@ -18,10 +18,10 @@ use crate::support::{
     repository,
 };
 
-/// What `dummy` makes of 0 to 9.
+/// Output of `dummy` for 0 to 9.
 const ONE_TO_TEN: [f64; 10] = [1., 2., 3., 4., 5., 6., 7., 8., 9., 10.];
 
-/// 0 to 9 in every form that is read.
+/// Files with 0 to 9 in every input form.
 struct Files {
     folder: TempDir,
 }

@@ -1,4 +1,4 @@
-//! `ovms infer` as a load: what it measures, and how it ends.
+//! `ovms infer` as a load generator: its figures, and exit codes.
 
 use std::{
     process::{Output, Stdio},
@@ -14,7 +14,7 @@ use crate::support::{
 
 const LATENCIES: [&str; 5] = ["mean", "p50", "p90", "p99", "max"];
 
-/// A load that is refused by the server.
+/// Flags of a load that the server refuses.
 const REFUSED: [&str; 4] = [
     "dummy",
     "-i=b:INT32=[0,1,2,3,4,5,6,7,8,9]",
@@ -22,7 +22,7 @@ const REFUSED: [&str; 4] = [
     "--concurrency=2",
 ];
 
-/// Starts a load without an end, presses Ctrl-C when the server is at work, and waits for the end.
+/// Starts an endless load, presses Ctrl-C when the server is busy, and waits for the end.
 fn interrupted(server: &Server, api: &str, flags: &[&str]) -> Output {
     let before = server.processor_time();
     let child = command(server, api)

@@ -1,5 +1,5 @@
-//! `ovms infer` and inputs that are missing, unknown, or of another form: what is said of them, and
-//! what the next step is.
+//! `ovms infer` and inputs that are missing, unknown, or of another form: errors, and hints for the
+//! next step.
 
 use std::fs;
 
@@ -38,7 +38,7 @@ fn a_model_explains_its_inputs_to_those_who_give_none() {
             output  datatype  shape
             sum     FP32      (1,10)
 
-            error: found no inputs for model `add`
+            error: no input given for model `add`
             hint: such as: ovms infer add -i input1=@file.npy -i input2=@file.npy --url <address>
             hint: or fill every input with `--zeros` or `--random`
 
@@ -137,7 +137,7 @@ fn values_that_do_not_fit_are_reported() {
             &["dummy", "-i", &with("", "text.png")],
             &["dummy", "-i", &with("", "short.bin")],
             &["dummy", "-i", &with("", "missing.npy")],
-            &["dummy", "-i=@picture.gif"],
+            &["dummy", "-i=@image.gif"],
             &["dummy", "-i=@"],
         ],
     );
@@ -214,7 +214,7 @@ fn values_that_do_not_fit_are_reported() {
 
     exit 64
     error: cannot use the value given for input `b`
-      caused by: cannot tell the layout of a picture from shape (1,10)
+      caused by: cannot tell the layout of an image from shape (1,10)
     hint: `--layout` tells where the channels are
 
     exit 64
@@ -226,7 +226,7 @@ fn values_that_do_not_fit_are_reported() {
       caused by: No such file or directory (os error 2)
 
     exit 64
-    error parsing options: invalid value '@picture.gif' for '--input <[NAME[:DTYPE[:SHAPE]]=]VALUE>': found the file `picture.gif`, expected a name that ends in .npy, .npz, .png, .jpg, .jpeg, .json, .txt or .bin
+    error parsing options: invalid value '@image.gif' for '--input <[NAME[:DTYPE[:SHAPE]]=]VALUE>': found the file `image.gif`, expected a name that ends in .npy, .npz, .png, .jpg, .jpeg, .json, .txt or .bin
 
     For more information, try '--help'.
 
@@ -255,7 +255,7 @@ fn images_that_do_not_fit_are_reported() {
     ]), @"
     exit 1
     error: cannot use the value given for input `image`
-      caused by: found a picture that cannot be decoded
+      caused by: found an image that cannot be decoded
       caused by: The image format could not be determined
 
     exit 64

@@ -1,4 +1,4 @@
-//! `ovms infer`: what it makes of an answer, on stdout and on disk.
+//! `ovms infer`: output of a response, on stdout and on disk.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::support::{
 
 const ROWS: &str = "x=[[1,2,3,4],[5,6,7,8]]";
 
-/// Flags for a picture of the fixtures, ranked.
+/// Returns the flags for an image of the fixtures, with ranked output.
 fn star(image: &str) -> Vec<String> {
     let labels = fixture("models/classifier/labels.txt");
     let image = fixture("images").join(image);

@@ -1,5 +1,4 @@
-//! `ovms infer --status` and `--metadata`: what a server says about its models, and how questions
-//! fail.
+//! `ovms infer --status` and `--metadata`: state and metadata of models, and errors.
 
 use std::process::Stdio;
 
@@ -16,7 +15,7 @@ use crate::support::{
     server::free_ports,
 };
 
-/// The version of the server stands in some notes.
+/// Replaces the version of the server, which is part of some notes.
 fn without_version(text: &str) -> String {
     text.replace(env!("CARGO_PKG_VERSION"), "<version>")
 }
@@ -116,7 +115,7 @@ fn a_version_that_is_loading_is_reported() {
     ");
 }
 
-/// What the reason says is the server's.
+/// The reason is the server's text.
 #[test]
 fn a_version_that_failed_is_reported_with_its_reason() {
     let root = repository::of(&[("1", "dummy"), ("2", "dummy")]);

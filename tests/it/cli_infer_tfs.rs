@@ -1,4 +1,4 @@
-//! `ovms infer` over TensorFlow Serving's APIs: requests, loads, questions, and how they fail.
+//! `ovms infer` over TensorFlow Serving's APIs: requests, loads, queries, and their errors.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::support::{
 
 const NUMBERS: &str = "[0,1,2,3,4,5,6,7,8,9]";
 
-/// Runs a command that succeeds through a relay; returns what went over the wire.
+/// Runs a command that succeeds through a relay; returns the bytes on the wire.
 fn sent(server: &Server, api: &str, args: &[&str]) -> Vec<u8> {
     let relay = Relay::to(port(server, api));
     let run = cli::run(at(relay.port, api).args(args));

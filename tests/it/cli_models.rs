@@ -1,5 +1,4 @@
-//! `ovms serve` and the model it is given: which version it serves, and what it says of one that
-//! it cannot.
+//! `ovms serve` and its model: the served version, and errors of models that fail to load.
 
 use std::fs;
 
@@ -26,7 +25,7 @@ fn failed(path: &str, flags: &[&str]) -> Run {
     run
 }
 
-/// The same for the fixture `dummy`.
+/// Does the same with the fixture `dummy`.
 fn failed_dummy(flags: &[&str]) -> String {
     failed(model("dummy").to_str().unwrap(), flags).failure()
 }

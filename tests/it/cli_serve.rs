@@ -1,4 +1,4 @@
-//! `ovms serve` as a program: how it starts, or says why it does not, and its log.
+//! `ovms serve` as a program: its start, errors at the start, and its log.
 
 use std::{
     fs,
@@ -121,7 +121,7 @@ fn an_address_of_another_machine_is_reported() {
     ");
 }
 
-/// Starts a server that is told what to listen on, and returns its log up to the end of the start.
+/// Starts a server with these addresses, and returns its log up to the end of the start.
 fn start_log(args: &[&str]) -> String {
     let ports = free_ports();
     let mut command = cli::command();

@@ -1,4 +1,4 @@
-//! What `ovms serve` tells once, when the first load is over.
+//! Summary that `ovms serve` logs once, after the first load.
 
 use std::fs;
 
@@ -7,8 +7,7 @@ use crate::support::{
     server::{free_ports, on},
 };
 
-/// Returns the lines of the log after the one that says `ready`, without their times, up to the last
-/// of the summary.
+/// Returns the lines of the log after `ready`, without their times, up to the last of the summary.
 fn summary(server: &Server, last: &str) -> String {
     server.wait_log(last);
     let log = server.log();
@@ -91,7 +90,7 @@ fn many_models_are_counted_and_what_is_missing_is_reported() {
       model: m06, version 1 on CPU
       model: m07, version 1 on CPU
       and: 4 more: ovms infer --status --url localhost:<port>
-      missing: 2 faults, told above
+      missing: 2 errors, see above
       try: ovms infer m00 --random --url localhost:<port>
       try: curl http://localhost:<rest port>/v2/models/m00
     ");

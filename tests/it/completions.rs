@@ -1,5 +1,5 @@
-//! The completion scripts: those that are checked in are those that the program writes, and are
-//! installed to where shells look.
+//! Completion scripts: the checked-in ones equal those that the program writes, and are
+//! installed in the folders of the shells.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 

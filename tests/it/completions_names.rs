@@ -1,4 +1,4 @@
-//! `ovms complete`, which the scripts ask: what it offers, and that it keeps quiet and is quick.
+//! `ovms complete`, which the scripts call: its candidates, its silence on errors, and its speed.
 
 use std::{
     fs,
@@ -15,15 +15,15 @@ use crate::support::{
     graphs, model, repository, shells,
 };
 
-/// More time than shells give: what is right is no question of how busy the machine is.
+/// Time limit longer than in shells, so that results do not depend on the load of the machine.
 const WITHIN: &[&str] = &["--within", shells::WITHIN];
 
-/// Asks as fish and zsh do, with the cursor in the last word; fails if anything but names is said.
+/// Completes like fish and zsh, with the cursor in the last word; panics on output besides names.
 fn asked(folder: &Path, line: &[&str]) -> String {
     said(folder, WITHIN, line)
 }
 
-/// Asks with flags before the line.
+/// Completes with flags before the line.
 fn said(folder: &Path, flags: &[&str], line: &[&str]) -> String {
     let run = ask(cli::command().current_dir(folder), flags, line);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{line:?}");

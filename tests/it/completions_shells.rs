@@ -1,4 +1,4 @@
-//! Completions as a user has them: real shells at a terminal, and a real server.
+//! Completions end to end: real shells at a terminal, and a real server.
 
 use std::{fs, io::Write, net::TcpListener, path::Path};
 
@@ -10,7 +10,7 @@ use crate::support::{
     tools,
 };
 
-/// Servables with names of all kinds.
+/// Writes a configuration of servables with names of all kinds.
 fn config(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("config.json");
     let dummy = model("dummy");
@@ -28,7 +28,7 @@ fn config(folder: &Path) -> std::path::PathBuf {
     path
 }
 
-/// What is typed, and the arguments that the program gets.
+/// Typed lines, and the resulting arguments of the program.
 const TYPED: [(&str, &str); 21] = [
     // Names, odd ones as one word.
     ("ovms infer du\t", "[infer][dummy]"),
@@ -72,7 +72,7 @@ const TYPED: [(&str, &str); 21] = [
     ),
     (
         "ovms infer dummy -i b=@pic\t",
-        "[infer][dummy][-i][b=@picture.png]",
+        "[infer][dummy][-i][b=@image.png]",
     ),
     (
         "ovms serve --config_path conf\t",
@@ -102,7 +102,7 @@ fn completes(shell: &'static str) {
     }
 }
 
-/// Returns what is shown for names with nothing to ask: the word stays, and nothing is said.
+/// Checks completion of names without a server: the word stays, and nothing is printed.
 fn says_nothing(shell: &'static str) {
     let Some(shell) = Shell::new(shell) else {
         return;

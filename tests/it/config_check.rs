@@ -1,4 +1,4 @@
-//! `ovms serve --check`: what it tells, and how it ends.
+//! `ovms serve --check`: its output and exit codes.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use crate::support::{
     model, repository,
 };
 
-/// Runs a check; paths are taken out of what it says.
+/// Runs a check; paths are removed from its output.
 fn check(folder: &Path, flags: &[&str]) -> Run {
     let mut run = cli::run(cli::command().args(["serve", "--check"]).args(flags));
     run.stderr = run.stderr.replace(folder.to_str().unwrap(), "<folder>");
@@ -86,28 +86,28 @@ fn errors_and_warnings_of_a_file_are_reported_together() {
     insta::assert_snapshot!(shown(&run), @r#"
     name     kind   versions  state
     latest   model  10        ok
-    all      model  1, 3, 10  fault
-    some     model  3         fault
-    broken   model  1         fault
+    all      model  1, 3, 10  error
+    some     model  3         error
+    broken   model  1         error
     empty    model  -         empty
     flat     model  1         ok
-    missing  model  -         fault
+    missing  model  -         error
     all      model  -         refused
     shape    model  -         refused
     far      model  -         not looked at
-    graph    graph  -         fault
+    graph    graph  -         error
     exit 1
-    error: the check found 7 faults and 3 warnings; 1 thing could not be checked
-      fault: <folder>/config.json: model `all`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
-      fault: <folder>/config.json: model `some`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
-      fault: <folder>/config.json: model `broken`, version 1: File not found or cannot open - no model in <folder>/broken/1; expected *.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite
-      fault: <folder>/config.json: model `missing`: The provided base path is invalid or doesn't exists - <folder>/missing: No such file or directory (os error 2)
-      fault: <folder>/config.json:10:25 model_config_list[7].config.name: Given model name is already occupied
-      fault: <folder>/config.json:11:64 model_config_list[8].config.shape: The provided shape is in wrong format - found `[1]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
-      fault: <folder>/config.json:14:29 mediapipe_config_list[0]: graph `graph`: File not found or cannot open - <folder>/graph/graph.pbtxt: No such file or directory (os error 2); name a folder with a graph.pbtxt in base_path, or the file in graph_path
+    error: the check found 7 errors and 3 warnings; 1 thing could not be checked
+      error: <folder>/config.json: model `all`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
+      error: <folder>/config.json: model `some`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
+      error: <folder>/config.json: model `broken`, version 1: File not found or cannot open - no model in <folder>/broken/1; expected *.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite
+      error: <folder>/config.json: model `missing`: The provided base path is invalid or doesn't exists - <folder>/missing: No such file or directory (os error 2)
+      error: <folder>/config.json:10:25 model_config_list[7].config.name: Given model name is already occupied
+      error: <folder>/config.json:11:64 model_config_list[8].config.shape: The provided shape is in wrong format - found `[1]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
+      error: <folder>/config.json:14:29 mediapipe_config_list[0]: graph `graph`: File not found or cannot open - <folder>/graph/graph.pbtxt: No such file or directory (os error 2); name a folder with a graph.pbtxt in base_path, or the file in graph_path
       warning: <folder>/config.json: model `some`: there is no version 4, which model_version_policy names
       warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
-      warning: <folder>/config.json:8:68 model_config_list[5].config.batch_size: batch_size is left out of account: found `many`; expected a number, -1, auto or a range such as 1:8
+      warning: <folder>/config.json:8:68 model_config_list[5].config.batch_size: batch_size is ignored: found `many`; expected a number, -1, auto or a range such as 1:8
       not checked: <folder>/config.json: model `far`: s3://bucket/model is looked at by the server alone
     hint: `ovms graph check <folder>/config.json` shows the lines that are meant
     "#);
@@ -132,8 +132,8 @@ fn errors_and_warnings_of_a_file_are_reported_together() {
     );
     insta::assert_snapshot!(run.failure(), @"
     exit 1
-    error: the check found 1 fault and 1 warning
-      fault: Missing rest_port parameter in server CLI - metrics are enabled in the file
+    error: the check found 1 error and 1 warning
+      error: Missing rest_port parameter in server CLI - metrics are enabled in the file
       warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
     ");
 }
@@ -174,7 +174,7 @@ fn a_file_with_errors_shows_them_in_their_lines() {
     let run = check(folder.path(), &["--config_path", config.to_str().unwrap()]);
     insta::assert_snapshot!(shown(&run), @r#"
     exit 1
-    error: the configuration file <folder>/config.json has 2 faults
+    error: the configuration file <folder>/config.json has 2 errors
       3:39 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
         3 | {"config": {"name": "a", "nireq": "4",
           |                                   ^^^
@@ -254,7 +254,7 @@ fn the_server_does_not_start_with_such_a_file() {
     fs::write(&config, "{\"model_config_list\": {}}").unwrap();
     insta::assert_snapshot!(start(&["--port=9000"]), @r#"
     exit 1
-    error: the configuration file <folder>/config.json has 1 fault
+    error: the configuration file <folder>/config.json has 1 error
       1:23 model_config_list: found an object; expected a list of models
         1 | {"model_config_list": {}}
           |                       ^^

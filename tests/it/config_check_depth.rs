@@ -1,4 +1,4 @@
-//! `ovms serve --check`: how far it looks, that it says each thing once, and its JSON.
+//! `ovms serve --check`: its depth, each error once, and its JSON.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use crate::support::{
     model, repository,
 };
 
-/// Checks a configuration file; paths are taken out of what is said.
+/// Checks a configuration file; paths are removed from the output.
 fn check(folder: &Path, config: &str, depth: &str, flags: &[&str]) -> Run {
     let file = folder.join("config.json");
     fs::write(&file, config).unwrap();
@@ -55,10 +55,10 @@ fn a_model_that_is_cut_off_is_an_error() {
     let config = r#"{"model_config_list": [{"config": {"name": "m", "base_path": "cut"}}]}"#;
     insta::assert_snapshot!(shown(&check(folder.path(), config, "--check", &[])), @"
     model  versions  state
-    m      1         fault
+    m      1         error
     exit 1
-    error: the check found 1 fault
-      fault: <folder>/config.json: model `m`, version 1: cannot read <folder>/cut/1/model.xml: Error parsing element attribute at offset 747
+    error: the check found 1 error
+      error: <folder>/config.json: model `m`, version 1: cannot read <folder>/cut/1/model.xml: Error parsing element attribute at offset 747
     hint: check that the file is whole, for example by exporting it again
     ");
     let quick = check(folder.path(), config, "--check=syntax", &[]);
@@ -75,10 +75,10 @@ fn what_a_device_refuses_is_an_error() {
     let said = |more: &str| shown(&check(folder.path(), &of_dummy(more), "--check", &[]));
     insta::assert_snapshot!(said(", \"target_device\": \"CUP\""), @r#"
     model  versions  state
-    m      1         fault
+    m      1         error
     exit 1
-    error: the check found 1 fault
-      fault: <folder>/config.json: model `m`, version 1: cannot use device `CUP`: Device with "CUP" name is not registered in the OpenVINO Runtime
+    error: the check found 1 error
+      error: <folder>/config.json: model `m`, version 1: cannot use device `CUP`: Device with "CUP" name is not registered in the OpenVINO Runtime
     hint: target_device takes the devices of this machine (CPU), or AUTO, HETERO and MULTI with a list of them
     "#);
     for composed in ["MULTI:CUP", "HETERO:CUP,CPU", "AUTO:CUP", "BATCH:CUP(4)"] {
@@ -96,18 +96,18 @@ fn what_a_device_refuses_is_an_error() {
     );
     insta::assert_snapshot!(said(", \"plugin_config\": {\"NUM_STREAM\": \"2\"}"), @"
     model  versions  state
-    m      1         fault
+    m      1         error
     exit 1
-    error: the check found 1 fault
-      fault: <folder>/config.json: model `m`, version 1: Model config is invalid - device CPU has no property NUM_STREAM; did you mean NUM_STREAMS?
+    error: the check found 1 error
+      error: <folder>/config.json: model `m`, version 1: Model config is invalid - device CPU has no property NUM_STREAM; did you mean NUM_STREAMS?
     hint: fix or leave out NUM_STREAM in plugin_config; its keys are properties of OpenVINO
     ");
     insta::assert_snapshot!(said(", \"shape\": {\"nobody\": \"(1,10)\"}"), @"
     model  versions  state
-    m      1         fault
+    m      1         error
     exit 1
-    error: the check found 1 fault
-      fault: <folder>/config.json: model `m`, version 1: Shape from config not found in model - no input `nobody`; the model has: b
+    error: the check found 1 error
+      error: <folder>/config.json: model `m`, version 1: Shape from config not found in model - no input `nobody`; the model has: b
     ");
 }
 
@@ -127,10 +127,10 @@ fn libraries_and_handlers_that_no_node_uses_are_opened() {
     model  versions  state
     m      1         ok
     exit 1
-    error: the check found 3 faults
-      fault: <folder>/config.json: custom_node_library_config_list: library `l`: <folder>/missing.so: cannot open shared object file: No such file or directory
-      fault: <folder>/config.json: custom_node_library_config_list: library `h`: <folder>/missing.py: there is no such file
-      fault: <folder>/config.json: custom_node_library_config_list: library `b`: Error during python node initialization for handler_path: <folder>/broken.py - ModuleNotFoundError: No module named 'nothing_of_the_kind'
+    error: the check found 3 errors
+      error: <folder>/config.json: custom_node_library_config_list: library `l`: <folder>/missing.so: cannot open shared object file: No such file or directory
+      error: <folder>/config.json: custom_node_library_config_list: library `h`: <folder>/missing.py: there is no such file
+      error: <folder>/config.json: custom_node_library_config_list: library `b`: Error during python node initialization for handler_path: <folder>/broken.py - ModuleNotFoundError: No module named 'nothing_of_the_kind'
     ");
     let quick = check(folder.path(), &config, "--check=syntax", &[]);
     insta::assert_snapshot!(shown(&quick), @"

@@ -228,7 +228,7 @@ fn flags_of_the_model_become_settings_of_its_entry() {
       caused by: Stateful model config parameter used for non stateful model - max_sequence_number
     exit 64
     error: the settings of model `m` are refused
-      caused by: The file is not valid json - the configuration file <folder>/config.json has 1 fault: 3:91 model_config_list[0].config.plugin_config.DEVICE_PROPERTIES: found an object; expected a text, a number, true or false
+      caused by: The file is not valid json - the configuration file <folder>/config.json has 1 error: 3:91 model_config_list[0].config.plugin_config.DEVICE_PROPERTIES: found an object; expected a text, a number, true or false
     ");
     assert!(!std::path::Path::new(config).exists(), "nothing is written");
     let added = add(&[

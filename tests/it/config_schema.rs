@@ -5,7 +5,7 @@ use std::path::Path;
 use ovms::config::{Defaults, parse};
 use serde_json::Value;
 
-/// What a model's `config` may hold beside its name.
+/// Valid contents of a model's `config` beside its name.
 const MODEL_VALID: &[&str] = &[
     r#""base_path": "x""#,
     r#""base_path": """#,
@@ -98,7 +98,7 @@ const MODEL_INVALID: &[&str] = &[
     r#""unknown": 1"#,
 ];
 
-/// What a file may hold beside its models.
+/// Valid contents of a file beside its models.
 const ROOT_VALID: &[&str] = &[
     r#""pipeline_config_list": []"#,
     r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": [], "outputs": []}]"#,

@@ -1,4 +1,4 @@
-//! Custom nodes that fail, and such as return nonsense: the known texts, and nothing leaks.
+//! Custom nodes that fail or return invalid results: the known texts, and no leaks.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use ovms::{
 
 use crate::support::nodes::{Own, floats};
 
-/// Runs a node and drops what it returned; the books must be even.
+/// Runs a node and drops its result; the books must balance.
 fn call(own: &Own, params: &[(&str, &str)]) -> Result<usize, CallError> {
     let node = own.node(params);
     let returned = node.execute(&[]).map(|outputs| outputs.len());
@@ -121,7 +121,7 @@ fn precisions_that_do_not_exist_are_refused() {
             format!("output `second` of library `own` has precision {value}, expected 1 to 9")
         );
     }
-    // Those that do, judge the bytes.
+    // Those that do, validate the bytes.
     assert!(call(&own, &[("say", "precision"), ("value", "7")]).is_ok());
     let error = call(&own, &[("say", "precision"), ("value", "9")]).unwrap_err();
     assert!(matches!(error, CallError::Size { .. }), "{error:?}");

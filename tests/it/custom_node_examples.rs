@@ -1,4 +1,4 @@
-//! The custom nodes of the examples, each by itself: OCR, faces, and one that is made with OpenCV.
+//! Custom nodes of the examples, each by itself: OCR, faces, and one built with OpenCV.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -22,12 +22,13 @@ fn whole(outputs: &TensorMap, name: &str) -> Vec<i32> {
     numbers(outputs.get(name).unwrap(), i32::from_le_bytes)
 }
 
-/// A whole number that is far from where floats get coarse.
+/// Converts an integer small enough to be exact.
 fn float(number: usize) -> f32 {
     f32::from(u16::try_from(number).unwrap())
 }
 
-/// What is at a place of the page: it rises evenly, so that all that is between is known.
+/// Returns the value at a position of the page: a linear gradient, so that interpolated values are
+/// known.
 fn shade(colour: usize, y: f32, x: f32) -> f32 {
     float(colour) * 70.0 + y * 0.05 + x * 0.1
 }
@@ -42,7 +43,7 @@ fn page() -> Tensor {
     floats(&[1, 3, PAGE, PAGE], &values)
 }
 
-/// Probabilities with regions: left, top, right, bottom in cells.
+/// Returns probabilities with regions: left, top, right, bottom in cells.
 fn prob(regions: &[[usize; 4]]) -> Tensor {
     let mut values = vec![0.5; CELLS * CELLS];
     for &[left, top, right, bottom] in regions {
@@ -53,7 +54,7 @@ fn prob(regions: &[[usize; 4]]) -> Tensor {
     floats(&[1, 1, CELLS, CELLS], &values)
 }
 
-/// A page of nothing.
+/// Returns a blank page.
 fn black() -> Tensor {
     let data = vec![0; 4 * 3 * PAGE * PAGE];
     Tensor::new(DataType::F32, vec![1, 3, PAGE, PAGE], data.into()).unwrap()
@@ -181,7 +182,7 @@ fn what_faces_have_in_common() {
         .unwrap_err();
 }
 
-/// The node that resizes with OpenCV, which `make test` finds or gets.
+/// Returns the node that resizes with OpenCV, which `make test` finds or installs.
 fn opencv(params: &[(&str, &str)]) -> Arc<Node> {
     let file = Path::new(env!("WORKSPACE_ROOT")).join("target/opencv/flags");
     let file = file.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! Libraries of custom nodes: what is opened, what is refused, and what stays in the process.
+//! Libraries of custom nodes: opened, refused, and kept in the process.
 
 use std::{fs, path::Path, process::Command};
 
@@ -26,7 +26,7 @@ fn refused(path: &Path) -> LibraryError {
     Library::open("lib", path).unwrap_err()
 }
 
-/// Asks a library of `who.c` who it is.
+/// Returns the identity of a library of `who.c`.
 fn who(path: &Path) -> i32 {
     let library = Library::open("who", path).unwrap();
     let node = Node::initialize(&library, []).unwrap();
@@ -35,7 +35,7 @@ fn who(path: &Path) -> i32 {
     numbers(answer, i32::from_le_bytes)[0]
 }
 
-/// Tells whether a file is mapped into this process.
+/// Returns whether a file is mapped into this process.
 fn is_mapped(path: &Path) -> bool {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     maps.contains(path.to_str().unwrap())
@@ -156,7 +156,7 @@ fn the_systems_libraries_are_not_searched() {
 
 #[test]
 fn functions_are_looked_up_when_they_are_called() {
-    // It calls what is nowhere, if it is told to.
+    // It calls an undefined symbol, if asked to.
     let library = Library::open("hollow", &compiled_with("who.c", &["-DHOLLOW"])).unwrap();
     assert!(Node::initialize(&library, []).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Custom nodes at work: parameters, tensors of every kind, and buffers that come back once.
+//! Execution of custom nodes: parameters, tensors of every kind, and buffers released once.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The page for people at `/`: who gets it, what it may do, and what it shows.
+//! Dashboard at `/`: its clients, its permissions, and its contents.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ring::digest::{SHA256, digest};
@@ -19,13 +19,13 @@ const INFER: &str = "/v2/models/dummy/infer";
 const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,0,0,0,0,0,0,0,0,0]}]}"#;
 
-/// What a browser accepts.
+/// `Accept` header of a browser.
 const BROWSER: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
 
-/// A name that is markup where nobody takes care.
+/// A name that is markup unless it is escaped.
 const NASTY: &str = "<img src=x onerror=alert(1)>\"'&";
 
-/// Opens a page as browsers do.
+/// Opens a page like a browser.
 fn open(server: &Server, path: &str) -> Answer {
     send(server, "GET", path, &[BROWSER], b"")
 }
@@ -36,7 +36,7 @@ fn state(server: &Server) -> Value {
     answer.json()
 }
 
-/// Returns what is told of a servable.
+/// Returns the state of a servable.
 fn of(state: &Value, name: &str) -> Value {
     let servables = state["servables"].as_array().unwrap().iter();
     let mut named = servables.filter(|servable| servable["name"] == name);
@@ -46,7 +46,7 @@ fn of(state: &Value, name: &str) -> Value {
         .clone()
 }
 
-/// Returns what stands between two texts.
+/// Returns the text between two others.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     let (_, rest) = text.split_once(before).unwrap();
     rest.split_once(after).unwrap().0
@@ -404,7 +404,7 @@ fn a_server_that_stops_says_so_as_long_as_it_answers() {
         (state(&server)["server"]["state"] == "stopping").then_some(())
     });
     let page = open(&server, "/").text();
-    assert!(page.contains("The server is stopping: requests under way go on"));
+    assert!(page.contains("The server is stopping: requests in flight go on"));
     client.total(sequence::Wire::Raw, &ask().id(id).end());
     drop(client);
     assert_eq!(server.wait().code(), Some(0));

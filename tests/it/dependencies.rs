@@ -1,4 +1,4 @@
-//! What the program is built from: each crate has a use and a reason, and a licence that goes with ours.
+//! Dependencies of the program: each crate has a use and a reason, and a compatible licence.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,10 +13,10 @@ use spdx::{Expression, LicenseReq};
 const MANIFEST: &str = include_str!("../../Cargo.toml");
 const DENY: &str = include_str!("../../.cargo/deny.toml");
 
-/// Crates that are there for their features, or for what links with them, and are named nowhere.
+/// Crates that are needed for their features, or for linking, and are named nowhere in the code.
 const NAMED_NOWHERE: [&str; 5] = ["ovms_engine", "hashbrown", "num_traits", "regex", "syn"];
 
-/// The members of the workspace.
+/// Members of the workspace.
 const MEMBERS: [&str; 3] = ["proto", "src", "commands"];
 
 fn root() -> &'static Path {
@@ -170,7 +170,7 @@ fn tests_add_no_feature_to_crates_of_the_program() {
     );
 }
 
-/// Runs cargo in the project, and returns what it prints.
+/// Runs cargo in the project, and returns its output.
 fn cargo(args: &[&str]) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let run = Command::new(cargo)

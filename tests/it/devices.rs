@@ -1,4 +1,4 @@
-//! Devices that are put together of others, and their properties.
+//! Devices composed of others, and their properties.
 
 use ovms::{
     openvino::{BatchOption, LoadOptions},
@@ -10,7 +10,7 @@ use crate::support::{
     model, repository,
 };
 
-/// One of each kind; `AUTO:-GPU,CPU` is all but the GPU.
+/// One device of each kind; `AUTO:-GPU,CPU` is all but the GPU.
 const DEVICES: [&str; 7] = [
     "CPU",
     "AUTO",
@@ -33,8 +33,8 @@ fn with(device: &str, properties: &[(&str, &str)]) -> LoadOptions {
     }
 }
 
-/// Loads `fullsize` and returns how many slots the device says are best. Its tensors are too large
-/// for a slot for each core.
+/// Loads `fullsize` and returns the optimal number of slots of the device. Its tensors are too
+/// large for one slot per core.
 fn slots(device: &str, properties: &[(&str, &str)]) -> usize {
     let options = LoadOptions {
         batch: Some(BatchOption::Dim(Dim::Fixed(4))),
@@ -46,7 +46,7 @@ fn slots(device: &str, properties: &[(&str, &str)]) -> usize {
     }
 }
 
-/// Returns why options are refused, with the causes.
+/// Returns the error for invalid options, with its causes.
 fn refused(device: &str, properties: &[(&str, &str)]) -> String {
     match load(&model("dummy"), &with(device, properties), &[]) {
         Ok(_) => panic!("it was loaded"),

@@ -1,4 +1,4 @@
-//! The commands in the manual do what it says; `support::docs` tells how a page is read.
+//! Commands in the manual, with their output; `support::docs` describes the page format.
 
 use std::{fs, path::Path};
 
@@ -13,10 +13,10 @@ const NOT_RUN: [&str; 5] = [
     "limits.md",
 ];
 
-/// Makes a test of each page, so that they run beside each other.
+/// Creates a test of each page, so that they run in parallel.
 macro_rules! pages {
     ($($name:ident: $file:literal,)*) => {
-        /// The pages whose commands are run.
+        /// Pages with tested commands.
         const RUN: &[&str] = &[$($file),*];
 
         $(
@@ -202,7 +202,7 @@ fn lines_are_the_same_but_for_what_is_measured_and_aligned() {
     }
 }
 
-/// Runs a page that is expected to fail, and returns why it did.
+/// Runs a page that must fail, and returns the error.
 fn failure(text: &str) -> String {
     let page = Page::read("page", &format!("```console\n{text}\n```\n"));
     let failed = std::panic::catch_unwind(|| docs::run(&page)).unwrap_err();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::cli;
 
-/// Flags and keys by name, with their defaults as they are written; empty if there is none.
+/// Flags and keys by name, with their defaults as written; empty if there is none.
 type Table = BTreeMap<String, String>;
 
 /// Returns the part of the page between a heading and the next of its kind.
@@ -29,7 +29,7 @@ fn rows(text: &str) -> impl Iterator<Item = (&str, String)> {
     })
 }
 
-/// Returns the flags that the help has.
+/// Returns the flags in the help.
 fn flags_of_the_help() -> Table {
     let mut command = cli::command();
     // Long enough that no text is broken.

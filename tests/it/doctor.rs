@@ -1,4 +1,4 @@
-//! `ovms doctor`: what it finds in an environment of a test's own, and what it never tells.
+//! `ovms doctor`: its checks in an isolated environment, and secrets that it never prints.
 
 use std::{fs, io::Write, net::TcpListener, path::Path, process::Command};
 
@@ -13,7 +13,7 @@ use crate::support::{
     thread,
 };
 
-/// A home folder without a runtime, and two ports that nobody has.
+/// A home folder without a runtime, and two free ports.
 struct Home {
     folder: TempDir,
     ports: (u16, u16),
@@ -31,7 +31,7 @@ impl Home {
         self.folder.path()
     }
 
-    /// Makes the command with an environment of the test's own.
+    /// Creates the command with an isolated environment.
     fn doctor(&self, flags: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ovms"));
         command
@@ -118,7 +118,7 @@ fn a_runtime_that_works_is_reported_with_its_devices() {
     let runtime = cli::runtime_folder();
     let mut command = home.doctor(&[]);
     let (code, report) = home.report(command.env("OPENVINO_INSTALL_DIR", &runtime));
-    // A library that stands in a virtual environment is told by that.
+    // A library in a virtual environment is identified by that.
     let environment = runtime
         .ancestors()
         .find(|folder| folder.join("pyvenv.cfg").is_file());
@@ -143,7 +143,7 @@ fn a_runtime_that_works_is_reported_with_its_devices() {
     let text = run.text();
     let lines = text.lines().filter(|line| !line.contains("hint: "));
     assert!(lines.count() <= 24, "more than a screen: {text}");
-    // Where the machine is short of something, that is told and is no failure.
+    // A lack of resources of the machine is reported and is no failure.
     let expected = if report.0["status"] == "ok" { 0 } else { 2 };
     assert_eq!(code, Some(expected));
 }

@@ -1,5 +1,5 @@
-//! The examples, each with its one command: what they find is right, they draw only in a terminal,
-//! and they leave no server behind.
+//! Examples, each with its one command: their results are right, they draw only in a terminal, and
+//! they leave no server behind.
 
 use std::{
     collections::HashSet,
@@ -17,10 +17,10 @@ use crate::support::{
     thread,
 };
 
-/// All of them.
+/// Names of all examples.
 const ALL: [&str; 4] = ["classification", "ocr", "streaming", "voice"];
 
-/// What a terminal has room for beside the line that is typed.
+/// Lines of a terminal besides the command line.
 const LINES: usize = 25;
 const COLUMNS: usize = 80;
 
@@ -28,7 +28,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("WORKSPACE_ROOT"))
 }
 
-/// Makes a command that finds the built program first, and Python where it is.
+/// Creates a command with the built program first in `PATH`.
 fn with_ovms(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let folder = Path::new(env!("CARGO_BIN_EXE_ovms")).parent().unwrap();
     let path = env::var_os("PATH").unwrap();
@@ -49,7 +49,7 @@ fn example(name: &str) -> Command {
     with_ovms(root().join("examples").join(name).join("run"))
 }
 
-/// Runs an example as in a pipe; returns what it printed.
+/// Runs an example without a terminal; returns its output.
 fn piped(name: &str, args: &[&str]) -> String {
     let run = cli::run(example(name).args(args));
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -188,7 +188,7 @@ fn the_drawings_fit_a_terminal() {
     }
 }
 
-/// Returns the lines of a terminal after colours, and steps upwards to draw again.
+/// Returns the last state of a terminal, without colours and redrawn lines.
 fn last_state(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.split('\n') {
@@ -228,7 +228,7 @@ fn no_server_is_left_after_ctrl_c() {
     }
 }
 
-/// Interrupts a story at its first words and returns what the example has said of itself.
+/// Interrupts a story at its first words and returns the messages of the example.
 fn broken_off() -> String {
     let mut child = example("streaming")
         .stdout(Stdio::piped())

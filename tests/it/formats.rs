@@ -6,7 +6,7 @@ use crate::support::{
     http::get,
 };
 
-/// Serves a model and checks what it computes, and the names that its tensors have.
+/// Serves a model and checks its result, and the names of its tensors.
 fn adds_one(model: &str, input: &str, output: &str) {
     let server = Server::start(model);
     let metadata = get(&server, &format!("/v2/models/{model}")).json();

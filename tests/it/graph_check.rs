@@ -1,4 +1,4 @@
-//! `ovms graph check`: faults of the file and of the handlers, with their places.
+//! `ovms graph check`: errors of the file and of the handlers, with their locations.
 
 use std::{fs, path::Path};
 
@@ -85,7 +85,7 @@ fn objects_are_made_only_if_that_is_asked_for() {
         format!("{ECHO}\n    def initialize(self, kwargs):\n        raise OSError('no disk')\n");
     write(folder.path(), PYTHON, &handler);
     let run = graph(folder.path(), &["check", "g"]);
-    assert_eq!(shown(&run), "graph `g`: no faults\nexit 0\n");
+    assert_eq!(shown(&run), "graph `g`: no errors\nexit 0\n");
     let run = graph(folder.path(), &["check", "g", "--initialize"]);
     assert_eq!(run.code, Some(1));
     assert!(
@@ -123,7 +123,7 @@ fn what_sessions_name_is_looked_for_in_the_configuration() {
     assert_eq!(run.code, Some(2));
     insta::assert_snapshot!(shown(&run));
     let run = config(r#"{"config": {"name": "dumy", "base_path": "m"}}"#);
-    assert_eq!(shown(&run), "graph `g`: no faults\nexit 0\n");
+    assert_eq!(shown(&run), "graph `g`: no errors\nexit 0\n");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_handlers_print_does_not_come_between() {
     let folder = repository::folder();
     write(folder.path(), PYTHON, &format!("print('loud')\n{ECHO}"));
     let run = graph(folder.path(), &["check", "g"]);
-    assert_eq!(run.text(), "graph `g`: no faults\n");
+    assert_eq!(run.text(), "graph `g`: no errors\n");
     assert_eq!(run.stderr, "loud\n");
 }
 

@@ -1,4 +1,4 @@
-//! How graphs are configured, and what each interface says of them.
+//! Configuration of graphs, and their metadata and status over each interface.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ use crate::support::{
 
 const NOT_FOUND: &str = "404: Model with requested name is not found";
 
-/// One number for the input of [`PASS`].
+/// Returns a request with one number for the input of [`PASS`].
 fn one(name: &str) -> ovms::proto::kserve::ModelInferRequest {
     request(name, &[("in", &[1, 1], &[3.0])])
 }
@@ -319,9 +319,9 @@ fn a_check_reads_graphs() {
         rows[1..],
         [
             ["good", "graph", "1", "ok"],
-            ["empty", "graph", "-", "fault"],
-            ["typing", "graph", "-", "fault"],
-            ["missing", "graph", "-", "fault"],
+            ["empty", "graph", "-", "error"],
+            ["typing", "graph", "-", "error"],
+            ["missing", "graph", "-", "error"],
         ]
     );
     let reported = run.stderr;
@@ -329,7 +329,7 @@ fn a_check_reads_graphs() {
         "graph `empty`",
         "graph `typing`",
         "graph `missing`",
-        "3 faults",
+        "3 errors",
     ] {
         assert!(reported.contains(text), "{text}: {reported}");
     }

@@ -1,4 +1,4 @@
-//! What graphs count.
+//! Metrics of graphs.
 
 use crate::support::{
     graphs::{CODE, PASS, add, add_python, code},
@@ -8,7 +8,7 @@ use crate::support::{
     streams::Talk,
 };
 
-/// Returns the lines of a family that have a name, without it.
+/// Returns the lines of a metric family for the graph `g`.
 fn of<'a>(page: &'a str, family: &str) -> Vec<&'a str> {
     let lines = page.lines().filter(|line| line.starts_with(family));
     lines.filter(|line| line.contains("name=\"g\"")).collect()

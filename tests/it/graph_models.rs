@@ -1,5 +1,4 @@
-//! Models inside graphs, what turns tensors into what models take, and the kinds of inputs and
-//! outputs that graphs have.
+//! Models inside graphs, tensor converters, and the kinds of graph inputs and outputs.
 
 use std::fs;
 
@@ -12,14 +11,14 @@ use crate::support::{
     streams::Talk,
 };
 
-/// Writes a node that infers with these options.
+/// Writes an inference node with these options.
 fn inference(inputs: &str, outputs: &str, fields: &str) -> String {
     let fields = options("OpenVINOInferenceCalculatorOptions", fields);
     let rest = format!("input_side_packet: \"SESSION:session\"\n{fields}");
     node("OpenVINOInferenceCalculator", inputs, outputs, &rest)
 }
 
-/// Writes a node that converts, with names for what goes to Python.
+/// Writes a converter node, with names for the tensors to Python.
 fn converter(inputs: &str, outputs: &str, names: &[(&str, &str)]) -> String {
     let fields: String = names
         .iter()
@@ -36,7 +35,7 @@ fn converter(inputs: &str, outputs: &str, names: &[(&str, &str)]) -> String {
     )
 }
 
-/// A graph around a session: one input and one output of a tag.
+/// Writes a graph around a session: one input and one output of a tag.
 fn around(model: &str, tag: &str, fields: &str) -> String {
     let (input, output) = (format!("{tag}:x"), format!("{tag}:y"));
     graph(
@@ -137,7 +136,7 @@ fn models_and_pipelines_answer_inside_graphs() {
         "{wrong}"
     );
     assert_eq!(status(&server, "both"), "LOADING FAILED_PRECONDITION");
-    // What the model refuses is the fault of the node, and no other request's.
+    // An error of the model is an error of the node, and of no other request.
     for bad in [
         raw("single", "x", "FP32", &[1, 9], &floats(&TEN[..9])),
         raw("single", "x", "INT32", &[1, 10], &[0; 40]),
@@ -169,7 +168,7 @@ fn models_and_pipelines_answer_inside_graphs() {
     );
 }
 
-/// A handler that gives what it gets, doubled, as `out`.
+/// A handler that returns its input, doubled, as `out`.
 const DOUBLE: &str = r#"
 import numpy as np
 from pyovms import Tensor
@@ -456,7 +455,7 @@ fn inputs_and_outputs_are_of_the_kinds_that_their_tags_say() {
         came.starts_with("InvalidArgument: Invalid input shape - "),
         "{came}"
     );
-    // Pictures.
+    // Images.
     assert_eq!(
         ask("image", "UINT8", &[1, 2, 3], b"abcdef"),
         "out UINT8 [1, 2, 3] abcdef"
@@ -525,7 +524,7 @@ fn the_examples_are_loaded_from_their_own_file() {
     for name in ["text", "classify", "streamer", "tracker"] {
         assert_eq!(status(&server, name), "AVAILABLE OK", "{name}");
     }
-    // A picture of one colour is some class, whatever its size.
+    // An image of one colour is of some class, whatever its size.
     let answer = client.answered(raw("classify", "image", "UINT8", &[8, 5, 3], &[200; 120]));
     // Its length stands before it, in four bytes.
     let label = String::from_utf8_lossy(&answer.raw_output_contents[0][4..]).into_owned();

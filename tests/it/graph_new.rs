@@ -1,4 +1,4 @@
-//! `ovms graph new`: what it writes can be checked, run and tested as it is.
+//! `ovms graph new`: its output can be checked, run and tested as it is.
 
 use std::{
     env, fs,
@@ -11,7 +11,7 @@ use crate::support::{
     ir, repository,
 };
 
-/// Runs a subcommand of `ovms graph` in a folder; the folder's path is taken out of what is said.
+/// Runs a subcommand of `ovms graph` in a folder; the folder's path is removed from the output.
 pub(crate) fn graph(folder: &Path, args: &[&str]) -> Run {
     let mut command = cli::command();
     command.current_dir(folder).env("LC_ALL", "C.UTF-8");
@@ -22,12 +22,12 @@ pub(crate) fn graph(folder: &Path, args: &[&str]) -> Run {
     run
 }
 
-/// Returns what was said, and the exit code.
+/// Returns the output and the exit code.
 pub(crate) fn shown(run: &Run) -> String {
     format!("{}{}", run.text(), run.failure())
 }
 
-/// Writes a graph, and returns what was said.
+/// Writes a graph, and returns the output.
 fn new(folder: &Path, args: &[&str]) -> String {
     let run = graph(folder, &[&["new"], args].concat());
     assert_eq!(run.code, Some(0), "{}", shown(&run));
@@ -46,14 +46,14 @@ fn packets(folder: &Path, args: &[&str]) -> Vec<serde_json::Value> {
     lines
 }
 
-/// Checks a graph, which has no faults, and tests its handlers.
+/// Checks a graph, which has no errors, and tests its handlers.
 fn checked(folder: &Path, name: &str, of: &[&str]) {
     let run = graph(folder, &[&["check", "--initialize"], of].concat());
-    assert_eq!(shown(&run), format!("graph `{name}`: no faults\nexit 0\n"));
+    assert_eq!(shown(&run), format!("graph `{name}`: no errors\nexit 0\n"));
     tested(&folder.join(name));
 }
 
-/// Runs the tests of a graph in a plain interpreter.
+/// Runs the tests of a graph in a plain Python interpreter.
 fn tested(graph: &Path) {
     let modules = repository::folder();
     let into = modules.path().to_str().unwrap();

@@ -1,4 +1,4 @@
-//! Graphs that are kept between requests.
+//! Pools of graph instances kept between requests.
 
 use std::fs;
 
@@ -17,12 +17,12 @@ use crate::support::{
     streams::Talk,
 };
 
-/// Puts the directive for a pool before a graph.
+/// Prepends the pool directive to a graph.
 fn pooled(size: &str, text: &str) -> String {
     format!("# the graph\n  #OVMS_GRAPH_QUEUE_MAX_SIZE:{size}\n{text}")
 }
 
-/// A handler whose instances count.
+/// Writes a handler whose instances count.
 fn counting(config: &Config) -> String {
     let log = config.beside("log");
     format!(

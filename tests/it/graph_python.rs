@@ -1,4 +1,4 @@
-//! Python nodes and unary requests: what goes into `execute`, and what becomes of what it returns.
+//! Python nodes and unary requests: inputs of `execute`, and its results.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ use crate::support::{
     pipelines::Config,
 };
 
-/// Serves graphs whose node does what requests say: `py` and `gen`.
+/// Serves graphs whose node runs code from requests: `py` and `gen`.
 pub(crate) fn lab() -> (Config, Server) {
     let mut config = Config::of(&[]);
     add_python(&mut config, "py", CODE);
@@ -26,7 +26,7 @@ pub(crate) fn lab() -> (Config, Server) {
     (config, server)
 }
 
-/// Tells everything of its input.
+/// A handler that describes its input in full.
 const DESCRIBE: &str = r#"
 from pyovms import Tensor
 class OvmsPythonModel:
@@ -389,7 +389,7 @@ class OvmsPythonModel:
         return [my_output]
 "#;
 
-/// Writes a handler that says which file it is and what its helper says.
+/// Writes a handler that reports its file and the result of its helper.
 fn with_helper(config: &Config, path: &str, says: &str) -> String {
     let path = Path::new(path);
     let folder = path.parent().unwrap().display();

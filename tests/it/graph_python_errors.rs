@@ -1,5 +1,4 @@
-//! Python nodes that cannot be loaded: what is logged, what clients are told, and that the rest goes
-//! on.
+//! Python nodes that cannot be loaded: log, responses to clients, and no effect on other servables.
 
 use std::fs;
 
@@ -14,7 +13,7 @@ use crate::support::{
     pipelines::{Config, lines, status},
 };
 
-/// What a graph is that has failed.
+/// Checks the state of a graph that failed to load.
 fn is_refused(server: &Server, client: &Grpc, name: &str) {
     assert_eq!(
         changes(server, name),
@@ -283,7 +282,7 @@ fn handlers_with_errors_fail_their_graph_alone() {
         "out UINT8 [1] a"
     );
     assert_eq!(get(&server, "/v2/health/ready").status, 200);
-    // One that is mended is loaded.
+    // A fixed one is loaded.
     file(&config, "syntax/handler.py", CODE);
     file(&config, "no_file/other.py", CODE);
     assert!([201, 412].contains(&reload(&server)));

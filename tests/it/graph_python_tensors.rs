@@ -1,4 +1,4 @@
-//! What becomes of inputs on their way to Python, and of what it gives on the way back.
+//! Conversion of inputs to Python, and of its outputs back.
 
 use ovms::proto::kserve::InferTensorContents;
 use serde_json::json;

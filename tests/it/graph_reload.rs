@@ -1,4 +1,4 @@
-//! Graphs while what is configured changes, and when the server stops.
+//! Graphs during configuration reloads and server shutdown.
 
 use std::{fs, path::Path};
 
@@ -14,7 +14,7 @@ use crate::support::{
 
 const FAILED: &str = "412: Reloading config file failed. ";
 
-/// Returns what status calls say of a graph besides its state.
+/// Returns the message of a graph in status calls.
 fn message(server: &Server, name: &str) -> String {
     let json = get(server, &format!("/v1/models/{name}")).json();
     let status = &json["model_version_status"][0]["status"];
@@ -183,7 +183,7 @@ fn another_folder_is_another_graph() {
     });
 }
 
-/// A handler that writes down what happens to it, and says which it is.
+/// Returns a handler that logs its life cycle, and reports its version.
 fn witness(version: &str, log: &Path) -> String {
     format!(
         r#"
@@ -208,7 +208,7 @@ class OvmsPythonModel:
     )
 }
 
-/// Asks and returns what is told, as text.
+/// Sends a request and returns the response as text.
 fn ask(client: &Grpc, name: &str) -> String {
     let answer = client.answered(one(name));
     String::from_utf8(answer.raw_output_contents[0].to_vec()).unwrap()

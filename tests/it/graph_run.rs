@@ -1,4 +1,4 @@
-//! `ovms graph run`: packets and times, in this process.
+//! `ovms graph run`: packets and timestamps, in this process.
 
 use std::{
     fs,
@@ -102,7 +102,7 @@ fn what_cannot_run_is_reported() {
     assert_eq!(graph(path, &["run", "config.json", "three"]).code, Some(64));
 }
 
-/// A handler that says what is done to it, and fails when it is asked to.
+/// A handler that prints its calls, and fails on request.
 const TELLING: &str = "\
 import os
 from pyovms import Tensor
@@ -125,7 +125,7 @@ class OvmsPythonModel:
         return [Tensor('out', inputs[0].data)]
 ";
 
-/// Starts a run that takes requests as they are typed.
+/// Starts a run with requests from standard input.
 fn typing(folder: &Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_ovms"))
         .args(["graph", "run", "g", "--requests", "-"])

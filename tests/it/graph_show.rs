@@ -5,7 +5,7 @@ use std::fs;
 use super::graph_new::{graph, shown};
 use crate::support::repository;
 
-/// A node whose input nobody sends, and that runs a calculator that there is not.
+/// A node with an unconnected input and an unknown calculator.
 const FAULTY: &str = r#"input_stream: "in"
 output_stream: "out"
 node { calculator: "NoCalculator" input_stream: "IN:nobody" output_stream: "OUT:out" }

@@ -1,4 +1,4 @@
-//! Graphs that are not served, and what everybody is told of them.
+//! Graphs that are not available, and the responses of each interface about them.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::{
     pipelines::{Config, infer, request, status},
 };
 
-/// Checks what all interfaces answer for a graph that cannot be loaded.
+/// Checks the responses of all interfaces for a graph that cannot be loaded.
 fn is_refused(server: &Server, client: &Grpc, name: &str) {
     assert_eq!(status(server, name), "LOADING FAILED_PRECONDITION");
     let asked = request(name, &[("in", &[1], &[1.0])]);
@@ -115,7 +115,7 @@ fn graphs_heed_no_version() {
     }
 }
 
-/// A handler whose load takes as long as there is no file `go` beside it.
+/// A handler that loads only once there is a file `go` beside it.
 const SLOW: &str = r#"
 import os, time
 from pyovms import Tensor

@@ -1,4 +1,4 @@
-//! Streams to graphs: what opens them, their requests, times and responses.
+//! Streams to graphs: first requests, further requests, timestamps and responses.
 
 use std::{fs, path::Path};
 
@@ -16,16 +16,16 @@ use crate::support::{
 
 const OK: &str = "end: Ok: ";
 
-/// The lowest and the highest time of a packet.
+/// Lowest and highest timestamp of a packet.
 const MIN: i64 = i64::MIN + 3;
 const MAX: i64 = i64::MAX - 3;
 
-/// One byte for the input `in`.
+/// Returns a request with one byte for the input `in`.
 fn byte(graph: &str, byte: u8) -> ModelInferRequest {
     raw(graph, "in", "UINT8", &[1], &[byte])
 }
 
-/// A request without inputs.
+/// Returns a request without inputs.
 fn nothing(graph: &str) -> ModelInferRequest {
     ModelInferRequest {
         model_name: graph.to_owned(),
@@ -33,7 +33,7 @@ fn nothing(graph: &str) -> ModelInferRequest {
     }
 }
 
-/// Opens a stream with one request, and tells how it ends.
+/// Opens a stream with one request, and returns all its events.
 fn opened(client: &Grpc, request: ModelInferRequest) -> Vec<String> {
     let talk = Talk::open(client);
     talk.send(request);
@@ -116,7 +116,7 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
         came[0].contains("Side packet \"wanted\" is required but was not provided."),
         "{came:?}"
     );
-    // So does a gate that is told by one.
+    // So does a gate that is controlled by one.
     let missing = "FailedPrecondition: Failed to start mediapipe graph - FAILED_PRECONDITION: Side packet \"open\" is required but was not provided.";
     assert_eq!(reported(&client, byte("gate", 1)), missing);
     assert_eq!(
@@ -224,7 +224,7 @@ fn a_request_that_does_not_fit_is_reported_and_the_stream_goes_on() {
     }
     send(byte("g", b'd'), "3: out UINT8 [1] d".to_owned());
     assert_eq!(rest(talk), [expected, vec![OK.to_owned()]].concat());
-    // What was put in before the fault stays in, and its time is not given to another request.
+    // Packets added before the error stay in, and their timestamp is not given to another request.
     let talk = Talk::open(&client);
     let mut half = raw("two", "a", "UINT8", &[1], b"a");
     half.inputs.push(input("stranger", "UINT8", &[1]));
@@ -328,7 +328,7 @@ fn times_count_up_from_the_last_request_that_was_good() {
     );
 }
 
-/// A handler that tells what it is given.
+/// A handler that returns the names and contents of its inputs.
 const NAMES: &str = r#"
 from pyovms import Tensor
 class OvmsPythonModel:

@@ -1,5 +1,5 @@
-//! How streams to graphs end: by faults, by clients that leave or stall, by reloads and by stops; and
-//! what others notice of it.
+//! Ends of streams to graphs: by errors, by clients that leave or stall, by reloads and by shutdowns;
+//! and their effect on others.
 
 use std::{
     fs,
@@ -29,7 +29,7 @@ fn byte(graph: &str, byte: u8) -> ModelInferRequest {
     raw(graph, "in", "UINT8", &[1], &[byte])
 }
 
-/// Puts a generating graph `gen` and a plain one `py` beside each other.
+/// Configures a generating graph `gen` and a plain one `py`.
 fn lab() -> Config {
     let mut config = Config::of(&["dummy"]);
     add_python(&mut config, "py", CODE);
@@ -38,7 +38,7 @@ fn lab() -> Config {
     config
 }
 
-/// Code that yields without end and counts in a file how often; the end of it is in the file as well.
+/// Returns code that yields forever and counts in a file; its end is recorded there as well.
 fn endless(log: &Path, pause: &str) -> String {
     format!(
         "log = open({log:?}, 'a', buffering=1)\ntry:\n  while True:\n    log.write('set\\n')\n    {pause}\n    yield [Tensor('out', b'x' * 1000)]\nexcept GeneratorExit:\n  log.write('closed\\n')\n  raise\n"
@@ -236,7 +236,7 @@ fn one_input_does_not_pile_up_while_another_is_missing() {
     client_is_served(&client);
 }
 
-/// A request with both inputs is answered.
+/// Checks that a request with both inputs is answered.
 fn client_is_served(client: &Grpc) {
     let mut request = raw("two", "a", "UINT8", &[1], &[7]);
     request.inputs.push(input("b", "UINT8", &[1]));
@@ -252,7 +252,7 @@ fn memory(server: &Server) -> usize {
     pages.parse::<usize>().unwrap() << 12
 }
 
-/// A handler that says which it is, and notes its life.
+/// Returns a handler that reports its version, and logs its life cycle.
 fn witness(version: &str, log: &Path) -> String {
     format!(
         r#"{CODE}
@@ -402,7 +402,7 @@ fn a_stop_hears_finite_generators_out_and_ends_the_others() {
     whole.close_heard();
     let since = Instant::now();
     server.signal("TERM");
-    server.wait_log("stopping; waiting for the requests under way");
+    server.wait_log("stopping; waiting for the requests in flight");
     fs::write(&go, "").unwrap();
     for n in 1..3 {
         assert_eq!(next(&mut whole), format!("{n}: out UINT8 [1] {n}"));
@@ -443,7 +443,7 @@ fn a_stop_hears_of_an_end_of_the_requests_that_comes_late() {
         talk.next().response();
     }
     server.signal("TERM");
-    server.wait_log("stopping; waiting for the requests under way");
+    server.wait_log("stopping; waiting for the requests in flight");
     let [ended, asks, waits] = &mut talks[..] else {
         panic!("three are open");
     };

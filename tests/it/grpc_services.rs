@@ -1,5 +1,4 @@
-//! What surrounds the protocols on the gRPC port: the health service, reflection, deadlines, and calls
-//! that are not served.
+//! Further services of the gRPC port: health, reflection, deadlines, and unimplemented calls.
 
 use std::time::Duration;
 
@@ -158,8 +157,8 @@ fn unknown_services_and_methods_are_unimplemented() {
     grpc.check_serves();
 }
 
-/// Sends a message without a gRPC library, which would keep the deadline itself. Returns the
-/// status of an answer that has nothing else.
+/// Sends a message without a gRPC library, which would enforce the deadline itself. Returns the
+/// status of a trailers-only response.
 fn post(
     grpc: &Grpc,
     server: &Server,

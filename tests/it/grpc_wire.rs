@@ -1,5 +1,5 @@
-//! gRPC as bytes: messages in any pieces are read, and what is no message is refused with a
-//! status, after which the connection serves on.
+//! gRPC as bytes: messages in any pieces are read, and invalid ones are refused with a
+//! status, after which the connection stays usable.
 
 use bytes::Bytes;
 use futures::stream;
@@ -19,7 +19,7 @@ use crate::support::{
 
 const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
 
-/// Puts the flag and the length before a message.
+/// Prefixes a message with the flag and the length.
 fn framed(flag: u8, length: usize, message: &[u8]) -> Vec<u8> {
     let mut frame = vec![flag];
     frame.extend_from_slice(&u32::try_from(length).unwrap().to_be_bytes());
@@ -27,13 +27,13 @@ fn framed(flag: u8, length: usize, message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The good request for `dummy`.
+/// Returns a valid request for `dummy`.
 fn good() -> Vec<u8> {
     let message = dummy().encode_to_vec();
     framed(0, message.len(), &message)
 }
 
-/// Sends a body in pieces of a length; returns the status in one line, and the answer's body.
+/// Sends a body in pieces of a length; returns the status in one line, and the response body.
 fn send(grpc: &Grpc, body: &[u8], piece: usize, headers: &[(&str, &str)]) -> (String, Vec<u8>) {
     let pieces: Vec<Result<_, std::io::Error>> = body
         .chunks(piece)

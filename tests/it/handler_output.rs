@@ -1,4 +1,4 @@
-//! What handlers print and raise, in the log: only an event begins a line.
+//! Output and exceptions of handlers in the log: only an event begins a line.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Requests that are too many, too large together, too slow, or far too long lists: refused in good
+//! Requests that are too many, too large together, too slow, or far too long lists: refused in
 //! time, and others are served.
 
 use std::{
@@ -19,13 +19,13 @@ use crate::support::{
 
 const INFER: &str = "/v2/models/dummy/infer";
 
-/// How long a refusal may take on a machine that is busy with other tests.
+/// Time limit of a refusal on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A length that is counted, and of which two are too much.
+/// Length of a body that is counted; two exceed the limit.
 const LARGE: usize = 700_000;
 
-/// Takes bodies of up to a megabyte, and no more of all together.
+/// Flags that allow a megabyte for a body, and for all bodies together.
 const ONE_MEGABYTE: &[&str] = &[
     "--max_message_size=1000000",
     "--max_bytes_in_flight=1000000",
@@ -40,16 +40,16 @@ fn bodies_of_all_connections_together_are_bounded() {
         let mut first = connect(&server);
         let text = head("POST", INFER, LARGE, &[]);
         first.write_all(text.as_bytes()).unwrap();
-        // All but the last byte: it stays under way for as long as this test likes.
+        // All but the last byte: it stays in flight for as long as this test needs.
         first.write_all(&vec![b' '; LARGE - 1]).ok()?;
         let answer = second();
         (answer.status == 503).then_some((first, answer))
     });
-    insta::assert_snapshot!(refused.error(), @"503: Server is overloaded - requests and answers under way: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
+    insta::assert_snapshot!(refused.error(), @"503: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
     let mut large = dummy();
     large.raw_input_contents[0] = vec![0; LARGE].into();
     let grpc = Grpc::connect(&server);
-    insta::assert_snapshot!(grpc.refused(large.clone()), @"ResourceExhausted: Server is overloaded - requests and answers under way: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
+    insta::assert_snapshot!(grpc.refused(large.clone()), @"ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
     // Compressed messages, of bytes that cannot be, are counted on their own path.
     let mut noise = 1_u32;
     let mut next = || {

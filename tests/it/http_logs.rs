@@ -1,4 +1,4 @@
-//! What operators read: the log as JSON, and the access log.
+//! Logs for operators: the log as JSON, and the access log.
 
 use std::{fs, io::Write as _, path::Path};
 
@@ -14,11 +14,11 @@ use crate::support::{
 
 const INFER: &str = "/v2/models/dummy/infer";
 
-/// The good request for the model `dummy`.
+/// A valid request for the model `dummy`.
 const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
-/// Waits until a file has so many lines, and returns them.
+/// Waits until a file has `count` lines, and returns them.
 fn lines(file: &Path, count: usize) -> Vec<String> {
     eventually(&format!("{count} lines in {}", file.display()), || {
         let text = fs::read_to_string(file).unwrap_or_default();
@@ -27,7 +27,7 @@ fn lines(file: &Path, count: usize) -> Vec<String> {
     })
 }
 
-/// Waits until a file has a whole line with a text, and returns its whole lines.
+/// Waits until a file has a complete line with a text, and returns its complete lines.
 fn lines_with(file: &Path, text: &str) -> String {
     eventually(&format!("`{text}` in {}", file.display()), || {
         let mut written = fs::read_to_string(file).unwrap_or_default();
@@ -36,7 +36,7 @@ fn lines_with(file: &Path, text: &str) -> String {
     })
 }
 
-/// Puts words in the place of what differs from run to run.
+/// Replaces the parts that differ from run to run.
 fn steady(line: &str) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     words[0] = "<time>".to_owned();

@@ -1,5 +1,5 @@
-//! Requests that are refused while they are still being sent: the client sends to its end, as most
-//! do before they read, and then reads the answer; it has a place for no longer than it needs.
+//! Requests that are refused while they are still being sent: the client sends to the end, as most
+//! do before they read, and then reads the response; it holds a slot for no longer than it needs.
 
 use std::{
     io::Write as _,
@@ -13,11 +13,11 @@ use crate::support::{
     thread,
 };
 
-/// How long an end may take that waits for nothing, on a machine that is busy with other tests;
-/// below the time that a client has that goes on sending.
+/// Time limit of a close with nothing to wait for, on a machine that is busy with other tests;
+/// below the time limit of a client that continues to send.
 const SOON: Duration = Duration::from_secs(5);
 
-/// More than the buffers between here and there.
+/// Length above that of all socket buffers.
 const MUCH: usize = 8 << 20;
 
 /// Serves bodies of up to a thousand bytes.
@@ -25,7 +25,7 @@ fn server() -> Server {
     Server::start_with("dummy", &["--max_message_size", "1000"])
 }
 
-/// Returns what is refused long before its end, and with which status.
+/// Returns requests that are refused long before their end, with the status of each.
 fn refused(length: usize) -> [(u16, Vec<u8>); 4] {
     let path = format!("/{}", "x".repeat(70_000));
     [

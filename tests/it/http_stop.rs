@@ -1,4 +1,4 @@
-//! What clients hold open does not hold up the stop.
+//! Open connections of clients do not delay the shutdown.
 
 use std::{
     io::{Read as _, Write as _},
@@ -13,8 +13,8 @@ use crate::support::{
     http::{connect, exchange, head},
 };
 
-/// How long an end may take that waits for nothing, on a machine that is busy with other tests;
-/// far below the limit of the stop.
+/// Time limit of a shutdown with nothing to wait for, on a machine busy with other tests; far
+/// below the configured limit.
 const SOON: Duration = Duration::from_secs(5);
 
 #[test]

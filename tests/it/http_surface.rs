@@ -1,5 +1,5 @@
-//! What holds for every HTTP request: headers for browsers, methods, paths, addresses, versions of
-//! the protocol.
+//! Rules for every HTTP request: headers for browsers, methods, paths, addresses, versions of the
+//! protocol.
 
 use std::{
     io::{Read as _, Write as _},
@@ -19,11 +19,11 @@ use crate::support::{
 
 const INFER: &str = "/v2/models/dummy/infer";
 
-/// The good request for the model `dummy`.
+/// A valid request for the model `dummy`.
 const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
-/// Returns what an answer tells browsers.
+/// Returns the CORS headers of a response.
 fn cors(answer: &Answer) -> String {
     let mut lines: Vec<String> = answer
         .headers
@@ -250,7 +250,7 @@ fn a_client_that_asks_before_it_sends_too_much_is_refused_at_once() {
     insta::assert_snapshot!(read(&mut stream).error(), @"413: request body is larger than 1000 bytes; see --max_message_size");
 }
 
-/// Starts a server on addresses of its own choice.
+/// Starts a server on the given addresses.
 fn on_addresses(addresses: &str) -> Server {
     let (port, rest_port) = free_ports();
     let mut command = cli::command();
@@ -325,7 +325,7 @@ fn settings_of_the_grpc_library_are_taken_as_far_as_they_mean_something_here() {
         line.ends_with("--grpc_channel_arguments: grpc.lb_policy_name has no effect"),
         "{line}"
     );
-    // Told to go when it is old enough; the client's next call goes over another one.
+    // Sent a GOAWAY when it is old enough; the client's next call uses another one.
     let mut old = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let settings = [
         &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..],

@@ -1,5 +1,5 @@
-//! Encoded images as inputs. What exactly becomes of their pixels is tested beside the decoder;
-//! here, that they get there in each form, and what is refused.
+//! Encoded images as inputs: each form of request, and refusals. Decoding of pixels is tested
+//! beside the decoder.
 
 use std::{fs, io::Cursor};
 
@@ -26,13 +26,13 @@ fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     file.into_inner()
 }
 
-/// A picture of one colour.
+/// Returns an image of one colour.
 fn plain(width: u32, height: u32, rgb: [u8; 3]) -> Vec<u8> {
     let image = RgbImage::from_pixel(width, height, image::Rgb(rgb));
     encoded(&image.into(), ImageFormat::Png)
 }
 
-/// The samples of a picture, blue first.
+/// Returns the samples of an image, blue first.
 fn samples(file: &[u8]) -> Vec<u8> {
     let mut samples = image::load_from_memory(file)
         .unwrap()
@@ -267,7 +267,7 @@ fn a_model_with_the_channels_elsewhere_does_not_misread_images() {
     ");
 }
 
-/// A PNG whose header says 50000 by 50000, and no more than that.
+/// Returns a PNG of nothing but a header, which claims 50000 by 50000.
 fn bomb() -> Vec<u8> {
     let mut file = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xc3\x50\0\0\xc3\x50\x08\x02\0\0\0".to_vec();
     // The checksum of the header, and data that never comes.
@@ -291,7 +291,7 @@ fn a_image_that_would_fill_the_memory_is_refused_by_its_header() {
     assert!(served.ask(Form::Raw, &[1], &[&star("png")]).is_ok());
 }
 
-/// Returns the most memory that a server has had so far, in bytes.
+/// Returns the peak resident memory of a server so far, in bytes.
 fn peak_memory(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status

@@ -1,5 +1,4 @@
-//! `ovms infer` and sequences that do not come to their own end: what is told, and what is left of
-//! them on the server.
+//! `ovms infer` and sequences without a regular end: messages, and their state on the server.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

@@ -1,4 +1,4 @@
-//! KServe v2 over gRPC: what a client that does everything right gets.
+//! KServe v2 over gRPC: responses to valid requests.
 
 use std::{collections::HashMap, fmt::Write as _};
 

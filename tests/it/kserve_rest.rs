@@ -18,7 +18,7 @@ use crate::support::{
 
 const INFER: &str = "/v2/models/dummy/infer";
 
-/// The good request for the model `dummy`.
+/// A valid request for the model `dummy`.
 const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 

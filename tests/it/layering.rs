@@ -1,13 +1,13 @@
-//! The order of the layers, kept by reading the sources: imports point downward only, and each
-//! outside thing has its folder.
+//! Order of the layers, checked in the sources: imports point downward only, and each external
+//! dependency has its folder.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// The modules of the library, lowest layer first. A module imports those of its own layer's row
-/// and of the rows above it here, never one further down.
+/// Modules of the library, lowest layer first. A module imports those of its own row and of the
+/// rows above it here, never one further down.
 const LAYERS: [&[&str]; 8] = [
     &[
         "budget", "error", "request", "servable", "task", "https", "proto", "tensor",
@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 8] = [
     &["frontends", "server", "client"],
 ];
 
-/// What only `commands/` may name.
+/// Crates that only `commands/` may name.
 const COMMAND_LINE: [&str; 5] = [
     "clap",
     "clap_complete",
@@ -33,12 +33,12 @@ const COMMAND_LINE: [&str; 5] = [
 /// Folders that may have `unsafe` code.
 const UNSAFE: [&str; 3] = ["src/openvino/", "src/custom_node/", "src/python/"];
 
-/// Lines above which a file is too much for one reading.
+/// Maximum number of lines of a file.
 const LONGEST: usize = 700;
 
 /// A source file without its comments.
 struct Source {
-    /// The path below the project's folder.
+    /// Path below the project's folder.
     path: String,
     code: String,
     lines: usize,
@@ -59,8 +59,8 @@ impl Source {
         }
     }
 
-    /// Returns the names in the code that come right after a text, as in `crate::name`; a list in
-    /// braces gives each of its names.
+    /// Returns the names in the code that directly follow a text, as in `crate::name`; a list in
+    /// braces yields each of its names.
     fn names_after(&self, text: &str) -> Vec<&str> {
         self.code
             .match_indices(text)
@@ -71,7 +71,7 @@ impl Source {
             .collect()
     }
 
-    /// Tells whether the code has a word.
+    /// Returns whether the code has a word.
     fn has_word(&self, word: &str) -> bool {
         self.code
             .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -138,7 +138,7 @@ fn module(path: &str) -> &str {
     below.split(['/', '.']).next().unwrap()
 }
 
-/// Fails with one line for each fault.
+/// Panics with one line per error.
 fn none(errors: &[String]) {
     assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }

@@ -1,4 +1,4 @@
-//! Layouts that clients use and the model does not have, and the names that they use.
+//! Client layouts that differ from the model's, and mapped tensor names.
 
 use ovms::{
     openvino::{BatchOption, LayoutOption, LoadOptions, PerTensor, ShapeOption},
@@ -38,7 +38,7 @@ fn named(layouts: &[(&str, &str)]) -> LoadOptions {
     }
 }
 
-/// A picture of 20 by 30 pixels with three channels, as NHWC, and what the model makes of it as
+/// Returns an image of 20 by 30 pixels with three channels as NHWC, and the expected output as
 /// NCHW.
 fn image() -> (Vec<f32>, Vec<f32>) {
     let value = |y: u16, x: u16, channel: u16| f32::from((y * 30 + x) * 3 + channel);
@@ -164,7 +164,7 @@ fn layouts_that_do_not_fit_are_refused() {
     ");
 }
 
-/// A copy of `increment4d` with a `mapping_config.json`.
+/// Copies `increment4d` and adds a `mapping_config.json`.
 fn mapped(mapping: &str) -> tempfile::TempDir {
     let root = repository::of(&[("1", "increment4d")]);
     std::fs::write(root.path().join("1/mapping_config.json"), mapping).unwrap();
@@ -229,6 +229,6 @@ fn names_that_do_not_fit_are_refused() {
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
     Shape from config has real name. Use mapped name instead - `input` is mapped to `picture`
-    Layout from config not found in model - no input or output `input`; the model has: picture, output
+    Layout from config not found in model - no input or output `input`; the model has: image, output
     ");
 }

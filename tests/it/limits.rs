@@ -1,4 +1,4 @@
-//! More clients than there is room for: some run, some wait, and the rest is told so at once.
+//! More clients than slots: some run, some wait, and the rest is refused at once.
 
 use std::{io::Read as _, thread::sleep, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::support::{
 
 const INFER: &str = "/v2/models/busy/infer";
 
-/// Waits until one of the calls is answered while the others go on; returns it and the others.
+/// Waits until one call is answered while the others continue; returns it and the others.
 fn first_answered<'a>(mut calls: Vec<Call<'a>>) -> (Call<'a>, Vec<Call<'a>>) {
     let first = eventually("one of the calls is answered", || {
         calls.iter().position(Call::is_answered)

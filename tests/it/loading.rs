@@ -1,5 +1,5 @@
-//! Requests for a model that is still loading. Its load never ends: the model file is a pipe that
-//! nobody writes to.
+//! Requests for a model that is still loading. Its load never ends: the model file is a pipe
+//! without a writer.
 
 use ovms::proto::kserve::{
     ModelInferRequest, ModelMetadataRequest, ModelReadyRequest, ServerLiveRequest,
@@ -17,7 +17,7 @@ use crate::support::{
 const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
-/// Starts a server that loads for ever; returns it with its repository.
+/// Starts a server that loads forever; returns it with its repository.
 fn loading(wait_seconds: &str) -> (Server, TempDir) {
     let root = repository::endless();
     let server = Server::begin(

@@ -1,4 +1,4 @@
-//! Loops over the steps of a sequence that are unrolled into one step.
+//! Loops over the steps of a sequence, unrolled into one step.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ use crate::support::{
     model, repository, server,
 };
 
-/// Steps in a sequence, and how many numbers a step has in `x` and in `y`.
+/// Number of steps in a sequence, and lengths of `x` and `y` in a step.
 const STEPS: usize = 12;
 const WIDTH: usize = 8;
 const OUT: usize = 4;
@@ -43,7 +43,7 @@ fn steps() -> Vec<f32> {
     array("sequences/lstm_steps.npy")
 }
 
-/// Runs a whole sequence, one request a step; returns what all of them are answered.
+/// Runs a whole sequence, one request per step; returns all responses.
 fn run(model: &Compiled, input: &str, shape: [usize; 3]) -> Vec<f32> {
     let steps = steps();
     let steps = steps.chunks(WIDTH);
@@ -181,7 +181,7 @@ fn what_the_model_does_not_take_is_told_as_for_any_other() {
     assert!(matches!(broken, ModelLoadError::Read { .. }), "{broken}");
 }
 
-/// Starts a server of `lstm_ti`, unrolled, with a folder for temporary files, and does not wait.
+/// Starts a server of `lstm_ti`, unrolled, with a folder for temporary files, without waiting.
 fn serve(shape: &str, temporary: &Path) -> Server {
     let ports = server::free_ports();
     let mut command = cli::command();

@@ -1,7 +1,7 @@
 //! Integration tests: the real program, the real runtime, real sockets.
 //!
 //! Tests that need the runtime find it through `OPENVINO_INSTALL_DIR`, which `make test` sets, or
-//! wherever `ovms setup` finds one; without it they fail and say so.
+//! wherever `ovms setup` finds one; without it they fail with a message.
 #![expect(
     clippy::unwrap_used,
     reason = "all of this is tests, which may fail so"

@@ -1,4 +1,4 @@
-//! `ovms man`: the pages that `man` shows.
+//! `ovms man`: the pages for `man`.
 
 use std::{collections::BTreeMap, fs, process::Command};
 
@@ -171,7 +171,7 @@ fn a_page_reads_as_manuals_do() {
     .SS OUTPUT
     .TP
     \fB\-q\fR, \fB\-\-quiet\fR
-    Write neither notes nor progress to stderr; warnings and errors stay
+    Suppress progress and informational messages
     .SH EXAMPLES
     .EX
     ovms completions \-\-install

@@ -1,4 +1,4 @@
-//! `/metrics`: what is on the page, what counts there, and when there is none.
+//! `/metrics`: contents of the page, counting, and its absence.
 
 use ovms::proto::{
     kserve::{ModelMetadataRequest, ModelReadyRequest},
@@ -50,7 +50,7 @@ fn value(server: &Server, sample: &str) -> u64 {
     value.parse().expect("values are whole numbers")
 }
 
-/// Tries to serve `dummy` with a list of metrics.
+/// Tries to start a server of `dummy` with a list of metrics.
 fn start(list: &str) -> Run {
     let mut command = cli::command();
     command
@@ -398,7 +398,7 @@ fn a_list_with_a_error_ends_the_start() {
     ");
 }
 
-/// Writes a configuration file with a section about metrics, and tries to serve it.
+/// Writes a configuration file with a metrics section, and tries to serve it.
 fn start_file(metrics: &str, flags: &[&str]) -> (tempfile::TempDir, Server) {
     let folder = repository::folder();
     let file = folder.path().join("config.json");
@@ -419,7 +419,7 @@ fn start_file(metrics: &str, flags: &[&str]) -> (tempfile::TempDir, Server) {
     (folder, server)
 }
 
-/// Tells whether two arguments are of one flag.
+/// Returns whether two arguments are of the same flag.
 fn same_flag(one: &str, other: &str) -> bool {
     one.split('=').next() == other.split('=').next()
 }

@@ -1,4 +1,4 @@
-//! `ovms pipeline check`: what it tells of pipelines, and how it ends.
+//! `ovms pipeline check`: its output about pipelines, and exit codes.
 
 use std::{fs, path::Path};
 
@@ -66,7 +66,7 @@ fn errors_are_reported_with_line_and_connection() {
 "#,
     );
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
-    pipeline `first`: 5 faults, 2 things that could not be checked
+    pipeline `first`: 5 errors, 2 things that could not be checked
 
       config.json:21:25: Invalid input shape [rule 21]
           21 | {"in": {"node_name": "one", "data_item": "a"}},
@@ -98,7 +98,7 @@ fn errors_are_reported_with_line_and_connection() {
         node      three
         found     the model `empty`, which is not available: there is no version to serve in <folder>/models/empty
         expected  a model that is available
-        next      put that right first
+        next      fix that first
 
       config.json:30:41: Gather node refers to not existing node [rule 13]
           30 | "gather_from_node": "on",
@@ -111,7 +111,7 @@ fn errors_are_reported_with_line_and_connection() {
       config.json:29:72: not checked: node `three`: its inputs and outputs, and what depends on them, since the model cannot be asked
       config.json:35:71: not checked: node `four`: its files are in the cloud, at s3://bucket/far
 
-    pipeline `wide`: 1 fault
+    pipeline `wide`: 1 error
 
       config.json:44:9: Pipeline has the same name as model [rule 1]
           44 | {"name": "wide", "inputs": [], "nodes": [], "outputs": []},
@@ -120,12 +120,12 @@ fn errors_are_reported_with_line_and_connection() {
         expected  a name of its own
         next      rename the pipeline; the rest of it is looked at then
 
-    pipeline `straight`: no faults
+    pipeline `straight`: no errors
     exit 1
-    error: 2 of 3 pipelines cannot be served: 6 faults, 2 things that could not be checked
+    error: 2 of 3 pipelines cannot be served: 6 errors, 2 things that could not be checked
     "#);
     insta::assert_snapshot!(shown(&case.check(&["straight"])), @"
-    pipeline `straight`: no faults
+    pipeline `straight`: no errors
     exit 0
     ");
 }
@@ -329,7 +329,7 @@ fn without_a_runtime_what_needs_none_is_checked() {
         &[pipeline("p", &nodes, &["o < e.a"], "")],
     ));
     insta::assert_snapshot!(shown(&case.check_bare(&[])), @r#"
-    pipeline `p`: 4 faults, 4 things that could not be checked
+    pipeline `p`: 4 errors, 4 things that could not be checked
 
       config.json:11:13: Pipeline definition has reference to missing data source [rule 19]
           11 | "inputs": [{"b": {"node_name": "request", "data_item": "y"}}],
@@ -353,7 +353,7 @@ fn without_a_runtime_what_needs_none_is_checked() {
         node      d
         found     the model `gone`, which is not available: The provided base path is invalid or doesn't exists - <folder>/gone: No such file or directory (os error 2)
         expected  a model that is available
-        next      put that right first
+        next      fix that first
 
       config.json:19:69: Pipeline definition has reference to missing model [rule 6]
           19 |  "e", "type": "DL model", "model_name": "dummy", "version": 7,
@@ -369,7 +369,7 @@ fn without_a_runtime_what_needs_none_is_checked() {
       config.json:19:69: not checked: node `e`: its inputs and outputs, and what depends on them, since the model cannot be asked
 
     exit 1
-    error: the pipeline `p` cannot be served: 4 faults, 4 things that could not be checked
+    error: the pipeline `p` cannot be served: 4 errors, 4 things that could not be checked
     hint: run `ovms setup` for a runtime, which models are looked at with
     "#);
     case.config(&file(&[dummy()], &[], &[sound("p")]));
@@ -379,7 +379,7 @@ fn without_a_runtime_what_needs_none_is_checked() {
       config.json:8:49: not checked: node `a`: no OpenVINO runtime found
 
     exit 2
-    warning: no faults were found, but 1 thing that could not be checked
+    warning: no errors were found, but 1 thing that could not be checked
     hint: run `ovms setup` for a runtime, which models are looked at with
     ");
 }
@@ -389,13 +389,13 @@ fn the_end_says_how_it_looks() {
     let case = Case::new();
     case.config(&file(&[dummy()], &[], &[sound("p"), sound("q")]));
     insta::assert_snapshot!(shown(&case.check(&[])), @"
-    pipeline `p`: no faults
-    pipeline `q`: no faults
-    2 pipelines: no faults
+    pipeline `p`: no errors
+    pipeline `q`: no errors
+    2 pipelines: no errors
     exit 0
     ");
     insta::assert_snapshot!(shown(&case.check(&["q"])), @"
-    pipeline `q`: no faults
+    pipeline `q`: no errors
     exit 0
     ");
     insta::assert_snapshot!(shown(&case.check(&["pp"])), @"
@@ -422,7 +422,7 @@ fn the_end_says_how_it_looks() {
     let idle = sound("idle").replace("[\"x\"]", "[\"x\", \"y\"]");
     case.config(&file(&[dummy()], &[], &[sound("p"), sound("p"), idle]));
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
-    pipeline `p`: no faults
+    pipeline `p`: no errors
     pipeline `idle`: 1 warning
 
       config.json:18:28: warning: the input `y` is left out, since no node uses it
@@ -436,7 +436,7 @@ fn the_end_says_how_it_looks() {
              | ^
 
     exit 2
-    warning: no faults were found, but 2 warnings
+    warning: no errors were found, but 2 warnings
     "#);
     assert_eq!(case.check(&["p"]).code, Some(0));
 

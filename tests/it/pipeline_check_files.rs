@@ -1,4 +1,4 @@
-//! `ovms pipeline check`: how it looks at files, models and libraries.
+//! `ovms pipeline check`: files, models and libraries.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -60,7 +60,7 @@ fn files_that_are_no_configuration_are_refused() {
     case.config("{\"model_config_list\": [],\n \"pipeline_config_list\": [{\"name\": 7}]}");
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
     exit 1
-    error: the configuration file config.json has 4 faults
+    error: the configuration file config.json has 4 errors
       2:27 pipeline_config_list[0].inputs: found nothing; expected the key `inputs`
         2 | "pipeline_config_list": [{"name": 7}]}
           |                          ^
@@ -114,7 +114,7 @@ fn libraries_run_only_if_they_may_and_never_speak_on_stdout() {
         &[p],
     ));
     insta::assert_snapshot!(shown(&case.check(&[])), @"
-    pipeline `p`: no faults
+    pipeline `p`: no errors
     exit 0
     the library says hello
     ");
@@ -129,11 +129,11 @@ fn libraries_run_only_if_they_may_and_never_speak_on_stdout() {
       config.json:8:49: not checked: node `a`: custom nodes are not to be run
 
     exit 2
-    warning: no faults were found, but 1 thing that could not be checked
+    warning: no errors were found, but 1 thing that could not be checked
     ");
     fs::remove_file(path).unwrap();
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
-    pipeline `p`: 1 fault, 1 thing that could not be checked
+    pipeline `p`: 1 error, 1 thing that could not be checked
 
       config.json:8:49: Pipeline refers to incorrect library [rule 2]
           8 | {"name": "a", "type": "custom", "library_name": "chatty",
@@ -146,7 +146,7 @@ fn libraries_run_only_if_they_may_and_never_speak_on_stdout() {
       config.json:8:49: not checked: node `a`: its inputs and outputs, and what depends on them, since the custom node cannot be asked
 
     exit 1
-    error: the pipeline `p` cannot be served: 1 fault, 1 thing that could not be checked
+    error: the pipeline `p` cannot be served: 1 error, 1 thing that could not be checked
     "#);
 }
 
@@ -285,7 +285,7 @@ fn the_check_of_a_server_looks_at_pipelines() {
     dummy  model     1         not checked
     p      pipeline  1         not checked
     exit 2
-    warning: no fault was found, but 2 things could not be checked
+    warning: no error was found, but 2 things could not be checked
       not checked: model `dummy`: no OpenVINO runtime found
       not checked: config.json:8:49 pipeline_config_list[0].nodes[0].model_name: pipeline `p`, node `a`: no OpenVINO runtime found
     hint: run `ovms setup` for a runtime, which models are read with
@@ -296,8 +296,8 @@ fn the_check_of_a_server_looks_at_pipelines() {
     dummy  model     1         not checked
     dummy  pipeline  -         refused
     exit 1
-    error: the check found 1 fault; 1 thing could not be checked
-      fault: config.json:6:1 pipeline_config_list[0]: Pipeline has the same name as model
+    error: the check found 1 error; 1 thing could not be checked
+      error: config.json:6:1 pipeline_config_list[0]: Pipeline has the same name as model
       not checked: model `dummy`: no OpenVINO runtime found
     hint: run `ovms setup` for a runtime, which models are read with
     ");
@@ -306,7 +306,7 @@ fn the_check_of_a_server_looks_at_pipelines() {
     model  versions  state
     dummy  1         not checked
     exit 2
-    warning: no fault was found, but 1 thing could not be checked
+    warning: no error was found, but 1 thing could not be checked
       not checked: model `dummy`: no OpenVINO runtime found
     hint: run `ovms setup` for a runtime, which models are read with
     ");
@@ -335,7 +335,7 @@ fn a_model_that_is_looked_at_is_what_it_is_when_loaded() {
         assert_eq!(info, compiled.info, "{name}");
         assert!(!info.inputs.is_empty(), "{name}");
     }
-    // What is wrong before the model is compiled is told as when it is loaded.
+    // Errors before the model is compiled are reported as at its load.
     options
         .properties
         .push(("NO_SUCH".to_owned(), "1".to_owned()));

@@ -1,4 +1,4 @@
-//! Files and libraries that are refused.
+//! Invalid configuration files and libraries of pipelines.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::support::{
 
 const X: &str = "b=request.x";
 
-/// Configurations that the schema refuses.
+/// Returns configurations that the schema refuses.
 fn wrong_files() -> Vec<(&'static str, Config)> {
     let good = || {
         let mut config = Config::of(&["dummy"]);

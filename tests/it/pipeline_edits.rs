@@ -1,4 +1,4 @@
-//! Random edits of valid pipelines: what may not be is refused, by the server and by the check alike.
+//! Random edits of valid pipelines: invalid ones are refused, by the server and by the check alike.
 
 use std::{collections::BTreeMap, fs};
 
@@ -15,17 +15,17 @@ use crate::{
     },
 };
 
-/// How often each edit is made, each time of another pipeline.
+/// Number of times each edit is made, each time on another pipeline.
 const TIMES: usize = 4;
 
-/// What the log and the check have to say of a pipeline.
+/// An edited pipeline, and the expected texts of the log and the check.
 struct Edited {
     what: &'static str,
     config: Value,
     texts: &'static [&'static str],
 }
 
-/// Makes each edit of some of the pipelines in which there is something to edit.
+/// Applies each edit to some of the pipelines that it applies to.
 fn edited(randoms: &[Random]) -> Vec<Edited> {
     let mut made = Vec::new();
     for ((what, edit), place) in EDITS.iter().zip(0_usize..) {
@@ -51,7 +51,7 @@ fn edited(randoms: &[Random]) -> Vec<Edited> {
     made
 }
 
-/// Returns what the log says of each pipeline that is not valid.
+/// Returns the log message of each invalid pipeline.
 fn logged(log: &str) -> BTreeMap<&str, &str> {
     const BEGIN: &str = "Validation of pipeline definition: ";
     let lines = log.lines().filter_map(|line| line.split_once(BEGIN));
@@ -59,7 +59,7 @@ fn logged(log: &str) -> BTreeMap<&str, &str> {
     reported.collect()
 }
 
-/// Returns a fault that the check tells as the log has it.
+/// Returns an error of the check in the form of the log.
 fn error(error: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let node = match error["node"].as_str() {
@@ -114,7 +114,7 @@ fn what_may_not_be_is_refused_by_the_server_and_by_the_check() {
         let report = reports.next().unwrap();
         assert_eq!(report["name"], name);
         assert_eq!(report["verdict"], "faults", "{}", reported());
-        // The text, and behind it all faults, word for word the same.
+        // The text, and behind it all errors, word for word the same.
         let (status_text, errors) = found.unwrap().split_once(": ").unwrap();
         assert!(texts.contains(&status_text), "{found:?} of {}", reported());
         assert_eq!(report["status"], status_text, "{}", reported());

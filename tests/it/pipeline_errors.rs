@@ -1,4 +1,4 @@
-//! What goes wrong while a request is on its way through a pipeline.
+//! Errors of requests in flight through a pipeline.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::support::{
 
 const X: &str = "in=request.x";
 
-/// Sends ten equal numbers by REST; returns status and text of the fault.
+/// Sends ten equal numbers over REST; returns status and text of the error.
 fn rest(server: &Server, name: &str, number: f32) -> String {
     let data = [number; 10];
     let body = json!({"inputs": [
@@ -21,7 +21,7 @@ fn rest(server: &Server, name: &str, number: f32) -> String {
     post(server, &path, body.to_string().as_bytes()).error()
 }
 
-/// A node that does it wrong if the number is 1, in the request itself and in part 1 of 3.
+/// Adds a node that fails if the number is 1, in the request itself and in part 1 of 3.
 fn both(config: &mut Config, name: &str, params: &Value, consumer: &[Value], output: &str) {
     let bad = |input: &str| custom("bad", "shaped", params, input, "out=y");
     let split = custom("split", "shaped", &json!({"out": "3,1,10"}), X, "out=y");
@@ -191,7 +191,7 @@ fn the_first_failure_ends_the_rest() {
     let begun = lines(&log, "X").len();
     assert!(begun < 10, "{begun} of 500 have begun");
     std::fs::write(&gate, "").unwrap();
-    // What was under way has ended and gives its place back: others run.
+    // The request in flight has ended and releases its slot: others run.
     let again = client.refused(ten("p", 0.0));
     assert_eq!(again, refused);
     assert!(lines(&log, "X").len() < 30);

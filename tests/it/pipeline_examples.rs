@@ -1,4 +1,4 @@
-//! The example pipelines of the fixtures, each run once without a server.
+//! Example pipelines of the fixtures, each run once without a server.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink};
 
@@ -13,7 +13,7 @@ use crate::support::{
     repository,
 };
 
-/// An example with its libraries, as its Makefile builds them.
+/// Copies an example and builds its libraries, as its Makefile does.
 fn example(name: &str, sources: &[&str]) -> TempDir {
     let folder = repository::folder();
     let config = fixture("pipelines").join(name).join("config.json");
@@ -33,7 +33,7 @@ fn run(folder: &TempDir, args: &[&str]) -> Run {
     cli::ovms(head.iter().chain(args))
 }
 
-/// How often each node ran, and the shapes of the outputs.
+/// Returns the number of runs of each node, and the shapes of the outputs.
 fn counts_and_shapes(run: &Run) -> (BTreeMap<String, usize>, Value) {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();

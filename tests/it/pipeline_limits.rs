@@ -1,5 +1,5 @@
-//! What would take the server down or hold it up: shapes of nothing, custom nodes that take their time,
-//! and names that clash.
+//! Pipelines that could crash or block the server: empty shapes, slow custom nodes, and conflicting
+//! names.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What pipelines count.
+//! Metrics of pipelines.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The names of pipelines, models and versions, and the lists that have them.
+//! Names of pipelines, models and versions, and lists of them.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ const X: &str = "b=request.x";
 #[test]
 fn versions_are_those_that_nodes_name_or_the_default() {
     let root = repository::of(&[("1", "dummy"), ("2", "dummy"), ("3", "dummy")]);
-    // So that versions can be told apart: version 2 doubles.
+    // To distinguish the versions: version 2 doubles.
     let graph = root.path().join("2/model.xml");
     let text = std::fs::read_to_string(&graph).unwrap();
     std::fs::write(&graph, text.replace("type=\"Add\"", "type=\"Subtract\"")).unwrap();

@@ -1,4 +1,4 @@
-//! `ovms pipeline new`: what it writes is what `ovms pipeline check` takes.
+//! `ovms pipeline new`: `ovms pipeline check` accepts its output.
 
 use std::{fs, path::Path, process::Command};
 
@@ -15,7 +15,7 @@ use crate::support::{
     repository,
 };
 
-/// A folder with models of one operation: what each takes and gives.
+/// Creates a folder with models of one operation, with the given inputs and outputs.
 pub(crate) fn models() -> TempDir {
     let folder = repository::folder();
     let models: [(&str, &str, &str, &[usize]); 5] = [
@@ -36,7 +36,7 @@ pub(crate) fn models() -> TempDir {
     folder
 }
 
-/// Runs a subcommand of `ovms pipeline` in a folder; the folder's path is taken out of what is said.
+/// Runs a subcommand of `ovms pipeline` in a folder; the folder's path is removed from the output.
 pub(crate) fn run_in(folder: &Path, mut command: Command, args: &[&str]) -> Run {
     let mut run = cli::run(command.current_dir(folder).arg("pipeline").args(args));
     let hidden = |text: &str| text.replace(folder.to_str().unwrap(), "<folder>");
@@ -50,12 +50,12 @@ pub(crate) fn pipeline(folder: &Path, args: &[&str]) -> Run {
     run_in(folder, cli::command(), args)
 }
 
-/// Returns what was said, and the exit code.
+/// Returns the output and the exit code.
 pub(crate) fn shown(run: &Run) -> String {
     format!("{}{}", run.text(), run.failure())
 }
 
-/// Writes a file, which both checks must take; returns its text.
+/// Writes a file, which both checks must accept; returns its text.
 fn written(folder: &Path, args: &[&str]) -> String {
     let run = pipeline(folder, &[&["new"], args, &["-o", "new.json"]].concat());
     assert_eq!(shown(&run), "exit 0\nwrote new.json\n");
@@ -468,7 +468,7 @@ fn a_custom_node_is_written_builds_and_works() {
         shown(&run_in(folder.path(), bare(), &args))
     };
     insta::assert_snapshot!(check(), @r#"
-    pipeline `my-node_pipeline`: 1 fault, 1 thing that could not be checked
+    pipeline `my-node_pipeline`: 1 error, 1 thing that could not be checked
 
       nodes/mine/config.json:20:37: Pipeline refers to incorrect library [rule 2]
           20 | "library_name": "my-node",
@@ -481,7 +481,7 @@ fn a_custom_node_is_written_builds_and_works() {
       nodes/mine/config.json:20:37: not checked: node `my-node_node`: its inputs and outputs, and what depends on them, since the custom node cannot be asked
 
     exit 1
-    error: the pipeline `my-node_pipeline` cannot be served: 1 fault, 1 thing that could not be checked
+    error: the pipeline `my-node_pipeline` cannot be served: 1 error, 1 thing that could not be checked
     "#);
     let made = Command::new("make")
         .arg("CXXFLAGS=-O1 -g -Wall -Wextra -Wpedantic -Wconversion -Werror")
@@ -491,7 +491,7 @@ fn a_custom_node_is_written_builds_and_works() {
     let said = String::from_utf8_lossy(&made.stderr);
     assert!(made.status.success(), "{said}");
     insta::assert_snapshot!(check(), @"
-    pipeline `my-node_pipeline`: no faults
+    pipeline `my-node_pipeline`: no errors
     exit 0
     ");
 

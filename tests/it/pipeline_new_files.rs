@@ -1,4 +1,4 @@
-//! `ovms pipeline new`: files are written whole or not at all.
+//! `ovms pipeline new`: files are written completely or not at all.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use crate::{
     support::{cli::Run, repository},
 };
 
-/// Runs the program where no file may have more bytes than so many blocks of 512; more is an error.
+/// Runs the program with a limit on file size, in blocks of 512 bytes; writes beyond it fail.
 fn limited(folder: &Path, blocks: u32, args: &[&str]) -> Run {
     let mut shell = Command::new("sh");
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
@@ -15,7 +15,7 @@ fn limited(folder: &Path, blocks: u32, args: &[&str]) -> Run {
     run_in(folder, shell, args)
 }
 
-/// Returns the names of what is in a folder.
+/// Returns the names of the entries of a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

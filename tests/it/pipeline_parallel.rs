@@ -1,4 +1,4 @@
-//! Branches, parts and requests beside each other, clients that leave, and nodes that never return.
+//! Parallel branches, parts and requests, clients that disconnect, and nodes that never return.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ fn sample(server: &Server, sample: &str) -> u64 {
     line.map_or(0, |value| value.parse().unwrap())
 }
 
-/// Adds a time limit of a second, which the server keeps.
+/// Adds a timeout of one second, which the server enforces.
 fn limited(mut message: ModelInferRequest) -> ModelInferRequest {
     let limit = InferParameter {
         parameter_choice: Some(ParameterChoice::Int64Param(1_000_000)),

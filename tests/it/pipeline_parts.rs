@@ -1,4 +1,4 @@
-//! Demultiplexing and gathering as it is served.
+//! Demultiplexing and gathering on the server.
 
 use ovms::proto::kserve::ModelMetadataRequest;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::support::{
 
 const X: &str = "in=request.x";
 
-/// A node that splits: `[1,10]` into so many, each plus its number.
+/// Returns a node that splits: `[1,10]` into `count` parts, each plus its number.
 fn splits(name: &str, count: i64, input: &str, params: &Value) -> Value {
     let node = custom(name, "shaped", params, input, "out=y");
     with(node, "demultiply_count", count)
@@ -46,7 +46,7 @@ fn shapes(client: &Grpc, name: &str) -> String {
     )
 }
 
-/// The pipelines of the table of metadata, and more.
+/// Returns the pipelines of the metadata table, and more.
 fn table() -> Config {
     let mut config = config(&["dummy", "add"]);
     let a = |input: &str| dl("a", "dummy", input, "a=y");
@@ -212,7 +212,7 @@ fn what_cannot_be_split_is_reported() {
     assert_eq!(to_floats(&most.raw_output_contents[0]), vec![1.0; 100_000]);
 }
 
-/// Sends ten equal numbers by REST; returns status and text of the fault.
+/// Sends ten equal numbers over REST; returns status and text of the error.
 fn rest(server: &Server, name: &str, number: f32) -> String {
     let data = [number; 10];
     let body = json!({"inputs": [

@@ -1,6 +1,6 @@
-//! Random pipelines, served: all that clients get is what a reading without a schedule gives.
+//! Random pipelines on the server: responses equal those of a model without a schedule.
 //!
-//! `OVMS_TEST_SEEDS=FIRST..END` tries other seeds than those that are always the same.
+//! `OVMS_TEST_SEEDS=FIRST..END` tries other seeds than the fixed ones.
 
 use std::{collections::BTreeMap, fs};
 
@@ -15,13 +15,13 @@ use crate::support::{
     repository,
 };
 
-/// Requests to each pipeline.
+/// Number of requests to each pipeline.
 const REQUESTS: u64 = 4;
 
-/// What a client without results is told.
+/// Error of a request without results.
 const ABORTED: &str = "Pipeline execution aborted due to no content from custom node";
 
-/// Returns pipelines of seeds that are always the same, or of those that are asked for.
+/// Returns pipelines of fixed seeds, or of those in `OVMS_TEST_SEEDS`.
 pub(crate) fn randoms(first: u64, count: u64) -> Vec<Random> {
     let seeds = match std::env::var("OVMS_TEST_SEEDS") {
         Ok(range) => {
@@ -49,7 +49,7 @@ fn request(random: &Random, numbers: &[Numbers]) -> ModelInferRequest {
     }
 }
 
-/// Asserts that an answer has these outputs, whatever their order.
+/// Asserts that a response has these outputs, in any order.
 fn check(random: &Random, seed: u64, found: &BTreeMap<String, Numbers>, expected: &[Numbers]) {
     let expected = expected.iter().zip(0..);
     let expected = expected.map(|(tensor, place)| (format!("y{place}"), tensor.clone()));
@@ -63,7 +63,7 @@ fn check(random: &Random, seed: u64, found: &BTreeMap<String, Numbers>, expected
     );
 }
 
-/// Waits for an answer, and compares it.
+/// Waits for a response, and compares it.
 fn answered(random: &Random, seed: u64, call: Call<'_>) -> &'static str {
     let expected = random.response(&random.request(seed));
     match (call.wait(), expected) {
@@ -98,7 +98,7 @@ fn answered(random: &Random, seed: u64, call: Call<'_>) -> &'static str {
     }
 }
 
-/// Sends a request over REST, and compares the answer.
+/// Sends a request over REST, and compares the response.
 fn answered_by_rest(server: &Server, random: &Random, seed: u64) {
     let numbers = random.request(seed);
     let inputs = numbers.iter().zip(0..).map(|(tensor, place)| {

@@ -1,5 +1,4 @@
-//! Pipelines with Python nodes: what they are given, what becomes of what they give, and of what they
-//! raise.
+//! Pipelines with Python nodes: their inputs, outputs and exceptions.
 
 use std::fs;
 
@@ -12,10 +11,10 @@ use crate::support::{
     pipelines::{Config, custom, dl, infer, lines, reported, request, status, ten, with},
 };
 
-/// A handler that does what the params of its node say.
+/// A handler whose behaviour is set by the params of its node.
 pub(crate) const STEPS: &str = include_str!("support/steps_python.py");
 
-/// Makes a file with the model `dummy` and the library `py`, a handler beside the file.
+/// Creates a file with the model `dummy` and the library `py`, a handler beside the file.
 pub(crate) fn config() -> Config {
     let mut config = Config::of(&["dummy"]);
     let path = config.beside("steps.py");
@@ -24,12 +23,12 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// Writes a Python node that does something.
+/// Writes a Python node with a behaviour.
 pub(crate) fn py(name: &str, does: &str, inputs: &str, outputs: &str) -> Value {
     custom(name, "py", &json!({"do": does}), inputs, outputs)
 }
 
-/// Writes one that multiplies.
+/// Writes a Python node that multiplies.
 pub(crate) fn scale(name: &str, by: &str, inputs: &str, outputs: &str) -> Value {
     let params = json!({"do": "scale", "by": by});
     custom(name, "py", &params, inputs, outputs)
@@ -57,7 +56,7 @@ fn python_before_and_after_a_model() {
         ]
     );
 
-    // What the model takes is judged when it is there.
+    // The input of the model is validated when it is there.
     let asked = grpc::raw("p", "x", "UINT8", &[1, 3], &[4; 3]);
     assert_eq!(
         client.refused(asked),
@@ -229,7 +228,7 @@ fn connections_convert_what_python_gives() {
     );
 }
 
-/// What is wrong, what a node does for it, and the text behind the name of the node.
+/// Behaviours of a node, their errors, and the text after the name of the node.
 const ERRORS: [(&str, &str, &str); 12] = [
     (
         "broken",
@@ -420,7 +419,7 @@ fn pipelines_with_python_are_checked_shown_and_run() {
     assert_eq!(lines(&log, "initialize").len(), 2);
     assert_eq!(lines(&log, "finalize").len(), 2);
 
-    // Faults that only the object itself has.
+    // Errors that only the object itself has.
     let node = py("n", "fail", "in=request.x", "out=o");
     config.pipeline("q", "x", &[node], "y=n.o");
     config.write();
@@ -433,7 +432,7 @@ fn pipelines_with_python_are_checked_shown_and_run() {
     );
 }
 
-/// Returns the server, so that its handlers come to their end.
+/// Stops the server, so that its handlers end.
 pub(crate) fn stopped(mut server: Server) {
     server.signal("TERM");
     assert!(server.wait().success());

@@ -1,4 +1,4 @@
-//! Python nodes while what is configured changes: their objects, their states, and their ends.
+//! Python nodes during configuration reloads: their objects, their states, and their ends.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What is refused when pipelines are loaded: the rules one by one, and what then is answered.
+//! Pipelines refused at load: the rules one by one, and responses to requests for them.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::support::{
 
 const X: &str = "b=request.x";
 
-/// A pipeline that is refused, and the text that says why.
+/// A refused pipeline, and the text of its error.
 struct Refused {
     text: &'static str,
     inputs: &'static str,
@@ -44,7 +44,7 @@ fn says(what: &str) -> Vec<Value> {
     vec![custom("c", "nonsense", &params, "", "first=y")]
 }
 
-/// The rules of the check, in their order; the rule about names is tested elsewhere.
+/// Returns a pipeline for each rule of the check, in order, except the rule about names.
 fn rules() -> Vec<Refused> {
     let n = |input: &str| dl("n", "dummy", input, "a=y");
     let parts = |count: i64, out: &str| {

@@ -1,4 +1,4 @@
-//! Pipelines while what is configured changes: states, models, libraries, requests under way.
+//! Pipelines during configuration reloads: states, models, libraries, requests in flight.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::support::{
 const X: &str = "b=request.x";
 const FAILED: &str = "412: Reloading config file failed. ";
 
-/// Asks for a reload without another file; returns the status.
+/// Requests a reload of the unchanged file; returns the status.
 fn reload(server: &Server) -> u16 {
     post(server, "/v1/config/reload", b"").status
 }
@@ -179,7 +179,7 @@ fn a_watcher_sees_versions_too() {
     eventually("checked again", || {
         (changes(&server, "p").len() == 3).then_some(())
     });
-    // What does not change is not tried and told again and again.
+    // An unchanged pipeline is not retried and logged repeatedly.
     repository::copy(&model("dummy").join("1"), &root.path().join("3"));
     eventually("checked again", || {
         (changes(&server, "p").len() == 5).then_some(())
@@ -281,7 +281,7 @@ fn models_that_are_used_do_not_become_what_cannot_be_used() {
     server.wait_log("Validation of pipeline definition: p failed: Value of provided parameter");
 }
 
-/// A pipeline of one custom node with a log.
+/// Adds a pipeline of one custom node with a log; returns the path of the log.
 fn logged(config: &mut Config, params: &Value) -> std::path::PathBuf {
     let log = config.beside("log");
     let mut params = params.clone();

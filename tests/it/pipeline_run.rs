@@ -14,7 +14,7 @@ use crate::support::{
 
 const TEN: &str = "[0,1,2,3,4,5,6,7,8,9]";
 
-/// A file with a chain of a model, a model and a custom node, and with a demultiplexer.
+/// Writes a file with a chain of two models and a custom node, and with a demultiplexer.
 fn config(folder: &TempDir) -> PathBuf {
     let add_sub = compiled("add_sub.c");
     let results = compiled("dynamic_results.cpp");
@@ -76,7 +76,7 @@ fn run(folder: &TempDir, args: &[&str]) -> Run {
     run
 }
 
-/// Takes times and shares out of a report, and the blanks that depend on their lengths.
+/// Removes times and shares from a report, and the padding that depends on their lengths.
 fn without_times(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut lines = Vec::new();
@@ -288,7 +288,7 @@ fn what_cannot_run_says_why_and_what_next() {
     exit 1
     error: the pipeline `wrong` cannot run
       190:25 pipeline_config_list[2].nodes[0].model_name: Pipeline definition has reference to missing model - node `only`: found the model `dumy`, which is not there; expected a model of model_config_list, of which there is none; add the model to model_config_list
-    hint: `ovms pipeline check` shows each fault with its place in the file
+    hint: `ovms pipeline check` shows each error with its place in the file
     ");
     insta::assert_snapshot!(reported(&["parst", "--zeros"]), @"
     exit 64

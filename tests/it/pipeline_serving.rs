@@ -1,4 +1,4 @@
-//! What pipelines answer, by all interfaces: inference, metadata, lists.
+//! Pipelines over all interfaces: inference, metadata, lists.
 
 use ovms::proto::{
     kserve::{ModelInferRequest, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest},
@@ -21,7 +21,7 @@ const X: &str = "b=request.x";
 const ONES: [f32; 10] = [1.0; 10];
 const THREES: [f32; 10] = [3.0; 10];
 
-/// A chain of two models, which adds 2.
+/// Returns a configuration of a chain of two models, which adds 2.
 fn chain() -> Config {
     let mut config = Config::of(&["dummy"]);
     let nodes = [
@@ -43,7 +43,7 @@ fn metadata(client: &Grpc, name: &str, version: &str) -> ModelMetadataResponse {
         .unwrap()
 }
 
-/// Writes inputs and outputs: `x FP32 [1, 10] -> out FP32 [1, 10]`.
+/// Formats inputs and outputs: `x FP32 [1, 10] -> out FP32 [1, 10]`.
 fn tensors(metadata: &ModelMetadataResponse) -> String {
     let write = |tensors: &[ovms::proto::kserve::model_metadata_response::TensorMetadata]| {
         let tensors = tensors

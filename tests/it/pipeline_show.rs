@@ -36,7 +36,7 @@ fn config(folder: &Path, text: &str) -> PathBuf {
     path
 }
 
-/// Shows a file without any runtime; paths are taken out of what is said.
+/// Shows a file without any runtime; paths are removed from the output.
 fn show(folder: &Path, text: &str, args: &[&str]) -> Run {
     let config = config(folder, text);
     let mut command = cli::bare(&folder.join("home"));
@@ -140,7 +140,7 @@ fn a_name_that_is_not_there_is_reported_with_the_nearest() {
     hint: did you mean `ocr`?
     hint: its pipelines are `ocr`, `echo`
     ");
-    // One that is there and left out is a fault of the file.
+    // An existing one that is left out is an error of the file.
     let taken = CONFIG.replace(
         r#""model_config_list": []"#,
         r#""model_config_list": [{"config": {"name": "ocr", "base_path": "/m"}}]"#,

@@ -1,4 +1,4 @@
-//! Names with characters that steer terminals, which `ovms pipeline` shows and never sends there.
+//! Names with terminal control characters, which `ovms pipeline` escapes.
 
 use crate::support::{
     checks::{Case, dummy, file, library, node, pipeline, sound},
@@ -6,18 +6,18 @@ use crate::support::{
     nodes::compiled,
 };
 
-/// Clears a terminal, in three ways, and turns what follows around; as JSON has it.
+/// JSON escapes of three sequences that clear a terminal, and one that reverses the text.
 const HOSTILE: &str = r"\u001b[2J\u009b2J\u001bc\u202e\u2066\nnext";
 
-/// The same, as it is shown.
+/// Escaped form of [`HOSTILE`] in the output.
 const SHOWN: &str = r"\u{1b}[2J\u{9b}2J\u{1b}c\u{202e}\u{2066}\u{a}next";
 
-/// Returns a name with all of that.
+/// Returns a name with all these sequences.
 fn hostile(name: &str) -> String {
     format!("{name}{HOSTILE}")
 }
 
-/// Fails where anything is left that steers a terminal; returns all that was said.
+/// Panics if the output contains control characters; returns the output.
 fn harmless(run: &Run) -> String {
     let text = format!("{}{}", run.text(), run.stderr);
     for line in text.lines() {

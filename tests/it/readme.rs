@@ -1,5 +1,5 @@
-//! What `README.md` and the pages of the manual say is so: their flags and exit codes are those of the program, and
-//! their links lead somewhere. What their commands do is in `docs.rs`.
+//! Accuracy of `README.md` and the manual: their flags and exit codes are those of the program, and
+//! their links resolve. Their commands are tested in `docs.rs`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use crate::support::{
     server::free_ports,
 };
 
-/// The subcommands, with those that have flags of their own.
+/// Subcommands, with their own subcommands that have flags.
 const SUBCOMMANDS: [(&str, &[&str]); 8] = [
     ("setup", &[]),
     ("serve", &[]),
@@ -26,7 +26,7 @@ const SUBCOMMANDS: [(&str, &[&str]); 8] = [
     ("man", &[]),
 ];
 
-/// Whose flags a page may name without their subcommand; pages that are not here name any.
+/// Subcommands whose flags a page may name alone; pages that are not listed may name any.
 const OF_PAGES: [(&str, &[&str]); 11] = [
     ("README.md", &["serve"]),
     ("apis.md", &["serve"]),
@@ -57,7 +57,7 @@ impl Document {
         name.display().to_string()
     }
 
-    /// Whose flags stand here without their subcommand.
+    /// Returns the subcommands whose flags the page may name alone.
     fn subcommands(&self, all: &BTreeMap<&str, BTreeSet<String>>) -> Vec<String> {
         let file = self.path.file_name().unwrap().to_str().unwrap();
         match OF_PAGES.iter().find(|(page, _)| *page == file) {
@@ -66,7 +66,7 @@ impl Document {
         }
     }
 
-    /// Finds every command and every word of code.
+    /// Returns every command and every piece of inline code.
     fn code(&self) -> Vec<String> {
         let mut code = Vec::new();
         for (index, block) in format!("\n{}", self.text).split("\n```").enumerate() {
@@ -97,7 +97,7 @@ fn document(path: &str) -> Document {
     Document { path, text }
 }
 
-/// Returns `README.md` and the pages for those who use the program.
+/// Returns `README.md` and the pages for users of the program.
 fn manual() -> Vec<Document> {
     let of_makers = ["architecture.md", "benchmarks.md"];
     let pages = fs::read_dir(root().join("docs")).unwrap().flatten();
@@ -108,7 +108,7 @@ fn manual() -> Vec<Document> {
     manual
 }
 
-/// Returns the decisions and their list.
+/// Returns the decision records and their list.
 fn decisions() -> Vec<Document> {
     let files = fs::read_dir(root().join("docs/decisions")).unwrap();
     let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -152,7 +152,7 @@ fn flags(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the flags that each subcommand has.
+/// Returns the flags of each subcommand.
 fn known_flags() -> BTreeMap<&'static str, BTreeSet<String>> {
     SUBCOMMANDS
         .into_iter()
@@ -181,7 +181,7 @@ fn every_flag_is_in_the_help() {
             if code.contains("|| echo") {
                 continue;
             }
-            // Commands that are put together are each judged by their own.
+            // Combined commands are each checked against their own flags.
             for part in code.split([';', '|', '&', '(', ')']) {
                 let part = part.trim_start();
                 let of = match part.strip_prefix("ovms ") {
@@ -210,7 +210,7 @@ fn every_flag_is_in_the_help() {
     assert!(seen > 200, "{seen} flags are found");
 }
 
-/// Models that are not here are told to be missing, and no flag is.
+/// Missing models are reported, and no flag is rejected.
 #[test]
 fn the_commands_for_models_of_ones_own_are_understood() {
     let folder = repository::folder();
@@ -297,7 +297,7 @@ fn every_target_of_make_exists() {
     assert!(seen > 3);
 }
 
-/// Returns what links to the headings of a document end with, as GitHub makes it.
+/// Returns the anchors of the headings of a document, as GitHub makes them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let outside = format!("\n{text}");
     let outside = outside.split("\n```").step_by(2);
@@ -354,7 +354,7 @@ fn links_lead_to_files_and_headings() {
     assert!(seen > 60, "{seen} links");
 }
 
-/// Whoever opens the manual finds all of it.
+/// The tables of contents are complete.
 #[test]
 fn every_page_is_in_the_tables_of_pages() {
     for (table, folder) in [("README.md", "docs/"), ("docs/README.md", "")] {

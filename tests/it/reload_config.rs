@@ -1,4 +1,4 @@
-//! A configuration file that changes while the server runs, by the watcher and on demand.
+//! Reloads of a changed configuration file, by the watcher and on demand.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::support::{
     model, repository, thread,
 };
 
-/// A configuration file of a test's own.
+/// A private configuration file.
 struct File {
     folder: TempDir,
 }
@@ -32,7 +32,7 @@ impl File {
         self.folder.path().join("config.json")
     }
 
-    /// Writes `model_config_list`, in one step.
+    /// Writes `model_config_list` atomically.
     fn write(&self, models: &Value) {
         let list: Vec<Value> = models
             .as_array()
@@ -74,7 +74,7 @@ fn with(mut entry: Value, key: &str, value: Value) -> Value {
     entry
 }
 
-/// Asks for a reload; returns status and text of a fault, or nothing more.
+/// Requests a reload; returns the status, and the text of an error.
 fn reload(server: &Server) -> String {
     let answer = post(server, "/v1/config/reload", b"");
     if answer.status < 300 {
@@ -84,7 +84,7 @@ fn reload(server: &Server) -> String {
     }
 }
 
-/// Returns `name version state code message` of everything.
+/// Returns `name version state code message` of every version.
 fn config(server: &Server) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, model) in get(server, "/v1/config").json().as_object().unwrap() {
@@ -113,7 +113,7 @@ fn wait_config(server: &Server, expected: &[&str]) {
     });
 }
 
-/// Sends ones of a shape; returns the shape of the answer, or the fault.
+/// Sends ones of a shape; returns the shape of the response, or the error.
 fn ones(server: &Server, name: &str, shape: &[usize]) -> String {
     let count = shape.iter().product();
     let body = json!({"inputs": [

@@ -1,4 +1,4 @@
-//! Folders that are no versions, and what the log says of them and of loads that are tried again.
+//! Folders that are no versions, and the log messages of them and of retried loads.
 
 use std::fs;
 
@@ -28,17 +28,17 @@ fn wait_index(server: &Server, expected: &[&str]) {
     });
 }
 
-/// Has the server look at everything, and waits until it has.
+/// Makes the server poll all folders, and waits until it has.
 fn look(server: &Server) {
     post(server, "/v1/config/reload", b"");
 }
 
-/// Returns how many lines of the log have a text in them.
+/// Returns the number of lines of the log that contain a text.
 fn count(server: &Server, text: &str) -> usize {
     server.log().matches(text).count()
 }
 
-/// The flags of a server without a watcher.
+/// Flags of a server without a watcher.
 const ASKED: [&str; 2] = ["--file_system_poll_wait_seconds", "0"];
 
 #[test]
@@ -126,7 +126,7 @@ fn a_load_that_is_tried_again_is_reported_of_only_with_its_outcome() {
         (count(&server, again) >= 2).then_some(())
     });
     assert_eq!(counts(), [1, 1, 1]);
-    // Who asks is told, and so is what comes of other files.
+    // A reload on demand logs them again, and so does a change of other files.
     look(&server);
     eventually("the answer", || (counts() == [2, 2, 1]).then_some(()));
     fs::write(root.path().join("2/labels.txt"), "a").unwrap();

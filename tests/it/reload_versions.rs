@@ -19,13 +19,13 @@ use crate::support::{
     model, repository, thread,
 };
 
-/// Of Linux, where the tests run.
+/// Value on Linux, where the tests run.
 const O_NONBLOCK: i32 = 0o4000;
 
 const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
-/// Serves a repository as model `m`, looked at each second.
+/// Serves a repository as model `m`, polled every second.
 fn serve(root: &Path, flags: &[&str]) -> Server {
     let server = Server::begin("m", root, flags);
     server.wait_ready();
@@ -66,7 +66,7 @@ fn infer(server: &Server, version: &str) -> String {
     answer.error()
 }
 
-/// Makes a version folder in one step, as a deployment should.
+/// Creates a version folder atomically, as a deployment should.
 fn add(root: &TempDir, version: &str, fixture: &str) {
     repository::copy(
         &model(fixture).join("1"),
@@ -201,7 +201,7 @@ fn a_request_in_flight_finishes_on_the_version_that_it_found() {
 
 #[test]
 fn a_reload_waits_for_the_requests_of_a_retired_version_as_long_as_it_is_to() {
-    // Longer than it waits unless told otherwise.
+    // Longer than its default wait.
     const STEPS: i64 = 3 * busy::SECONDS;
     for (seconds, state) in [("0", "UNLOADING"), ("600", "END")] {
         let root = repository::of(&[("1", "busy"), ("2", "busy")]);

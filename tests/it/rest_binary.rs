@@ -1,4 +1,4 @@
-//! KServe v2 over REST with binary data: requests and answers that are JSON and then bytes.
+//! KServe v2 over REST with binary data: requests and responses of JSON followed by bytes.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::support::{
     http::{Answer, JSON_LENGTH, send},
 };
 
-/// Sends JSON with bytes behind it.
+/// Sends JSON followed by bytes.
 fn infer(server: &Server, model: &str, json: &Value, binary: &[u8]) -> Answer {
     let mut body = json.to_string().into_bytes();
     let length = body.len().to_string();
@@ -18,7 +18,7 @@ fn infer(server: &Server, model: &str, json: &Value, binary: &[u8]) -> Answer {
     send(server, "POST", &path, &[(JSON_LENGTH, &length)], &body)
 }
 
-/// Two inputs of the model `add`, of which any may be binary.
+/// Returns a request with two inputs of the model `add`, either of which may be binary.
 fn add(first: Value, second: Value) -> Value {
     let input = |name: &str, rest: Value| {
         let mut input = json!({"name": name, "shape": [1, 10], "datatype": "FP32"});

@@ -1,8 +1,8 @@
-//! Any values in any small shape come back as the same bytes, whichever way they are sent: gRPC raw
-//! and typed, REST as JSON and as binary data.
+//! Round trips of any values in any small shape to the same bytes, in every form: gRPC raw and
+//! typed, REST as JSON and as binary data.
 //!
-//! The CPU plugin has no 64-bit types inside. It gives back whole numbers of INT64 and UINT64 up
-//! to 2^31 - 1, and of FP64 what FP32 has too; so no others are tried. JSON has no word for floats
+//! The CPU plugin has no 64-bit types inside. It returns INT64 and UINT64 numbers up to 2^31 - 1,
+//! and FP64 numbers that FP32 can represent, so no others are tested. JSON cannot represent floats
 //! that are not finite.
 
 use std::fmt::Debug;
@@ -23,7 +23,7 @@ use crate::support::{
     http::{Answer, JSON_LENGTH, connect, exchange, head},
 };
 
-/// Enough to meet each kind of shape, and few enough for every run of the tests.
+/// Number of cases: enough to cover each kind of shape, and few enough for every test run.
 const CASES: u32 = 24;
 
 /// An element of one datatype.
@@ -33,13 +33,13 @@ trait Element: Copy + Debug + 'static {
 
     fn bytes(self) -> Vec<u8>;
 
-    /// The elements in the field of a message, if there is one for them.
+    /// Returns the elements in their field of a message, if there is one.
     fn typed(elements: &[Self]) -> Option<InferTensorContents>;
 
-    /// The elements as a JSON list, if they may be sent so.
+    /// Returns the elements as a JSON list, if they can be sent in that form.
     fn json(elements: &[Self]) -> Option<Value>;
 
-    /// Reads an element as it stands in JSON.
+    /// Parses an element from JSON.
     fn of_json(text: &str) -> Option<Self>;
 }
 
@@ -134,7 +134,7 @@ macro_rules! half {
 half!(half::f16, "passthrough_f16", "FP16");
 half!(half::bf16, "passthrough_bf16", "BF16");
 
-/// Sends random tensors of a datatype in every way that it has.
+/// Sends random tensors of a datatype in all its forms.
 fn come_back<E: Element>(elements: impl Strategy<Value = E> + Clone + 'static) {
     let server = Server::start(E::MODEL);
     let ways = Ways::new(&server);
@@ -174,7 +174,7 @@ fn same(way: &str, sent: &[u8], received: &[u8]) -> Result<(), TestCaseError> {
     }
 }
 
-/// What is read of an answer in JSON.
+/// Parsed part of a JSON response.
 #[derive(Deserialize)]
 struct JsonAnswer {
     outputs: Vec<JsonOutput>,
@@ -186,7 +186,7 @@ struct JsonOutput {
     data: Vec<Box<RawValue>>,
 }
 
-/// The ways to a server.
+/// Clients of a server.
 struct Ways<'a> {
     server: &'a Server,
     grpc: Grpc,
@@ -235,7 +235,7 @@ impl<'a> Ways<'a> {
         self.rest::<E>(&request, bytes).parts().1.to_vec()
     }
 
-    /// Sends JSON with bytes behind it.
+    /// Sends JSON followed by bytes.
     fn rest<E: Element>(&self, request: &Value, bytes: &[u8]) -> Answer {
         let mut body = request.to_string().into_bytes();
         let length = body.len().to_string();
@@ -298,7 +298,7 @@ fn uint64() {
     come_back((0..=i32::MAX.unsigned_abs()).prop_map(u64::from));
 }
 
-/// Every finite value, those near zero included.
+/// Returns a strategy for every finite value, subnormal ones included.
 fn finite() -> impl Strategy<Value = f32> + Clone {
     num::f32::POSITIVE
         | num::f32::NEGATIVE

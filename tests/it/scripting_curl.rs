@@ -1,4 +1,4 @@
-//! `ovms infer --print-curl`: what is printed is what would be sent, and a shell can run it.
+//! `ovms infer --print-curl`: the printed command equals the request, and runs in a shell.
 
 use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
@@ -23,7 +23,7 @@ use crate::support::{
 
 const TEN: &str = "b=[0,1,2,3,4,5,6,7,8,9]";
 
-/// Tells whether there is a curl; if there is none, says that a test is left out.
+/// Returns whether there is a curl; if not, reports the test as skipped.
 fn has_curl(test: &str) -> bool {
     let is_there = Command::new("curl").arg("--version").output().is_ok();
     if !is_there {
@@ -39,7 +39,7 @@ fn printed(server: &Server, api: &str, args: &[&str]) -> String {
     run.text()
 }
 
-/// Runs what was printed in a shell, in a folder whose programs go first.
+/// Runs a printed script in a shell, with the programs of a folder first in `PATH`.
 fn shell(script: &str, programs: &Path) -> Run {
     let path = std::env::var("PATH").unwrap_or_default();
     // It may be longer than an argument.
@@ -252,7 +252,7 @@ fn a_request_that_is_told_needs_no_server() {
     insta::assert_snapshot!(run(&["-i", "x:FP32:1=[1]", "--stream"]), @r#"grpcurl -plaintext -d '{"model_name":"m","inputs":[{"name":"x","datatype":"FP32","shape":["1"],"contents":{"fp32_contents":[1.0]}}]}' localhost:1 inference.GRPCInferenceService/ModelStreamInfer"#);
 }
 
-/// Stands in for grpcurl: writes down what it is called with.
+/// Stand-in for grpcurl, which records its arguments and input.
 const GRPCURL: &str = "#!/bin/sh
 while [ $# -gt 0 ]; do
   case $1 in
@@ -264,7 +264,7 @@ while [ $# -gt 0 ]; do
 done
 ";
 
-/// Runs what was printed with the stand-in; returns its messages as bytes.
+/// Runs a printed script with the stand-in; returns its messages as bytes.
 fn messages(script: &str, name: &str) -> (Vec<Vec<u8>>, String) {
     let folder = repository::folder();
     let program = folder.path().join("grpcurl");

@@ -1,5 +1,5 @@
-//! Exit codes: each subcommand ends with those of one table. That Ctrl-C ends with 130 is tested where
-//! it interrupts something.
+//! Exit codes of each subcommand, in one table. Exit code 130 on Ctrl-C is tested with the commands
+//! that it interrupts.
 
 use std::{fs, path::Path, process::Stdio};
 
@@ -13,12 +13,12 @@ use crate::support::{
     model,
 };
 
-/// Where a command runs.
+/// Environment of a command.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
-    /// As for most tests.
+    /// Environment of most tests.
     Usual,
-    /// Where there is no runtime.
+    /// Environment without a runtime.
     Bare,
 }
 
@@ -30,7 +30,7 @@ fn run(folder: &Path, place: Place, line: &str) -> Run {
     cli::run(command.current_dir(folder).args(line.split_whitespace()))
 }
 
-/// Writes what the commands of the table name.
+/// Writes the files for the commands of the table.
 fn files(case: &Case, server: &Server) -> Vec<(&'static str, String)> {
     let folder = case.path();
     let dummy = checks::dummy();
@@ -172,7 +172,7 @@ fn each_subcommand_ends_with_the_codes_of_one_table() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Help and version are output like any other: a full disk is told, and whoever has read enough is not.
+/// Help and version are output like any other: a full disk is an error, and a closed pipe is none.
 #[test]
 fn help_that_cannot_be_written_is_reported() {
     for line in [

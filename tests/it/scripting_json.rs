@@ -1,5 +1,5 @@
-//! What programs read: `--output json` of every subcommand is what its published schema says, no key
-//! less and none more, and the manual has each key.
+//! JSON for scripts: `--output json` of every subcommand matches its published schema, no key less
+//! and none more, and the manual has each key.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -25,7 +25,7 @@ fn schema(name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Has objects refuse keys that the schema does not tell.
+/// Makes objects refuse keys that the schema does not have.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -39,7 +39,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Fails unless each value is what a schema says.
+/// Panics unless each value matches a schema.
 fn fits(name: &str, values: &[Value]) {
     let mut schema = schema(name);
     close(&mut schema);
@@ -54,7 +54,7 @@ fn fits(name: &str, values: &[Value]) {
     }
 }
 
-/// Reads stdout as one value, or as one in each line.
+/// Parses stdout as one value, or as one per line.
 fn values(run: &Run) -> Vec<Value> {
     let text = run.text();
     match serde_json::from_str(&text) {
@@ -66,7 +66,7 @@ fn values(run: &Run) -> Vec<Value> {
     }
 }
 
-/// Fails unless a run ended so and printed what a schema says.
+/// Panics unless a run has this exit code and its output matches a schema.
 fn checked(name: &str, code: i32, run: &Run) -> Vec<Value> {
     assert_eq!(run.code, Some(code), "{name}: {}", run.stderr);
     let values = values(run);
@@ -358,7 +358,7 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// Writes what the manual has of the schemas.
+/// Writes the manual's part on the schemas.
 fn manual() -> String {
     let mut names: Vec<String> = fs::read_dir(schema_folder())
         .unwrap()

@@ -1,4 +1,4 @@
-//! Commands one after another: what one writes, the next one reads; and nothing but data on stdout.
+//! Commands in a pipeline: each reads the output of the one before; and nothing but data on stdout.
 
 use std::{fs, io::Read as _, process::Stdio};
 
@@ -304,7 +304,7 @@ fn quiet_leaves_data_and_errors_alone() {
     let none = infer(&server, GRPC, &["-q", "running_total"]);
     insta::assert_snapshot!(none.failure(), @"
     exit 64
-    error: found no inputs for model `running_total`
+    error: no input given for model `running_total`
     hint: such as: ovms infer running_total -i 'x=[0, 0, 0, 0]' --url <address>
     hint: or fill every input with `--zeros` or `--random`
     ");

@@ -1,4 +1,4 @@
-//! Sequences that nobody uses any more are removed; with the shortest period, this takes minutes.
+//! Removal of idle sequences; even with the shortest period, this takes minutes.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::support::{
     sequence::{Ask, Client, Wire, counts, entry, serve_file, write},
 };
 
-/// Two scans, and what a machine that is busy with other tests takes.
+/// Time limit of two scans, on a machine that is busy with other tests.
 const LIMIT: Duration = Duration::from_secs(160);
 
 #[test]

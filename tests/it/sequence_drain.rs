@@ -1,5 +1,5 @@
-//! `drain_sequences_seconds`: sequences that go on while what they run on is replaced, retired, or
-//! the server stops.
+//! `drain_sequences_seconds`: sequences that continue while their model is replaced or retired, or
+//! the server shuts down.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ const EXISTS: &str = "Sequence with provided ID already exists";
 const RETIRED: &str = "Model with requested version is retired";
 const STOPS: &str = "Server is shutting down";
 
-/// How long an end may take that waits for nothing, on a machine that is busy with other tests.
+/// Time limit of a shutdown with nothing to wait for, on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(3);
 
 fn ask(x: f32) -> Ask {
@@ -143,7 +143,7 @@ fn what_is_left_when_the_time_is_over_goes() {
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 101.0));
 }
 
-/// Makes a version folder in one step.
+/// Creates a version folder atomically.
 fn add(root: &Path, version: &str, fixture: &str) {
     let made = root.join(format!("new {version}"));
     repository::copy(&model(fixture).join("1"), &made);

@@ -1,4 +1,4 @@
-//! What requests of sequences are refused for: texts, codes and their order, in every protocol.
+//! Errors of requests in sequences: texts, codes and their order, in every protocol.
 
 use tonic::Code;
 
@@ -18,7 +18,7 @@ fn ask(x: f32) -> Ask {
     Ask::new("running_total", x)
 }
 
-/// A tensor that does not fit, in the words of a protocol.
+/// Returns the error of a tensor that does not fit, in the words of a protocol.
 fn bad_tensor(wire: Wire) -> String {
     wire.invalid("Invalid input shape - Expected: (1,4); Actual: (1,5); input name: x")
 }
@@ -38,7 +38,7 @@ fn special_inputs_have_one_shape_and_one_place() {
     for wire in Wire::ALL {
         for (index, (name, what, field)) in specials.into_iter().enumerate() {
             let spoil = |special: Special| {
-                // Tensors are worse still, and told later.
+                // Errors of tensors are reported later still.
                 let good = ask(1.0).bad();
                 if index == 0 {
                     // So is the other special input.
@@ -198,7 +198,7 @@ fn a_bad_tensor_does_nothing_to_a_sequence() {
     for wire in Wire::ALL {
         let refused = |ask: Ask| client.refused(wire, &ask);
         let bad = bad_tensor(wire);
-        // The faults of special inputs come before it, those of the registry after it.
+        // Errors of special inputs come before it, those of the registry after it.
         assert_eq!(
             refused(ask(1.0).control(3).bad()),
             wire.invalid(BAD_CONTROL)

@@ -1,5 +1,5 @@
-//! Requests of sequences that fail when they run, and clients that leave: the sequence is closed
-//! or unharmed, and never stuck.
+//! Requests of sequences that fail during inference, and clients that disconnect: the sequence
+//! is closed or unharmed, and never stuck.
 
 use std::io::Write as _;
 
@@ -18,7 +18,7 @@ use crate::support::{
 
 const EXISTS: &str = "Sequence with provided ID already exists";
 
-/// The model that fails unless `split` divides four.
+/// Returns a request to the model that fails unless `split` divides four.
 fn fails(x: f32) -> Ask {
     Ask::new("running_fail", x).extra("split", 3)
 }
@@ -134,10 +134,10 @@ fn those_behind_a_run_that_fails_find_no_sequence() {
 
 const BUSY: &str = "running_busy";
 
-/// Steps that take from half a second to a second and a half.
+/// Number of steps that take from half a second to a second and a half.
 const WHILE: i64 = busy::SECONDS / 2;
 
-/// The flags of a server whose inferences take turns on one slot.
+/// Flags of a server whose inferences take turns on one slot.
 const FLAGS: &[&str] = &[
     "--plugin_config",
     busy::PLUGIN_CONFIG,
@@ -154,7 +154,7 @@ fn slow(x: f32) -> Ask {
     Ask::new(BUSY, x).id(5).extra("steps", WHILE)
 }
 
-/// Runs long enough to be seen at it.
+/// Returns a request that runs long enough to be observed.
 fn brief(x: f32) -> Ask {
     Ask::new(BUSY, x).id(5).extra("steps", WHILE / 2)
 }
@@ -167,7 +167,7 @@ fn running<'a>(server: &Server, client: &'a Client<'_>, ask: &Ask) -> Call<'a> {
     call
 }
 
-/// Waits until so many requests for the model are in process.
+/// Waits until `count` requests for the model are in process.
 fn wait_in_process(server: &Server, count: usize) {
     let sample = format!(r#"ovms_current_requests{{name="running_busy",version="1"}} {count}"#);
     eventually(&sample, || {

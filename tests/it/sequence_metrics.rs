@@ -1,4 +1,4 @@
-//! What the metrics page tells of sequences.
+//! Metrics of sequences.
 
 use crate::support::{
     Server,

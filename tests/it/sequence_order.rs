@@ -1,4 +1,4 @@
-//! Requests of one sequence take turns, in the order in which they came; those of others do not
+//! Order of requests: those of one sequence run in order of arrival, and those of others do not
 //! wait for them.
 
 #![expect(
@@ -30,8 +30,8 @@ fn ask(x: f32) -> Ask {
     Ask::new(MODEL, x)
 }
 
-/// Sends requests over one connection without waiting, in turn over both protocols; returns id and
-/// total of each, or the refusal.
+/// Sends requests over one connection without waiting, alternating between both protocols; returns
+/// id and total of each, or the refusal.
 fn pipelined(client: &Client<'_>, asks: &[Ask]) -> Vec<Result<(u64, f32), String>> {
     let calls = asks.iter().enumerate().map(|(index, ask)| match index % 3 {
         0 => Call::predict(&predict(ask)),
@@ -249,7 +249,7 @@ fn the_end_that_runs_bars_the_id() {
     }
 }
 
-/// Reads the f32 elements of a file of NumPy's.
+/// Reads the f32 elements of a NumPy file.
 fn elements(path: &str) -> Vec<f32> {
     let bytes = fs::read(fixture(path)).unwrap();
     let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));

@@ -1,5 +1,5 @@
-//! Request parameters of KServe that say which sequence a request is for, as Triton's clients send
-//! them, alone and beside the special inputs.
+//! Request parameters of KServe for the sequence of a request, as Triton's clients send them,
+//! alone and beside the special inputs.
 
 use serde_json::{Value, json};
 use tonic::Code;
@@ -15,7 +15,7 @@ const DISAGREE: &str = "Sequence parameters and special inputs disagree";
 const BAD_ID: &str = "Invalid value of request parameter sequence_id - Expected: a whole number \
                       from 0 to 18446744073709551615, or a text of its digits";
 
-/// The first id that is no int64.
+/// First id that does not fit an int64.
 const WIDE: u64 = i64::MAX as u64 + 1;
 
 fn ask(x: f32) -> Ask {
@@ -34,7 +34,7 @@ fn end(ask: Ask) -> Ask {
     ask.parameter("sequence_end", true)
 }
 
-/// Returns id, total and the parameter of an answer.
+/// Returns id, total and the parameter of a response.
 fn reported(client: &Client<'_>, wire: Wire, ask: &Ask) -> (u64, f32, Option<Value>) {
     let answer = client.send(wire, ask);
     let answer: Answer = answer.unwrap_or_else(|error| panic!("{wire:?}: {error}: {ask:?}"));
@@ -50,7 +50,7 @@ fn ids_are_numbers_or_texts_and_are_told_as_they_were_given() {
         let reported = |ask: Ask| reported(&client, wire, &ask);
         for id in [7, WIDE - 1, WIDE, u64::MAX] {
             let text = json!(id.to_string());
-            // What does not fit an int64 is told as a text, whatever it was.
+            // An id that does not fit an int64 is returned as text, in whatever form it was sent.
             let number = if id < WIDE { json!(id) } else { text.clone() };
             let echo = Some(number.clone());
             assert_eq!(reported(start(with_id(1.0, id))), (id, 1.0, echo.clone()));
@@ -161,7 +161,7 @@ fn both_forms_are_one_if_they_agree() {
                 wire.invalid(DISAGREE),
                 "{different:?}"
             );
-            // Before tensors are judged.
+            // Before tensors are validated.
             assert_eq!(refused(different.bad()), wire.invalid(DISAGREE));
         }
         // What is wrong with a special input comes first.

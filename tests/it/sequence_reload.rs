@@ -1,5 +1,4 @@
-//! What becomes of sequences when the configuration changes, and configurations that stateful
-//! models do not take.
+//! Sequences during configuration reloads, and invalid configurations of stateful models.
 
 use std::path::PathBuf;
 
@@ -30,7 +29,7 @@ fn plain() -> Value {
     entry("m", MODEL)
 }
 
-/// A configuration file of a test's own.
+/// A private configuration file.
 struct File(TempDir);
 
 impl File {
@@ -49,7 +48,7 @@ impl File {
     }
 }
 
-/// Asks for a reload; returns its status.
+/// Requests a reload; returns its status.
 fn reload(server: &Server) -> u16 {
     post(server, "/v1/config/reload", b"").status
 }
@@ -99,7 +98,7 @@ fn sequences_go_with_what_they_run_on_and_stay_if_nothing_of_it_changes() {
     // What is refused.
     file.write(&[with(plain(), "max_sequence_number", "many"), other()]);
     assert!(reload(&server) >= 400);
-    goes_on("a fault");
+    goes_on("an error");
     file.write(&[with(plain(), "base_path", json!(model("broken"))), other()]);
     assert!(reload(&server) >= 400);
     goes_on("a model that does not load");

@@ -1,5 +1,5 @@
-//! `ovms serve --check` of pipelines and graphs: it finds what would not be served, as the checks that
-//! are for them alone do, and makes no object of a handler.
+//! `ovms serve --check` of pipelines and graphs: it finds those that cannot be served, as their own
+//! checks do, and creates no handler object.
 
 use std::{fs, path::Path, process::Command};
 
@@ -25,7 +25,7 @@ fn check(case: &Case) -> Run {
     check_with(case, cli::command(), &["--config_path=config.json"])
 }
 
-/// Writes a configuration file of graphs in folders of their names.
+/// Writes a configuration file of graphs, each in a folder of its name.
 fn graphs(case: &Case, names: &[&str]) {
     let entries = names.iter().map(|name| format!("{{\"name\": \"{name}\"}}"));
     let entries: Vec<String> = entries.collect();
@@ -64,19 +64,19 @@ fn pipelines_that_cannot_be_served_are_errors() {
     dummy     model     1         ok
     total     model     1         ok
     good      pipeline  1         ok
-    unknown   pipeline  -         fault
-    stateful  pipeline  -         fault
+    unknown   pipeline  -         error
+    stateful  pipeline  -         error
     library   pipeline  1         not checked
-    input     pipeline  -         fault
+    input     pipeline  -         error
     exit 1
-    error: the check found 4 faults
-      fault: config.json: custom_node_library_config_list: library `lib`: <folder>/lib.so: cannot open shared object file: No such file or directory
-      fault: config.json:15:49 pipeline_config_list[1].nodes[0].model_name: pipeline `unknown`, node `a`: Pipeline definition has reference to missing model - found the model `dumy`, which is not there; expected a model of model_config_list: dummy, total; did you mean `dummy`?
-      fault: config.json:21:49 pipeline_config_list[2].nodes[0].model_name: pipeline `stateful`, node `a`: Stateful model cannot be subscribed to pipeline - found a stateful model; expected a model without state; send requests to the stateful model directly
-      fault: config.json:34:13 pipeline_config_list[4].nodes[0].inputs[0]: pipeline `input`, node `a`: Pipeline definition has connection to non existing model input - found the input `c`; expected an input of what it runs: b; take it away, or rename it
+    error: the check found 4 errors
+      error: config.json: custom_node_library_config_list: library `lib`: <folder>/lib.so: cannot open shared object file: No such file or directory
+      error: config.json:15:49 pipeline_config_list[1].nodes[0].model_name: pipeline `unknown`, node `a`: Pipeline definition has reference to missing model - found the model `dumy`, which is not there; expected a model of model_config_list: dummy, total; did you mean `dummy`?
+      error: config.json:21:49 pipeline_config_list[2].nodes[0].model_name: pipeline `stateful`, node `a`: Stateful model cannot be subscribed to pipeline - found a stateful model; expected a model without state; send requests to the stateful model directly
+      error: config.json:34:13 pipeline_config_list[4].nodes[0].inputs[0]: pipeline `input`, node `a`: Pipeline definition has connection to non existing model input - found the input `c`; expected an input of what it runs: b; take it away, or rename it
     hint: `ovms pipeline check config.json` shows the lines that are meant
     "#);
-    // What the runtime would have told is not there; all else is.
+    // Without the messages of the runtime; all else is there.
     let bare = || cli::bare(&case.path().join("home"));
     let run = check_with(&case, bare(), &["--config_path=config.json"]);
     assert_eq!(run.code, Some(1));
@@ -94,7 +94,7 @@ fn pipelines_that_cannot_be_served_are_errors() {
     dummy  model     1         not checked
     good   pipeline  1         not checked
     exit 2
-    warning: no fault was found, but 2 things could not be checked
+    warning: no error was found, but 2 things could not be checked
       not checked: model `dummy`: no OpenVINO runtime found
       not checked: config.json:8:49 pipeline_config_list[0].nodes[0].model_name: pipeline `good`, node `a`: no OpenVINO runtime found
     hint: run `ovms setup` for a runtime, which models are read with
@@ -116,14 +116,14 @@ fn graphs_that_cannot_be_served_are_errors() {
     name      kind   versions  state
     dummy     model  1         ok
     good      graph  1         ok
-    nobody    graph  -         fault
-    left_out  graph  -         fault
-    nowhere   graph  -         fault
+    nobody    graph  -         error
+    left_out  graph  -         error
+    nowhere   graph  -         error
     exit 1
-    error: the check found 3 faults
-      fault: <folder>/nobody/graph.pbtxt:3:6: graph `nobody`, node `py`: The Python Node file path does not exist - there is no handler file <folder>/nobody/handler.py; handler_path is relative to the folder of the graph
-      fault: <folder>/left_out/graph.pbtxt:3:6: graph `left_out`, node `HttpLLMCalculator`: Failed to initialize mediapipe graph - Unable to find Calculator "HttpLLMCalculator"; graphs for large language models are absent from this server on purpose; docs/moving.md lists what is
-      fault: config.json:7:1 mediapipe_config_list[3]: graph `nowhere`: File not found or cannot open - <folder>/nowhere/graph.pbtxt: No such file or directory (os error 2); name a folder with a graph.pbtxt in base_path, or the file in graph_path
+    error: the check found 3 errors
+      error: <folder>/nobody/graph.pbtxt:3:6: graph `nobody`, node `py`: The Python Node file path does not exist - there is no handler file <folder>/nobody/handler.py; handler_path is relative to the folder of the graph
+      error: <folder>/left_out/graph.pbtxt:3:6: graph `left_out`, node `HttpLLMCalculator`: Failed to initialize mediapipe graph - Unable to find Calculator "HttpLLMCalculator"; graphs for large language models are absent from this server on purpose; docs/moving.md lists what is
+      error: config.json:7:1 mediapipe_config_list[3]: graph `nowhere`: File not found or cannot open - <folder>/nowhere/graph.pbtxt: No such file or directory (os error 2); name a folder with a graph.pbtxt in base_path, or the file in graph_path
     hint: `ovms graph check config.json` shows the lines that are meant
     "#);
     let run = check_with(
@@ -133,10 +133,10 @@ fn graphs_that_cannot_be_served_are_errors() {
     );
     insta::assert_snapshot!(shown(&run), @"
     name  kind   versions  state
-    g     graph  -         fault
+    g     graph  -         error
     exit 1
-    error: the check found 1 fault
-      fault: <folder>/nobody/graph.pbtxt:3:6: graph `g`, node `py`: The Python Node file path does not exist - there is no handler file <folder>/nobody/handler.py; handler_path is relative to the folder of the graph
+    error: the check found 1 error
+      error: <folder>/nobody/graph.pbtxt:3:6: graph `g`, node `py`: The Python Node file path does not exist - there is no handler file <folder>/nobody/handler.py; handler_path is relative to the folder of the graph
     ");
 }
 
@@ -183,7 +183,7 @@ fn models_of_graphs_are_looked_at() {
     insta::assert_snapshot!(shown(&check(&case)), @"
     name   kind   versions  state
     dummy  model  1         ok
-    b      model  -         fault
+    b      model  -         error
     c      model  -         refused
     key    graph  1         ok
     path   graph  1         ok
@@ -191,11 +191,11 @@ fn models_of_graphs_are_looked_at() {
     taken  graph  1         ok
     json   graph  1         ok
     exit 1
-    error: the check found 4 faults and 1 warning
-      fault: <folder>/key/subconfig.json:1:67 model_config_list[0].config.nirek: found the unknown key `nirek`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `nireq`?)
-      fault: <folder>/json/subconfig.json:1:25: found `]` (unexpected token in object); expected JSON
-      fault: <folder>/path/subconfig.json: model `b`: The provided base path is invalid or doesn't exists - <folder>/path/b: No such file or directory (os error 2)
-      fault: <folder>/shape/subconfig.json:1:76 model_config_list[0].config.shape: The provided shape is in wrong format - found `[1]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
+    error: the check found 4 errors and 1 warning
+      error: <folder>/key/subconfig.json:1:67 model_config_list[0].config.nirek: found the unknown key `nirek`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `nireq`?)
+      error: <folder>/json/subconfig.json:1:25: found `]` (unexpected token in object); expected JSON
+      error: <folder>/path/subconfig.json: model `b`: The provided base path is invalid or doesn't exists - <folder>/path/b: No such file or directory (os error 2)
+      error: <folder>/shape/subconfig.json:1:76 model_config_list[0].config.shape: The provided shape is in wrong format - found `[1]`; expected auto, (d1,d2,…) with each d a number, -1 or a range such as 1:8, or a JSON object of those by input name
       warning: <folder>/taken/subconfig.json: the model `dummy` is left out, since its name is taken; the first counts
     ");
     let run = check_with(
@@ -205,15 +205,15 @@ fn models_of_graphs_are_looked_at() {
     );
     insta::assert_snapshot!(shown(&run), @"
     name  kind   versions  state
-    b     model  -         fault
+    b     model  -         error
     g     graph  1         ok
     exit 1
-    error: the check found 1 fault
-      fault: <folder>/path/subconfig.json: model `b`: The provided base path is invalid or doesn't exists - <folder>/path/b: No such file or directory (os error 2)
+    error: the check found 1 error
+      error: <folder>/path/subconfig.json: model `b`: The provided base path is invalid or doesn't exists - <folder>/path/b: No such file or directory (os error 2)
     ");
 }
 
-/// A handler that says so if an object of it is made.
+/// A handler that prints a line when it is instantiated.
 const WITNESS: &str = "print('hello from the handler')
 class OvmsPythonModel:
     def initialize(self, kwargs):
@@ -253,12 +253,12 @@ fn handlers_are_imported_and_no_object_of_them_is_made() {
     }
     insta::assert_snapshot!(shown(&check(&case)), @"
     name  kind      versions  state
-    p     pipeline  -         fault
-    g     graph     -         fault
+    p     pipeline  -         error
+    g     graph     -         error
     exit 1
-    error: the check found 2 faults
-      fault: config.json:8:49 pipeline_config_list[0].nodes[0].library_name: pipeline `p`, node `a`: Failure during custom node library initialization - found Error during python node initialization for handler_path: <folder>/node.py - ModuleNotFoundError: No module named 'no_such_module'; expected a handler that loads and initializes; correct the handler; the log has where it was raised
-      fault: <folder>/g/graph.pbtxt:3:6: graph `g`, node `py`: The Python Node state initialization failed - <folder>/g/handler.py raises ModuleNotFoundError: No module named 'no_such_module'; install it into the Python environment that the server is started with, or name another with --python_environment
+    error: the check found 2 errors
+      error: config.json:8:49 pipeline_config_list[0].nodes[0].library_name: pipeline `p`, node `a`: Failure during custom node library initialization - found Error during python node initialization for handler_path: <folder>/node.py - ModuleNotFoundError: No module named 'no_such_module'; expected a handler that loads and initializes; correct the handler; the log has where it was raised
+      error: <folder>/g/graph.pbtxt:3:6: graph `g`, node `py`: The Python Node state initialization failed - <folder>/g/handler.py raises ModuleNotFoundError: No module named 'no_such_module'; install it into the Python environment that the server is started with, or name another with --python_environment
     hint: `ovms pipeline check config.json` and `ovms graph check config.json` show the lines that are meant
     ");
 }

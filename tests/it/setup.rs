@@ -1,4 +1,4 @@
-//! `ovms setup`: what is found, what is installed, and what is said when it cannot be.
+//! `ovms setup`: search, installation, and errors.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::support::{
 
 const FAKE_PYTHON: &str = concat!(env!("WORKSPACE_ROOT"), "/tests/it/support/fake_python.sh");
 
-/// A home folder of a user who has no runtime yet, and a Python that needs no network.
+/// Home folder of a user without a runtime, and a fake Python that needs no network.
 struct Home {
     folder: TempDir,
     runtime: PathBuf,
@@ -32,7 +32,7 @@ impl Home {
         }
     }
 
-    /// Makes the command for this user.
+    /// Creates the command for this user.
     fn ovms(&self) -> Command {
         let mut command = cli::bare(self.folder.path());
         command
@@ -43,7 +43,7 @@ impl Home {
         command
     }
 
-    /// Makes the command that sets up a folder with the Python that needs no network.
+    /// Creates the command that sets up a folder with the fake Python.
     fn setup(&self) -> Command {
         let mut command = self.ovms();
         command
@@ -60,12 +60,12 @@ impl Home {
         self.folder.path().join("calls")
     }
 
-    /// Returns what Python was called with.
+    /// Returns the recorded calls of Python.
     fn calls(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
 
-    /// Returns exit code, stdout and stderr, with the folders of this machine taken out.
+    /// Returns exit code, stdout and stderr, without the folders of this machine.
     fn said(&self, run: &Run) -> String {
         let text = format!("{}{}", run.text(), run.failure());
         [
@@ -80,7 +80,7 @@ impl Home {
     }
 }
 
-/// Compares what was said, without versions.
+/// Compares the output with a snapshot, without versions.
 macro_rules! assert_said {
     ($said:expr, @$text:literal) => {
         insta::with_settings!({filters => [
@@ -93,14 +93,14 @@ macro_rules! assert_said {
     };
 }
 
-/// Puts the runtime where a virtual environment has it.
+/// Links the runtime into a virtual environment.
 fn link_into_venv(home: &Home, venv: &Path) {
     let wheel = venv.join("lib/python3.11/site-packages/openvino");
     fs::create_dir_all(&wheel).unwrap();
     symlink(&home.runtime, wheel.join("libs")).unwrap();
 }
 
-/// Puts a library that is none where a virtual environment has it.
+/// Puts an invalid library into a virtual environment.
 fn spoil(venv: &Path) {
     let libraries = venv.join("lib/python3.11/site-packages/openvino/libs");
     fs::create_dir_all(&libraries).unwrap();
@@ -277,7 +277,7 @@ fn an_installation_that_fails_says_why_and_the_next_goes_on() {
     assert!(!home.dir().join("ovms-setup.unfinished").exists());
 }
 
-/// Tells whether a process is there and is not only what its parent has not asked about yet.
+/// Returns whether a process exists and is no zombie.
 fn runs(id: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     status
@@ -285,8 +285,8 @@ fn runs(id: &str) -> bool {
         .any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
-/// Returns whether SIGINT is ignored here, as it is by what a shell runs in the background; the program that
-/// a test starts ignores it then as well (proc(5), bit 1 is signal 2).
+/// Returns whether SIGINT is ignored here, as in background jobs of a shell; child processes of a test
+/// then ignore it as well (proc(5), bit 1 is signal 2).
 fn ignores_interrupts() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! Shapes and batch sizes as configured, as asked for, and refused.
+//! Shapes and batch sizes: configured, requested, and refused.
 
 use ovms::{
     openvino::{BatchOption, LoadOptions, ModelLoadError, PerTensor, ShapeOption},
@@ -226,7 +226,7 @@ fn served(name: &str, flags: &[&str]) -> (Server, String) {
     (server, shapes)
 }
 
-/// Sends `dummy` ones in a shape; returns the answer's shape and first element, or the fault.
+/// Sends `dummy` ones in a shape; returns the response's shape and first element, or an error.
 fn send(server: &Server, shape: [i64; 2]) -> String {
     let ones = vec![1.0; usize::try_from(shape[0] * shape[1]).unwrap()];
     let request = raw("dummy", "b", "FP32", &shape, &floats(&ones));

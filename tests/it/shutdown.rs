@@ -1,4 +1,4 @@
-//! The stop: no new requests, an answer to those under way, and an end in good time.
+//! Shutdown: no new requests, a response to those in flight, and an end within the time limit.
 
 use std::{
     io::{Read as _, Write as _},
@@ -16,7 +16,7 @@ use crate::support::{
     http::{connect, exchange, get, head, post},
 };
 
-/// How long an end may take that waits for nothing, on a machine that is busy with other tests.
+/// Time limit of a shutdown with nothing to wait for, on a machine busy with other tests.
 const SOON: Duration = Duration::from_secs(3);
 
 #[test]
@@ -139,7 +139,7 @@ fn an_answer_that_is_being_sent_is_sent_to_its_end() {
     stream.read_exact(&mut start).unwrap();
     assert_eq!(&start, b"HTTP/1.1 200 OK");
     server.signal("TERM");
-    server.wait_log("waiting for the requests under way");
+    server.wait_log("waiting for the requests in flight");
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     assert!(rest.len() > rows * 16, "only {} bytes came", rest.len());

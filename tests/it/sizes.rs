@@ -1,4 +1,4 @@
-//! Messages and bodies above `--max_message_size`, as sent and as expanded.
+//! Messages and bodies above `--max_message_size`, compressed and expanded.
 
 use std::io::Write as _;
 
@@ -13,7 +13,7 @@ use crate::support::{
 
 const INFER: &str = "/v2/models/dummy/infer";
 
-/// A limit that a good request for `dummy` does not reach.
+/// Flags with a limit above the size of a valid request for `dummy`.
 const LIMIT: &[&str] = &["--max_message_size", "1000"];
 
 fn gzip(data: &[u8]) -> Vec<u8> {

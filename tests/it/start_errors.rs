@@ -1,4 +1,4 @@
-//! What the flags name and cannot be served, though the server starts: what is told of it.
+//! Servables that fail to load though the server starts: the messages about them.
 
 use crate::support::{
     Server,
@@ -12,7 +12,7 @@ use crate::support::{
 #[test]
 fn a_graph_of_the_flags_that_is_broken_is_reported_and_can_be_fixed() {
     let root = repository::folder();
-    // What the C++ server has besides is told as left out.
+    // Features that only the C++ server has are reported as left out.
     let text = PASS.replace("PassThroughCalculator", "HttpLLMCalculator");
     write(root.path(), &text);
     let server = Server::begin("g", root.path(), &[]);

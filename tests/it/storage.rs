@@ -6,7 +6,7 @@ use ovms::model::storage::{DownloadProgress, RemoteVersion, Repository};
 
 use crate::support::{cloud::Lab, emulator::Emulator, fixture, relay::Relay};
 
-/// Puts one model with two versions into a bucket; the second has folders in it.
+/// Puts one model with two versions into a bucket; the second version contains folders.
 fn with_models() -> Emulator {
     let emulator = Emulator::s3();
     emulator.s3_call("PUT", "/models", b"");
@@ -31,7 +31,7 @@ fn numbers(versions: &[RemoteVersion]) -> Vec<i64> {
     versions.iter().map(|version| version.number).collect()
 }
 
-/// Counts downloads of objects that went over a relay.
+/// Counts downloads of objects over a relay.
 fn downloads(relay: &Relay) -> usize {
     let sent = relay.sent();
     String::from_utf8_lossy(&sent)

@@ -1,8 +1,8 @@
 //! Model repositories in Azure Blob Storage, on an emulator, and in Google Cloud Storage.
 //!
-//! No registry has an emulator of Google's that knows the XML interface, by which buckets are
-//! listed. It is that of S3 with other credentials, so moto's server stands in for it, and what is
-//! sent to it is looked at.
+//! No emulator of Google Cloud Storage in a package registry supports the XML API, which lists
+//! buckets. It equals that of S3 with other credentials, so moto's server stands in for it, and
+//! the requests are checked.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::support::{
     relay::Relay,
 };
 
-/// The key of every emulator of Azure.
+/// Account key of every Azure emulator.
 const AZURE_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
@@ -93,7 +93,7 @@ async fn azure_refuses_in_words() {
     ");
 }
 
-/// Writes the key file of a service account that nobody has.
+/// Writes the key file of a fictitious service account.
 fn service_account() -> tempfile::NamedTempFile {
     const MAKE: &str = "
 import json, sys

@@ -1,4 +1,4 @@
-//! Cloud storage that is not there, refuses, stalls, or lies.
+//! Cloud storage that is unreachable, refuses, stalls, or sends wrong data.
 
 use std::{
     fs,
@@ -13,13 +13,13 @@ use crate::support::{
     emulator::{Emulator, http},
 };
 
-/// Keys that an emulator with a door knows.
+/// Access keys of an emulator with authentication.
 struct Keys {
     id: String,
     secret: String,
 }
 
-/// Starts an emulator of S3 with one object, and somebody who may read it.
+/// Starts an emulator of S3 with one object, and a user with read access.
 fn with_a_door() -> (Emulator, Keys) {
     let emulator = Emulator::s3_with_a_door(5);
     emulator.s3_call("PUT", "/models", b"");
@@ -55,7 +55,7 @@ fn redact(text: &str, port: u16) -> String {
     text.replace(&format!(":{port}"), ":[port]")
 }
 
-/// Starts a server of S3 that lets in one key, and nobody else.
+/// Starts an S3 server that accepts one access key only.
 fn with_a_doorman(id: &'static str) -> Script {
     Script::new(move |head| {
         if !head.contains(&format!("Credential={id}/")) {

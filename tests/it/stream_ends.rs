@@ -1,4 +1,4 @@
-//! How streams of `ModelStreamInfer` end, and what bounds them while they are open.
+//! Ends of `ModelStreamInfer` streams, and their limits while they are open.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,5 @@
-//! `ModelStreamInfer` to models, stateful models and pipelines: each request is answered as a call
-//! of its own would be, in order, on one stream.
+//! `ModelStreamInfer` to models, stateful models and pipelines: each request is answered like a
+//! unary call, in order, on one stream.
 
 use std::{collections::HashMap, fs};
 

@@ -1,4 +1,4 @@
-//! Strings as inputs and outputs: tensors of strings, and rows of bytes that stand for strings.
+//! Strings as inputs and outputs: tensors of strings, and rows of bytes that represent strings.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::support::{
     ir, repository,
 };
 
-/// Letters of several bytes, nothing, a line with an end, and more than a C++ string holds itself.
+/// Multi-byte characters, an empty string, a line break, and lengths around C++'s inline limit.
 const TEXTS: [&[u8]; 5] = [
     "žluťoučký kůň".as_bytes(),
     b"",
@@ -41,7 +41,7 @@ fn strings_come_back_in_every_form() {
     }
 }
 
-/// Serves a model of strings with so many dimensions.
+/// Serves a model of strings with `rank` dimensions.
 fn of_rank(rank: usize, flags: &[&str]) -> (tempfile::TempDir, Served) {
     let folder = repository::folder();
     ir::strings(folder.path(), rank);

@@ -1,4 +1,4 @@
-//! What stands at a terminal: in narrow and wide ones, after Ctrl-C, when a start fails, and when the
+//! Output at a terminal: in narrow and wide ones, after Ctrl-C, on a failed start, and when the
 //! terminal is closed.
 
 use std::{fs, path::Path, process::Command};
@@ -17,10 +17,10 @@ use crate::support::{
     terminal::{INTERRUPT, Screen, run},
 };
 
-/// Widths of windows, those of a phone and of half a screen among them.
+/// Widths of terminals, those of a phone and of half a screen among them.
 const WIDTHS: [usize; 5] = [40, 50, 60, 80, 120];
 
-/// Fails if the terminal had to break a line, or a table is not closed on both sides.
+/// Panics if the terminal wrapped a line, or a table is not closed on both sides.
 fn whole(screen: &Screen) -> String {
     let text = screen.text();
     assert!(screen.broken.is_empty(), "{:?}\n{text}", screen.broken);

@@ -1,4 +1,4 @@
-//! TensorFlow Serving over gRPC: requests that do not fit, each with its code and text.
+//! TensorFlow Serving over gRPC: invalid requests, each with its code and text.
 
 use bytes::Bytes;
 use ovms::proto::{
@@ -13,7 +13,7 @@ use crate::support::{
     tfs::{Tfs, content, dummy, request, spec, tensor},
 };
 
-/// Sends requests for `dummy` that must be refused; returns what they were for and the answers.
+/// Sends requests for `dummy` that must be refused; returns descriptions and responses.
 fn refused<const N: usize>(requests: [(&str, PredictRequest); N]) -> String {
     let server = Server::start("dummy");
     let tfs = Tfs::connect(&server);
@@ -22,12 +22,12 @@ fn refused<const N: usize>(requests: [(&str, PredictRequest); N]) -> String {
     answers.concat()
 }
 
-/// A request for `dummy` with this as its input.
+/// Returns a request for `dummy` with this as its input.
 fn b(tensor: TensorProto) -> PredictRequest {
     request("dummy", [("b", tensor)])
 }
 
-/// Zeros of FP32, as many as a shape needs.
+/// Returns a tensor of FP32 zeros.
 fn zeros(shape: &[i64]) -> TensorProto {
     let elements = shape.iter().product::<i64>().max(0);
     content(
@@ -49,7 +49,7 @@ fn unknown_names_and_versions() {
         ("no model_spec", with(None)),
         ("unknown version", with(spec("dummy", 2))),
         ("negative version", with(spec("dummy", -1))),
-        // The most basic fault is the answer.
+        // The most basic error is the response.
         ("all wrong", request("stranger", [])),
     ]), @r#"
     unknown model: NotFound: Model with requested name is not found

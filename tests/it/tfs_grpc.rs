@@ -1,4 +1,4 @@
-//! TensorFlow Serving over gRPC: what a client that does everything right gets.
+//! TensorFlow Serving over gRPC: responses to valid requests.
 
 use ovms::proto::{
     tensorflow::{DataType, TensorInfo, TensorProto},
@@ -19,7 +19,7 @@ use crate::support::{
     tfs::{Tfs, content, dummy, request, shape, spec, tensor},
 };
 
-/// The protocol's type of a row, and the same elements in the field of that type.
+/// Returns the protocol's type of a row, and the same elements in the field of that type.
 fn typed(row: &dtypes::Row) -> TensorProto {
     let chunks = |size: usize| row.raw.chunks_exact(size).map(<[u8]>::to_vec);
     let ints = || -> Vec<i32> {
@@ -242,7 +242,7 @@ fn metadata_is_the_signature() {
     }
 }
 
-/// Returns the states that a status call tells, or its fault.
+/// Returns the states from a status call, or its error.
 fn status(tfs: &Tfs, model_spec: Option<ModelSpec>) -> String {
     let mut client = tfs.model.clone();
     let request = GetModelStatusRequest { model_spec };

@@ -15,10 +15,10 @@ use crate::support::{
 
 const PREDICT: &str = "/v1/models/dummy:predict";
 
-/// The good request for the model `dummy`.
+/// A valid request for the model `dummy`.
 const BODY: &[u8] = br#"{"instances":[[0,1,2,3,4,5,6,7,8,9]]}"#;
 
-/// Its answer.
+/// Response to [`BODY`].
 const ANSWER: &str = r#"{"predictions":[[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0,10.0]]}"#;
 
 #[test]

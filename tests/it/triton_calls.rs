@@ -1,4 +1,4 @@
-//! What clients and load generators of Triton call besides the protocol itself.
+//! Calls by Triton's clients and load generators besides the protocol itself.
 
 use ovms::proto::kserve::{
     InferParameter, ModelConfigRequest, ModelInferRequest, ModelStatisticsRequest,
@@ -12,7 +12,7 @@ use crate::support::{
     http::{JSON_LENGTH, get, post, send},
 };
 
-/// Calls a method that the descriptors do not have, with an empty message.
+/// Calls a method missing in the descriptors, with an empty message.
 fn call(grpc: &Grpc, method: &str) -> Result<ServerReadyResponse, Status> {
     let path = format!("/inference.GRPCInferenceService/{method}");
     let path: PathAndQuery = path.parse().unwrap();

@@ -1,4 +1,4 @@
-//! The words of the sources: how comments begin, and that each public type has a name of its own.
+//! Words of the sources: openers of comments, and unique names of public types.
 
 use std::{
     collections::BTreeMap,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How no comment of an item begins: a noun or a verb says more.
+/// Openers that no comment of an item may have; a noun or a verb is clearer.
 const OPENERS: [&str; 5] = ["What", "Who", "Whoever", "Tells", "One that"];
 
 /// Stubs of a module, with its names, for a build without it.

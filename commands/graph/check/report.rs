@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ovms::graph::{FileError, FileWarning, GraphRule};
+use ovms::graph::{FileWarning, GraphFileError, GraphRule};
 use serde::Serialize;
 
 use crate::counts::Counts;
@@ -99,8 +99,8 @@ impl Entry {
     }
 }
 
-impl From<FileError> for Entry {
-    fn from(error: FileError) -> Self {
+impl From<GraphFileError> for Entry {
+    fn from(error: GraphFileError) -> Self {
         Self {
             rule: Some(error.rule.number()),
             status: Some(error.rule.status()),

@@ -23,7 +23,7 @@ fn all(text: &mut String, report: &Report) -> fmt::Result {
         one(text, graph)?;
     }
     if report.graphs.len() > 1 && report.verdict() == Verdict::Ok {
-        writeln!(text, "{} graphs: no faults", report.graphs.len())?;
+        writeln!(text, "{} graphs: no errors", report.graphs.len())?;
     }
     Ok(())
 }

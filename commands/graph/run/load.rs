@@ -190,5 +190,5 @@ fn refused(name: &str, errors: &[ReloadError]) -> Failure {
             other => failure = failure.detail(chain(other)),
         }
     }
-    failure.hint("`ovms graph check` shows each fault with its place in the file")
+    failure.hint("`ovms graph check` shows each error with its place in the file")
 }

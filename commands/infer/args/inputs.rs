@@ -5,9 +5,9 @@ use ovms::client::input::{Argument, ImageLayout};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Inputs")]
 pub(crate) struct InputArgs {
-    /// Give an input: JSON, @FILE, or - for standard input
+    /// Input value: JSON, @FILE, or - for standard input
     ///
-    /// Datatype and shape are the model's unless they are given. Can be repeated.
+    /// Datatype and shape default to the model's. Can be repeated.
     #[arg(
         short,
         long = "input",
@@ -16,20 +16,19 @@ pub(crate) struct InputArgs {
     )]
     pub(in crate::infer) inputs: Vec<Argument>,
 
-    /// Fill the inputs not given with zeros
+    /// Fill all other inputs with zeros
     ///
-    /// A dimension that may vary is 1.
+    /// Dynamic dimensions become 1.
     #[arg(long)]
     pub(in crate::infer) zeros: bool,
 
-    /// Fill the inputs not given with random values
+    /// Fill all other inputs with random values
     ///
-    /// Numbers with a fraction are from 0 up to 1, whole numbers from 0 to 100. A dimension that
-    /// may vary is 1.
+    /// Floating-point values are in [0, 1), integers from 0 to 100. Dynamic dimensions become 1.
     #[arg(long, conflicts_with = "zeros")]
     pub(in crate::infer) random: bool,
 
-    /// Make the random values the same each time
+    /// Seed of the random values
     #[arg(long, value_name = "N", requires = "random")]
     pub(in crate::infer) seed: Option<u64>,
 }
@@ -37,13 +36,13 @@ pub(crate) struct InputArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Pictures")]
 pub(crate) struct ImageArgs {
-    /// Lay pictures out as NCHW, NHWC, CHW or HWC
+    /// Layout of images: NCHW, NHWC, CHW or HWC
     ///
-    /// Told by the model's shape if left out: the dimension of length 3 or 1 is the channels.
+    /// Defaults to that of the model's shape: the dimension of size 3 or 1 is the channels.
     #[arg(long)]
     pub(in crate::infer) layout: Option<ImageLayout>,
 
-    /// Subtract this from the values, which are 0 to 255: one number, or one for each channel
+    /// Mean to subtract from the values, which are 0 to 255: one number, or one per channel
     #[arg(
         long,
         value_name = "A,B,C",
@@ -52,7 +51,7 @@ pub(crate) struct ImageArgs {
     )]
     pub(in crate::infer) mean: Vec<f64>,
 
-    /// Divide the values by this after that: one number, or one for each channel
+    /// Scale to divide the values by after that: one number, or one per channel
     #[arg(
         long,
         value_name = "A,B,C",
@@ -61,7 +60,7 @@ pub(crate) struct ImageArgs {
     )]
     pub(in crate::infer) scale: Vec<f64>,
 
-    /// Send blue first and red last; means and scales follow this order
+    /// Send channels as BGR; means and scales follow this order
     #[arg(long)]
     pub(in crate::infer) bgr: bool,
 }

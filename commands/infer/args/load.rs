@@ -10,7 +10,7 @@ use crate::infer::duration::duration;
 #[command(next_help_heading = "Load")]
 #[command(group = ArgGroup::new("load").args(["repeat", "duration"]).multiple(true))]
 pub(in crate::infer) struct LoadArgs {
-    /// Make the request N times and measure
+    /// Send the request N times and measure latencies
     #[arg(
         long,
         value_name = "N",
@@ -19,13 +19,13 @@ pub(in crate::infer) struct LoadArgs {
     )]
     pub(in crate::infer) repeat: Option<u64>,
 
-    /// Make the request for this long and measure, such as 10s
+    /// Send the request repeatedly for this long, such as 10s, and measure latencies
     ///
     /// With --repeat, whichever ends first.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["save", "top"])]
     pub(in crate::infer) duration: Option<Duration>,
 
-    /// Keep this many requests under way at once [default: 1]
+    /// Number of concurrent requests [default: 1]
     #[arg(
         long,
         value_name = "C",
@@ -34,7 +34,7 @@ pub(in crate::infer) struct LoadArgs {
     )]
     pub(in crate::infer) concurrency: Option<u16>,
 
-    /// Begin with N requests that are not measured
+    /// Number of warm-up requests, which are not measured
     #[arg(long, value_name = "N", requires = "load")]
     pub(in crate::infer) warmup: Option<u64>,
 }

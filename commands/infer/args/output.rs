@@ -7,21 +7,21 @@ use clap::ValueEnum;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(in crate::infer) struct OutputArgs {
-    /// Choose what goes to stdout
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(in crate::infer) output: Format,
 
     /// Save each output as a .npy file in this folder
     ///
-    /// The folder is made if it is missing. BF16, which NumPy lacks, becomes FP32.
+    /// Created if missing. BF16, which NumPy lacks, becomes FP32.
     #[arg(long, value_name = "DIR")]
     pub(in crate::infer) save: Option<PathBuf>,
 
-    /// Show the K greatest scores of the last axis of the output
+    /// Show the K highest scores of the last axis of the output
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub(in crate::infer) top: Option<u32>,
 
-    /// Name the scores after the lines of this file
+    /// File with the label of each score, one per line
     #[arg(long, value_name = "FILE", requires = "top")]
     pub(in crate::infer) labels: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use super::pair;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
 pub(in crate::infer) struct RequestArgs {
-    /// Ask for a version of the model, not the server's default
+    /// Version of the model [default: the server's choice]
     #[arg(
         long,
         value_name = "N",
@@ -16,20 +16,20 @@ pub(in crate::infer) struct RequestArgs {
     )]
     pub(in crate::infer) model_version: Option<u64>,
 
-    /// Ask for this output only
+    /// Request only this output
     ///
-    /// Can be repeated; the outputs come in this order.
+    /// Can be repeated; outputs are shown in this order.
     #[arg(long, value_name = "NAME")]
     pub(in crate::infer) output_name: Vec<String>,
 
-    /// Send an id, which the answer repeats (KServe only)
+    /// Request id, which the response repeats (KServe only)
     #[arg(long, value_name = "TEXT")]
     pub(in crate::infer) id: Option<String>,
 
     /// Send a request parameter
     ///
-    /// For KServe only. `true` and `false` are truth values and whole numbers are numbers; all
-    /// else, and what stands in double quotes, is text. Can be repeated.
+    /// KServe only. `true` and `false` are booleans and whole numbers are integers; anything else,
+    /// and anything in double quotes, is a string. Can be repeated.
     #[arg(
         long,
         visible_alias = "parameter",

@@ -15,7 +15,7 @@ pub(in crate::infer) struct ServerArgs {
     #[arg(long, value_name = "HOST:PORT", env = URL, hide_env_values = true)]
     pub(in crate::infer) url: Option<String>,
 
-    /// Choose the protocol
+    /// Protocol to use
     #[arg(
         long,
         value_enum,
@@ -26,7 +26,7 @@ pub(in crate::infer) struct ServerArgs {
     )]
     pub(in crate::infer) api: ApiArg,
 
-    /// Give up on the connection, and on each request, after this long
+    /// Timeout of the connection and of each request
     #[arg(
         long,
         value_name = "TIME",
@@ -37,9 +37,9 @@ pub(in crate::infer) struct ServerArgs {
     )]
     pub(in crate::infer) timeout: Duration,
 
-    /// Send an HTTP header, or gRPC metadata, with every request
+    /// HTTP header or gRPC metadata to send with each request
     ///
-    /// Can be repeated. In the variable, one stands in each line.
+    /// Can be repeated. The environment variable has one per line.
     #[arg(
         long,
         value_name = "KEY=VALUE",

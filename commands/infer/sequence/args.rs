@@ -35,9 +35,9 @@ pub(in crate::infer) struct SequenceArgs {
     #[arg(long, requires = "sequence", conflicts_with_all = ["save", "top"])]
     pub(in crate::infer) each: bool,
 
-    /// Choose the id of the sequence [default: a random one]
+    /// Id of the sequence [default: a random one]
     ///
-    /// `--continue` and `--end` need it. Answers tell the id as `sequence_id`.
+    /// Required by `--continue` and `--end`. Responses have it as `sequence_id`.
     #[arg(
         long,
         value_name = "ID",
@@ -52,7 +52,7 @@ pub(in crate::infer) struct SequenceArgs {
     #[arg(long, conflicts_with_all = ["sequence", "load"])]
     pub(in crate::infer) start: bool,
 
-    /// Send one request of a sequence that has been started
+    /// Send one request of a sequence that was started
     #[arg(
         long = "continue",
         requires = "sequence_id",

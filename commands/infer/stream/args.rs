@@ -8,7 +8,7 @@ use clap::ArgGroup;
 #[command(next_help_heading = "Streams of requests (kserve-grpc only)")]
 #[command(group = ArgGroup::new("in_parts").args(["sequence", "stream"]).multiple(true))]
 pub(in crate::infer) struct StreamArgs {
-    /// Send requests over one stream, and show what comes back as it comes
+    /// Send requests over one stream, and show responses as they arrive
     ///
     /// The inputs are one request, and all its answers are shown until the server ends the stream.
     /// Inputs may be left out; a graph has what it gets.
@@ -27,11 +27,11 @@ pub(in crate::infer) struct StreamArgs {
     )]
     pub(in crate::infer) stream: bool,
 
-    /// Read requests from this file, one in each line; - is standard input
+    /// File with one request per line; - is standard input
     #[arg(long, value_name = "FILE", requires = "stream")]
     pub(in crate::infer) requests: Option<PathBuf>,
 
-    /// Give requests the timestamps N, N + 1, …
+    /// Timestamp of the first request; the next ones have N + 1, N + 2, …
     ///
     /// Without it the server gives them. A `timestamp` in a line goes first, and the next request has the one after it.
     #[arg(

@@ -42,7 +42,7 @@ impl Page<'_> {
         match report.pipelines.len() {
             0 => writeln!(self.text, "no pipelines in the file")?,
             several @ 2.. if report.verdict() == Verdict::Ok => {
-                writeln!(self.text, "{several} pipelines: no faults")?;
+                writeln!(self.text, "{several} pipelines: no errors")?;
             }
             _ => {}
         }

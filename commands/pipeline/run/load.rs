@@ -223,5 +223,5 @@ fn refused(name: &str, errors: &[ReloadError]) -> Failure {
             other => failure = failure.detail(chain(other)),
         }
     }
-    failure.hint("`ovms pipeline check` shows each fault with its place in the file")
+    failure.hint("`ovms pipeline check` shows each error with its place in the file")
 }

@@ -10,7 +10,7 @@ pub(in crate::serve) struct Args {
     /// JSON file with the models to serve, instead of --model_name and --model_path
     #[arg(long = "config_path", value_name = "FILE")]
     pub(in crate::serve) config_path: Option<PathBuf>,
-    /// How often the file and the version folders are looked at; 0 means only on POST
+    /// Seconds between two checks of the file and of the version folders; 0 means only on POST
     /// /v1/config/reload
     #[arg(
         long = "file_system_poll_wait_seconds",
@@ -18,7 +18,7 @@ pub(in crate::serve) struct Args {
         default_value_t = 1
     )]
     pub(super) file_system_poll_wait_seconds: u32,
-    /// How often resources of custom nodes that are not used are removed; 0 means never
+    /// Seconds between two cleanups of custom node resources; 0 disables them
     #[arg(
         long = "custom_node_resources_cleaner_interval_seconds",
         value_name = "N",
@@ -26,11 +26,11 @@ pub(in crate::serve) struct Args {
     )]
     pub(super) custom_node_resources_cleaner_interval_seconds: u32,
 
-    /// Folder for compiled models, which makes the next start faster; made if it is not there
-    /// [default: /opt/cache if there is such a folder]
+    /// Cache folder for compiled models, for a faster start; created if missing [default:
+    /// /opt/cache if there is such a folder]
     #[arg(long = "cache_dir", value_name = "DIR", help_heading = "Runtime")]
     pub(in crate::serve) cache_dir: Option<PathBuf>,
-    /// Shared library with more operations for the CPU
+    /// Shared library with custom operations for the CPU
     #[arg(long = "cpu_extension", value_name = "FILE", help_heading = "Runtime")]
     pub(super) cpu_extension: Option<PathBuf>,
 }

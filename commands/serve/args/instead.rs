@@ -31,13 +31,13 @@ fn depth(text: &str) -> Result<Check, String> {
 #[group(skip)]
 #[command(next_help_heading = "Instead of serving")]
 pub(in crate::serve) struct Args {
-    /// Check flags, files, models, pipelines and graphs, and serve nothing
+    /// Check flags, files, models, pipelines and graphs, then exit
     ///
-    /// Loads what a server would, short of compiling: reads each model, asks each device for its
-    /// properties, opens all libraries of custom nodes, and imports all handlers. --check=syntax is the
-    /// fast form: it reads the flags, the configuration file and the graph files, and opens nothing
-    /// that they name. Needs no ports. Exits with 0, with 1 if there is an error, or with 2 if there are
-    /// only warnings, or something could not be checked.
+    /// Loads everything that a server would, short of compiling: reads each model, queries each
+    /// device for its properties, opens all custom node libraries, and imports all handlers.
+    /// The fast form, --check=syntax, reads the flags, the configuration file and the graph files
+    /// only. Needs no ports. Exits with 0, with 1 on errors, or with 2 if there are only
+    /// warnings or something could not be checked.
     #[arg(
         long = "check",
         num_args = 0..=1,
@@ -64,8 +64,7 @@ pub(in crate::serve) struct Args {
         value_name = "BOOL"
     )]
     pub(in crate::serve) list_models: bool,
-    /// Add --model_name with --model_path to the file of --config_path, which is made if it is
-    /// not there
+    /// Add --model_name with --model_path to the file of --config_path; created if missing
     #[arg(
         long = "add_to_config",
         num_args = 0..=1,
@@ -79,7 +78,7 @@ pub(in crate::serve) struct Args {
         value_name = "BOOL"
     )]
     pub(in crate::serve) add_to_config: bool,
-    /// Remove --model_name from the file of --config_path, whose comments stay
+    /// Remove --model_name from the file of --config_path; comments are kept
     #[arg(
         long = "remove_from_config",
         num_args = 0..=1,
@@ -93,10 +92,10 @@ pub(in crate::serve) struct Args {
         value_name = "BOOL"
     )]
     pub(in crate::serve) remove_from_config: bool,
-    /// Folder with a folder for each model
+    /// Folder with one folder per model
     #[arg(long = "model_repository_path", value_name = "DIR")]
     pub(in crate::serve) model_repository_path: Option<PathBuf>,
-    /// Choose what goes to stdout
+    /// Output format
     ///
     /// For the flags above: a server has its log there.
     #[arg(

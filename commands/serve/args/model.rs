@@ -70,12 +70,11 @@ pub(in crate::serve) struct Args {
     /// needs --layout.
     #[arg(long = "precision", value_name = "TYPE")]
     pub(in crate::serve) precision: Option<String>,
-    /// Number of infer requests, which is how many inferences run at once; 0 lets the device
-    /// choose
+    /// Number of infer requests: inferences that run in parallel; 0 lets the device choose
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(in crate::serve) nireq: u32,
-    /// Longest time of an inference in milliseconds; its client is answered then, and what does
-    /// not end is replaced; 0 means any time
+    /// Timeout of an inference in milliseconds: the client gets an error, and a compiled model that
+    /// does not end is replaced; 0 disables it
     #[arg(long = "inference_timeout_ms", value_name = "N", default_value_t = 0)]
     pub(in crate::serve) inference_timeout_ms: u32,
     /// Device to run on, such as CPU, GPU, AUTO [default: CPU]
@@ -85,7 +84,7 @@ pub(in crate::serve) struct Args {
     #[arg(long = "plugin_config", value_name = "JSON")]
     pub(in crate::serve) plugin_config: Option<String>,
 
-    /// Keep the model's state from request to request of a sequence
+    /// Keep the model's state between the requests of a sequence
     #[arg(
         long = "stateful",
         num_args = 0..=1,
@@ -100,7 +99,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Stateful model"
     )]
     pub(in crate::serve) stateful: bool,
-    /// Remove sequences that are not used; needs --stateful [default: true]
+    /// Remove idle sequences; needs --stateful [default: true]
     #[arg(
         long = "idle_sequence_cleanup",
         num_args = 0..=1,
@@ -124,22 +123,22 @@ pub(in crate::serve) struct Args {
         help_heading = "Stateful model"
     )]
     pub(in crate::serve) low_latency_transformation: Option<bool>,
-    /// Most sequences at once; needs --stateful [default: 500]
+    /// Maximum number of sequences; needs --stateful [default: 500]
     #[arg(
         long = "max_sequence_number",
         value_name = "N",
         help_heading = "Stateful model"
     )]
     pub(in crate::serve) max_sequence_number: Option<u32>,
-    /// How long sequences may go on when their version is reloaded, retired, or the server stops;
-    /// needs --stateful [default: 0]
+    /// Seconds that sequences may continue when their version is reloaded or retired, or the server
+    /// stops; needs --stateful [default: 0]
     #[arg(
         long = "drain_sequences_seconds",
         value_name = "N",
         help_heading = "Stateful model"
     )]
     pub(in crate::serve) drain_sequences_seconds: Option<u32>,
-    /// How often sequences that are not used are removed; 0 means never
+    /// Minutes between two scans for idle sequences; 0 disables them
     #[arg(
         long = "sequence_cleaner_poll_wait_minutes",
         value_name = "N",

@@ -9,17 +9,18 @@ use super::boolean;
 #[command(next_help_heading = "Network")]
 #[group(skip)]
 pub(in crate::serve) struct Args {
-    /// Port for gRPC; 0 means no gRPC
+    /// gRPC port; 0 disables gRPC
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(in crate::serve) port: u32,
-    /// Port for REST; 0 means no REST
+    /// REST port; 0 disables REST
     #[arg(long = "rest_port", value_name = "PORT", default_value_t = 0)]
     pub(in crate::serve) rest_port: u32,
-    /// Port for health, metrics, and reload alone; 0 means none
+    /// Port for health, metrics, and reload only; 0 disables it
     ///
-    /// It serves over HTTP what the REST port has for those who run the server: health, readiness and states of
-    /// models, /metrics, /v1/config and /v1/config/reload, and the page at /. Its connections are counted apart:
-    /// probes are answered when all those of the other ports are taken. What the REST port serves stays the same.
+    /// Serves the operator's part of the REST port over HTTP: health, readiness and model states,
+    /// /metrics, /v1/config and /v1/config/reload, and the dashboard. Its connections are counted
+    /// separately, so that probes are answered when the other ports are full. The REST port stays
+    /// the same.
     #[arg(long = "management_port", value_name = "PORT", default_value_t = 0)]
     pub(super) management_port: u32,
     /// Addresses or host names for gRPC, separated by commas [default: 0.0.0.0; with --demo
@@ -33,20 +34,19 @@ pub(in crate::serve) struct Args {
     /// Addresses or host names for management, separated by commas [default: those of REST]
     #[arg(long = "management_bind_address", value_name = "LIST")]
     pub(super) management_bind_address: Option<String>,
-    /// Settings of gRPC connections by the names of the C++ server's library, as in
-    /// grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; those without a
-    /// counterpart are named in the log
+    /// gRPC channel arguments by their names in gRPC C++, such as
+    /// grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; unsupported ones are
+    /// logged
     #[arg(long = "grpc_channel_arguments", value_name = "LIST")]
     pub(super) grpc_channel_arguments: Option<String>,
-    /// Calls that one gRPC connection may have open at once [default: 128]
+    /// Maximum number of concurrent streams of a gRPC connection [default: 128]
     #[arg(
         long = "grpc_max_concurrent_streams",
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     pub(super) grpc_max_concurrent_streams: Option<u32>,
-    /// Leave out the page at / of the REST port, which shows browsers what is served and how it
-    /// does
+    /// Disable the web dashboard
     #[arg(
         long = "no_dashboard",
         num_args = 0..=1,
@@ -61,7 +61,7 @@ pub(in crate::serve) struct Args {
     )]
     pub(super) no_dashboard: bool,
 
-    /// Let browsers send credentials from other origins
+    /// Allow cross-origin requests with credentials
     #[arg(
         long = "allow_credentials",
         num_args = 0..=1,
@@ -76,8 +76,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Access"
     )]
     pub(super) allow_credentials: bool,
-    /// Access-Control-Allow-Origin of HTTP answers but those of management; an empty text leaves it
-    /// out
+    /// Access-Control-Allow-Origin header of responses, except those of management; empty omits it
     #[arg(
         long = "allowed_origins",
         value_name = "TEXT",
@@ -85,7 +84,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Access"
     )]
     pub(super) allowed_origins: String,
-    /// Access-Control-Allow-Methods of the same answers; an empty text leaves it out
+    /// Access-Control-Allow-Methods header of the same responses; empty omits it
     #[arg(
         long = "allowed_methods",
         value_name = "TEXT",
@@ -93,7 +92,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Access"
     )]
     pub(super) allowed_methods: String,
-    /// Access-Control-Allow-Headers of the same answers; an empty text leaves it out
+    /// Access-Control-Allow-Headers header of the same responses; empty omits it
     #[arg(
         long = "allowed_headers",
         value_name = "TEXT",
@@ -101,18 +100,18 @@ pub(in crate::serve) struct Args {
         help_heading = "Access"
     )]
     pub(super) allowed_headers: String,
-    /// Hosts, separated by commas, that browsers may manage [default: loopback names and the bound
-    /// addresses]
+    /// Host names under which browsers may use management pages, separated by commas [default:
+    /// loopback names and the bound addresses]
     ///
-    /// A * means any, and 0.0.0.0 any numeric address. Under these names alone, and only for pages
-    /// of the server's own, browsers may use /, /dashboard, /metrics, /v1/config, and what is
-    /// below. Requests without Origin and Sec-Fetch-Site are not those of browsers.
+    /// A * allows any, and 0.0.0.0 any numeric address. For browsers, /, /dashboard, /metrics,
+    /// /v1/config, and all paths below them are restricted to these names and to pages of the
+    /// server itself. Requests without Origin and Sec-Fetch-Site do not count as a browser's.
     #[arg(long = "allowed_hosts", value_name = "LIST", help_heading = "Access")]
     pub(super) allowed_hosts: Option<String>,
-    /// File whose first line is the key that clients of /v3 must send
+    /// File with the API key for /v3, in its first line
     #[arg(long = "api_key_file", value_name = "FILE", help_heading = "Access")]
     pub(super) api_key_file: Option<PathBuf>,
-    /// Folder of local files that requests to /v3 may name [default: none]
+    /// Folder of local files that requests to /v3 may refer to [default: none]
     #[arg(
         long = "allowed_local_media_path",
         value_name = "DIR",

@@ -11,13 +11,13 @@ use super::boolean;
 #[command(next_help_heading = "Log")]
 #[group(skip)]
 pub(in crate::serve) struct Args {
-    /// Least important messages to log: TRACE, DEBUG, INFO, WARNING, ERROR
+    /// Minimum level to log: TRACE, DEBUG, INFO, WARNING, ERROR
     #[arg(long = "log_level", value_name = "LEVEL", default_value = "INFO")]
     pub(in crate::serve) log_level: String,
-    /// File to log to, besides stdout
+    /// Log file, in addition to stdout
     #[arg(long = "log_path", value_name = "FILE")]
     pub(in crate::serve) log_path: Option<PathBuf>,
-    /// Lines for people, or a JSON object a line
+    /// Format of the log: text, or one JSON object per line
     #[arg(
         long = "log_format",
         value_name = "FORMAT",
@@ -25,7 +25,7 @@ pub(in crate::serve) struct Args {
         default_value_t = Format::Text
     )]
     pub(in crate::serve) log_format: Format,
-    /// File for a line about each request; - for stdout [default: none]
+    /// Access log file, one line per request; - is stdout [default: none]
     #[arg(
         long = "access_log",
         value_name = "FILE",
@@ -34,7 +34,7 @@ pub(in crate::serve) struct Args {
     )]
     pub(super) access_log: Option<AccessLogTarget>,
 
-    /// Show metrics at /metrics of the REST port
+    /// Expose Prometheus metrics at /metrics of the REST port
     #[arg(
         long = "metrics_enable",
         num_args = 0..=1,
@@ -49,18 +49,19 @@ pub(in crate::serve) struct Args {
         help_heading = "Metrics"
     )]
     pub(super) metrics_enable: bool,
-    /// Families to show, separated by commas; needs --metrics_enable [default: the usual ones]
+    /// Metric families to expose, separated by commas; needs --metrics_enable [default: the usual
+    /// ones]
     #[arg(long = "metrics_list", value_name = "LIST", help_heading = "Metrics")]
     pub(super) metrics_list: Option<String>,
 
-    /// Virtual environment whose packages Python nodes see [default: the active one]
+    /// Virtual environment with the packages of Python nodes [default: the active one]
     #[arg(
         long = "python_environment",
         value_name = "DIR",
         help_heading = "Python nodes"
     )]
     pub(super) python_environment: Option<PathBuf>,
-    /// Do not tell clients what a Python node has raised; the log has it
+    /// Hide exceptions of Python nodes from clients; they are still logged
     #[arg(
         long = "hide_python_errors",
         num_args = 0..=1,
@@ -76,7 +77,7 @@ pub(in crate::serve) struct Args {
     )]
     pub(super) hide_python_errors: bool,
 
-    /// Largest message or body in bytes, as sent and as expanded
+    /// Maximum size of a message or body in bytes, compressed and decompressed
     #[arg(
         long = "max_message_size",
         value_name = "BYTES",
@@ -84,15 +85,17 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_message_size: usize,
-    /// Bytes of all requests and answers under way, as received, expanded, decoded and queued; more
-    /// requests are refused (RESOURCE_EXHAUSTED, 503) [default: a quarter of the memory]
+    /// Maximum bytes of all requests and responses in flight, as received, decompressed, decoded
+    /// and queued; further requests are rejected (RESOURCE_EXHAUSTED, 503) [default: a quarter of
+    /// the memory]
     #[arg(
         long = "max_bytes_in_flight",
         value_name = "BYTES",
         help_heading = "Limits"
     )]
     pub(super) max_bytes_in_flight: Option<usize>,
-    /// Connections open at once on each port; more wait, and idle ones are closed for them
+    /// Maximum number of connections of each port; further ones wait, and idle ones are closed for
+    /// them
     #[arg(
         long = "max_connections",
         value_name = "N",
@@ -101,10 +104,9 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_connections: usize,
-    /// Connections open at once from one address; more are closed; 0 means any
+    /// Maximum number of connections from one address; further ones are closed; 0 means no limit
     ///
-    /// An IPv6 network of 64 bits counts as one address. Clients behind one proxy have one address
-    /// as well.
+    /// A /64 network of IPv6 counts as one address. Clients behind a proxy share its address.
     #[arg(
         long = "max_connections_per_address",
         value_name = "N",
@@ -112,8 +114,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_connections_per_address: usize,
-    /// Requests of a model that may wait for an infer request; more are refused (UNAVAILABLE,
-    /// 503)
+    /// Maximum number of queued requests of a model; further ones are rejected (UNAVAILABLE, 503)
     #[arg(
         long = "max_queued_requests",
         value_name = "N",
@@ -121,7 +122,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_queued_requests: usize,
-    /// Runs of one custom node at the same time; more wait
+    /// Maximum number of concurrent runs of a custom node; further ones wait
     #[arg(
         long = "max_custom_node_runs",
         value_name = "N",
@@ -130,7 +131,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_custom_node_runs: usize,
-    /// How long the custom nodes of a pipeline may take until they are made and described
+    /// Timeout in seconds for loading the custom nodes of a pipeline
     #[arg(
         long = "custom_node_load_seconds",
         value_name = "N",
@@ -139,7 +140,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) custom_node_load_seconds: u32,
-    /// Runs of one graph at the same time; more wait
+    /// Maximum number of concurrent runs of a graph; further ones wait
     #[arg(
         long = "max_graph_runs",
         value_name = "N",
@@ -148,7 +149,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_graph_runs: usize,
-    /// How long a graph may take to load, its Python nodes with it
+    /// Timeout in seconds for loading a graph with its Python nodes
     #[arg(
         long = "graph_load_seconds",
         value_name = "N",
@@ -157,7 +158,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) graph_load_seconds: u32,
-    /// Streams open at once (ModelStreamInfer); more are refused (UNAVAILABLE)
+    /// Maximum number of open streams (ModelStreamInfer); further ones are rejected (UNAVAILABLE)
     #[arg(
         long = "max_streams",
         value_name = "N",
@@ -166,7 +167,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_streams: usize,
-    /// Runs of Python nodes at the same time, those that sleep or wait among them; more wait
+    /// Maximum number of concurrent runs of Python nodes, sleeping ones included; further ones wait
     #[arg(
         long = "max_python_runs",
         value_name = "N",
@@ -175,7 +176,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_python_runs: usize,
-    /// Pixels of a picture in a request, which are known before it is decoded
+    /// Maximum number of pixels of an image, checked before it is decoded
     #[arg(
         long = "max_image_pixels",
         value_name = "N",
@@ -183,8 +184,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_image_pixels: u64,
-    /// Least time in milliseconds between two replacements of a compiled model after failed
-    /// inferences
+    /// Minimum milliseconds between two replacements of a compiled model after failed inferences
     #[arg(
         long = "recovery_interval_ms",
         value_name = "N",
@@ -192,7 +192,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) recovery_interval_ms: u32,
-    /// Do not tell clients why an inference failed; the log has it
+    /// Hide the reasons of failed inferences from clients; they are still logged
     #[arg(
         long = "hide_inference_errors",
         num_args = 0..=1,
@@ -207,7 +207,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) hide_inference_errors: bool,
-    /// Strings of one input of a request, each of which takes far more memory than its bytes
+    /// Maximum number of strings of an input
     #[arg(
         long = "max_string_elements",
         value_name = "N",
@@ -216,7 +216,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) max_string_elements: usize,
-    /// Longest pause within a request that is being received
+    /// Timeout in seconds for the next bytes of a request
     #[arg(
         long = "read_timeout_seconds",
         value_name = "N",
@@ -225,7 +225,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) read_timeout_seconds: u64,
-    /// Longest time a client may take for 64 KiB of an answer
+    /// Timeout in seconds for a client to take 64 KiB of a response
     #[arg(
         long = "write_timeout_seconds",
         value_name = "N",
@@ -234,7 +234,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) write_timeout_seconds: u32,
-    /// Longest time a connection may have no request; much shorter when places run out
+    /// Timeout in seconds for idle connections; much shorter when the limit of connections is near
     #[arg(
         long = "idle_timeout_seconds",
         value_name = "N",
@@ -243,7 +243,8 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) idle_timeout_seconds: u32,
-    /// Least bytes a second of a body, once the read timeout has been used up; 0 means any
+    /// Minimum rate of a request body in bytes per second, after the read timeout; 0 means no
+    /// minimum
     #[arg(
         long = "min_receive_rate",
         value_name = "BYTES",
@@ -251,7 +252,7 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) min_receive_rate: u64,
-    /// How long a request waits for a version that is loading
+    /// Seconds that a request waits for a version that is loading
     #[arg(
         long = "loading_wait_seconds",
         value_name = "N",
@@ -259,7 +260,8 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) loading_wait_seconds: u64,
-    /// How long the answer of a reload waits for versions that it has retired; 0 means not at all
+    /// Seconds that the response to a reload waits for retired versions to be unloaded; 0 means it
+    /// does not wait
     #[arg(
         long = "reload_wait_seconds",
         value_name = "N",
@@ -267,7 +269,8 @@ pub(in crate::serve) struct Args {
         help_heading = "Limits"
     )]
     pub(super) reload_wait_seconds: u32,
-    /// How long requests under way may take after SIGINT or SIGTERM; a second signal ends at once
+    /// Seconds that requests in flight may take after SIGINT or SIGTERM; a second signal exits at
+    /// once
     #[arg(
         long = "shutdown_timeout_seconds",
         value_name = "N",

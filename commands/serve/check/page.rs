@@ -104,7 +104,7 @@ impl Report {
             0 => None,
             number => Some(ui::counted(number, "thing")),
         };
-        let numbers = [(errors, "fault"), (warnings, "warning")]
+        let numbers = [(errors, "error"), (warnings, "warning")]
             .into_iter()
             .filter(|(number, _)| *number > 0)
             .map(|(number, what)| ui::counted(number, what))
@@ -113,7 +113,7 @@ impl Report {
         let text = match (numbers.is_empty(), unchecked) {
             (true, None) => return Ok(()),
             (true, Some(things)) => {
-                format!("no fault was found, but {things} could not be checked")
+                format!("no error was found, but {things} could not be checked")
             }
             (false, None) => format!("the check found {numbers}"),
             (false, Some(things)) => {
@@ -125,7 +125,7 @@ impl Report {
             _ => FailureKind::Failed,
         };
         let reported = [
-            ("fault", found.errors),
+            ("error", found.errors),
             ("warning", found.warnings),
             ("not checked", found.unchecked),
         ];

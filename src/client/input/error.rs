@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{ImageError, PipedProblem};
+use super::{InputImageError, PipedProblem};
 use crate::{
     client::TensorMetadata,
     tensor::{DataType, PartialShape, TensorError, values::ValueError},
@@ -166,7 +166,7 @@ pub enum ValueProblem {
     Ranking,
     /// The picture cannot be used.
     #[error(transparent)]
-    Image(#[from] ImageError),
+    Image(#[from] InputImageError),
     /// The argument has no value, and neither zeros nor random values were asked for.
     #[error("found nothing, and nothing to fill it with")]
     Nothing,

@@ -46,12 +46,12 @@ pub enum ImageLayout {
 
 /// Why a picture cannot become the tensor of an input.
 #[derive(Debug, thiserror::Error)]
-pub enum ImageError {
+pub enum InputImageError {
     /// The file is no picture, or a broken one.
-    #[error("found a picture that cannot be decoded")]
+    #[error("found an image that cannot be decoded")]
     Decode(#[from] image::ImageError),
     /// The shape does not tell where the channels stand.
-    #[error("cannot tell the layout of a picture from shape {0}")]
+    #[error("cannot tell the layout of an image from shape {0}")]
     Layout(PartialShape),
     /// Shape and layout have different numbers of dimensions.
     #[error("layout {layout} does not fit shape {shape}")]
@@ -108,7 +108,7 @@ impl ImageOptions {
             (Some(channels @ (1 | 3)), _) => channels,
             (Some(channels), wanted) => {
                 let shape = wanted.cloned().unwrap_or(PartialShape(Vec::new()));
-                return Err(ImageError::Channels {
+                return Err(InputImageError::Channels {
                     layout,
                     channels,
                     shape,
@@ -119,7 +119,7 @@ impl ImageOptions {
         let means = per_channel(&self.mean, "mean", 0.0, channels)?;
         let scales = per_channel(&self.scale, "scale", 1.0, channels)?;
         if scales.contains(&0.0) {
-            return Err(ImageError::ZeroScale.into());
+            return Err(InputImageError::ZeroScale.into());
         }
         let image = decode(file)?;
         let height = length(layout.height()).unwrap_or(image.height() as usize);
@@ -155,15 +155,15 @@ impl ImageOptions {
         Ok(Tensor::new(dtype, shape, packer.finish())?)
     }
 
-    fn layout(&self, wanted: Option<&PartialShape>) -> Result<ImageLayout, ImageError> {
+    fn layout(&self, wanted: Option<&PartialShape>) -> Result<ImageLayout, InputImageError> {
         match (self.layout, wanted) {
             (Some(layout), Some(shape)) if layout.rank() != shape.0.len() => {
                 let shape = shape.clone();
-                Err(ImageError::OtherLayout { layout, shape })
+                Err(InputImageError::OtherLayout { layout, shape })
             }
             (Some(layout), _) => Ok(layout),
             (None, Some(shape)) => {
-                ImageLayout::of_shape(shape).ok_or_else(|| ImageError::Layout(shape.clone()))
+                ImageLayout::of_shape(shape).ok_or_else(|| InputImageError::Layout(shape.clone()))
             }
             // What pictures are elsewhere.
             (None, None) => Ok(ImageLayout::Hwc),
@@ -250,7 +250,7 @@ impl FromStr for ImageLayout {
     }
 }
 
-fn decode(file: &Bytes) -> Result<DynamicImage, ImageError> {
+fn decode(file: &Bytes) -> Result<DynamicImage, InputImageError> {
     let reader = ImageReader::new(Cursor::new(file))
         .with_guessed_format()
         .map_err(image::ImageError::IoError)?;
@@ -291,12 +291,12 @@ fn per_channel(
     what: &'static str,
     default: f64,
     channels: usize,
-) -> Result<Vec<f64>, ImageError> {
+) -> Result<Vec<f64>, InputImageError> {
     match given {
         [] => Ok(vec![default; channels]),
         [one] => Ok(vec![*one; channels]),
         several if several.len() == channels => Ok(several.to_vec()),
-        several => Err(ImageError::ChannelValues {
+        several => Err(InputImageError::ChannelValues {
             what,
             given: several.len(),
             channels,

@@ -145,7 +145,7 @@ fn entry<'a>(
     let preprocessing = preprocessing?;
     if batch.is_some() && shapes != PerTensor::Unset {
         if let Some(node) = fields.get("batch_size") {
-            node.warn("batch_size is left out of account, since shape is set");
+            node.warn("batch_size is ignored because shape is set");
         }
         batch = None;
     }
@@ -208,7 +208,7 @@ fn warn_of_unused(node: &Node<'_>, fields: &Fields<'_>) {
         .collect();
     if !unused.is_empty() {
         node.warn(format!(
-            "{} left out of account: the folder holds a graph",
+            "{} ignored: the folder holds a graph",
             unused.join(", ")
         ));
     }

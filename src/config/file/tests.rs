@@ -175,8 +175,8 @@ fn shapes_go_before_a_batch_size_and_nonsense_for_one_is_dropped() {
     }
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(warnings.join("\n"), @"
-    2:48 model_config_list[0].config.batch_size: batch_size is left out of account, since shape is set
-    3:48 model_config_list[1].config.batch_size: batch_size is left out of account: found `many`; expected a number, -1, auto or a range such as 1:8
+    2:48 model_config_list[0].config.batch_size: batch_size is ignored because shape is set
+    3:48 model_config_list[1].config.batch_size: batch_size is ignored: found `many`; expected a number, -1, auto or a range such as 1:8
     ");
 }
 

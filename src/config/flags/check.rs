@@ -76,7 +76,7 @@ impl Config {
                 ];
                 for (name, _) in ignored.iter().filter(|(_, given)| *given) {
                     warnings.push(format!(
-                        "{name} is left out of account: with config_path, models are described in \
+                        "{name} is ignored: with config_path, models are described in \
                          the file"
                     ));
                 }
@@ -407,7 +407,7 @@ fn model(
     if let Some(text) = &flags.batch_size {
         match shape::parse_batch(text) {
             Ok(_) if shapes != PerTensor::Unset => {
-                warnings.push("batch_size is left out of account, since shape is set".to_owned());
+                warnings.push("batch_size is ignored because shape is set".to_owned());
             }
             Ok(option) => batch = option,
             Err(()) => warnings.push(shape::bad_batch(text)),

@@ -213,9 +213,7 @@ impl Reloader {
             }
         };
         if done.new_file {
-            tracing::info!(
-                "the configuration file has changed; bringing what is served up to date"
-            );
+            tracing::info!("the configuration file has changed; reloading it");
         }
         self.bring(&config, trigger, &mut done).await;
         self.tell(&done.errors, trigger);

@@ -142,7 +142,7 @@ impl State {
             Readiness::Failing => Some(notice_of_failing(&servables, failing)),
             Readiness::Loading => Some("The server loads what it is to serve.".to_owned()),
             Readiness::Stopping => Some(
-                "The server is stopping: requests under way go on, new ones are refused."
+                "The server is stopping: requests in flight go on, new ones are refused."
                     .to_owned(),
             ),
         };

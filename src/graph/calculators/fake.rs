@@ -167,8 +167,7 @@ impl Run {
         Ok(emits.into_iter().map(side).collect())
     }
 
-    /// Passes the packets of a timestamp to the node; returns the packets
-    /// sent.
+    /// Passes the packets of a timestamp to the node; returns its output.
     pub(super) fn process(
         &mut self,
         at: Timestamp,

@@ -99,8 +99,7 @@ impl Calculator for Gate {
             context.send(change, Payload::Bool(allow));
         }
         self.was = Some(allow);
-        // Inputs without a tag have the same indices as outputs without
-        // one.
+        // Untagged inputs have the same indices as untagged outputs.
         let data = context.node.inputs.tagged("").count();
         if allow {
             for place in 0..data {

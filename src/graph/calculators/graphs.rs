@@ -173,8 +173,7 @@ fn a_limiter_waits_for_what_it_let_through() {
     assert!(graph.end().is_empty());
 }
 
-/// Graph with a list of both inputs, and each of its elements with a copy of `with`,
-/// twice.
+/// Loop over a list of both inputs, with a copy of `with` per element, twice.
 const LOOP: &str = r#"input_stream: "a"
     input_stream: "b"
     input_stream: "with"
@@ -250,8 +249,7 @@ fn a_loop_sees_each_element_and_ends_at_the_time_of_the_list() {
 
 #[test]
 fn a_loop_over_nothing_settles_its_time() {
-    // A node joining the loop's result with its input goes on although there was no
-    // list.
+    // A node joining the result with the input runs although there was no list.
     let text = LOOP.replace("output_stream: \"last\"\n", "output_stream: \"merged\"\n")
         + r#"
         node {

@@ -1,5 +1,4 @@
-//! Harness for packet-level tests of a single calculator: packets are shown as text, as `out 5
-//! @3`.
+//! Harness for packet-level tests of a single calculator: packets are text, as `out 5 @3`.
 
 use std::sync::Arc;
 
@@ -170,7 +169,7 @@ impl Run {
     /// Like `at`, and returns the error.
     pub(super) fn error_at(&mut self, at: i64, packets: &[(&str, Payload)]) -> String {
         let emits = self.try_at(Timestamp::new(at), packets);
-        emits.expect_err("a fault").to_string()
+        emits.expect_err("an error").to_string()
     }
 
     /// Raises bounds of inputs, and calls `process` without packets.
@@ -193,7 +192,7 @@ impl Run {
     /// Closes the calculator, and returns the error.
     pub(super) fn error_at_close(&mut self) -> String {
         let emits = self.step(Timestamp::DONE, Step::Close);
-        emits.expect_err("a fault").to_string()
+        emits.expect_err("an error").to_string()
     }
 
     fn try_at(

@@ -1,5 +1,4 @@
-//! Inference on a model or pipeline: tensors and lists of tensors in and
-//! out.
+//! Inference on a model or pipeline, with tensors and lists of tensors.
 
 mod frame;
 mod names;

@@ -1,5 +1,4 @@
-//! Elements of lists: a single one, the first few, their
-//! number.
+//! Elements of lists: one, the first few, their number.
 
 use super::{
     contract::{Ask, Count, EVERY},

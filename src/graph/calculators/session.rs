@@ -75,8 +75,7 @@ impl Calculator for Finder {
     }
 }
 
-/// Parses a version; anything but a version number means the default
-/// one.
+/// Parses a version; anything but a number means the default one.
 fn version(text: &str) -> Option<i64> {
     text.trim().parse().ok().filter(|&version| version > 0)
 }

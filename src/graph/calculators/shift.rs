@@ -11,8 +11,7 @@ use crate::{
     proto::mediapipe::SequenceShiftCalculatorOptions,
 };
 
-/// Maximum number of packets a stream can be shifted by, all of
-/// which are kept.
+/// Maximum shift of a stream, in packets, all of them kept.
 const MAX: i32 = 100_000;
 
 /// Factories of this module.

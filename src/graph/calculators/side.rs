@@ -137,8 +137,7 @@ impl Calculator for DefaultValue {
     }
 }
 
-/// Tags of outputs that select the timestamp of the
-/// packets.
+/// Output tags that select the timestamp of packets.
 const TIMES: [&str; 6] = [
     "AT_PRESTREAM",
     "AT_POSTSTREAM",

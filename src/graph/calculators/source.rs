@@ -26,8 +26,7 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
     },
 }];
 
-/// Maximum number of packets of a batch, which are created
-/// at once.
+/// Maximum number of packets of a batch, created at once.
 const MAX: i32 = 1 << 16;
 
 /// Integer side packets.

@@ -29,8 +29,7 @@ struct Thinner {
     period: i64,
     start: Timestamp,
     end: Timestamp,
-    /// Whether packets get the timestamps of their periods; only
-    /// `SYNC`.
+    /// Whether packets get the time of their period; only `SYNC`.
     moves: bool,
     /// Timestamp before which packets are dropped; only `ASYNC`.
     next: Timestamp,
@@ -88,8 +87,7 @@ impl Thinner {
         i64::try_from(middle).map_or(Timestamp::MAX, Timestamp::new)
     }
 
-    /// Returns the distance of a timestamp from the middle of its
-    /// period.
+    /// Returns the distance of a time to the middle of its period.
     fn distance(&self, at: Timestamp) -> u64 {
         at.value().abs_diff(self.middle(at).value())
     }

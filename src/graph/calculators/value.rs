@@ -73,8 +73,7 @@ pub(super) fn side_flag(
         .transpose()
 }
 
-/// Returns the value on an input with a tag, if there is such an input and a packet on
-/// it.
+/// Returns the value on an input with a tag, if there is such an input and value.
 pub(super) fn tagged<'a>(context: &CalculatorContext<'a>, tag: &str) -> Option<&'a Payload> {
     let inputs: &'a [Packet] = context.inputs;
     let place = context.node.inputs.find(tag, 0)?;

@@ -1,8 +1,8 @@
-//! What is wrong with a graph: the rule, its place in the file, and what to do.
+//! Errors of a graph file: the rule, the location, and a suggested fix.
 
 use std::{fmt, sync::Arc};
 
-/// A rule that a graph breaks. Each has a number, in whose order they are judged, and the texts that
+/// Rule broken by a graph. Each has a number, in whose order they are checked, and the texts that
 /// clients and readers of logs know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GraphRule {
@@ -10,41 +10,41 @@ pub enum GraphRule {
     NameTaken,
     /// The file cannot be read.
     File,
-    /// The file has nothing in it.
+    /// The file is empty.
     Empty,
-    /// The file is no graph.
+    /// The file is not a graph.
     Text,
-    /// The directive about kept instances is wrong, or does not fit the graph.
+    /// The pool directive is invalid, or does not fit the graph.
     Pool,
-    /// Two inputs have one name.
+    /// Two inputs have the same name.
     InputName,
-    /// Two outputs have one name.
+    /// Two outputs have the same name.
     OutputName,
     /// There is no input, or no output.
     NoPorts,
-    /// TensorFlow Lite's tensors, which clients cannot send.
+    /// TensorFlow Lite tensors, which clients cannot send.
     TfLite,
-    /// Whole requests come in, but no whole response goes out.
+    /// There is a whole request as input, but no whole response as output.
     NoResponse,
-    /// A whole response goes out, but no whole request comes in.
+    /// There is a whole response as output, but no whole request as input.
     NoRequest,
-    /// Whole requests, with another number of outputs than one.
+    /// With a whole request, there must be exactly one output.
     RequestOutputs,
-    /// Whole requests, with another number of inputs than one.
+    /// With a whole request, there must be exactly one input.
     RequestInputs,
-    /// Streams, tags, side packets, handlers, or what a calculator demands.
+    /// Invalid streams, tags, side packets, handlers, or contract of a calculator.
     Wiring,
     /// A Python node has no options.
     PythonOptions,
     /// A Python node has no name.
     PythonName,
-    /// Two Python nodes have one name.
+    /// Two Python nodes have the same name.
     PythonRepeated,
     /// A Python node's options name no file.
     PythonPath,
-    /// The file of a Python node is not there.
+    /// The file of a Python node does not exist.
     PythonFile,
-    /// The class of a Python node cannot be made.
+    /// The class of a Python node cannot be instantiated.
     PythonState,
 }
 
@@ -105,27 +105,27 @@ impl GraphRule {
     }
 }
 
-/// One fault of a graph.
+/// Error of a graph file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileError {
-    /// The rule that is broken.
+pub struct GraphFileError {
+    /// Broken rule.
     pub rule: GraphRule,
-    /// The file.
+    /// Path of the file.
     pub file: Arc<str>,
-    /// Line and column, from 1; `None` if it is the file as a whole.
+    /// Line and column, from 1; `None` for the file as a whole.
     pub place: Option<(usize, usize)>,
-    /// The node, if it is one node's.
+    /// Node, if it concerns one.
     pub node: Option<String>,
-    /// What the log names: a stream, a node, a path.
+    /// Subject named in the log: a stream, a node, a path.
     pub subject: String,
-    /// What is wrong.
+    /// Error message.
     pub message: String,
-    /// What to do.
+    /// Suggested fix.
     pub hint: Option<String>,
 }
 
-impl FileError {
-    /// Makes a fault of the file as a whole.
+impl GraphFileError {
+    /// Creates an error of the file as a whole.
     #[must_use]
     pub fn of_file(rule: GraphRule, file: &str, message: impl Into<String>) -> Self {
         Self {
@@ -139,7 +139,7 @@ impl FileError {
         }
     }
 
-    /// Returns what the log says of it, for the graph of a name.
+    /// Returns the log line, for the graph of this name.
     #[must_use]
     pub fn log(&self, graph: &str) -> String {
         let known = self.known(graph);
@@ -151,7 +151,7 @@ impl FileError {
         format!("{known}{between}{self}")
     }
 
-    /// Returns the texts that readers of logs look for.
+    /// Returns the well-known text of the error in the log.
     fn known(&self, graph: &str) -> String {
         let subject = &self.subject;
         match self.rule {
@@ -201,8 +201,8 @@ impl FileError {
     }
 }
 
-impl fmt::Display for FileError {
-    /// Writes file and place, node, what is wrong, and what to do.
+impl fmt::Display for GraphFileError {
+    /// Formats file and location, node, message, and suggested fix.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if let Some((line, column)) = self.place {
@@ -220,21 +220,21 @@ impl fmt::Display for FileError {
     }
 }
 
-/// Something about a graph that is worth a word, but no fault.
+/// Warning about a graph file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileWarning {
-    /// The file.
+    /// Path of the file.
     pub file: Arc<str>,
     /// Line and column, from 1.
     pub place: (usize, usize),
-    /// The node, if it is about one.
+    /// Node, if it concerns one.
     pub node: Option<String>,
-    /// What about it.
+    /// Message.
     pub message: String,
 }
 
 impl fmt::Display for FileWarning {
-    /// Writes file and place, node and message.
+    /// Formats file and location, node and message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, column) = self.place;
         write!(f, "{}:{line}:{column}: ", self.file)?;
@@ -245,30 +245,30 @@ impl fmt::Display for FileWarning {
     }
 }
 
-/// Every fault of a graph, in the order of the rules.
+/// All errors of a graph, in the order of the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphErrors {
-    /// The faults; never empty. The first decides what the graph's status says.
-    pub errors: Vec<FileError>,
-    /// What would have been worth a word besides.
+    /// Errors; never empty. The first determines the graph's status.
+    pub errors: Vec<GraphFileError>,
+    /// Additional warnings.
     pub warnings: Vec<FileWarning>,
 }
 
 impl GraphErrors {
-    /// Makes the faults of one.
+    /// Creates a list of one error.
     #[must_use]
-    pub fn one(error: FileError) -> Self {
+    pub fn one(error: GraphFileError) -> Self {
         Self {
             errors: vec![error],
             warnings: Vec::new(),
         }
     }
 
-    /// Returns the rule that decides.
+    /// Returns the first broken rule.
     ///
     /// # Panics
     ///
-    /// If there is no fault.
+    /// If there are no errors.
     #[must_use]
     pub fn rule(&self) -> GraphRule {
         self.errors[0].rule
@@ -285,7 +285,7 @@ impl GraphErrors {
         }
     }
 
-    /// Returns the lines that the log gets, for the graph of a name.
+    /// Returns the log lines, for the graph of this name.
     #[must_use]
     pub fn log(&self, graph: &str) -> Vec<String> {
         self.errors.iter().map(|error| error.log(graph)).collect()
@@ -293,7 +293,7 @@ impl GraphErrors {
 }
 
 impl fmt::Display for GraphErrors {
-    /// Writes every fault on a line.
+    /// Formats each error on a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in self.errors.iter().enumerate() {
             if index > 0 {

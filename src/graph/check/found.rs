@@ -1,11 +1,11 @@
-//! What is found while a graph is judged.
+//! Collection of the errors found in a graph.
 
 use std::{cell::RefCell, collections::HashSet, sync::Arc};
 
-use super::error::{FileError, FileWarning, GraphErrors, GraphRule};
+use super::error::{FileWarning, GraphErrors, GraphFileError, GraphRule};
 use crate::graph::pbtxt::{Lines, MAX_ERRORS, TextError};
 
-/// Gathers faults and warnings, with their places in the file.
+/// Collector of errors and warnings, with their positions in the file.
 pub(in crate::graph) struct Found<'a> {
     pub(in crate::graph) lines: Lines<'a>,
     file: Arc<str>,
@@ -14,10 +14,10 @@ pub(in crate::graph) struct Found<'a> {
 
 #[derive(Default)]
 struct Kept {
-    errors: Vec<(usize, FileError)>,
+    errors: Vec<(usize, GraphFileError)>,
     warnings: Vec<(usize, FileWarning)>,
     reported: HashSet<(usize, String)>,
-    /// How many faults there are by the number of the rule, so that many of one hide none of another.
+    /// Number of errors by rule number, so that many of one rule hide none of another.
     counts: [usize; 16],
 }
 
@@ -30,17 +30,17 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Tells whether no more faults of a rule are kept: looking for hints is in vain.
+    /// Returns whether no more errors of a rule are kept, so that hints need not be computed.
     pub(in crate::graph) fn is_full(&self, rule: GraphRule) -> bool {
         self.kept.borrow().counts[usize::from(rule.number())] >= MAX_ERRORS
     }
 
-    /// Tells whether a rule with a number of its own is broken.
+    /// Returns whether a rule with a number of its own is broken.
     pub(in crate::graph) fn has(&self, rule: GraphRule) -> bool {
         self.kept.borrow().counts[usize::from(rule.number())] > 0
     }
 
-    /// Adds a fault; not twice.
+    /// Adds an error, unless it is a duplicate.
     pub(in crate::graph) fn add(&self, error: New) {
         if self.is_full(error.rule) {
             return;
@@ -53,7 +53,7 @@ impl<'a> Found<'a> {
         let place = self.lines.place(error.at);
         let error = (
             error.at,
-            FileError {
+            GraphFileError {
                 rule: error.rule,
                 file: self.file.clone(),
                 place: Some(place),
@@ -66,7 +66,7 @@ impl<'a> Found<'a> {
         kept.errors.push(error);
     }
 
-    /// Adds a fault of the text.
+    /// Adds an error of the text.
     pub(in crate::graph) fn add_text(&self, error: TextError) {
         self.add(New {
             at: error.at,
@@ -92,7 +92,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Returns the faults, in the order of the rules and then of the file, or else the warnings.
+    /// Returns the errors, in the order of the rules and then of the file, or else the warnings.
     pub(in crate::graph) fn end(self) -> Result<Vec<FileWarning>, GraphErrors> {
         let Kept {
             mut errors,
@@ -112,7 +112,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// A fault that is about to be added.
+/// Error to be added.
 pub(in crate::graph) struct New {
     pub(in crate::graph) at: usize,
     pub(in crate::graph) rule: GraphRule,
@@ -123,7 +123,7 @@ pub(in crate::graph) struct New {
 }
 
 impl New {
-    /// Makes a fault of streams, side packets, handlers or contracts.
+    /// Creates an error of streams, side packets, handlers or contracts.
     pub(in crate::graph) fn wiring(at: usize, message: impl Into<String>) -> Self {
         Self::of(GraphRule::Wiring, at, message)
     }

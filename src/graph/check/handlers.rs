@@ -1,4 +1,4 @@
-//! Input stream handlers: which one a node has, and with what.
+//! Checks of the input stream handler of each node and its options.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ use crate::{
 const DEFAULT: &str = "DefaultInputStreamHandler";
 const SYNC_SET: &str = "SyncSetInputStreamHandler";
 
-/// The handlers that there are.
+/// Known handlers.
 const KNOWN: [&str; 8] = [
     DEFAULT,
     "ImmediateInputStreamHandler",
@@ -31,12 +31,12 @@ const KNOWN: [&str; 8] = [
     "TimestampAlignInputStreamHandler",
 ];
 
-/// Why a handler cannot be.
+/// Error message for an invalid handler, and a hint.
 type Wrong = (String, Option<String>);
 
 impl Draft<'_> {
-    /// Returns the handler of a node: its own, else its calculator's, else that of the graph, else the
-    /// default one. `None` if it is wrong, which is told.
+    /// Returns the handler of a node: its own, else its calculator's, else that of the graph, else
+    /// the default one. `None` if it is invalid, which is reported.
     pub(super) fn handler(&self, place: usize) -> Option<InputHandler> {
         let entry = &self.spec.nodes[place];
         let node = &self.nodes[place];
@@ -63,7 +63,7 @@ impl Draft<'_> {
         };
         let of_node = entry.handler.is_some();
         let known = KNOWN.contains(&name);
-        // What takes nothing waits for nothing; and which inputs a misspelled node has, nobody knows.
+        // A node without inputs needs no handler; with misspelled ports its inputs are unknown.
         if known && (entry.spec.inputs.is_empty() || !entry.is_sound) {
             return Some(InputHandler::Default);
         }
@@ -73,7 +73,7 @@ impl Draft<'_> {
                 Some(handler)
             }
             Err((message, hint)) => {
-                // A handler of the graph that is unknown is wrong once, not for each node.
+                // An unknown handler of the graph is one error, not one for each node.
                 let at = if known { options_at } else { at };
                 let error = New::wiring(at, message).may_hint(hint);
                 let is_nodes = of_node || known;
@@ -87,7 +87,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Warns of what was hardly meant.
+    /// Warns of probable mistakes.
     fn advise(
         &self,
         place: usize,
@@ -132,7 +132,7 @@ impl Draft<'_> {
     }
 }
 
-/// Makes a handler for a node.
+/// Creates a handler for a node.
 fn handler(name: &str, options: &NodeOptions, node: &NodeSpec) -> Result<InputHandler, Wrong> {
     Ok(match name {
         DEFAULT => {
@@ -226,7 +226,7 @@ fn sync_sets(
     Ok(InputHandler::SyncSet(sets))
 }
 
-/// Finds the input that an option means.
+/// Finds the input that an option refers to.
 fn place(option: &str, text: &str, node: &NodeSpec) -> Result<usize, Wrong> {
     let at = tag_index(text).map_err(|message| (format!("{option}: {message}"), None))?;
     node.inputs.find(&at.tag, at.index).ok_or_else(|| {

@@ -1,10 +1,10 @@
-//! Nodes that wait for each other.
+//! Cycles of nodes.
 
 use super::{Draft, GraphRule, New};
 use crate::graph::plan::StreamSource;
 
 impl Draft<'_> {
-    /// Finds cycles through streams that are no back edges, and through side packets; each is one fault.
+    /// Finds cycles through streams that are no back edges, and through side packets; each is one error.
     pub(super) fn cycles(&self) {
         for cycle in components(&self.followers()) {
             if self.found.is_full(GraphRule::Wiring) {
@@ -14,7 +14,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns which nodes wait for each node.
+    /// Returns the consumers of each node.
     fn followers(&self) -> Vec<Vec<usize>> {
         let mut followers = vec![Vec::new(); self.nodes.len()];
         for stream in &self.streams {
@@ -23,7 +23,7 @@ impl Draft<'_> {
             };
             for (to, place) in &stream.to {
                 let node = &self.nodes[*to];
-                // A loopback that is wrong is told already.
+                // An invalid loopback is already reported.
                 let is_reported = *to == from && node.is_loopback_wrong;
                 if !node.back_edges[*place] && !is_reported {
                     followers[from].push(*to);
@@ -40,7 +40,7 @@ impl Draft<'_> {
 
     fn tell(&self, cycle: &[usize]) {
         let Some(&first) = cycle.first() else { return };
-        // What the file says of inputs is wrong, which is told: it was to break the cycle.
+        // Invalid input details are already reported: they were to break the cycle.
         if cycle.iter().any(|node| self.nodes[*node].are_infos_wrong) {
             return;
         }
@@ -77,8 +77,9 @@ impl Draft<'_> {
     }
 }
 
-/// Returns the sets of nodes that wait for each other (strongly connected components with a cycle), each in
-/// the order of the nodes. After Tarjan, with a stack of its own: graphs may be long.
+/// Returns the sets of nodes that depend on each other (strongly connected components with a
+/// cycle), each in the order of the nodes. Tarjan's algorithm, with an explicit stack: graphs may
+/// be long.
 fn components(followers: &[Vec<usize>]) -> Vec<Vec<usize>> {
     const NEW: usize = usize::MAX;
     let count = followers.len();

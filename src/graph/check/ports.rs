@@ -8,10 +8,10 @@ use crate::graph::{
     spec::{GraphSpec, PortEntry},
 };
 
-/// The tag prefix of tensors that clients cannot send.
+/// Tag prefix of tensors that clients cannot send.
 const TFLITE: &str = "TFLITE_TENSOR";
 
-/// Returns what a packet of an input or output is to clients, by what its tag begins with.
+/// Returns the form of an input or output to clients, by the prefix of its tag.
 pub(super) fn form(entry: &PortEntry, is_input: bool) -> PacketForm {
     let tag = entry.tag();
     let known = [
@@ -32,12 +32,12 @@ pub(super) fn form(entry: &PortEntry, is_input: bool) -> PacketForm {
         .map_or(PacketForm::OvTensor, |(_, form)| form)
 }
 
-/// Tells whether an input or output has a form that no client has.
+/// Returns whether an input or output has a form unavailable to clients.
 pub(super) fn is_tflite(entry: &PortEntry) -> bool {
     entry.tag().starts_with(TFLITE)
 }
 
-/// Judges the inputs and outputs of a graph.
+/// Checks the inputs and outputs of a graph.
 pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
     repeated(&spec.inputs, GraphRule::InputName, "inputs", found);
     repeated(&spec.outputs, GraphRule::OutputName, "outputs", found);
@@ -80,7 +80,7 @@ fn repeated(ports: &[PortEntry], rule: GraphRule, kind: &str, found: &Found<'_>)
     }
 }
 
-/// Rules 9 to 11.
+/// Checks rules 9 to 11.
 fn requests(spec: &GraphSpec, found: &Found<'_>) {
     let request = spec
         .inputs

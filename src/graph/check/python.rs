@@ -1,4 +1,4 @@
-//! What can be said of Python nodes without Python: rule 13, and what generative ones need.
+//! Checks of Python nodes without Python: rule 13, and the requirements of generative ones.
 
 use std::collections::HashMap;
 
@@ -12,29 +12,29 @@ use crate::{
     proto::mediapipe::PythonExecutorCalculatorOptions,
 };
 
-/// The calculator of Python nodes.
+/// Calculator of Python nodes.
 const PYTHON: &str = "PythonExecutorCalculator";
-/// The tag by which a generative node wakes itself.
+/// Tag by which a generative node triggers itself.
 const LOOPBACK: &str = "LOOPBACK";
 
 fn is_python(entry: &NodeEntry) -> bool {
     entry.spec.calculator == PYTHON
 }
 
-/// Tells whether a Python node lacks what its class is made of.
+/// Returns whether a Python node lacks the options for its class.
 pub(super) fn is_faulty(entry: &NodeEntry) -> bool {
     let options: Option<PythonExecutorCalculatorOptions> = entry.spec.options.get();
     is_python(entry)
         && (entry.given.is_none() || options.is_none_or(|options| options.handler_path.is_empty()))
 }
 
-/// Tells whether an input is that by which a Python node wakes itself; what is wrong with it is told once,
-/// with the node.
+/// Returns whether a Python node triggers itself by an input; errors in it are reported once, with
+/// the node.
 pub(super) fn is_loopback(entry: &NodeEntry, port: &Port) -> bool {
     is_python(entry) && entry.is_sound && port.at.tag == LOOPBACK && port.at.index == 0
 }
 
-/// Judges names and options, and whether instances may be kept.
+/// Checks names and options, and whether instances may be pooled.
 pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for entry in spec.nodes.iter().filter(|entry| is_python(entry)) {
@@ -93,7 +93,7 @@ pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
 }
 
 impl Draft<'_> {
-    /// Judges how the Python nodes that wake themselves do so.
+    /// Checks the loopbacks of Python nodes.
     pub(super) fn loopbacks(&mut self) {
         for (place, entry) in self.spec.nodes.iter().enumerate() {
             if is_python(entry) && entry.is_sound {

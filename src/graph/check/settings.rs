@@ -8,14 +8,14 @@ use crate::{
     graph::spec::{GraphSpec, NodeEntry},
 };
 
-/// The most packets in a queue if the file says nothing.
+/// Default maximum number of packets in a queue.
 const MAX_QUEUE: usize = 100;
 
-/// The kinds of executors that graph files may name. What they ask for is read and set aside: all nodes
-/// share the threads of the server.
+/// Kinds of executors allowed in graph files. Their settings are read and ignored: all nodes share
+/// the threads of the server.
 const KINDS: [&str; 3] = ["", "ThreadPoolExecutor", "ApplicationThreadExecutor"];
 
-/// The executors that a graph has.
+/// Executors of a graph.
 pub(super) struct Executors<'a> {
     names: HashSet<&'a str>,
 }
@@ -25,7 +25,7 @@ fn is_reserved(name: &str) -> bool {
 }
 
 impl<'a> Executors<'a> {
-    /// Judges what a graph says of executors.
+    /// Checks the executors of a graph.
     pub(super) fn validate(spec: &'a GraphSpec, found: &Found<'_>) -> Self {
         let mut names = HashSet::new();
         for executor in &spec.executors {
@@ -51,7 +51,7 @@ impl<'a> Executors<'a> {
         Self { names }
     }
 
-    /// Judges the executor that a node names.
+    /// Checks the executor named by a node.
     pub(super) fn validate_node(&self, entry: &NodeEntry, found: &Found<'_>) {
         let Some((name, at)) = &entry.executor else {
             return;
@@ -77,7 +77,7 @@ impl<'a> Executors<'a> {
     }
 }
 
-/// Returns the most packets in a queue; `None` for no limit.
+/// Returns the maximum number of packets in a queue; `None` for no limit.
 pub(super) fn max_queue(spec: &GraphSpec, found: &Found<'_>) -> Option<usize> {
     match spec.max_queue_size {
         None | Some((0, _)) => Some(MAX_QUEUE),
@@ -93,7 +93,7 @@ pub(super) fn max_queue(spec: &GraphSpec, found: &Found<'_>) -> Option<usize> {
     }
 }
 
-/// Returns how many `process` a node may have at once.
+/// Returns the maximum number of concurrent `process` calls of a node.
 pub(super) fn max_in_flight(entry: &NodeEntry, found: &Found<'_>) -> usize {
     let Some((given, at)) = entry.max_in_flight else {
         return 1;

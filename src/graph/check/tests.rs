@@ -1,4 +1,4 @@
-//! Each rule with a graph that breaks it, and what a sound one becomes.
+//! Tests of each rule with a graph that breaks it, and of the plans of valid graphs.
 
 mod any;
 mod files;
@@ -129,7 +129,7 @@ macro_rules! factories {
     };
 }
 
-/// The calculators of the tests.
+/// Calculators of the tests.
 fn factories() -> Vec<&'static Factory> {
     factories![
         "PassThroughCalculator" pass,
@@ -144,12 +144,12 @@ fn factories() -> Vec<&'static Factory> {
     .into()
 }
 
-/// Judges a graph as the file `graph.pbtxt`.
+/// Checks a graph as the file `graph.pbtxt`.
 fn validate(text: &str) -> Result<CheckedGraph, GraphErrors> {
     check(text, "graph.pbtxt", &factories())
 }
 
-/// Returns the plan of a sound graph without warnings.
+/// Returns the plan of a valid graph without warnings.
 fn sound(text: &str) -> CheckedGraph {
     match validate(text) {
         Ok(checked) => {
@@ -160,7 +160,7 @@ fn sound(text: &str) -> CheckedGraph {
     }
 }
 
-/// Writes the status and every fault of a graph.
+/// Formats the status and all errors of a graph.
 fn reported(text: &str) -> String {
     let Err(errors) = validate(text) else {
         panic!("nothing is found in {text}");
@@ -176,12 +176,12 @@ fn reported(text: &str) -> String {
     reported
 }
 
-/// Writes what is told of each graph.
+/// Formats the errors of each graph.
 fn each_reported(texts: &[&str]) -> String {
     texts.iter().map(|text| reported(text)).collect()
 }
 
-/// A graph of one PassThrough node with something added to the graph and to the node.
+/// Returns a graph of one PassThrough node with additions to graph and node.
 fn with(graph: &str, node: &str) -> String {
     format!(
         "input_stream: \"in\" output_stream: \"out\"\n{graph}\n\

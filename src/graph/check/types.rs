@@ -1,4 +1,4 @@
-//! What streams and side packets carry, and whether both ends agree.
+//! Types of streams and side packets, and whether both ends agree.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use crate::graph::{
     plan::{PacketForm, StreamSource},
 };
 
-/// The side packet that the server gives to Python nodes.
+/// Side packet that the server gives to Python nodes.
 const PYTHON_RESOURCES: &str = "py";
 
-/// Returns what a packet of a form is.
+/// Returns the packet type of a form.
 const fn of_form(form: PacketForm) -> PacketType {
     match form {
         PacketForm::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
@@ -24,7 +24,7 @@ const fn of_form(form: PacketForm) -> PacketType {
     }
 }
 
-/// Returns the tag prefix of inputs and outputs of the graph that carry a type.
+/// Returns the tag prefix of inputs and outputs of the graph with a type.
 const fn prefix(kind: &PacketType) -> Option<&'static str> {
     Some(match kind {
         PacketType::Tensor(TensorKind::OpenVino) => "OVTENSOR",
@@ -38,13 +38,13 @@ const fn prefix(kind: &PacketType) -> Option<&'static str> {
     })
 }
 
-/// What something carries: a type, or whatever something else does.
+/// Type of a stream or side packet, direct or by reference to another.
 enum Carried {
     Type(PacketType),
     Like(usize),
 }
 
-/// Follows what is alike until there is a type; each step at most once, however long the way.
+/// Resolves references until there is a type; each step at most once, however long the chain.
 fn resolve(count: usize, carried: impl Fn(usize) -> Carried) -> Vec<PacketType> {
     let mut types: Vec<Option<PacketType>> = vec![None; count];
     for start in 0..count {
@@ -73,7 +73,7 @@ fn resolve(count: usize, carried: impl Fn(usize) -> Carried) -> Vec<PacketType> 
 }
 
 impl Draft<'_> {
-    /// Finds what each stream and side packet carries, and judges those who take from them.
+    /// Resolves the types of all streams and side packets, and checks their consumers.
     pub(super) fn types(&mut self) {
         let sides = resolve(self.sides.len(), |side| self.of_side(side));
         let streams = resolve(self.streams.len(), |stream| self.of_stream(stream, &sides));
@@ -211,7 +211,7 @@ impl Draft<'_> {
     }
 }
 
-/// What helps between a Python node and others.
+/// Returns the hint about converters between a Python node and others.
 fn converter(gives: &PacketType, takes: &PacketType) -> Option<String> {
     let is_python = |kind: &PacketType| *kind == PacketType::Python;
     (is_python(gives) != is_python(takes))

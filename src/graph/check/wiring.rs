@@ -1,4 +1,4 @@
-//! Who sends on each stream, and who takes from it; side packets likewise.
+//! Producers and consumers of each stream and side packet.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,11 +12,11 @@ use crate::{
     },
 };
 
-/// The most names that are compared with a mistyped one. In larger graphs names are numbered, and so many
-/// faults would cost seconds.
+/// Maximum number of names compared with a mistyped one. In larger graphs names are numbered, and
+/// that many errors would take seconds.
 const MAX_COMPARED: usize = 2_000;
 
-/// The hint about streams that are not there.
+/// Returns the hint about streams that do not exist.
 fn like<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
     if known.clone().nth(MAX_COMPARED).is_some() {
         return None;
@@ -25,7 +25,7 @@ fn like<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<
     near.map(|name| format!("did you mean \"{name}\"?"))
 }
 
-/// Returns the ports of one kind with those of the file, by place.
+/// Returns the ports of one kind with those of the file, by index.
 fn by_place<'a>(
     ports: &'a crate::graph::node::Ports,
     entries: &'a [PortEntry],
@@ -45,7 +45,7 @@ impl<'a> Draft<'a> {
         self.side_consumers();
     }
 
-    /// Finds the streams. Returns the names of those whose producers are misspelled.
+    /// Finds the streams. Returns the names of those whose producers are invalid.
     fn producers(&mut self) -> HashSet<&'a str> {
         let mut doubtful = HashSet::new();
         let mut begun: HashMap<&'a str, usize> = HashMap::new();
@@ -54,7 +54,7 @@ impl<'a> Draft<'a> {
                 doubtful.insert(entry.name());
                 continue;
             };
-            // The same name twice is another rule's.
+            // Duplicate names are checked by another rule.
             if begun.insert(port.name.as_str(), entry.at).is_none() {
                 let from = StreamSource::Graph(self.graph_inputs.len());
                 let stream = self.stream(&port.name, from);
@@ -107,7 +107,7 @@ impl<'a> Draft<'a> {
         stream
     }
 
-    /// Reads what the file says of inputs: which are ends of back edges.
+    /// Reads the input details of the file: which inputs are ends of back edges.
     fn infos(&mut self) {
         for (node, entry) in self.spec.nodes.iter().enumerate() {
             let inputs = &entry.spec.inputs;
@@ -132,7 +132,7 @@ impl<'a> Draft<'a> {
                     Err(message) => {
                         self.nodes[node].are_infos_wrong = true;
                         let known: Vec<_> = inputs.iter().map(|port| port.at.to_string()).collect();
-                        // Of inputs that are misspelled nobody knows which are there.
+                        // With misspelled ports the inputs are unknown.
                         if !entry.is_sound {
                             continue;
                         }
@@ -164,7 +164,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Warns of a back edge that is none, because nobody behind it feeds it; the plain case.
+    /// Warns of an unneeded back edge, in the simple case where it comes from an input of the graph.
     fn is_back_edge_needed(
         &self,
         node: usize,
@@ -184,7 +184,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Tells whether an input is half of a loopback: what is wrong with it is told there.
+    /// Returns whether an input is half of a loopback: errors in it are reported there.
     fn is_lone_loopback(entry: &NodeEntry, place: usize) -> bool {
         super::python::is_loopback(entry, &entry.spec.inputs[place])
     }
@@ -287,8 +287,8 @@ impl<'a> Draft<'a> {
         side
     }
 
-    /// Side packets that no node gives come from requests or from the server: they are never missing
-    /// here.
+    /// Connects consumers of side packets. Those that no node produces come from requests or from
+    /// the server: they are never missing here.
     fn side_consumers(&mut self) {
         for (node, entry) in self.spec.nodes.iter().enumerate() {
             let spec: &'a _ = entry.spec.as_ref();

@@ -11,8 +11,7 @@ use crate::{
     request::{Data, Declared, InferRequest, InputTensor},
 };
 
-/// Returns a plan without nodes, with these inputs and
-/// outputs.
+/// Returns a plan of inputs and outputs only.
 fn plan(ports: &[(&str, PacketForm)]) -> GraphPlan {
     let ports: Vec<_> = ports
         .iter()

@@ -1,5 +1,4 @@
-//! `BarrierInputStreamHandler`: one packet of each input, whatever their
-//! timestamps.
+//! `BarrierInputStreamHandler`: one packet of each input, at any time.
 
 use super::{Input, Look, Rule, lowest};
 use crate::graph::{Packet, Timestamp};

@@ -3,8 +3,7 @@
 use super::{Input, Look, Rule, default::ByTime};
 use crate::graph::{Packet, Timestamp};
 
-/// Handler that works as the default one, and closes the node when any input is
-/// done.
+/// Default handler that also closes the node when any input is done.
 #[derive(Debug)]
 pub(in crate::graph) struct EarlyClose(ByTime);
 

@@ -51,21 +51,21 @@ trait Rule {
 /// Handler of a node in a run.
 #[derive(Debug)]
 pub(in crate::graph) enum Policy {
-    /// See [`Handler::Default`].
+    /// See [`InputHandler::Default`].
     Default(ByTime),
-    /// See [`Handler::Immediate`].
+    /// See [`InputHandler::Immediate`].
     Immediate(Immediate),
-    /// See [`Handler::SyncSet`].
+    /// See [`InputHandler::SyncSet`].
     SyncSet(SyncSet),
-    /// See [`Handler::Barrier`].
+    /// See [`InputHandler::Barrier`].
     Barrier(Barrier),
-    /// See [`Handler::EarlyClose`].
+    /// See [`InputHandler::EarlyClose`].
     EarlyClose(EarlyClose),
-    /// See [`Handler::Mux`].
+    /// See [`InputHandler::Mux`].
     Mux(Mux),
-    /// See [`Handler::FixedSize`].
+    /// See [`InputHandler::FixedSize`].
     FixedSize(FixedSize),
-    /// See [`Handler::TimestampAlign`].
+    /// See [`InputHandler::TimestampAlign`].
     TimestampAlign(TimestampAlign),
 }
 

@@ -25,8 +25,7 @@ impl Bench {
         }
     }
 
-    /// Puts packets of these timestamps, which are their values as well, into an
-    /// input.
+    /// Puts packets, with their timestamps as values, into an input.
     fn put(&mut self, place: usize, times: &[i64]) -> &mut Self {
         for time in times {
             self.inputs[place].push(Packet::new(Payload::Int(*time), at(*time)));

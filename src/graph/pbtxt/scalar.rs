@@ -22,8 +22,7 @@ impl From<&str> for Unfit {
     }
 }
 
-/// Reads the scalar at a position as the type of a field. Messages are not read
-/// here.
+/// Reads the scalar at a position as the type of a field, except messages.
 pub(super) fn read(text: &str, at: usize, kind: &FieldKind) -> Result<Value, Unfit> {
     let mut lexer = Lexer::new(text, at);
     let mut token = lexer.next().map_err(|_| Unfit::from("a value"))?;

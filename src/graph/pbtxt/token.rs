@@ -108,8 +108,7 @@ impl<'a> Lexer<'a> {
         self.at += length.unwrap_or(rest.len());
     }
 
-    /// Reads anything that looks like a number; its validity is checked where it is
-    /// used.
+    /// Reads anything that looks like a number; it is validated where it is used.
     fn number(&mut self) -> Kind {
         let bytes = self.text.as_bytes();
         let is_hex = bytes[self.at..].starts_with(b"0x") || bytes[self.at..].starts_with(b"0X");

@@ -1,11 +1,11 @@
-//! What is done when nothing can run by the ordinary rules.
+//! Steps taken when no node can run by the regular rules.
 
 use super::{MAX_IN_QUEUE, Scheduler, missing_side, node::Phase};
 use crate::graph::{AbseilCode, GraphRunError, Timestamp, handlers::Input};
 
 impl Scheduler {
-    /// Raises the limits of full queues that keep somebody from sending, while nothing runs; or fails,
-    /// if the graph is to report that. Tells whether there was such a queue.
+    /// Raises the limits of full queues that block a producer while nothing runs; or fails, if the
+    /// graph is to report that. Returns whether there was such a queue.
     pub(super) fn make_room(&mut self) -> bool {
         let mut names: Vec<&str> = Vec::new();
         let mut tight = Vec::new();
@@ -54,8 +54,8 @@ impl Scheduler {
         true
     }
 
-    /// Lets the first node go on that is left when no input of the graph is open and nothing can run:
-    /// what it waits for are back edges, on which nothing will come but in answer to what it does.
+    /// Resumes the first remaining node when no input of the graph is open and nothing can run: it
+    /// waits for back edges, on which packets arrive only in response to its own output.
     pub(super) fn end_loop(&mut self) {
         let mut order = self.order.iter().copied();
         let Some(node) = order.find(|node| self.nodes[*node].phase != Phase::Closed) else {
@@ -71,7 +71,8 @@ impl Scheduler {
             return self.fail(error);
         }
         let known = &mut self.nodes[node];
-        // What waits is let through up to its time; if nothing does, or that is of no use, nothing comes.
+        // Queued packets are released up to their timestamp; without any, or if that has no effect,
+        // the input ends.
         let waiting = known.inputs.iter().filter(|input| input.len() > 0);
         let first = waiting.map(Input::time).min();
         let bound = first.map_or(Timestamp::DONE, Timestamp::next_allowed);

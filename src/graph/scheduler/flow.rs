@@ -1,10 +1,10 @@
-//! How packets, bounds and side packets get from node to node.
+//! Propagation of packets, bounds and side packets from node to node.
 
 use super::{Scheduler, missing_side, needs};
 use crate::graph::{AbseilCode, Emit, GraphRunError, Packet, StreamSource, Timestamp};
 
 impl Scheduler {
-    /// Sends a packet on a stream. One without a value only says that nothing comes at its time.
+    /// Sends a packet on a stream. An empty one only settles its timestamp.
     pub(super) fn send(&mut self, stream: usize, packet: Packet) -> Result<(), GraphRunError> {
         if packet.is_empty() {
             self.raise(stream, packet.at().next_allowed());
@@ -16,7 +16,7 @@ impl Scheduler {
         line.admit(&planned.name, at)?;
         let mut left = planned.to.len() + planned.outputs.len();
         let mut packet = Some(packet);
-        // The last one gets the packet itself.
+        // The last consumer gets the packet itself.
         let mut copy = || {
             left -= 1;
             if left == 0 {
@@ -53,7 +53,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Raises the bound of a stream; one that is not higher is ignored.
+    /// Raises the bound of a stream; a bound that is not higher is ignored.
     pub(super) fn raise(&mut self, stream: usize, bound: Timestamp) {
         let line = &mut self.lines[stream];
         if bound <= line.bound {
@@ -68,7 +68,7 @@ impl Scheduler {
         }
     }
 
-    /// Does what a node wants done to its outputs.
+    /// Applies the output operations of a node.
     pub(super) fn emit(&mut self, node: usize, emits: Vec<Emit>) -> Result<(), GraphRunError> {
         for emit in emits {
             let planned = &self.plan.nodes[node];
@@ -95,13 +95,13 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Raises the bounds of what a node sends, if it says how far it is behind its inputs.
+    /// Raises the bounds of a node's outputs, if its contract has an offset from its inputs.
     pub(super) fn settle(&mut self, node: usize) {
         let Some(offset) = self.nodes[node].offset else {
             return;
         };
         let floor = self.nodes[node].floor();
-        // Before anything has come there is nothing to tell; at the end, the node is closed.
+        // Before the first packet there is nothing to settle; at the end, the node is closed.
         if floor > Timestamp::PRE_STREAM && floor < Timestamp::ONE_OVER_POST_STREAM {
             for place in 0..self.plan.nodes[node].outputs.len() {
                 let stream = self.plan.nodes[node].outputs[place];
@@ -110,7 +110,7 @@ impl Scheduler {
         }
     }
 
-    /// Closes all that a node sends, and leaves those alone that waited for its side packets.
+    /// Closes all outputs of a node, and resumes consumers waiting for its side packets.
     pub(super) fn shut(&mut self, node: usize) -> Result<(), GraphRunError> {
         for place in 0..self.plan.nodes[node].outputs.len() {
             let stream = self.plan.nodes[node].outputs[place];
@@ -125,7 +125,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Sets a side packet, and opens those who wait for it.
+    /// Sets a side packet, and opens the nodes waiting for it.
     fn give(&mut self, side: usize, packet: Packet) -> Result<(), GraphRunError> {
         if self.sides[side].is_some() {
             let name = &self.plan.sides[side].name;
@@ -137,7 +137,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Lets those go on without a side packet who can.
+    /// Resumes nodes that can run without a side packet.
     fn forgo(&mut self, side: usize) -> Result<(), GraphRunError> {
         let known = &self.plan.sides[side];
         let mut takers = known.to.iter();
@@ -158,7 +158,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes which queues of a node have room again, and wakes who waits for it.
+    /// Updates the queues of a node that have room again, and wakes blocked producers.
     pub(super) fn relax(&mut self, node: usize) {
         if self.full == 0 {
             return;
@@ -181,7 +181,7 @@ impl Scheduler {
         }
     }
 
-    /// Has a node looked at again that waited for room.
+    /// Schedules a node that waited for room.
     pub(super) fn wake(&mut self, node: usize) {
         let known = &mut self.nodes[node];
         if !std::mem::take(&mut known.is_blocked) {
@@ -194,7 +194,7 @@ impl Scheduler {
         }
     }
 
-    /// Tells whether a queue is full that a node feeds.
+    /// Returns whether any queue fed by a node is full.
     pub(super) fn is_held_up(&self, node: usize) -> bool {
         let mut outputs = self.plan.nodes[node].outputs.iter();
         self.full > 0 && outputs.any(|stream| self.lines[*stream].full > 0)

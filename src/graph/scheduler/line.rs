@@ -1,24 +1,24 @@
-//! What is known of a stream in a run.
+//! State of a stream in a run.
 
 use crate::graph::{
     AbseilCode, GraphPlan, GraphRunError, InputHandler, Timestamp, convert::TIMESTAMP,
 };
 
-/// A stream in a run.
+/// Stream in a run.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// The lowest time that a packet may have.
+    /// Lowest timestamp that a packet may have.
     pub(super) bound: Timestamp,
-    /// The highest time of a packet that was sent; [`Timestamp::UNSET`] if none was.
+    /// Highest timestamp of a sent packet; [`Timestamp::UNSET`] if none was.
     pub(super) last: Timestamp,
-    /// Whether times may be anything: all who take from it ignore them.
+    /// Whether any timestamp is allowed: all consumers ignore them.
     is_timeless: bool,
-    /// How many of the queues that it feeds are full.
+    /// Number of full queues among those it feeds.
     pub(super) full: usize,
 }
 
 impl Line {
-    /// Makes a stream on which nothing was sent.
+    /// Creates a stream without packets.
     pub(super) fn new(plan: &GraphPlan, stream: usize) -> Self {
         let planned = &plan.streams[stream];
         let mut takers = planned.to.iter();
@@ -33,12 +33,12 @@ impl Line {
         }
     }
 
-    /// Tells whether nothing can be sent any more.
+    /// Returns whether no packet can be sent any more.
     pub(super) fn is_closed(&self) -> bool {
         self.bound == Timestamp::DONE
     }
 
-    /// Judges the time of a packet, and raises the bound.
+    /// Checks the timestamp of a packet, and raises the bound.
     pub(super) fn admit(&mut self, name: &str, at: Timestamp) -> Result<(), GraphRunError> {
         if self.is_closed() {
             let text = format!("Packet sent to closed stream \"{name}\".");

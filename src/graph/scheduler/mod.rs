@@ -1,8 +1,9 @@
-//! What runs next in a graph: a state machine over packets, times and bounds.
+//! Scheduling of the nodes of a graph: a state machine over packets, timestamps and bounds.
 //!
-//! It knows no calculators and waits for nothing. The driver of a run pushes packets in, runs the
-//! [`Job`]s that [`Scheduler::next`] gives, says what came of each ([`Scheduler::done`]), and takes
-//! what leaves the graph ([`Scheduler::take_output`]). The order of jobs depends on these calls alone.
+//! It knows no calculators and never waits. The driver of a run pushes packets in, runs the
+//! [`GraphJob`]s returned by [`Scheduler::next`], reports their outcomes ([`Scheduler::done`]), and
+//! takes the output packets ([`Scheduler::take_output`]). The order of jobs depends on these calls
+//! alone.
 
 mod end;
 mod flow;
@@ -19,86 +20,85 @@ use std::{collections::VecDeque, sync::Arc};
 use self::{line::Line, node::Node, queue::Ready};
 use super::{AbseilCode, CalculatorStep, GraphPlan, GraphRunError, Packet, Timestamp};
 
-/// How many packets may wait to be taken out of a graph before its nodes pause, unless said otherwise.
+/// Default number of output packets that may wait before the nodes of a graph pause.
 const BACKLOG: usize = 64;
 
-/// How many packets may wait in one queue, however often its limit was raised because all waited for
-/// each other.
+/// Maximum number of packets in one queue, however often its limit was raised to resolve a deadlock.
 const MAX_IN_QUEUE: usize = 1 << 16;
 
-/// How many bytes wait to be taken out before nodes pause.
+/// Size in bytes of output packets that may wait before nodes pause.
 const BACKLOG_BYTES: usize = 4 << 20;
 
-/// How many faults of a run are told.
+/// Maximum number of errors reported for a run.
 const MAX_ERRORS: usize = 16;
 
-/// The state of a run of a graph.
+/// State of a run of a graph.
 #[derive(Debug)]
 pub struct Scheduler {
     plan: Arc<GraphPlan>,
     nodes: Vec<Node>,
-    /// The nodes by rank.
+    /// Nodes by rank.
     order: Vec<usize>,
     lines: Vec<Line>,
     sides: Vec<Option<Packet>>,
     /// Nodes to be opened.
     opens: VecDeque<usize>,
-    /// Nodes with inputs to be looked at, by rank.
+    /// Nodes with inputs to be checked, by rank.
     ready: Ready,
-    /// Nodes without inputs that may go on.
+    /// Nodes without inputs that may run.
     sources: VecDeque<usize>,
-    /// Nodes to be closed after a fault.
+    /// Nodes to be closed after an error.
     closes: VecDeque<usize>,
     outputs: VecDeque<(usize, Packet)>,
-    /// What these hold together.
+    /// Total size of the outputs, in bytes.
     outputs_bytes: usize,
     backlog: usize,
     errors: Vec<GraphRunError>,
     running: usize,
-    /// How many nodes are not closed.
+    /// Number of nodes that are not closed.
     left: usize,
-    /// How many inputs of the graph are not closed.
+    /// Number of inputs of the graph that are not closed.
     open_inputs: usize,
-    /// How many queues are full.
+    /// Number of full queues.
     full: usize,
 }
 
-/// Something to run.
+/// Step of a node to run.
 #[derive(Debug)]
 pub struct GraphJob {
-    /// To be given back with what came of it.
+    /// Ticket to be returned with the outcome.
     pub ticket: Ticket,
-    /// The node.
+    /// Index of the node.
     pub node: usize,
-    /// What is to be called.
+    /// Step to call.
     pub step: CalculatorStep,
-    /// The time of the inputs; [`Timestamp::UNSTARTED`] to open, [`Timestamp::DONE`] to close.
+    /// Timestamp of the inputs; [`Timestamp::UNSTARTED`] to open, [`Timestamp::DONE`] to close.
     pub at: Timestamp,
-    /// The inputs, by place; none to open and to close.
+    /// Inputs, by index; none to open and to close.
     pub inputs: Vec<Packet>,
-    /// For each input the time of what is first in its queue now, else its bound;
-    /// [`Timestamp::DONE`] if it is closed and nothing waits.
+    /// Timestamp of the next packet in the queue of each input, else its bound; [`Timestamp::DONE`]
+    /// if it is closed and its queue is empty.
     pub bounds: Vec<Timestamp>,
-    /// The side packets, by place; empty where an optional one is not given.
+    /// Side packets, by index; empty where an optional one is not given.
     pub side: Arc<[Packet]>,
 }
 
-/// Says which job has ended.
+/// Identifier of a job, to report its outcome.
 #[derive(Debug)]
 pub struct Ticket {
     node: usize,
     step: CalculatorStep,
     number: u64,
-    /// Whether the run had failed when the job began: nobody asks what comes of it.
+    /// Whether the run had failed when the job began: its outcome is ignored.
     is_late: bool,
 }
 
 impl Scheduler {
-    /// Begins a run, with the side packets that are given, by the places of the plan.
+    /// Begins a run, with the given side packets, by the indices of the plan.
     ///
     /// # Errors
     ///
-    /// Fails if one is missing that a node needs and no node gives.
+    /// Fails if a side packet is missing that a node needs and no node produces.
     pub fn new(plan: Arc<GraphPlan>, mut side: Vec<Option<Packet>>) -> Result<Self, GraphRunError> {
         side.resize(plan.sides.len(), None);
         for (known, given) in plan.sides.iter().zip(&side) {
@@ -143,17 +143,17 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    /// Sets how many packets may wait to be taken out before nodes pause; at least one.
+    /// Sets the number of output packets that may wait before nodes pause; at least one.
     pub fn set_backlog(&mut self, packets: usize) {
         self.backlog = packets.max(1);
     }
 
-    /// Puts a packet into an input of the graph.
+    /// Pushes a packet into an input of the graph.
     ///
     /// # Errors
     ///
-    /// Fails, and with it the run, if the time does not increase; fails if the run has failed, or if
-    /// the input is closed.
+    /// Fails, and with it the run, if the timestamp does not increase; fails if the run has failed,
+    /// or if the input is closed.
     pub fn push(&mut self, input: usize, packet: Packet) -> Result<(), GraphRunError> {
         if let Some(error) = self.error() {
             return Err(error);
@@ -169,7 +169,7 @@ impl Scheduler {
         sent
     }
 
-    /// Returns the highest time that a node which generates has sent to itself, to go on at.
+    /// Returns the highest timestamp that a generating node has sent to itself, to continue at.
     #[must_use]
     pub fn generated(&self) -> Option<Timestamp> {
         let loops = self.plan.loops();
@@ -177,7 +177,7 @@ impl Scheduler {
         (last != Timestamp::UNSET).then_some(last)
     }
 
-    /// Says that nothing before a time will come at an input of the graph.
+    /// Raises the bound of an input of the graph: no earlier packets follow.
     pub fn bound(&mut self, input: usize, bound: Timestamp) {
         if bound == Timestamp::DONE {
             self.close_input(input);
@@ -202,9 +202,9 @@ impl Scheduler {
         }
     }
 
-    /// Tells whether a packet should be pushed now: not while a queue that it would go to is full, or
-    /// too much waits to be taken out. Once [`Scheduler::next`] has given `None`, nothing runs and all
-    /// outputs are taken, it is so.
+    /// Returns whether a packet should be pushed now: not while a queue that it would enter is
+    /// full, or too many outputs are waiting. Once [`Scheduler::next`] has returned `None`, nothing
+    /// runs and all outputs are taken, it is true.
     #[must_use]
     pub fn accepts(&self, input: usize) -> bool {
         let stream = self.plan.inputs[input].stream;
@@ -214,14 +214,14 @@ impl Scheduler {
             || (self.lines[stream].full == 0 && !(is_through && self.is_clogged()))
     }
 
-    /// Returns what has left the graph next: the place of an output, and a packet.
+    /// Returns the next output packet of the graph, with the index of the output.
     pub fn take_output(&mut self) -> Option<(usize, Packet)> {
         let (output, packet) = self.outputs.pop_front()?;
         self.outputs_bytes = self.outputs_bytes.saturating_sub(packet.bytes());
         Some((output, packet))
     }
 
-    /// Tells whether nothing runs and nothing can: until something is pushed, or closed.
+    /// Returns whether nothing runs or can run until a packet is pushed or an input closed.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let is_waiting = || {
@@ -233,13 +233,14 @@ impl Scheduler {
         self.running == 0 && self.closes.is_empty() && (!self.errors.is_empty() || is_waiting())
     }
 
-    /// Returns how many jobs are under way.
+    /// Returns the number of jobs in flight.
     #[must_use]
     pub const fn is_running(&self) -> usize {
         self.running
     }
 
-    /// Tells whether all is over: every node is closed or was never opened. Outputs may still wait.
+    /// Returns whether the run is over: every node is closed or was never opened. Outputs may still
+    /// wait.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.running == 0
@@ -247,7 +248,7 @@ impl Scheduler {
             && (!self.errors.is_empty() || self.open_inputs == 0 || !self.nodes.is_empty())
     }
 
-    /// Fails the run: nothing is opened or processed any more, and what is open is closed.
+    /// Fails the run: no node is opened or called any more, and open ones are closed.
     pub fn fail(&mut self, error: GraphRunError) {
         let is_first = self.errors.is_empty();
         if self.errors.len() < MAX_ERRORS {
@@ -258,25 +259,25 @@ impl Scheduler {
         }
     }
 
-    /// Returns what has failed, all of it in one.
+    /// Returns all errors of the run, merged into one.
     #[must_use]
     pub fn error(&self) -> Option<GraphRunError> {
         GraphRunError::of_run(&self.errors)
     }
 
-    /// Tells whether something waits to be taken out.
+    /// Returns whether an output packet is waiting.
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.outputs.is_empty()
     }
 
-    /// Tells whether too much waits to be taken out.
+    /// Returns whether too many output packets are waiting.
     fn is_clogged(&self) -> bool {
         self.outputs.len() >= self.backlog || self.outputs_bytes >= BACKLOG_BYTES
     }
 }
 
-/// Tells whether a node cannot do without a side packet.
+/// Returns whether a node requires a side packet.
 fn needs(plan: &GraphPlan, node: usize, place: usize) -> bool {
     let known = plan.nodes[node].contract.side_inputs.get(place);
     !known.is_some_and(|(_, is_optional)| *is_optional)

@@ -1,4 +1,4 @@
-//! What is known of a node in a run.
+//! State of a node in a run.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -7,72 +7,72 @@ use crate::graph::{
     handlers::{Input, Policy},
 };
 
-/// How far a node is.
+/// Phase of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Side packets are missing, or its turn has not come.
     Waiting,
-    /// `Open` is under way.
+    /// `Open` is in flight.
     Opening,
     /// `Process` may be called.
     Open,
-    /// `Close` is under way.
+    /// `Close` is in flight.
     Closing,
-    /// Nothing is left to do; it may never have been opened.
+    /// The node is done; it may never have been opened.
     Closed,
 }
 
-/// A node in a run.
+/// Node in a run.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) phase: Phase,
-    /// Its place in the order of the graph; producers before consumers.
+    /// Position in the order of the graph; producers before consumers.
     pub(super) rank: usize,
-    /// The side packets that are not there yet.
+    /// Number of missing side packets.
     pub(super) missing: usize,
     pub(super) side: Arc<[Packet]>,
     pub(super) policy: Policy,
     pub(super) inputs: Vec<Input>,
     pub(super) gates: Vec<Gate>,
     pub(super) max_in_flight: usize,
-    /// What is under way, in the order in which it began.
+    /// Steps in flight, in the order in which they began.
     pub(super) flights: VecDeque<Flight>,
-    /// The number of the first of `flights`.
+    /// Number of the first of `flights`.
     pub(super) first_flight: u64,
-    /// How many of `flights` have not ended.
+    /// Number of `flights` that have not ended.
     pub(super) in_flight: usize,
     /// Whether it waits for room in a queue that it feeds.
     pub(super) is_blocked: bool,
-    /// Whether it is to be closed as soon as nothing is under way.
+    /// Whether it is to be closed as soon as no step is in flight.
     pub(super) is_stopped: bool,
-    /// The time of the next `Process` of a node without inputs.
+    /// Timestamp of the next `Process` of a node without inputs.
     pub(super) next: Timestamp,
     pub(super) offset: Option<i64>,
 }
 
-/// What stands before an input.
+/// Settings of an input queue.
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// The stream that it takes from.
+    /// Stream of the input.
     pub(super) stream: usize,
-    /// At how many packets it is full; never, for a back edge.
+    /// Number of packets at which it is full; never, for a back edge.
     pub(super) limit: usize,
     pub(super) is_full: bool,
     pub(super) is_back_edge: bool,
-    /// Whether the bound was raised because nothing else could go on: what comes before it is dropped.
+    /// Whether the bound was raised to resolve a stall: earlier packets are dropped.
     pub(super) is_forced: bool,
 }
 
-/// A `Process` under way.
+/// `Process` call in flight.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) at: Timestamp,
-    /// What came of it, if it has ended before one that began earlier.
+    /// Outcome, if it has ended before one that began earlier.
     pub(super) outcome: Option<Result<Later, GraphRunError>>,
 }
 
 impl Node {
-    /// Makes a node that has not begun.
+    /// Creates a node that has not begun.
     pub(super) fn new(plan: &GraphPlan, node: usize, rank: usize, side: &Arc<[Packet]>) -> Self {
         let planned = &plan.nodes[node];
         let gates = planned.inputs.iter().enumerate().map(|(place, stream)| {
@@ -108,29 +108,29 @@ impl Node {
         }
     }
 
-    /// Tells whether it has no inputs: it runs unasked.
+    /// Returns whether it has no inputs: it runs without a trigger.
     pub(super) const fn is_source(&self) -> bool {
         self.gates.is_empty()
     }
 
-    /// Tells whether looking at its queues can lead to anything.
+    /// Returns whether checking its queues can have an effect.
     pub(super) fn may_run(&self) -> bool {
         self.phase == Phase::Open && self.in_flight < self.max_in_flight
     }
 
-    /// Tells whether what is sent to it is of any use.
+    /// Returns whether packets sent to it can be used.
     pub(super) const fn is_listening(&self) -> bool {
         !self.is_stopped && !matches!(self.phase, Phase::Closing | Phase::Closed)
     }
 
-    /// Notes that a `Process` begins, and returns its number.
+    /// Records the begin of a `Process`, and returns its number.
     pub(super) fn take_off(&mut self, at: Timestamp) -> u64 {
         self.flights.push_back(Flight { at, outcome: None });
         self.in_flight += 1;
         self.first_flight + self.flights.len() as u64 - 1
     }
 
-    /// Notes what came of a `Process`.
+    /// Records the outcome of a `Process`.
     pub(super) fn land(&mut self, number: u64, outcome: Result<Later, GraphRunError>) {
         self.in_flight -= 1;
         let place = usize::try_from(number - self.first_flight).unwrap_or(usize::MAX);
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// Takes out what came of the earliest `Process`, if it has ended.
+    /// Takes the outcome of the earliest `Process`, if it has ended.
     pub(super) fn landed(&mut self) -> Option<Result<Later, GraphRunError>> {
         let outcome = self.flights.front_mut()?.outcome.take()?;
         self.flights.pop_front();
@@ -147,7 +147,7 @@ impl Node {
         Some(outcome)
     }
 
-    /// Returns the lowest time of which anything may still be sent.
+    /// Returns the lowest timestamp for which packets may still be sent.
     pub(super) fn floor(&mut self) -> Timestamp {
         let floor = self.policy.floor(&self.inputs);
         let flights = self.flights.iter().map(|flight| flight.at);

@@ -1,9 +1,9 @@
-//! The order of the nodes of a graph.
+//! Order of the nodes of a graph.
 
 use crate::graph::GraphPlan;
 
-/// Orders the nodes so that those who give streams and side packets come before those who take them,
-/// back edges aside; among those that are free, as the plan has them.
+/// Orders the nodes so that producers of streams and side packets come before their consumers,
+/// except for back edges; in the order of the plan otherwise.
 pub(super) fn ordered(plan: &GraphPlan) -> Vec<usize> {
     let count = plan.nodes.len();
     let mut waits = vec![0_usize; count];
@@ -22,7 +22,7 @@ pub(super) fn ordered(plan: &GraphPlan) -> Vec<usize> {
                 waits[to] = waits[to].saturating_sub(1);
             });
         }
-        // A checked graph has no cycle but through back edges; if it had, nothing would break.
+        // A checked graph has cycles through back edges only; with others, nothing would break.
         let Some(node) = waits.iter().position(|waits| *waits > 0) else {
             return order;
         };
@@ -31,7 +31,7 @@ pub(super) fn ordered(plan: &GraphPlan) -> Vec<usize> {
     }
 }
 
-/// Goes through the nodes that take from this one, as often as they do.
+/// Visits the consumers of this node, once for each stream.
 fn takers(plan: &GraphPlan, node: usize, mut each: impl FnMut(usize)) {
     let planned = &plan.nodes[node];
     for stream in &planned.outputs {

@@ -1,10 +1,10 @@
-//! The nodes that may have something to do.
+//! Queue of the nodes that may be able to run.
 
-/// A set of nodes, served in rounds: within a round those that are later in the graph first, and each
-/// at most once, so that packets leave the graph before new ones enter, and no node starves another.
+/// Set of nodes, served in rounds: within a round, nodes later in the graph come first, and each at
+/// most once, so that packets leave the graph before new ones enter, and no node starves another.
 #[derive(Debug)]
 pub(super) struct Ready {
-    /// A bit for each rank: this round, the next one, and those that had their turn.
+    /// Bit sets of ranks: this round, the next one, and those already served.
     now: Vec<u64>,
     next: Vec<u64>,
     served: Vec<u64>,
@@ -14,7 +14,7 @@ pub(super) struct Ready {
 const BITS: usize = u64::BITS as usize;
 
 impl Ready {
-    /// Makes an empty set for ranks below this.
+    /// Creates an empty set for ranks below this.
     pub(super) fn new(ranks: usize) -> Self {
         let words = ranks.div_ceil(BITS);
         Self {
@@ -25,7 +25,7 @@ impl Ready {
         }
     }
 
-    /// Adds a rank, if it is not there.
+    /// Adds a rank, if absent.
     pub(super) fn insert(&mut self, rank: usize) {
         let (word, bit) = (rank / BITS, 1 << (rank % BITS));
         if (self.now[word] | self.next[word]) & bit != 0 {
@@ -39,7 +39,7 @@ impl Ready {
         }
     }
 
-    /// Takes out the rank whose turn it is.
+    /// Removes the rank whose turn it is.
     pub(super) fn pop(&mut self) -> Option<usize> {
         if self.len == 0 {
             return None;
@@ -58,17 +58,17 @@ impl Ready {
         }
     }
 
-    /// Says that a rank had its turn in this round.
+    /// Marks a rank as served in this round.
     pub(super) fn serve(&mut self, rank: usize) {
         self.served[rank / BITS] |= 1 << (rank % BITS);
     }
 
-    /// Tells whether there is none.
+    /// Returns whether the set is empty.
     pub(super) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Takes out all.
+    /// Removes all ranks.
     pub(super) fn clear(&mut self) {
         self.now.fill(0);
         self.next.fill(0);

@@ -1,4 +1,4 @@
-//! Which job is next, and what becomes of one that has ended.
+//! Selection of the next job, and handling of outcomes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::graph::{
 };
 
 impl Scheduler {
-    /// Finds out which nodes can be opened at once.
+    /// Finds the nodes that can be opened at once.
     pub(super) fn begin(&mut self) {
         for (side, known) in self.plan.sides.iter().enumerate() {
             if known.from.is_some() && self.sides[side].is_none() {
@@ -23,8 +23,8 @@ impl Scheduler {
             .extend(nodes.filter(|node| self.nodes[*node].missing == 0));
     }
 
-    /// Returns something that can run now, which the driver has to run; `None` if there is nothing
-    /// before a job ends, or something is pushed, closed, or taken out.
+    /// Returns the next job, which the driver has to run; `None` if there is none before a job
+    /// ends, a packet is pushed, an input is closed, or an output is taken.
     #[expect(
         clippy::should_implement_trait,
         reason = "no iterator: more may come after `None`"
@@ -56,7 +56,7 @@ impl Scheduler {
         }
     }
 
-    /// Looks at what a node with inputs can do.
+    /// Returns the next job of a node with inputs.
     fn validate(&mut self, node: usize) -> Option<GraphJob> {
         let known = &mut self.nodes[node];
         if !known.may_run() {
@@ -77,7 +77,7 @@ impl Scheduler {
         None
     }
 
-    /// Looks at what a node without inputs can do.
+    /// Returns the next job of a node without inputs.
     fn validate_source(&mut self, node: usize) -> Option<GraphJob> {
         let known = &self.nodes[node];
         if known.is_stopped {
@@ -163,8 +163,8 @@ impl Scheduler {
         }
     }
 
-    /// Says what came of a job: what the node emitted, or its fault as the calculator told it (the words
-    /// that name step and node are put before it here).
+    /// Reports the outcome of a job: the emitted packets, or the calculator's error (the prefix
+    /// with step and node is added here).
     pub fn done(&mut self, ticket: Ticket, outcome: Result<Later, GraphRunError>) {
         self.running -= 1;
         let node = ticket.node;
@@ -196,7 +196,7 @@ impl Scheduler {
             return self.fail(error);
         }
         let known = &mut self.nodes[node];
-        // A node without streams does all that it does in `open`.
+        // A node without streams does all its work in `open`.
         let is_apart = known.is_source() && self.plan.nodes[node].outputs.is_empty();
         known.is_stopped = later.stop || is_apart;
         self.go_on(node);
@@ -216,7 +216,7 @@ impl Scheduler {
         }
         self.nodes[node].land(number, outcome);
         while let Some(outcome) = self.nodes[node].landed() {
-            // What a node would not have done, had it been asked one at a time, is not told.
+            // Outcomes of calls that would not have happened one at a time are not reported.
             if self.nodes[node].is_stopped {
                 continue;
             }
@@ -251,7 +251,7 @@ impl Scheduler {
         }
     }
 
-    /// Has a node looked at again after a step.
+    /// Schedules a node again after a step.
     fn go_on(&mut self, node: usize) {
         let known = &mut self.nodes[node];
         if known.is_stopped {
@@ -266,7 +266,7 @@ impl Scheduler {
         }
     }
 
-    /// Stops all but closing.
+    /// Stops all steps except closing.
     pub(super) fn give_up(&mut self) {
         self.opens.clear();
         self.ready.clear();
@@ -287,8 +287,7 @@ impl Scheduler {
         }
     }
 
-    /// Goes on where all wait for each other, or where only loops are left; tells whether anything
-    /// has changed.
+    /// Resolves a deadlock, or ends loops if only those are left; returns whether anything has changed.
     fn unstick(&mut self) -> bool {
         if self.full > 0 && self.make_room() {
             return true;
@@ -300,7 +299,8 @@ impl Scheduler {
         false
     }
 
-    /// Tells who is kept from sending to a stream: an input of the graph, or a node.
+    /// Returns whether the producer of a stream is blocked: an open input of the graph, or a
+    /// waiting node.
     pub(super) fn is_awaited(&self, stream: usize) -> bool {
         match self.plan.streams[stream].from {
             StreamSource::Graph(_) => !self.lines[stream].is_closed(),
@@ -308,7 +308,7 @@ impl Scheduler {
         }
     }
 
-    /// Stops a node by force: nothing that it could wait for will come.
+    /// Forces a node to stop: its inputs will not arrive.
     pub(super) fn stop(&mut self, node: usize) {
         self.nodes[node].is_stopped = true;
         self.nodes[node].is_blocked = false;

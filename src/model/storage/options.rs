@@ -39,8 +39,7 @@ pub struct StorageLimits {
     /// in any case.
     pub slowest: u64,
     /// Maximum number of objects below a base path: a thousand come with one request, and a
-    /// repository of 100
-    /// versions with a hundred files each has ten thousand.
+    /// repository of 100 versions with a hundred files each has ten thousand.
     pub objects: usize,
     /// Maximum bytes of one version: more than the largest models that are served from one machine.
     pub bytes: u64,

@@ -32,8 +32,8 @@ pub struct Storage {
     copies: Arc<Copies>,
     limits: StorageLimits,
     progress: watch::Sender<DownloadProgress>,
-    /// One download at a time: two would only share the line, and progress is of one. What is kept
-    /// here are the versions whose last download failed: that another one begins is no news.
+    /// One download at a time: two would only share the line, and progress is of one. The map has the
+    /// versions whose last download failed: that another one begins is no news.
     downloading: Mutex<HashMap<i64, Identity>>,
 }
 

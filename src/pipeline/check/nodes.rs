@@ -79,7 +79,7 @@ impl Draft<'_> {
                 "model_name",
                 format!("the model `{name}`, which is not available: {reason}"),
                 "a model that is available".to_owned(),
-                "put that right first".to_owned(),
+                "fix that first".to_owned(),
             ),
             // Told as what could not be judged.
             MissingModel::NotLooked { .. } => return,

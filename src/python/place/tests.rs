@@ -14,7 +14,7 @@ fn in_place(calls: &Calls, work: impl Fn()) {
     }
 }
 
-/// Works for longer than a call in place may take, however busy the machine is.
+/// Works for longer than the limit of a call in place, on any machine.
 fn work() {
     let (began, effort) = (Instant::now(), Effort::now());
     while began.elapsed() <= TOO_LONG || Effort::now().worked - effort.worked <= TOO_LONG {
@@ -106,7 +106,7 @@ fn the_network_is_served_while_a_call_in_place_takes_long() {
                         in_place(&quick(), || {
                             began.send(()).unwrap();
                             let ends = ends.lock().unwrap();
-                            // The end of a call that held everybody up.
+                            // The end of a call that blocked all others.
                             let _ = ends.recv_timeout(Duration::from_secs(20));
                         });
                     }

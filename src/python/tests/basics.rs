@@ -1,4 +1,4 @@
-//! A handler from its file to its outputs.
+//! Tests of a handler from its file to its outputs.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Exceptions, whatever they are.
+//! Tests of exceptions of any kind.
 
 use super::support::{executes, floats, handler, outputs};
 

@@ -1,4 +1,4 @@
-//! Handlers that yield.
+//! Tests of handlers that yield.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Tensors that handlers keep, and what is left of a handler that is gone.
+//! Tests of tensors kept by handlers, and of objects left behind.
 
 use std::{fs, sync::Arc};
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::support::{Folder, awaited, executes, floats, handler, outputs, settle, text};
 use crate::python::HandlerTensor;
 
-/// Bytes that tell when nobody needs them any more.
+/// Bytes that report when they are dropped.
 struct Watched {
     data: Vec<u8>,
     _mark: Arc<()>,
@@ -101,7 +101,7 @@ fn what_is_replaced_is_freed() {
         "import gc, sys\ngc.collect()\nkept = sys.modules['_test_watch'].kept\nalive = [name for name, reference in kept.items() if reference() is not None]\nimport sys as s\nleft = [name for name in list(sys.modules) if name.startswith('_ovms_handler_') and getattr(sys.modules[name], '__file__', '').startswith(self.folder)]\nreturn [Tensor('out', repr((len(kept), alive)).encode())]",
     );
     let outputs = {
-        // The folder is only for the look at what is left.
+        // The folder is only for inspecting the objects left behind.
         let fixed = handler(
             &fs::read_to_string(made.folder.file("model.py"))
                 .unwrap()

@@ -1,4 +1,4 @@
-//! Every way in which a load ends.
+//! Tests of every outcome of a load.
 
 use std::{fs, path::PathBuf};
 
@@ -15,7 +15,7 @@ fn fails(text: &str) -> (String, HandlerLoadError) {
     (error.to_string().replace(&path, "<p>"), error)
 }
 
-/// The text of the error, whose first line ends with this.
+/// Checks the error, whose first line ends with this.
 fn raises(text: &str, expected: &str) {
     let (reported, error) = fails(text);
     let first = reported.lines().next().unwrap();
@@ -194,7 +194,7 @@ fn finalize_runs_once_for_each_object() {
     assert!(folder.load("model.py").is_err());
     assert_eq!(take(), "made ");
 
-    // Whoever forgets it has it done all the same.
+    // Without an explicit call it is done all the same.
     folder.write("model.py", &text("pass", "pass"));
     drop(folder.load("model.py").unwrap());
     for _ in 0..6000 {

@@ -1,4 +1,4 @@
-//! Whose memory a tensor shows, and who copies it.
+//! Tests of the memory shared by a tensor, and of copies.
 
 use bytes::Bytes;
 
@@ -18,7 +18,7 @@ fn large() -> HandlerTensor {
     )
 }
 
-/// Has a handler return the address that numpy sees.
+/// Handler code that returns the address seen by numpy.
 const ADDRESS: &str = "import numpy as np\nimport struct\narray = np.asarray(inputs[0])\naddress = array.__array_interface__['data'][0]\n";
 
 #[test]
@@ -235,7 +235,7 @@ fn the_next_node_sees_a_live_buffer() {
     );
     let out = made.outputs(&[]);
     assert!(made.run(&out).is_ok());
-    // What others take is as it was when the handler returned.
+    // The captured contents are those at the return.
     assert_eq!(out[0].bytes()[..], [1, 2]);
 }
 
@@ -268,7 +268,7 @@ fn an_array_that_a_weak_reference_leads_to_is_copied() {
         "import weakref\nimport numpy as np\nif inputs:\n    self.array()[:] = 2\n    return []\narray = np.ones(1 << 20, dtype=np.uint8)\nself.array = weakref.ref(array)\ntensor = Tensor('out', array)\nself.tensor = tensor\ndel array\nreturn [tensor]",
     );
     let out = made.outputs(&[]);
-    // The tensor that the handler keeps has the array alive.
+    // The tensor kept by the handler keeps the array alive.
     made.outputs(&[floats("a", &[1], &[0.0])]);
     assert!(out[0].bytes().iter().all(|byte| *byte == 1));
 }

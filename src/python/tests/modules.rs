@@ -1,11 +1,11 @@
-//! Which modules a handler gets: its own before others of the same name, and fresh ones after a
-//! reload.
+//! Tests of the modules of a handler: its own before others of the same name, and fresh ones
+//! after a reload.
 
 use super::support::{Folder, handler, load, outputs, text};
 use crate::python::PythonHandler;
 use std::sync::Arc;
 
-/// A handler that returns what a function `answer` of it says.
+/// Returns a handler that returns the result of its function `answer`.
 fn answers(head: &str, answer: &str) -> String {
     format!(
         "{head}\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        return [Tensor('out', str(self.answer()).encode())]\n    def answer(self):\n        {answer}\n"

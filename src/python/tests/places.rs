@@ -1,4 +1,4 @@
-//! Where calls run, and that they do not hold up each other.
+//! Tests of the threads that calls run on, and of their independence.
 
 use std::{
     sync::Arc,
@@ -13,7 +13,7 @@ fn worker(made: &Made) -> (Arc<PythonHandler>, Arc<HandlerInstance>) {
     (Arc::clone(&made.handler), Arc::new(made.instance()))
 }
 
-/// Runs a call where it belongs; tells whether that was here.
+/// Runs a call on the thread selected for it; returns whether that was this one.
 async fn call(handler: &Arc<PythonHandler>, instance: &Arc<HandlerInstance>) -> bool {
     let here = thread::current().id();
     let instance = Arc::clone(instance);
@@ -53,7 +53,7 @@ fn short_calls_come_in_place() {
     let (handler, instance) = worker(&made);
     let began = Instant::now();
     runtime().block_on(async {
-        // Those of other tests that take long keep it from its place for a while.
+        // Long calls of other tests keep it off this thread for a while.
         while !call(&handler, &instance).await {
             assert!(began.elapsed() < Duration::from_secs(60));
         }
@@ -128,7 +128,7 @@ fn a_call_goes_on_without_its_caller() {
         let work = move || drop(instance.execute(&[], true));
         let left = tokio::time::timeout(Duration::from_millis(50), handler.elsewhere(work)).await;
         assert!(left.is_err());
-        // It waits for what still runs.
+        // It waits for the calls in flight.
         let ending = Arc::clone(&handler);
         crate::task::blocking("test", move || ending.finalize()).await;
     });
@@ -190,6 +190,6 @@ fn the_end_does_not_wait_for_a_handler() {
     let began = Instant::now();
     crate::python::stop(Duration::from_secs(5));
     assert!(began.elapsed() < Duration::from_secs(20));
-    // What runs goes on.
+    // The calls in flight go on.
     outputs(made.run(&[]));
 }

@@ -1,4 +1,4 @@
-//! What `execute` may return, and what not.
+//! Tests of valid and invalid results of `execute`.
 
 use super::support::{executes, floats};
 use crate::python::Produced;

@@ -1,4 +1,4 @@
-//! The class of the module that is built in follows the same rules as the one in Python alone.
+//! Tests that the built-in class follows the same rules as the one in pure Python.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What belongs to one instance.
+//! Tests of the state of one instance.
 
 use std::fs;
 
@@ -108,7 +108,7 @@ fn a_running_instance_goes_on_while_its_handler_ends() {
         ending.join().unwrap();
     });
     let reported = fs::read_to_string(folder.file("log")).unwrap();
-    // Those that only tried it were destroyed as well, before the end.
+    // Those of rejected attempts were destroyed as well, before the end.
     assert!(reported.contains("destroy1 "), "{reported}");
     assert!(reported.ends_with(" finalize "), "{reported}");
 }
@@ -137,7 +137,7 @@ fn a_state_is_destroyed_after_the_generators_that_use_it() {
     made.handler.finalize();
     let reported = awaited(&log);
     assert!(reported.ends_with("finalize "), "{reported}");
-    // Which of the two comes first is open, not what comes first in each.
+    // The order of the two is unspecified, except within each.
     let steps: Vec<&str> = reported.split_whitespace().collect();
     let before = |count: usize| {
         let up_to = steps

@@ -17,7 +17,7 @@ use crate::{
     tensor::DataType,
 };
 
-/// A folder with Python files, gone at the end.
+/// Folder with Python files, removed at the end.
 pub(super) struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -61,14 +61,14 @@ pub(super) fn load(path: PathBuf) -> Result<Arc<PythonHandler>, HandlerLoadError
     })
 }
 
-/// Tests see the packages of the environment with the tools, if there is one.
+/// Selects the packages of the environment with the tools, if there is one.
 pub(super) fn use_environment() {
     let tools = Path::new(env!("WORKSPACE_ROOT")).join(".venv");
     let tools = std::env::var_os("OPENVINO_INSTALL_DIR").map_or(tools, PathBuf::from);
     crate::python::configure(None, Some(tools));
 }
 
-/// A handler made of a text.
+/// Handler made of a text.
 pub(super) struct Made {
     pub(super) folder: Folder,
     pub(super) handler: Arc<PythonHandler>,
@@ -145,14 +145,14 @@ pub(super) fn text(tensor: &HandlerTensor) -> &str {
     std::str::from_utf8(tensor.bytes()).unwrap()
 }
 
-/// Waits until what was left to the thread of the interpreter is done.
+/// Waits until the jobs queued for the thread of the interpreter are done.
 pub(super) fn settle() {
     let (done, waits) = mpsc::channel();
     interpreter::later(move |_| done.send(()).unwrap());
     waits.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// Waits until a file has been written by a handler, and returns what is in it.
+/// Waits until a handler has written a file, and returns its contents.
 pub(super) fn awaited(path: &Path) -> String {
     for _ in 0..6000 {
         if let Ok(text) = fs::read_to_string(path)

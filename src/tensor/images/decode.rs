@@ -59,7 +59,7 @@ pub enum DecodeError {
         most: u64,
     },
     /// The end is missing.
-    #[error("found no end of the picture: it is cut short")]
+    #[error("found no end of the image: it is cut short")]
     Truncated,
     /// A JPEG goes over the picture too often.
     #[error("found more than {MAX_SCANS} scans")]

@@ -1,4 +1,4 @@
-//! Pages of other sites, which a browser on the same machine or network shows: they must not manage the server.
+//! Cross-site requests from a browser on the same machine or network: they must not manage the server.
 
 use std::io::Write as _;
 
@@ -7,7 +7,7 @@ use crate::support::{
     http::{Answer, connect, read},
 };
 
-/// Sends what a browser sends.
+/// Sends a request like a browser.
 fn browse(server: &Server, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     let lines: Vec<String> = headers
         .iter()
@@ -22,7 +22,7 @@ fn browse(server: &Server, method: &str, path: &str, headers: &[(&str, &str)]) -
     read(&mut stream)
 }
 
-/// Every management path, with the method that it has.
+/// Every management path, with its method.
 const PATHS: [(&str, &str); 10] = [
     ("GET", "/"),
     ("GET", "/metrics"),

@@ -12,10 +12,10 @@ use crate::support::{
     http::{connect, head},
 };
 
-/// What each of them says that follows.
+/// Message length that each request declares.
 const DECLARED: u32 = 16 << 20;
 
-/// Keeps a server from reserving more addresses than so many beyond those it has.
+/// Limits the address space of a server to `more` bytes beyond its current size.
 fn limit_addresses(server: &Server, more: usize) {
     let limit = field(server, "VmSize:") + more;
     let status = Command::new("prlimit")

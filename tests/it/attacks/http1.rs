@@ -1,5 +1,4 @@
-//! HTTP/1 requests that two servers in a row could take for different ones, and clients that have
-//! said all.
+//! HTTP/1 request smuggling, and clients that close their side of the connection.
 
 use std::{
     io::{Read as _, Write as _},
@@ -134,7 +133,7 @@ fn a_client_that_has_said_all_gets_its_answer() {
     stream.write_all(&body).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read(&mut stream).status, 200);
-    // One that has not: what came is no request, and it is told so.
+    // One that has not: the bytes are no request, and are answered with an error.
     let mut stream = connect(&server);
     stream.write_all(request.as_bytes()).unwrap();
     stream.write_all(&body[..10]).unwrap();

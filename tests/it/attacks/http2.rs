@@ -1,4 +1,4 @@
-//! HTTP/2 as raw frames: what no well-behaved library sends.
+//! HTTP/2 as raw frames, which no well-behaved library would send.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -19,11 +19,11 @@ pub(super) const GOAWAY: u8 = 7;
 pub(super) const WINDOW_UPDATE: u8 = 8;
 pub(super) const CONTINUATION: u8 = 9;
 
-/// Of DATA and HEADERS.
+/// Flag of DATA and HEADERS.
 pub(super) const END_STREAM: u8 = 1;
-/// Of HEADERS and CONTINUATION.
+/// Flag of HEADERS and CONTINUATION.
 pub(super) const END_HEADERS: u8 = 4;
-/// Of SETTINGS and PING.
+/// Flag of SETTINGS and PING.
 pub(super) const ACK: u8 = 1;
 
 pub(super) const HEADER_TABLE_SIZE: u16 = 1;
@@ -34,16 +34,16 @@ pub(super) const MAX_HEADER_LIST_SIZE: u16 = 6;
 pub(super) const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
 pub(super) const STREAM_INFER: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 
-/// A connection.
+/// An HTTP/2 connection.
 pub(super) struct Http2 {
     stream: TcpStream,
-    /// The stream of the next call.
+    /// Stream id of the next call.
     next: u32,
-    /// What the server has said of itself.
+    /// Settings of the server.
     pub(super) settings: Vec<(u16, u32)>,
 }
 
-/// A frame that the server has sent.
+/// A frame from the server.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) kind: u8,
@@ -53,14 +53,14 @@ pub(super) struct Frame {
 }
 
 impl Http2 {
-    /// Connects as one who waits for a place may: without a word from the server.
+    /// Connects without waiting for bytes from the server, which may have no slot yet.
     pub(super) fn waiting(server: &Server) -> Self {
         let mut connection = Self::open_socket(server);
         connection.say(&[]);
         connection
     }
 
-    /// Connects, says who it is with these settings, and hears the server's, which hold from then on.
+    /// Connects, sends the preface with these settings, and reads the server's.
     pub(super) fn connect(server: &Server, settings: &[(u16, u32)]) -> Self {
         let mut connection = Self::open_socket(server);
         connection.say(settings);
@@ -86,7 +86,7 @@ impl Http2 {
         connection
     }
 
-    /// Sends bytes; a server that has closed is for the reader to notice.
+    /// Sends bytes; errors of a closed connection are left to the reader.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
@@ -155,7 +155,7 @@ impl Http2 {
         Ok(frame)
     }
 
-    /// Reads until a frame is there that is looked for.
+    /// Reads until a frame matches.
     pub(super) fn until(&mut self, what: &str, is: impl Fn(&Frame) -> bool) -> Frame {
         loop {
             match self.read() {
@@ -183,8 +183,8 @@ impl Http2 {
             .collect()
     }
 
-    /// Reads until the server has closed, and does something again and again meanwhile; returns how
-    /// long it took, and what came.
+    /// Reads until the server has closed, and repeats an action meanwhile; returns the time it took,
+    /// and the frames.
     pub(super) fn until_closed(
         &mut self,
         mut meanwhile: impl FnMut(&mut Self),
@@ -218,7 +218,7 @@ impl Http2 {
     }
 }
 
-/// Makes a frame.
+/// Encodes a frame.
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("it is short");
     let mut frame = length.to_be_bytes()[1..].to_vec();
@@ -228,7 +228,7 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// Makes the header block of a gRPC call.
+/// Encodes the header block of a gRPC call.
 pub(super) fn head(path: &str) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in [
@@ -244,7 +244,7 @@ pub(super) fn head(path: &str) -> Vec<u8> {
     block
 }
 
-/// Adds a header as it is, without tables (RFC 7541, 6.2.2).
+/// Adds a literal header without indexing (RFC 7541, 6.2.2).
 pub(super) fn header(block: &mut Vec<u8>, name: &str, value: &str) {
     block.push(0);
     for text in [name, value] {
@@ -253,7 +253,7 @@ pub(super) fn header(block: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-/// Writes the length of a text (RFC 7541, 5.1).
+/// Encodes the length of a string (RFC 7541, 5.1).
 fn length(block: &mut Vec<u8>, length: usize) {
     let Some(mut rest) = length.checked_sub(127) else {
         return block.push(length.try_into().expect("it is below 127"));

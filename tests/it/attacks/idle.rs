@@ -1,4 +1,4 @@
-//! Connections that are opened and not used, and what becomes of the places.
+//! Idle connections, and the release of their slots.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -18,7 +18,7 @@ use crate::support::{
 
 const LIVE: &str = "/v2/health/live";
 
-/// Waits until the server closes; whatever it says before is thrown away.
+/// Waits until the server closes; discards all bytes before.
 fn until_closed(stream: &mut TcpStream) {
     let mut buffer = [0; 4096];
     loop {

@@ -1,4 +1,4 @@
-//! Pictures that are small on the wire.
+//! Images that are small on the wire.
 
 use std::{fs, io::Write as _};
 
@@ -12,7 +12,7 @@ use crate::support::{
     grpc::{Grpc, raw},
 };
 
-/// A picture of a few pixels as JPEG, whose header says that it is 8000 by 8000.
+/// Returns a JPEG image of a few pixels, whose header claims 8000 by 8000.
 fn claims() -> Vec<u8> {
     let image = image::RgbImage::from_pixel(8, 8, image::Rgb([1, 2, 3]));
     let mut file = std::io::Cursor::new(Vec::new());
@@ -31,7 +31,7 @@ fn claims() -> Vec<u8> {
     file
 }
 
-/// A picture as PNG with a profile of 400 MB, packed.
+/// Returns a PNG image with a compressed profile of 400 MB.
 fn profiled() -> Vec<u8> {
     let image = image::RgbImage::from_pixel(8, 8, image::Rgb([1, 2, 3]));
     let mut file = std::io::Cursor::new(Vec::new());
@@ -59,7 +59,7 @@ fn profiled() -> Vec<u8> {
     file
 }
 
-/// Sends the same picture eight times at once; returns what each was answered.
+/// Sends the same image eight times at once; returns all responses.
 fn eight(server: &Server, image: &[u8]) -> Vec<Result<usize, String>> {
     let grpc = Grpc::connect(server);
     let request = || raw("image_any", "image", "BYTES", &[1], &framed(&[image]));
@@ -83,7 +83,7 @@ fn what_a_header_claims_is_charged_before_it_is_decoded() {
         assert_eq!(
             answer.unwrap_err(),
             format!(
-                "ResourceExhausted: Server is overloaded - requests and answers under way: the most bytes allowed are {BUDGET}, see --max_bytes_in_flight; try again later"
+                "ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are {BUDGET}, see --max_bytes_in_flight; try again later"
             )
         );
     }
@@ -147,7 +147,7 @@ fn images_that_are_cut_short_are_refused() {
         let whole = fs::read(fixture(&format!("images/star.{extension}"))).unwrap();
         for cut in [whole.len() / 2, whole.len() - 2] {
             let answers = eight(&server, &whole[..cut]);
-            let expected = "InvalidArgument: Image parsing failed - image 0: found no end of the picture: it is cut short; input name: image";
+            let expected = "InvalidArgument: Image parsing failed - image 0: found no end of the image: it is cut short; input name: image";
             assert!(
                 answers
                     .iter()

@@ -7,7 +7,7 @@ use crate::support::{
     http::post,
 };
 
-/// What is left of the budget besides has room for what surrounds it.
+/// Length of the message, which leaves room in the budget for its overhead.
 const LENGTH: usize = 60_000_000;
 
 #[test]

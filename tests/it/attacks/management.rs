@@ -1,4 +1,4 @@
-//! A client that takes every place of a port: the management port still answers.
+//! A client that takes every slot of a port: the management port still answers.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},

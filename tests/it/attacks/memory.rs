@@ -1,23 +1,23 @@
-//! The memory that a server takes while it is attacked.
+//! Memory of a server under attack.
 
 use std::fs;
 
 use crate::support::Server;
 
-/// The budget of a server under attack.
+/// Budget of a server under attack, in bytes.
 pub(super) const BUDGET: usize = 64 << 20;
 
-/// The flag for it.
+/// Flag for [`BUDGET`].
 pub(super) const WITH_BUDGET: &str = "--max_bytes_in_flight=67108864";
 
-/// The growth of a server's resident memory, at its highest, since this was made.
+/// Growth of a server's peak resident memory since creation.
 pub(super) struct Growth<'a> {
     server: &'a Server,
     before: usize,
 }
 
 impl<'a> Growth<'a> {
-    /// Begins to watch.
+    /// Starts to measure.
     pub(super) fn of(server: &'a Server) -> Self {
         // Makes the highest so far what it is now (proc(5)).
         fs::write(path(server, "clear_refs"), "5").expect("the process is ours");
@@ -27,17 +27,17 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Returns the bytes.
+    /// Returns the growth in bytes.
     pub(super) fn bytes(&self) -> usize {
         field(self.server, "VmHWM:").saturating_sub(self.before)
     }
 
-    /// Sees to it that it was the budget and a quarter at most.
+    /// Asserts that the growth was at most the budget and a quarter.
     pub(super) fn check(&self) {
         self.check_for(BUDGET);
     }
 
-    /// Does so for another budget.
+    /// Asserts the same for another budget.
     pub(super) fn check_for(&self, budget: usize) {
         let bytes = self.bytes();
         let limit = budget + budget / 4;

@@ -1,4 +1,4 @@
-//! Requests whose inference fails, and leaves a compiled model behind that fails or is wrong for
+//! Requests whose inference fails, and leaves a compiled model that fails or is wrong for
 //! others; inferences that do not end.
 
 use std::{
@@ -24,17 +24,17 @@ use crate::support::{
     thread,
 };
 
-/// Clients with valid requests.
+/// Number of clients with valid requests.
 const CLIENTS: i64 = 16;
 
-/// Clients are observed for so long before the attack, and while it goes on.
+/// Observation time of clients before the attack, and during it.
 const QUIET: Duration = Duration::from_secs(2);
 const ATTACK: Duration = Duration::from_secs(10);
 
-/// The time between two bad requests.
+/// Time between two bad requests.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Two inputs for `pair`, each of ones.
+/// Returns a request with two inputs for `pair`, each of ones.
 fn pair(name: &str, a: [i64; 2], b: [i64; 2]) -> ModelInferRequest {
     let ones = |shape: [i64; 2]| {
         let count = usize::try_from(shape[0] * shape[1]).unwrap();
@@ -48,7 +48,7 @@ fn pair(name: &str, a: [i64; 2], b: [i64; 2]) -> ModelInferRequest {
     }
 }
 
-/// Returns what is wrong with the answer for inputs of one shape, if anything is.
+/// Returns the error in the response for inputs of one shape, if there is one.
 fn misfit(answer: &Result<ModelInferResponse, Status>, shape: [i64; 2]) -> Option<String> {
     let answer = match answer {
         Ok(answer) => answer,
@@ -67,13 +67,13 @@ fn misfit(answer: &Result<ModelInferResponse, Status>, shape: [i64; 2]) -> Optio
     None
 }
 
-/// What a client has seen of its valid requests.
+/// Outcome of a client's valid requests.
 struct Seen {
     took: Vec<Duration>,
     failed: Vec<String>,
 }
 
-/// Has clients send valid requests for a time; returns what they have seen, and p99.
+/// Runs clients with valid requests for a time; returns their outcome, and p99.
 fn clients(server: &Server, model: &str, time: Duration) -> (usize, Vec<String>, Duration) {
     let over = Arc::new(AtomicBool::new(false));
     let threads: Vec<_> = (0..CLIENTS)
@@ -184,7 +184,7 @@ fn values_that_make_inferences_fail_replace_the_model_at_most_once_in_the_time_s
         refused.starts_with("Internal: Internal inference error - "),
         "{refused}"
     );
-    // It was run again on the replacement, and is its own fault.
+    // It was run again on the replacement, and fails by itself.
     server.wait_log("the compiled model was replaced");
     good(2, &[1.0, 2.0, 3.0, 4.0]);
     good(3, &[1.0, 2.0, 3.0]);

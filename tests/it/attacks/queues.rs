@@ -1,4 +1,4 @@
-//! What waits in the queues of graphs.
+//! Packets in the queues of graphs.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn packets_that_wait_for_another_input_count() {
             };
             assert_eq!(
                 text,
-                "ResourceExhausted: Server is overloaded - requests and answers under way: the most bytes allowed are 67108864, see --max_bytes_in_flight; try again later"
+                "ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are 67108864, see --max_bytes_in_flight; try again later"
             );
             refused += 1;
         }

@@ -16,7 +16,7 @@ use ovms::proto::kserve::{
     InferTensorContents, ModelInferRequest, model_infer_request::InferInputTensor,
 };
 
-/// Messages that nobody answers before they are whole.
+/// Length of an incomplete message, which gets no response.
 const LENGTH: usize = 60_000;
 
 #[test]
@@ -54,8 +54,8 @@ fn bodies_below_a_buffer_count_from_their_first_byte() {
     eventually("there is room again", || grpc.infer(dummy()).ok());
 }
 
-/// Sends to streams whose answers the client does not take, so that they are not read either, until the
-/// windows are used up or the server reads no more; returns the bytes that the server took.
+/// Sends on streams whose responses the client does not read, so that the server stops reading too,
+/// until the windows are exhausted; returns the connections and the number of bytes sent.
 fn fill(server: &Server, piece: &[u8]) -> (Vec<Http2>, usize) {
     // A little less than what a stream may send ahead.
     const WINDOW: usize = 1_000_000;

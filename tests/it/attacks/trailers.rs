@@ -1,4 +1,4 @@
-//! Header blocks, which cost far more than their bytes, and calls without number.
+//! Header blocks, which cost far more than their bytes, and calls without limit.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::http2::{
 };
 use crate::support::{Server, grpc::Grpc, grpc::dummy, thread};
 
-/// A header block of so many bytes.
+/// Returns a header block of a number of bytes.
 fn block(bytes: usize) -> Vec<u8> {
     let mut block = Vec::new();
     while block.len() < bytes {
@@ -23,7 +23,7 @@ fn setting(settings: &[(u16, u32)], name: u16) -> Option<u32> {
     found.map(|(_, value)| *value)
 }
 
-/// Refused, and how many were not.
+/// Returns the number of refused calls, and of those accepted.
 fn refused(server: &Server, calls: usize) -> (usize, usize) {
     let mut attacker = Http2::connect(server, &[]);
     for _ in 0..calls {
@@ -105,7 +105,7 @@ fn header_blocks_are_bounded() {
 
 #[test]
 fn others_are_served_beside_calls_with_long_trailers() {
-    /// How long a call may take on a machine that is busy with other tests.
+    /// Time limit of a call on a machine that is busy with other tests.
     const SOON: Duration = Duration::from_secs(5);
     let server = Server::start("dummy");
     let until = Instant::now() + Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! Streams of health and reflection, which nobody asks a model over.
+//! Streams of the health and reflection services.
 
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 

@@ -1,4 +1,4 @@
-//! Answers that nobody takes: shut windows, and sockets that are not read.
+//! Responses that are never read: closed windows, and sockets that are not read.
 
 use std::{
     io::{Read as _, Write as _},
@@ -22,13 +22,13 @@ use crate::support::{
     http::{connect, get},
 };
 
-/// A client that takes nothing has a second.
+/// Flags that give a client that reads nothing one second.
 const IMPATIENT: &[&str] = &["--write_timeout_seconds=1"];
 
-/// An answer of more than one piece; a hundred requests of it are what a connection may send ahead.
+/// Length of a response of more than one frame; a hundred such requests fit a connection's window.
 const PIECES: usize = 70_000;
 
-/// A request for an answer of so many bytes.
+/// Returns a request for a response of a number of bytes.
 fn large(bytes: usize) -> ModelInferRequest {
     let length = bytes.try_into().expect("it is small");
     raw(
@@ -79,9 +79,9 @@ fn streams_whose_windows_stay_shut_are_reset_whatever_else_the_client_sends() {
 
 #[test]
 fn answers_that_nobody_takes_count() {
-    /// What is expanded and answered, for a packed message of a kilobyte or two.
+    /// Length of the expanded message and of the response, for a compressed message of 1 or 2 KB.
     const LENGTH: usize = 3 << 19;
-    /// The budget of a container of 2 GiB. Buffers of that length leave tens of megabytes with the
+    /// Budget of a container of 2 GiB. Buffers of that length leave tens of megabytes with the
     /// allocator, whatever the budget.
     const LARGER: usize = 512 << 20;
     let flag = format!("--max_bytes_in_flight={LARGER}");

@@ -1,4 +1,4 @@
-//! The model `busy`: inferences that take as long as a test needs them to.
+//! The model `busy`: inferences of controllable duration.
 
 use std::{process::Command, time::Duration};
 
@@ -12,17 +12,17 @@ use super::{
     server::{free_ports, on},
 };
 
-/// Steps that take a processor core 1 to 3 seconds.
+/// Number of steps that take a processor core 1 to 3 seconds.
 pub(crate) const SECONDS: i64 = 200_000;
 
-/// Steps that take minutes: nobody waits for their end.
+/// Number of steps that take minutes; no test waits for their end.
 pub(crate) const ENDLESS: i64 = 20_000_000;
 
-/// One thread for an inference: two would wait for each other.
+/// Plugin configuration with one thread per inference; two would wait for each other.
 pub(crate) const PLUGIN_CONFIG: &str =
     r#"{"INFERENCE_PRECISION_HINT":"f32","INFERENCE_NUM_THREADS":1}"#;
 
-/// The length of a row and of a column.
+/// Length of a row and of a column.
 const SIZE: usize = 64;
 
 /// Serves `busy` with more flags; unless they say so, with one slot.
@@ -36,7 +36,7 @@ pub(crate) fn serve(flags: &[&str]) -> Server {
     Server::start_with("busy", &all)
 }
 
-/// Serves it with one slot, started by another program that becomes it.
+/// Serves it with one slot, started through another program that execs it.
 pub(crate) fn through(program: &[&str]) -> Server {
     let (ports, served) = (free_ports(), cli::command());
     let mut command = Command::new(program[0]);
@@ -80,7 +80,7 @@ pub(crate) fn body(steps: i64) -> (String, Vec<u8>) {
     (json.len().to_string(), body)
 }
 
-/// Checks that an answer is what so many steps give: the rows moved down around the end.
+/// Checks the response for a number of steps: the rows rotated down.
 pub(crate) fn check(steps: i64, answer: &Result<ModelInferResponse, Status>) {
     let answer = answer.as_ref().expect("the request is answered");
     let steps = usize::try_from(steps).expect("tests ask for positive numbers") % SIZE;
@@ -91,7 +91,7 @@ pub(crate) fn check(steps: i64, answer: &Result<ModelInferResponse, Status>) {
     }
 }
 
-/// Starts a request and waits until the server is at work on it.
+/// Starts a request and waits until the server is running it.
 pub(crate) fn running<'a>(server: &Server, client: &'a Grpc, steps: i64) -> Call<'a> {
     let before = server.processor_time();
     let call = client.call(request(steps));
@@ -99,7 +99,7 @@ pub(crate) fn running<'a>(server: &Server, client: &'a Grpc, steps: i64) -> Call
     call
 }
 
-/// Waits until the server has worked for a while since a moment.
+/// Waits until the server has used processor time since `before`.
 pub(crate) fn wait_running(server: &Server, before: Duration) {
     const ENOUGH: Duration = Duration::from_millis(100);
     eventually("the inference runs", || {

@@ -9,10 +9,10 @@ use super::{
     http::{JSON_LENGTH, send},
 };
 
-/// How strings are sent.
+/// Form in which strings are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// gRPC, each in `bytes_contents`.
+    /// gRPC, each string in `bytes_contents`.
     Typed,
     /// gRPC, framed in `raw_input_contents`.
     Raw,
@@ -28,7 +28,7 @@ pub(crate) const ANY_BYTES: [Form; 3] = [Form::Typed, Form::Raw, Form::Binary];
 /// All forms.
 pub(crate) const FORMS: [Form; 4] = [Form::Typed, Form::Raw, Form::Json, Form::Binary];
 
-/// An output as it came.
+/// An output as received.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Output {
     pub(crate) datatype: String,
@@ -57,7 +57,7 @@ impl Served {
     }
 
     /// Sends strings in a form and with a shape; returns the output's bytes, or code and text of
-    /// the fault.
+    /// the error.
     pub(crate) fn ask(
         &self,
         form: Form,
@@ -67,7 +67,7 @@ impl Served {
         self.ask_raw(form, shape, &framed(strings), strings)
     }
 
-    /// Sends framed bytes, right or wrong, in a form that is framed.
+    /// Sends framed bytes, valid or not, in a framed form.
     pub(crate) fn ask_framed(
         &self,
         form: Form,
@@ -158,7 +158,7 @@ impl Served {
     }
 }
 
-/// Packs strings as the protocols have them.
+/// Frames strings as in the protocols.
 pub(crate) fn framed(list: &[&[u8]]) -> Vec<u8> {
     let mut framed = Vec::new();
     for string in list {

@@ -16,7 +16,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Makes an empty one.
+    /// Creates an empty case.
     pub(crate) fn new() -> Self {
         Self {
             folder: repository::folder(),
@@ -33,7 +33,7 @@ impl Case {
         fs::write(self.path().join("config.json"), text).unwrap();
     }
 
-    /// Checks with the runtime; paths are taken out of what is said.
+    /// Checks with the runtime; paths are removed from the output.
     pub(crate) fn check(&self, args: &[&str]) -> Run {
         self.run(cli::command(), args)
     }
@@ -57,14 +57,14 @@ impl Case {
         run
     }
 
-    /// Checks, and reads what scripts get.
+    /// Checks, and parses the JSON output.
     pub(crate) fn json(&self, args: &[&str]) -> (Option<i32>, Value) {
         let run = self.check(&[&["--output", "json"], args].concat());
         (run.code, serde_json::from_slice(&run.stdout).unwrap())
     }
 }
 
-/// What a run said, and how it ended.
+/// Returns the output and the exit code of a run.
 pub(crate) fn shown(run: &Run) -> String {
     format!("{}{}", run.text(), run.failure())
 }
@@ -138,7 +138,7 @@ pub(crate) fn library(name: &str, path: &Path) -> String {
     format!(r#"{{"name": "{name}", "base_path": "{}"}}"#, path.display())
 }
 
-/// A pipeline of one node without a fault.
+/// Writes a valid pipeline of one node.
 pub(crate) fn sound(name: &str) -> String {
     let inner = node("a", "dummy", &["b < request.x"], &["a"], "");
     pipeline(name, &[inner], &["y < a.a"], "")

@@ -1,4 +1,4 @@
-//! Runs the program and keeps what it said.
+//! Runs of the program with captured output.
 
 use std::{
     ffi::OsStr,
@@ -8,10 +8,10 @@ use std::{
 
 use ovms::openvino::runtime::{self, RuntimeSearchPath};
 
-/// The program that the tests are about.
+/// Path of the program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ovms");
 
-/// What a run of the program gave.
+/// Output and exit code of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -50,7 +50,7 @@ pub(crate) fn without_rights(closed: &Path) -> Command {
     plain(command)
 }
 
-/// Takes away what the environment would change.
+/// Removes environment variables that affect the program.
 fn plain(mut command: Command) -> Command {
     command
         .env("NO_COLOR", "1")

@@ -1,4 +1,4 @@
-//! A storage of a test's own, and servers that do what emulators never do.
+//! Private cloud storage for a test, and servers with behaviour that emulators lack.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -25,7 +25,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Makes a lab whose environment has these variables only.
+    /// Creates a lab whose environment has only these variables.
     pub(crate) fn new(variables: &[(&str, &str)]) -> Self {
         let cache = tempfile::tempdir().unwrap();
         let options = StorageOptions {
@@ -44,7 +44,7 @@ impl Lab {
         }
     }
 
-    /// Makes a lab for an S3 server of this machine, with keys that moto takes for good.
+    /// Creates a lab for an S3 server of this machine, with keys that moto accepts.
     pub(crate) fn s3(port: u16) -> Self {
         Self::new(&[
             ("S3_ENDPOINT", &format!("http://127.0.0.1:{port}")),
@@ -57,7 +57,7 @@ impl Lab {
         Storage::open(base_path, &self.options).await.unwrap()
     }
 
-    /// Lists the versions of a base path; fails as that does.
+    /// Lists the versions of a base path.
     pub(crate) async fn list(&self, base_path: &str) -> Result<Vec<RemoteVersion>, StorageError> {
         let storage = Storage::open(base_path, &self.options).await?;
         Ok(storage.survey().await?.versions)
@@ -78,7 +78,7 @@ impl Lab {
     }
 }
 
-/// Writes an error with its causes and its hint, as people get it.
+/// Formats an error with its causes and its hint, as for users.
 pub(crate) fn reported(error: &StorageError) -> String {
     let mut text = ovms::error::chain(error);
     if let Some(hint) = error.hint() {
@@ -96,7 +96,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Listens; the answer is sent as it is, and the connection closed after it.
+    /// Starts to listen; the response is sent verbatim before the connection is closed.
     pub(crate) fn new(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -152,7 +152,7 @@ fn head(client: &TcpStream) -> String {
         .collect()
 }
 
-/// Makes an answer of HTTP.
+/// Creates an HTTP response.
 pub(crate) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
@@ -161,7 +161,7 @@ pub(crate) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Makes the answer to a listing of S3: names, sizes and entity tags.
+/// Creates the response to an S3 listing: names, sizes and entity tags.
 pub(crate) fn listing(objects: &[(&str, usize, &str)]) -> Vec<u8> {
     let contents: String = objects
         .iter()
@@ -176,7 +176,7 @@ pub(crate) fn listing(objects: &[(&str, usize, &str)]) -> Vec<u8> {
     answer("200 OK", "Content-Type: application/xml\r\n", &body)
 }
 
-/// Makes the answer to a download of S3 that breaks off after some bytes.
+/// Creates the response to an S3 download that ends prematurely.
 pub(crate) fn object(body: &str, size: usize, tag: &str) -> Vec<u8> {
     format!(
         "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {size}\r\nETag: {tag}\r\n\

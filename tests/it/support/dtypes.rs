@@ -1,11 +1,11 @@
 //! One row for each datatype: its fixture model, its name on the wire, and a few elements in each
-//! form that the protocol has for them.
+//! form of the protocol.
 
 use ovms::proto::kserve::InferTensorContents;
 
 /// Elements of one datatype, the extremes among them.
 pub(crate) struct Row {
-    /// The fixture model that gives back what it gets.
+    /// Fixture model that returns its input.
     pub(crate) model: &'static str,
     /// The datatype on the wire.
     pub(crate) datatype: &'static str,
@@ -35,8 +35,8 @@ macro_rules! row {
     };
 }
 
-/// Returns every datatype that inference serves. The values of 64-bit types are those that the
-/// CPU plugin, which computes in 32 bits, gives back unchanged.
+/// Returns every datatype supported in inference. The values of 64-bit types are those that the
+/// CPU plugin, which computes in 32 bits, returns unchanged.
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         row!(

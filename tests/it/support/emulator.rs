@@ -1,4 +1,4 @@
-//! Emulators of cloud storage, as the registries have them: moto for S3 and Azurite for Azure.
+//! Emulators of cloud storage: moto for S3 and Azurite for Azure.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -25,7 +25,7 @@ impl Emulator {
         Self::start(&mut moto())
     }
 
-    /// Starts an emulator of S3 that lets in whom it knows, after a number of calls that need no
+    /// Starts an emulator of S3 that authenticates clients, after a number of calls that need no
     /// credentials.
     pub(crate) fn s3_with_a_door(open_calls: usize) -> Self {
         Self::start(moto().env("INITIAL_NO_AUTH_ACTION_COUNT", open_calls.to_string()))
@@ -45,7 +45,7 @@ impl Emulator {
         ]))
     }
 
-    /// Starts a program and waits until it says where it listens.
+    /// Starts a program and waits until it reports its address.
     fn start(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -68,7 +68,7 @@ impl Emulator {
         }
     }
 
-    /// Sends a request of S3 in somebody's name; what is no success is a fault of the test.
+    /// Sends an authenticated S3 request; panics unless it succeeds.
     pub(crate) fn s3_call(&self, method: &str, path: &str, body: &[u8]) {
         let headers = "Authorization: AWS4-HMAC-SHA256 \
                        Credential=id/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, \
@@ -77,7 +77,7 @@ impl Emulator {
         assert!((200..300).contains(&status), "{status} {answer}");
     }
 
-    /// Makes a container of Azure, or puts a file into it.
+    /// Creates a container of Azure, or uploads a file to it.
     pub(crate) fn azure_put(&self, name: &str, body: Option<&[u8]>) {
         let mut command = Command::new(python());
         command
@@ -132,7 +132,7 @@ fn read(source: impl Read + Send + 'static, found: mpsc::Sender<u16>) -> JoinHan
     })
 }
 
-/// Sends a request as it is, which no client library would for some paths; returns status and
+/// Sends a request verbatim, which no client library would for some paths; returns status and
 /// body.
 pub(crate) fn http(
     port: u16,

@@ -1,8 +1,8 @@
-//! A server of graphs that there are not: its streams answer as they are told.
+//! A fake server of graphs, whose responses on streams are set by the requests.
 //!
 //! Its one servable `graph` has inputs without types. A request whose `count` parameter is N gets N
-//! answers; others get back each input as an answer of its own, all with the timestamp of the request.
-//! What the texts of inputs say may go wrong.
+//! responses; others get each input back as a response of its own, all with the timestamp of the
+//! request. Texts of inputs can request errors.
 
 use std::{collections::HashMap, pin::Pin, time::Duration};
 
@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
-/// The parameter of timestamps.
+/// Name of the timestamp parameter.
 const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
 
 /// A server that runs until it is dropped.
@@ -58,7 +58,7 @@ struct Graphs;
 
 type Replies = Pin<Box<dyn Stream<Item = Result<ModelStreamInferResponse, Status>> + Send>>;
 
-/// Makes one answer of a graph.
+/// Creates one response of a graph.
 fn packet(name: &str, datatype: &str, data: &[u8], timestamp: i64) -> ModelStreamInferResponse {
     let stamp = InferParameter {
         parameter_choice: Some(ParameterChoice::Int64Param(timestamp)),

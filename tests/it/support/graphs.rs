@@ -18,10 +18,10 @@ use super::{
     streams::{Came, Talk},
 };
 
-/// The list of graphs.
+/// Key of the list of graphs.
 pub(crate) const LIST: &str = "mediapipe_config_list";
 
-/// A graph that answers with what it is given: `in` as `out`.
+/// A graph that passes its input on: `in` as `out`.
 pub(crate) const PASS: &str = r#"input_stream: "OVTENSOR:in"
 output_stream: "OVTENSOR:out"
 node {
@@ -78,7 +78,7 @@ pub(crate) fn add_python(config: &mut Config, name: &str, handler: &str) -> Path
     path
 }
 
-/// Writes the graph of a folder, in one step.
+/// Writes the graph of a folder atomically.
 pub(crate) fn write(folder: &Path, text: &str) -> PathBuf {
     fs::create_dir_all(folder).unwrap();
     let path = folder.join("graph.pbtxt");
@@ -88,7 +88,7 @@ pub(crate) fn write(folder: &Path, text: &str) -> PathBuf {
     path
 }
 
-/// Asks for a reload without another configuration file; returns the status.
+/// Requests a reload of the unchanged configuration file; returns the status.
 pub(crate) fn reload(server: &Server) -> u16 {
     post(server, "/v1/config/reload", b"").status
 }
@@ -103,8 +103,8 @@ pub(crate) fn changes(server: &Server, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// A handler that does what requests say: the bytes of its first input are the body of a function
-/// of `self`, `inputs` and `state`.
+/// A handler that runs code from requests: the bytes of its first input are the body of a
+/// function of `self`, `inputs` and `state`.
 pub(crate) const CODE: &str = r#"
 import array, os, struct, sys, threading, time
 from pyovms import Tensor
@@ -121,7 +121,7 @@ class OvmsPythonModel:
         return compiled(inputs)(self, inputs, None)
 "#;
 
-/// Turns a graph of one node with this handler into one whose node generates.
+/// Turns a graph of one node with this handler into one with a generator node.
 pub(crate) fn generative(text: &str) -> String {
     let put = r#"  input_stream: "LOOPBACK:loopback"
   output_stream: "LOOPBACK:loopback"
@@ -145,7 +145,7 @@ pub(crate) fn graph(inputs: &str, outputs: &str, nodes: &[String]) -> String {
     text + &nodes.concat()
 }
 
-/// Writes a node: its calculator, its inputs, its outputs and what else there is.
+/// Writes a node: its calculator, its inputs, its outputs and further fields.
 pub(crate) fn node(calculator: &str, inputs: &str, outputs: &str, rest: &str) -> String {
     let streams = graph(inputs, outputs, &[]);
     format!("node {{\ncalculator: \"{calculator}\"\n{streams}{rest}\n}}\n")
@@ -168,7 +168,7 @@ pub(crate) fn python(name: &str, inputs: &str, outputs: &str, handler: &str, res
     node("PythonExecutorCalculator", inputs, outputs, &rest)
 }
 
-/// Writes a node that gives the session of a model.
+/// Writes a node that outputs the session of a model.
 pub(crate) fn session(model: &str) -> String {
     let options = options(
         "OpenVINOModelServerSessionCalculatorOptions",
@@ -186,12 +186,12 @@ pub(crate) fn file(config: &Config, path: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Makes a request whose input `in` is code for [`CODE`].
+/// Creates a request whose input `in` is code for [`CODE`].
 pub(crate) fn code(graph: &str, body: &str) -> ModelInferRequest {
     grpc::raw(graph, "in", "code", &[1], body.as_bytes())
 }
 
-/// Says at which time a request is.
+/// Sets the timestamp of a request.
 pub(crate) fn at(time: i64, request: ModelInferRequest) -> ModelInferRequest {
     with_parameter(TIMESTAMP, ParameterChoice::Int64Param(time), request)
 }
@@ -209,10 +209,10 @@ pub(crate) fn with_parameter(
     request
 }
 
-/// The parameter that says the time of a request or response.
+/// Timestamp parameter of requests and responses.
 pub(crate) const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
 
-/// Returns the time of a response.
+/// Returns the timestamp of a response.
 pub(crate) fn time(response: &ModelInferResponse) -> i64 {
     let parameter = response.parameters.get(TIMESTAMP);
     match parameter.and_then(|it| it.parameter_choice.as_ref()) {
@@ -234,7 +234,7 @@ pub(crate) fn shown(response: &ModelInferResponse) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// Asks, and writes what came.
+/// Sends a request, and formats the response or error.
 pub(crate) fn reported(client: &Grpc, request: ModelInferRequest) -> String {
     match client.infer(request) {
         Ok(response) => shown(&response),
@@ -242,7 +242,7 @@ pub(crate) fn reported(client: &Grpc, request: ModelInferRequest) -> String {
     }
 }
 
-/// Writes what comes over a stream next: `time: outputs`, or the fault.
+/// Formats the next response of a stream: `time: outputs`, or the error.
 pub(crate) fn next(talk: &mut Talk<'_>) -> String {
     match talk.next() {
         Came::Response(response) => format!("{}: {}", time(&response), shown(&response)),
@@ -250,7 +250,7 @@ pub(crate) fn next(talk: &mut Talk<'_>) -> String {
     }
 }
 
-/// Says that there are no more requests, and writes what comes until the end.
+/// Half-closes the stream, and formats all further responses.
 pub(crate) fn rest(mut talk: Talk<'_>) -> Vec<String> {
     talk.close();
     let mut all = Vec::new();
@@ -264,7 +264,7 @@ pub(crate) fn rest(mut talk: Talk<'_>) -> Vec<String> {
     }
 }
 
-/// What clients are told of a Python node that fails, before the details.
+/// Returns the error text of a failed Python node, without the details.
 pub(crate) fn failed(node: &str) -> String {
     format!(
         "Mediapipe execution failed. MP status - INTERNAL: CalculatorGraph::Run() failed: \n\

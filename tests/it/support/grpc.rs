@@ -1,4 +1,4 @@
-//! A gRPC client for tests: tonic's own, with requests that are easy to spoil.
+//! A gRPC client for tests: tonic's own, with requests that are easy to modify.
 
 use std::{future::Future, time::Duration};
 
@@ -19,7 +19,7 @@ pub(crate) struct Grpc {
     pub(crate) channel: Channel,
 }
 
-/// A request under way; dropping it leaves the server without its client.
+/// A request in flight; dropping it leaves the server without its client.
 pub(crate) struct Call<'a> {
     answer: JoinHandle<Result<ModelInferResponse, Status>>,
     runtime: &'a tokio::runtime::Runtime,
@@ -33,7 +33,7 @@ impl Call<'_> {
             .expect("nobody aborts the task")
     }
 
-    /// Tells whether the answer is there.
+    /// Returns whether the response has arrived.
     pub(crate) fn is_answered(&self) -> bool {
         self.answer.is_finished()
     }
@@ -97,7 +97,7 @@ impl Grpc {
         self.wait(async move { client.model_infer(request).await })
     }
 
-    /// Sends a request that must be answered.
+    /// Sends a request that must succeed.
     pub(crate) fn answered(&self, request: ModelInferRequest) -> ModelInferResponse {
         self.infer(request).expect("the request is good")
     }
@@ -107,14 +107,14 @@ impl Grpc {
         error(&self.infer(request).expect_err("the request is bad"))
     }
 
-    /// Asks the server something over the same connection, so that what was written before has been read.
+    /// Makes a call over the same connection, so that everything written before has been read.
     pub(crate) fn round_trip(&self) {
         let mut client = self.client.clone();
         // A server that stops may refuse it; that is an answer as well.
         let _ = self.wait(async move { client.server_live(ServerLiveRequest {}).await });
     }
 
-    /// Asserts that the server answers a good request for the model `dummy`.
+    /// Asserts that the server answers a valid request for the model `dummy`.
     pub(crate) fn check_serves(&self) {
         let answer = self.answered(dummy());
         assert_eq!(to_floats(&answer.raw_output_contents[0]), [2.0; 10]);
@@ -178,7 +178,7 @@ pub(crate) fn wanted(name: &str) -> InferRequestedOutputTensor {
     }
 }
 
-/// The good request for the model `dummy`: ten numbers.
+/// Returns a valid request for the model `dummy`: ten numbers.
 pub(crate) fn dummy() -> ModelInferRequest {
     raw("dummy", "b", "FP32", &[1, 10], &floats(&[1.0; 10]))
 }

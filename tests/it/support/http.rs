@@ -1,4 +1,4 @@
-//! An HTTP client for tests that sends exactly the bytes it is given.
+//! An HTTP client for tests that sends exactly the given bytes.
 
 use std::{
     fmt::Write as _,
@@ -9,10 +9,10 @@ use std::{
 
 use super::Server;
 
-/// The header that says how much of a body is JSON.
+/// Name of the header with the length of the JSON part of a body.
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
 
-/// An answer as it came.
+/// A response as received.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -50,7 +50,7 @@ impl Answer {
         )
     }
 
-    /// Returns the JSON and the binary data behind it, as the header divides them.
+    /// Returns the JSON and the binary data after it, as divided by the header.
     pub(crate) fn parts(&self) -> (serde_json::Value, &[u8]) {
         let length = self.header(JSON_LENGTH).expect("there is binary data");
         let (json, binary) = self.body.split_at(length.parse().expect("it is a number"));
@@ -131,7 +131,7 @@ pub(crate) fn exchange(stream: &mut TcpStream, head: &str, body: &[u8]) -> Answe
     answer
 }
 
-/// Reads an answer to the end of the connection.
+/// Reads a response to the end of the connection.
 pub(crate) fn read(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
     stream

@@ -1,4 +1,4 @@
-//! `ovms infer` as people run it: against a server, with files of their own.
+//! Runs of `ovms infer` against a server, with private files.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use super::{
     grpc,
 };
 
-/// The protocols, by the names that `--api` has for them.
+/// Names of the protocols in `--api`.
 pub(crate) const GRPC: &str = "kserve-grpc";
 pub(crate) const REST: &str = "kserve-rest";
 pub(crate) const APIS: [&str; 2] = [GRPC, REST];
@@ -39,7 +39,7 @@ pub(crate) fn command(server: &Server, api: &str) -> Command {
     at(port(server, api), api)
 }
 
-/// Returns the port on which a server has a protocol.
+/// Returns the port of a server for a protocol.
 pub(crate) fn port(server: &Server, api: &str) -> u16 {
     if api.ends_with("rest") {
         server.rest_port
@@ -100,12 +100,12 @@ pub(crate) fn tensor(shape: &[usize], elements: &[f32]) -> Tensor {
     Tensor::new(DataType::F32, shape.to_vec(), data).expect("the shape fits")
 }
 
-/// Writes a file of NumPy.
+/// Writes a NumPy file.
 pub(crate) fn write_npy(path: &Path, tensor: &Tensor) {
     fs::write(path, npy_bytes(tensor)).expect("the folder is the test's");
 }
 
-/// Writes an archive of NumPy.
+/// Writes a NumPy archive.
 pub(crate) fn write_npz(path: &Path, arrays: &[(&str, &Tensor)]) {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, tensor) in arrays {
@@ -122,7 +122,7 @@ pub(crate) fn write_npz(path: &Path, arrays: &[(&str, &Tensor)]) {
     fs::write(path, bytes).expect("the folder is the test's");
 }
 
-/// Reads a file of NumPy.
+/// Reads a NumPy file.
 pub(crate) fn read_npy(bytes: Vec<u8>) -> Tensor {
     npy::read(&bytes.into()).expect("the file is one of NumPy")
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// Writes version 1 of a model that gives the positive part of its input.
+/// Writes version 1 of a model that returns the positive part of its input.
 pub(crate) fn relu(base_path: &Path, input: &str, output: &str, dims: &[usize]) {
     let list = dims.iter().map(ToString::to_string).collect::<Vec<_>>();
     let dims: String = list.iter().map(|dim| format!("<dim>{dim}</dim>")).collect();
@@ -39,8 +39,8 @@ pub(crate) fn relu(base_path: &Path, input: &str, output: &str, dims: &[usize]) 
     fs::write(folder.join("model.bin"), "").expect("the folder is ours");
 }
 
-/// Writes version 1 of a model that gives the strings of its input `in` as `out`, for any lengths of so
-/// many dimensions.
+/// Writes version 1 of a model that returns the strings of its input `in` as `out`, with `rank` dynamic
+/// dimensions.
 pub(crate) fn strings(base_path: &Path, rank: usize) {
     let dims = "<dim>-1</dim>".repeat(rank);
     let shape = vec!["?"; rank].join(",");

@@ -11,7 +11,7 @@ use ovms::{
 
 use super::grpc::{floats, to_floats};
 
-/// Options for the CPU, which compute in f32 on every processor.
+/// Returns options for the CPU that compute in f32 on every processor.
 pub(crate) fn options() -> LoadOptions {
     LoadOptions {
         device: "CPU".to_owned(),
@@ -81,7 +81,7 @@ pub(crate) fn describe(compiled: &Compiled) -> String {
     tensors.join(", ")
 }
 
-/// An output's shape and elements.
+/// Shape and elements of an output.
 pub(crate) type Output = (Vec<usize>, Vec<f32>);
 
 /// Runs one inference with f32 inputs; returns all outputs, sorted by name.

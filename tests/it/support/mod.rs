@@ -1,4 +1,4 @@
-//! What the tests share: a server of their own, clients for it, and waiting for conditions.
+//! Shared parts of the tests: a server, clients for it, and waiting for conditions.
 
 pub(crate) mod busy;
 pub(crate) mod bytes;
@@ -51,7 +51,7 @@ pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>
     }
 }
 
-/// Starts a thread of a test's own; the test joins it.
+/// Starts a thread, which the test joins.
 #[expect(clippy::disallowed_methods, reason = "what a test starts it joins")]
 pub(crate) fn thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,

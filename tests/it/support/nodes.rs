@@ -71,24 +71,24 @@ pub(crate) fn compile(source: &str, flags: &[&str]) {
     assert!(done.status.success(), "{compiler} {source}: {said}");
 }
 
-/// A library of a test's own: a copy, so that its books are those of one test.
+/// A private copy of a library, so that its books are those of one test.
 pub(crate) struct Own {
     pub(crate) library: Arc<Library>,
     _folder: TempDir,
 }
 
-/// What a library with a ledger has written down.
+/// Contents of the ledger of a library.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Books {
     /// A letter for each event, as `ledger.h` has them.
     pub(crate) events: String,
-    /// Buffers that have not been given back.
+    /// Number of buffers not yet released.
     pub(crate) alive: i64,
-    /// Buffers given away, and those given back.
+    /// Number of buffers handed out, and of those released.
     pub(crate) buffers: [i64; 2],
-    /// Handles opened, and those closed.
+    /// Number of handles opened, and of those closed.
     pub(crate) handles: [i64; 2],
-    /// Calls that the interface does not allow.
+    /// Number of calls that the interface does not allow.
     pub(crate) errors: i64,
 }
 
@@ -104,7 +104,7 @@ impl Own {
         }
     }
 
-    /// Makes a node.
+    /// Creates a node.
     pub(crate) fn node(&self, params: &[(&str, &str)]) -> Arc<Node> {
         Node::initialize(&self.library, params.iter().copied()).unwrap()
     }
@@ -127,7 +127,7 @@ impl Own {
         }
     }
 
-    /// Reads the books, which must be even: everything given back and closed once, no faults.
+    /// Reads the books, which must balance: everything released and closed once, no errors.
     pub(crate) fn even(&self) -> Books {
         let books = self.books();
         assert_eq!((books.alive, books.errors), (0, 0), "{books:?}");

@@ -1,4 +1,4 @@
-//! Configuration files with pipelines, written shortly, and requests to what they serve.
+//! Configuration files with pipelines in a short notation, and requests to their servables.
 //!
 //! Nodes name their inputs as `input=source.item` and their outputs as `output=alias`, parted by
 //! spaces; a pipeline its inputs by their names and its outputs as `label=source.item`.
@@ -19,7 +19,7 @@ use super::{
 };
 use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse, ModelReadyRequest};
 
-/// Says how often the server looks at the file.
+/// Flag for the poll interval of the configuration file.
 const WATCHER: &str = "--file_system_poll_wait_seconds";
 
 /// A configuration file of a test's own.
@@ -91,7 +91,7 @@ impl Config {
         list.last_mut().unwrap()
     }
 
-    /// Takes an entry of a list away, and returns it.
+    /// Removes an entry from a list, and returns it.
     pub(crate) fn remove(&mut self, list: &str, name: &str) -> Value {
         let list = self.json[list].as_array_mut().unwrap();
         let named = |entry: &Value| entry["name"] == name || entry["config"]["name"] == name;
@@ -99,7 +99,7 @@ impl Config {
         list.remove(place)
     }
 
-    /// Puts an entry at the end of a list.
+    /// Appends an entry to a list.
     pub(crate) fn put(&mut self, list: &str, entry: Value) {
         self.add(list, entry);
     }
@@ -138,7 +138,7 @@ impl Config {
         Server::of_file(&self.write(), &flags)
     }
 
-    /// Writes the file and asks for a reload; returns status and text of a fault, or the status.
+    /// Writes the file and requests a reload; returns the status, and the text of an error.
     pub(crate) fn reload(&self, server: &Server) -> String {
         self.write();
         let answer = post(server, "/v1/config/reload", b"");
@@ -238,7 +238,7 @@ pub(crate) fn reported(answer: &ModelInferResponse) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// Sends a request; returns what is told of the answer, or code and text of the fault.
+/// Sends a request; returns the response as text, or code and text of the error.
 pub(crate) fn infer(client: &Grpc, request: ModelInferRequest) -> String {
     match client.infer(request) {
         Ok(answer) => reported(&answer),
@@ -262,7 +262,7 @@ pub(crate) fn status(server: &Server, name: &str) -> String {
     )
 }
 
-/// Waits until a file has as many lines that begin with a text.
+/// Waits until a file has a number of lines that begin with a text.
 pub(crate) fn wait_lines(path: &Path, begin: &str, count: usize) {
     eventually(
         &format!("{count} of `{begin}` in {}", path.display()),
@@ -277,7 +277,7 @@ pub(crate) fn lines(path: &Path, begin: &str) -> Vec<String> {
     lines.map(ToOwned::to_owned).collect()
 }
 
-/// Checks what all interfaces answer for a pipeline that its check has refused.
+/// Checks the responses of all interfaces for a pipeline that failed validation.
 pub(crate) fn is_refused(server: &Server, client: &Grpc, name: &str) {
     assert_eq!(status(server, name), "LOADING FAILED_PRECONDITION");
     assert_eq!(

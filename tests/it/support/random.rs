@@ -1,4 +1,4 @@
-//! Random pipelines that are valid: as a configuration file has them, and what their nodes compute.
+//! Random valid pipelines: their configuration, and the computations of their nodes.
 //!
 //! All is FP32 and whole numbers. Nodes are those of the fixture models `dummy` and `add` and of the
 //! library `arith.c`.
@@ -17,23 +17,23 @@ pub(crate) use reading::{Nothing, Numbers};
 /// An output of a node, or an input of the pipeline if the node is [`REQUEST`].
 type Port = (usize, usize);
 
-/// The node that stands for the request.
+/// Index of the node that represents the request.
 const REQUEST: usize = 0;
 
-/// Nodes that depend on each other in a row, in branches of branches, stop here.
+/// Maximum depth of nested branches.
 const DEEPEST: usize = 4;
 
-/// With more branches than these, no node opens more.
+/// Number of branches above which no node opens more.
 const BRANCHES: usize = 16;
 
-/// With more nodes than these, levels are closed and no further ones opened.
+/// Number of nodes above which levels are closed and no further ones opened.
 const NODES: usize = 24;
 
-/// Elements of a tensor above which no node makes it larger.
+/// Number of elements of a tensor above which no node makes it larger.
 const LARGE: usize = 300;
 
-/// Lengths, as far as they are known before there is a request: one that is not is always that of
-/// the one dynamic demultiplexer.
+/// Lengths of dimensions, as far as they are known without a request; the unknown one is that of the
+/// one dynamic demultiplexer.
 type Shape = Vec<Option<usize>>;
 
 /// A pipeline.
@@ -41,12 +41,12 @@ type Shape = Vec<Option<usize>>;
 pub(crate) struct Random {
     pub(crate) name: String,
     nodes: Vec<Node>,
-    /// The shapes of the pipeline's inputs, without what is split.
+    /// Shapes of the pipeline's inputs, without split dimensions.
     inputs: Vec<Shape>,
     outputs: Vec<Port>,
-    /// The demultiplexers that the response gathers from, outermost first.
+    /// Demultiplexers that the response gathers from, outermost first.
     open: Vec<usize>,
-    /// Whether a dynamic demultiplexer may have nothing.
+    /// Whether a dynamic demultiplexer may have no parts.
     allows_nothing: bool,
     pub(crate) seed: u64,
 }
@@ -57,11 +57,11 @@ struct Node {
     sources: Vec<(String, Port)>,
     gathers: Option<usize>,
     split: Option<Split>,
-    /// The levels on which its outputs are, outermost first.
+    /// Levels of its outputs, outermost first.
     levels: Vec<usize>,
-    /// That of its outputs, with what is split.
+    /// Shape of its outputs, with split dimensions.
     shape: Shape,
-    /// Which lengths the metadata leaves open, if it may.
+    /// Whether the metadata leaves lengths open where it may.
     is_vague: bool,
 }
 
@@ -71,13 +71,13 @@ enum Split {
     Dynamic,
 }
 
-/// What a node computes.
+/// Computation of a node.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
     Request,
     /// The model `dummy`, perhaps with its version.
     Dummy(Option<u8>),
-    /// The model `dummy` with a shape for any number of rows.
+    /// The model `dummy` with a dynamic number of rows.
     Rows,
     /// The model `add`.
     Add,
@@ -95,7 +95,7 @@ enum Op {
     Minus,
     Times,
     Fold,
-    /// 0 for as many as come of the input: the sum of its elements modulo a number.
+    /// 0 for a number derived from the input: the sum of its elements modulo a constant.
     Expand {
         copies: usize,
         modulo: usize,
@@ -106,17 +106,17 @@ struct Maker {
     rng: StdRng,
     nodes: Vec<Node>,
     inputs: Vec<Shape>,
-    /// Nodes of which something is used, and which of the inputs of the pipeline are.
+    /// Outputs of nodes and inputs of the pipeline that are used.
     used: HashSet<Port>,
     open: Vec<usize>,
-    /// The branches of each level, as many as there can be.
+    /// Maximum number of branches of each level.
     branches: Vec<usize>,
     is_dynamic: bool,
     splits: usize,
     allows_nothing: bool,
 }
 
-/// Returns the largest that a shape can be.
+/// Returns the maximum number of elements of a shape.
 fn elements(shape: &[Option<usize>]) -> usize {
     shape.iter().map(|length| length.unwrap_or(5)).product()
 }
@@ -140,7 +140,7 @@ impl Maker {
         count.into_iter().chain(part.iter().copied()).collect()
     }
 
-    /// Tells whether a node on these levels may open another with one of these ports.
+    /// Returns whether a node on these levels may open another with one of these ports.
     fn may_split(&self, levels: &[usize], ports: &[Port]) -> bool {
         // A scalar cannot become what has parts of at least one dimension.
         if ports.iter().all(|port| self.seen(*port, None).is_empty()) {
@@ -151,7 +151,7 @@ impl Maker {
         few && levels.len() < DEEPEST && !(self.is_dynamic && self.splits > 0)
     }
 
-    /// Adds a node that takes some of these ports, and all that it must take; returns its outputs.
+    /// Adds a node that takes some of these ports, and all required ones; returns its outputs.
     fn node(
         &mut self,
         ports: &[Port],
@@ -237,7 +237,7 @@ impl Maker {
         (0..items).map(|item| (index, item)).collect()
     }
 
-    /// Chooses what a node does with a tensor as its first input; a model if that is all it takes.
+    /// Chooses the kind of a node by its first input; a model if that is its only input.
     fn kind(&mut self, shape: &Shape, is_all: bool, splits: bool) -> Kind {
         let is_row = shape[..] == [Some(1), Some(10)];
         let can_split = |shape: &[Option<usize>], dynamic: bool| {
@@ -291,7 +291,7 @@ impl Maker {
         shape
     }
 
-    /// Returns ports of nodes of which nothing is used, or one of all.
+    /// Returns ports of unused nodes, or one of all.
     fn unused(&mut self, ports: &[Port]) -> Vec<Port> {
         let mut seen = HashSet::new();
         let mut unused = Vec::new();
@@ -313,7 +313,7 @@ impl Maker {
         unused
     }
 
-    /// Adds nodes that gather all that is left of a level.
+    /// Adds nodes that gather the rest of a level.
     fn close(&mut self, ports: &[Port], level: usize) -> Vec<Port> {
         let mut left = self.unused(ports);
         left.shuffle(&mut self.rng);
@@ -348,7 +348,7 @@ impl Maker {
 }
 
 impl Random {
-    /// Makes a pipeline of a seed.
+    /// Creates a pipeline from a seed.
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let is_dynamic = rng.random_bool(0.4);
@@ -439,7 +439,7 @@ impl Random {
         }
     }
 
-    /// Returns the names of nodes: those in the file are in another order than those here.
+    /// Returns the name of a node; names in the file are in another order than indexes.
     fn node_name(&self, node: usize) -> String {
         match node {
             REQUEST => "request".to_owned(),
@@ -455,7 +455,7 @@ impl Random {
         json!({"node_name": self.node_name(node), "data_item": alias})
     }
 
-    /// Returns the shape of one part of what a port gives.
+    /// Returns the shape of one part of a port.
     fn part(&self, (node, item): Port) -> Shape {
         match &self.nodes[node] {
             _ if node == REQUEST => self.inputs[item].clone(),
@@ -543,7 +543,7 @@ impl Random {
         config.into()
     }
 
-    /// Returns what the configuration file has of it.
+    /// Returns its entry in the configuration file.
     pub(crate) fn config(&self) -> Value {
         let mut nodes: Vec<Value> = (1..self.nodes.len())
             .map(|node| self.node_config(node))
@@ -567,7 +567,7 @@ impl Random {
         config
     }
 
-    /// Makes a request: the tensors of the inputs in order.
+    /// Creates a request: the tensors of the inputs in order.
     pub(crate) fn request(&self, seed: u64) -> Vec<Numbers> {
         let mut rng = StdRng::seed_from_u64(self.seed ^ seed.rotate_left(32));
         let any = rng.random_range(1..=5);
@@ -586,7 +586,7 @@ impl Random {
         inputs.collect()
     }
 
-    /// Returns which of the things that matter are in this pipeline.
+    /// Returns the notable features of this pipeline.
     pub(crate) fn features(&self) -> Vec<&'static str> {
         let mut found = Vec::new();
         let mut note = |what, is_there: bool| found.extend(is_there.then_some(what));
@@ -655,7 +655,7 @@ fn reported(shape: &[Option<usize>], is_vague: bool) -> String {
     lengths.collect::<Vec<_>>().join(",")
 }
 
-/// Returns a configuration file with pipelines and with all that they use.
+/// Returns a configuration file with pipelines and their models and libraries.
 pub(crate) fn file(pipelines: &[Value]) -> Value {
     let config = |name: &str, fixture: &str| {
         json!({

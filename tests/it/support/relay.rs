@@ -1,4 +1,4 @@
-//! A listener between a client and a server, which keeps what the client sends.
+//! A listener between a client and a server, which records the client's bytes.
 
 use std::{
     io::{self, Read, Write},
@@ -51,7 +51,7 @@ impl Relay {
         }
     }
 
-    /// Returns what clients have sent so far, as it went over the wire.
+    /// Returns the bytes that clients have sent so far.
     pub(crate) fn sent(&self) -> Vec<u8> {
         self.sent.lock().unwrap().clone()
     }

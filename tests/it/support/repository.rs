@@ -1,4 +1,4 @@
-//! Model repositories that tests put together in folders of their own.
+//! Model repositories in private folders of tests.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::model;
 
-/// A folder for one test; goes when dropped.
+/// Creates a folder for one test; deleted on drop.
 pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new()
         .prefix("ovms-test-")
@@ -27,8 +27,8 @@ pub(crate) fn of(versions: &[(&str, &str)]) -> TempDir {
     root
 }
 
-/// Makes a repository whose version 1 never comes to the end of its load: the model file is a
-/// pipe that nobody writes to.
+/// Creates a repository whose version 1 never finishes loading: the model file is a pipe
+/// without a writer.
 pub(crate) fn endless() -> TempDir {
     let root = of(&[("1", "dummy")]);
     let graph = graph(root.path());

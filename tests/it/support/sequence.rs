@@ -1,4 +1,4 @@
-//! Requests of sequences in every protocol, and their answers in one form.
+//! Requests of sequences in every protocol, and their responses in one form.
 
 mod bodies;
 mod messages;
@@ -44,14 +44,14 @@ impl Wire {
         Self::Binary,
     ];
 
-    /// Those that have request parameters.
+    /// Forms with request parameters.
     pub(crate) const KSERVE: [Self; 4] = [Self::Typed, Self::Raw, Self::Json, Self::Binary];
 
     pub(crate) fn is_grpc(self) -> bool {
         matches!(self, Self::TfsGrpc | Self::Typed | Self::Raw)
     }
 
-    /// Returns what a refusal with these codes reads like.
+    /// Returns the text of a refusal with these codes.
     pub(crate) fn error(self, code: Code, status: u16, text: &str) -> String {
         if self.is_grpc() {
             format!("{code:?}: {text}")
@@ -60,12 +60,12 @@ impl Wire {
         }
     }
 
-    /// Returns what the refusal of an invalid request reads like.
+    /// Returns the text of the refusal of an invalid request.
     pub(crate) fn invalid(self, text: &str) -> String {
         self.error(Code::InvalidArgument, 400, text)
     }
 
-    /// Returns what the refusal of a request for no sequence reads like.
+    /// Returns the text of the refusal of a request for an unknown sequence.
     pub(crate) fn unknown(self) -> String {
         self.error(
             Code::NotFound,
@@ -75,13 +75,14 @@ impl Wire {
     }
 }
 
-/// A special input, which may be spoiled.
+/// A special input, which may be invalid.
 #[derive(Debug, Clone)]
 pub(crate) struct Special {
-    /// None at all, or the lengths.
+    /// Lengths of the dimensions, or no shape at all.
     pub(crate) shape: Option<Vec<i64>>,
     pub(crate) values: Vec<Number>,
-    /// In `tensor_content`, in the contents field, the width or the datatype of the other one.
+    /// Whether the data is misplaced: in `tensor_content`, in the contents field, or with the
+    /// width or datatype of the other input.
     pub(crate) misplaced: bool,
 }
 
@@ -127,21 +128,21 @@ impl Special {
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) model: String,
-    /// 0 is the default one.
+    /// Version of the model; 0 is the default one.
     pub(crate) version: i64,
     pub(crate) id: Option<Special>,
     pub(crate) control: Option<Special>,
     pub(crate) parameters: Vec<(&'static str, Value)>,
-    /// Name, shape and elements.
+    /// Name, shape and elements of the data input.
     pub(crate) data: (&'static str, Vec<i64>, Vec<f32>),
-    /// Another input, of one INT64.
+    /// Extra input of one INT64.
     pub(crate) extra: Option<(&'static str, i64)>,
-    /// The outputs wanted, and whether each is wanted in binary.
+    /// Requested outputs, and whether each is requested in binary.
     pub(crate) outputs: Vec<(&'static str, bool)>,
 }
 
 impl Ask {
-    /// Makes a request that says nothing of sequences, for a model of running totals.
+    /// Creates a request without a sequence, for a model of running totals.
     pub(crate) fn new(model: &str, x: f32) -> Self {
         Self {
             model: model.to_owned(),
@@ -193,7 +194,7 @@ impl Ask {
         self
     }
 
-    /// Spoils the tensor: it has an element too many.
+    /// Makes the tensor invalid: it has one element too many.
     pub(crate) fn bad(mut self) -> Self {
         self.data.1 = vec![1, 5];
         self.data.2.push(0.0);
@@ -204,15 +205,15 @@ impl Ask {
 /// An answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
-    /// The names of the outputs, in order; sorted where the protocol has none.
+    /// Names of the outputs, in order; sorted if the protocol has no order.
     pub(crate) names: Vec<String>,
-    /// The elements of the first output that is not the id.
+    /// Elements of the first output that is not the id.
     pub(crate) values: Vec<f32>,
-    /// 0 if there is none.
+    /// Sequence id; 0 if there is none.
     pub(crate) id: u64,
-    /// The parameter that tells the id.
+    /// Response parameter with the id.
     pub(crate) echo: Option<Value>,
-    /// The version that answered; 0 where the protocol does not say.
+    /// Version that answered; 0 if the protocol does not report it.
     pub(crate) version: i64,
 }
 
@@ -238,7 +239,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Sends a request; returns the answer, or code and text of the refusal.
+    /// Sends a request; returns the response, or code and text of the refusal.
     pub(crate) fn send(&self, wire: Wire, ask: &Ask) -> Result<Answer, String> {
         match wire {
             Wire::TfsGrpc => {
@@ -259,7 +260,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Sends a request to a model of running totals that must be answered; returns id and total.
+    /// Sends a request to a model of running totals that must succeed; returns id and total.
     pub(crate) fn total(&self, wire: Wire, ask: &Ask) -> (u64, f32) {
         let answer = self.send(wire, ask);
         answer
@@ -282,7 +283,7 @@ pub(crate) fn serve(name: &str, flags: &[&str]) -> Server {
     Server::start_with(name, &flags)
 }
 
-/// Serves a file whose models are the given ones, with more flags and no watcher.
+/// Serves a configuration file, with more flags and no watcher.
 pub(crate) fn serve_file(path: &Path, flags: &[&str]) -> Server {
     let still = ["--file_system_poll_wait_seconds", "0"];
     let flags: Vec<&str> = still.iter().chain(flags).copied().collect();
@@ -291,7 +292,7 @@ pub(crate) fn serve_file(path: &Path, flags: &[&str]) -> Server {
     server
 }
 
-/// Makes the entry of a stateful fixture for a configuration file.
+/// Creates the entry of a stateful fixture for a configuration file.
 pub(crate) fn entry(name: &str, fixture: &str) -> Value {
     json!({
         "name": name,
@@ -301,7 +302,7 @@ pub(crate) fn entry(name: &str, fixture: &str) -> Value {
     })
 }
 
-/// Writes a configuration file in one step.
+/// Writes a configuration file atomically.
 pub(crate) fn write(path: &Path, models: &[Value]) {
     let list: Vec<Value> = models
         .iter()

@@ -1,4 +1,4 @@
-//! A server of a test's own: the real program on ports of its own.
+//! A private server of a test: the real program on free ports.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -15,7 +15,7 @@ use std::{
 
 use super::{cli, eventually, model, thread};
 
-/// Keeps floats as they are on processors that would compute in bf16.
+/// Plugin configuration that keeps f32 on processors that would compute in bf16.
 const PLUGIN_CONFIG: &str = r#"{"INFERENCE_PRECISION_HINT":"f32"}"#;
 
 /// A running server; killed on drop.
@@ -107,7 +107,7 @@ impl Server {
         })
     }
 
-    /// Returns the log so far; lines of stderr are marked.
+    /// Returns the log so far, with lines of stderr marked.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().join("\n")
     }
@@ -136,9 +136,9 @@ impl Server {
         self.child.try_wait().expect("it is our child")
     }
 
-    /// Returns the time that the process has spent on processors so far.
+    /// Returns the processor time of the process so far.
     ///
-    /// An inference of the model `busy` spends as much as it takes, so this tells that one runs.
+    /// An inference of the model `busy` uses processor time throughout, which shows it is running.
     pub(crate) fn processor_time(&self) -> Duration {
         processor_time(&self.child)
     }
@@ -158,7 +158,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns the time that a process has spent on processors so far.
+/// Returns the processor time of a process so far.
 pub(crate) fn processor_time(child: &Child) -> Duration {
     // Linux counts in hundredths of a second (proc(5), fields 14 and 15), whatever its clock.
     const TICK: Duration = Duration::from_millis(10);
@@ -194,10 +194,10 @@ pub(crate) fn on((port, rest_port): (u16, u16)) -> [String; 4] {
     ]
 }
 
-/// Returns two ports that are free and that no other test is given.
+/// Returns two free ports, unique among the tests.
 ///
-/// They lie below those that the system gives to outgoing connections, so that none of these
-/// takes one before the server does.
+/// They are below the ephemeral range of the system, so that no outgoing connection takes one
+/// before the server does.
 pub(crate) fn free_ports() -> (u16, u16) {
     const FIRST: u16 = 12_000;
     const COUNT: u16 = 20_000;

@@ -1,4 +1,4 @@
-//! Shells at a terminal, into which keys are typed.
+//! Shells at a terminal, driven by key presses.
 
 use std::{
     fs,
@@ -16,15 +16,15 @@ pub(crate) struct Shell {
     name: &'static str,
     program: PathBuf,
     home: TempDir,
-    /// What `--install` said.
+    /// Output of `--install`.
     pub(crate) said: String,
 }
 
-/// How many milliseconds the program may take to find names where they are what is asked for: more than
-/// shells give it, since the machine may be busy.
+/// Time limit for the program to find names, in milliseconds: longer than in shells, since the machine
+/// may be busy.
 pub(crate) const WITHIN: &str = "20000";
 
-/// The program that shells find: completes as ours does, and else says its arguments.
+/// Stand-in for the program in shells: completes like ours, and otherwise prints its arguments.
 const STAND_IN: &str = r#"#!/bin/sh
 case $1 in complete)
     echo asked >> "$HOME/asked"
@@ -37,8 +37,8 @@ printf ']END\n'
 "#;
 
 impl Shell {
-    /// Finds a shell and installs the completions for it; `None`, and a line that says so, if
-    /// there is no such shell.
+    /// Finds a shell and installs the completions for it; without such a shell, prints a line and
+    /// returns `None`.
     pub(crate) fn new(name: &'static str) -> Option<Self> {
         let program = tools::find(name)?;
         let home = repository::folder();
@@ -63,7 +63,7 @@ impl Shell {
         Some(shell)
     }
 
-    /// Writes what a user has in the home folder, and what `--install` has asked for.
+    /// Writes the start-up files of the home folder, with the lines that `--install` asks for.
     fn set_up(&self) {
         let home = self.home.path();
         let asked_for = |start: &str| -> String {
@@ -96,12 +96,12 @@ impl Shell {
         fs::write(path, text).unwrap();
     }
 
-    /// Returns the folder in which keys are typed.
+    /// Returns the working folder of the shell.
     pub(crate) fn folder(&self) -> PathBuf {
         self.home.path().join("work")
     }
 
-    /// Returns how often the program was asked for names.
+    /// Returns the number of times the program was asked for names.
     pub(crate) fn asked(&self) -> usize {
         let asked = fs::read_to_string(self.home.path().join("asked"));
         asked.map_or(0, |asked| asked.lines().count())
@@ -127,7 +127,7 @@ impl Shell {
         command
     }
 
-    /// Types lines and returns what the shell showed for each, with what the program got.
+    /// Types lines and returns the screen of the shell after each, with the arguments of the program.
     pub(crate) fn show<S: AsRef<str>>(&self, url: &str, lines: &[S]) -> Vec<String> {
         self.typed(self.command(&emulator::python(), url), lines)
     }

@@ -1,4 +1,4 @@
-//! Sequences on the server, and the program with pipes at its ends.
+//! Sequences on the server, and the program with pipes as standard streams.
 
 use std::{
     io::Write as _,
@@ -16,21 +16,21 @@ use super::{
 /// Every API.
 pub(crate) const ALL: [&str; 4] = [GRPC, REST, TFS_GRPC, TFS_REST];
 
-/// Three steps for `running_total`, and what they add up to.
+/// Three steps for `running_total`, and their sum.
 pub(crate) const STEPS: &str = "x=[[1,2,3,4],[10,20,30,40],[100,200,300,400]]";
 pub(crate) const TOTALS: [f64; 12] = [
     1.0, 2.0, 3.0, 4.0, 11.0, 22.0, 33.0, 44.0, 111.0, 222.0, 333.0, 444.0,
 ];
 
-/// The inputs of a single step.
+/// Inputs of a single step.
 pub(crate) const ONE: &str = "x=[1,2,3,4]";
 
-/// Serves a model that remembers.
+/// Serves a stateful model.
 pub(crate) fn stateful(name: &str, flags: &[&str]) -> Server {
     Server::start_with(name, &[&["--stateful"], flags].concat())
 }
 
-/// Fails unless the server has no sequence of this id.
+/// Panics if the server has a sequence of this id.
 pub(crate) fn is_gone(server: &Server, model: &str, id: &str) {
     let flags = [model, "--zeros", "--continue", "--sequence-id", id];
     let flags = if model == "running_fail" {
@@ -43,12 +43,12 @@ pub(crate) fn is_gone(server: &Server, model: &str, id: &str) {
     assert!(run.stderr.contains(text), "{id}: {}", run.stderr);
 }
 
-/// Returns the id that an answer in JSON tells.
+/// Returns the sequence id of a JSON response.
 pub(crate) fn id_of(answer: &Value) -> String {
     answer["sequence_id"].as_u64().unwrap().to_string()
 }
 
-/// Starts a command with pipes at all ends.
+/// Starts a command with pipes as its standard streams.
 pub(crate) fn spawn(command: &mut Command) -> Child {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command.stderr(Stdio::piped()).spawn().unwrap()
@@ -72,7 +72,7 @@ pub(crate) fn ended(child: Child) -> Run {
     }
 }
 
-/// Reads each line of the output as JSON.
+/// Parses each line of the output as JSON.
 pub(crate) fn lines(run: &Run) -> Vec<Value> {
     let text = run.text();
     text.lines()

@@ -1,4 +1,4 @@
-//! One stream of requests and what comes back, by tonic's own client.
+//! A stream of requests and responses, with tonic's own client.
 
 use std::{
     pin::Pin,
@@ -13,19 +13,19 @@ use tonic::{Request, Status, Streaming};
 
 use super::grpc::{Grpc, error};
 
-/// The longest that a test waits for one answer.
+/// Maximum time to wait for one response.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A stream that is open; dropping it cancels the call.
+/// An open stream; dropping it cancels the call.
 pub(crate) struct Talk<'a> {
     grpc: &'a Grpc,
     requests: Option<mpsc::Sender<ModelInferRequest>>,
-    /// Answered when the connection has taken the last request, and the end.
+    /// Completes when the connection has taken the last request, and the end.
     taken: oneshot::Receiver<()>,
     answers: Streaming<ModelStreamInferResponse>,
 }
 
-/// The requests of a stream, and who is told when the connection is through with them.
+/// Requests of a stream, and a sender to signal that the connection has taken them all.
 struct Outgoing(
     ReceiverStream<ModelInferRequest>,
     Option<oneshot::Sender<()>>,
@@ -48,19 +48,19 @@ impl tokio_stream::Stream for Outgoing {
     }
 }
 
-/// What came.
+/// An event of a stream.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Came {
     /// A response.
     Response(Box<ModelInferResponse>),
-    /// An error after which the stream goes on.
+    /// An error after which the stream continues.
     Error(String),
-    /// The end: code and text of the call.
+    /// End of the stream: code and text of the call.
     End(String),
 }
 
 impl Came {
-    /// Returns the response that it is.
+    /// Returns the response; panics if it is none.
     pub(crate) fn response(self) -> ModelInferResponse {
         match self {
             Self::Response(response) => *response,
@@ -68,7 +68,7 @@ impl Came {
         }
     }
 
-    /// Tells in a line what it is.
+    /// Formats it as one line.
     pub(crate) fn reported(&self) -> String {
         match self {
             Self::Response(response) => format!("response {}", response.id),
@@ -119,12 +119,12 @@ impl<'a> Talk<'a> {
         matches!(sent, Ok(Ok(())))
     }
 
-    /// Says that there are no more requests.
+    /// Half-closes the stream.
     pub(crate) fn close(&mut self) {
         self.requests = None;
     }
 
-    /// Says that there are no more requests, and waits until the server knows.
+    /// Half-closes the stream, and waits until the connection has taken the end.
     pub(crate) fn close_heard(&mut self) {
         self.close();
         let taken = async { tokio::time::timeout(LIMIT, &mut self.taken).await };
@@ -133,7 +133,7 @@ impl<'a> Talk<'a> {
         self.grpc.round_trip();
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next event.
     pub(crate) fn next(&mut self) -> Came {
         let answers = &mut self.answers;
         let message = self
@@ -152,13 +152,13 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Sends a request, and waits for what comes next.
+    /// Sends a request, and waits for the next event.
     pub(crate) fn ask(&mut self, request: ModelInferRequest) -> Came {
         self.send(request);
         self.next()
     }
 
-    /// Says that there are no more requests, and tells what comes until the end.
+    /// Half-closes the stream, and formats all events until the end.
     pub(crate) fn rest(mut self) -> Vec<String> {
         self.close();
         let mut reported = Vec::new();
@@ -172,7 +172,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// Makes a request recognisable.
+/// Sets the id of a request.
 pub(crate) fn with_id(id: impl ToString, request: ModelInferRequest) -> ModelInferRequest {
     ModelInferRequest {
         id: id.to_string(),

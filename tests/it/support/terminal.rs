@@ -1,4 +1,4 @@
-//! The program at a terminal of some width, at which keys are typed.
+//! The program at a terminal of a given width, driven by key presses.
 
 use std::path::Path;
 
@@ -6,24 +6,24 @@ use serde::Deserialize;
 
 use super::{cli, emulator};
 
-/// What is typed when a text has come: the text, and the keys; without them the terminal is closed.
+/// A text to wait for, and the keys to type then; without keys the terminal is closed.
 pub(crate) type Step<'a> = (&'a str, Option<&'a str>);
 
 /// Ctrl-C.
 pub(crate) const INTERRUPT: Option<&str> = Some("\u{3}");
 
-/// What stood at a terminal when the program had ended.
+/// Contents of a terminal after the end of the program.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Screen {
-    /// The exit code; less than 0 for the signal that ended it.
+    /// Exit code; the negative number of the signal that ended the program.
     pub(crate) code: i32,
     pub(crate) lines: Vec<String>,
-    /// Lines that go on in the next one because they were longer than the terminal.
+    /// Lines wrapped because they were longer than the terminal.
     pub(crate) broken: Vec<usize>,
 }
 
 impl Screen {
-    /// Returns what stood there.
+    /// Returns the contents as text.
     pub(crate) fn text(&self) -> String {
         self.lines.join("\n")
     }

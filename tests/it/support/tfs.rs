@@ -1,4 +1,4 @@
-//! TensorFlow Serving's gRPC clients for tests, and requests that are easy to spoil.
+//! TensorFlow Serving's gRPC clients for tests, and requests that are easy to modify.
 
 use ovms::proto::{
     tensorflow::{DataType, TensorProto, TensorShapeProto, tensor_shape_proto::Dim},
@@ -14,7 +14,7 @@ use super::{
     grpc::{Grpc, error, floats, to_floats},
 };
 
-/// Both clients.
+/// Clients of both services.
 pub(crate) struct Tfs {
     pub(crate) grpc: Grpc,
     pub(crate) prediction: PredictionServiceClient<Channel>,
@@ -42,7 +42,7 @@ impl Tfs {
         self.grpc.wait(async move { client.predict(request).await })
     }
 
-    /// Sends a request that must be answered.
+    /// Sends a request that must succeed.
     pub(crate) fn answered(&self, request: PredictRequest) -> PredictResponse {
         self.predict(request).expect("the request is good")
     }
@@ -52,7 +52,7 @@ impl Tfs {
         error(&self.predict(request).expect_err("the request is bad"))
     }
 
-    /// Asserts that the server answers a good request for the model `dummy`.
+    /// Asserts that the server answers a valid request for the model `dummy`.
     pub(crate) fn check_serves(&self) {
         let answer = self.answered(dummy());
         assert_eq!(to_floats(&answer.outputs["a"].tensor_content), [2.0; 10]);
@@ -109,7 +109,7 @@ pub(crate) fn request<const N: usize>(
     }
 }
 
-/// The good request for the model `dummy`: ten ones.
+/// Returns a valid request for the model `dummy`: ten ones.
 pub(crate) fn dummy() -> PredictRequest {
     let ones = content(DataType::DtFloat, &[1, 10], &floats(&[1.0; 10]));
     request("dummy", [("b", ones)])

@@ -1,4 +1,4 @@
-//! Programs that tests drive and that neither Cargo nor pip brings: shells, a proxy, a browser.
+//! Programs for tests that neither Cargo nor pip installs: shells, a proxy, a browser.
 
 use std::{
     env,
@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What `make test-tools` gets.
+/// Programs that `make test-tools` installs.
 const TO_BE_HAD: [&str; 4] = ["zsh", "fish", "nginx", "chromium"];
 
-/// Finds a program: that of the system, or what `tests/tools/install.py` has unpacked.
+/// Finds a program: that of the system, or the one that `tests/tools/install.py` has unpacked.
 ///
 /// Without it a line says so, which the test runner does not swallow, and the test is to end.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {

@@ -1,5 +1,5 @@
-//! gRPC calls that are on the wire in the order given, whole, one behind the other. tonic sends each
-//! message from a task of its own, and so in any order where several are sent at once.
+//! gRPC calls sent whole and in a fixed order. tonic sends each message from a task of its own, and
+//! so concurrent messages in any order.
 
 use std::{io::Write as _, time::Duration};
 
@@ -13,7 +13,7 @@ use tonic::Status;
 
 use super::Server;
 
-/// A call to be sent.
+/// A call to send.
 pub(crate) struct Call {
     path: &'static str,
     message: Vec<u8>,
@@ -60,7 +60,7 @@ impl Call {
     }
 }
 
-/// Sends calls over a connection of their own; returns the messages of the answers.
+/// Sends calls over a new connection; returns the messages of the responses.
 pub(crate) fn send(server: &Server, calls: &[Call]) -> Vec<Result<Bytes, Status>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

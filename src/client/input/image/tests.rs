@@ -110,12 +110,12 @@ fn what_does_not_fit_is_refused_with_the_shape() {
         (
             ImageOptions::default(),
             &[1, 3, 224, 3],
-            "cannot tell the layout of a picture from shape (1,3,224,3)",
+            "cannot tell the layout of an image from shape (1,3,224,3)",
         ),
         (
             ImageOptions::default(),
             &[1, 10],
-            "cannot tell the layout of a picture from shape (1,10)",
+            "cannot tell the layout of an image from shape (1,10)",
         ),
         (
             layout(ImageLayout::Chw),
@@ -153,5 +153,5 @@ fn what_does_not_fit_is_refused_with_the_shape() {
     let error = layout(ImageLayout::Hwc)
         .tensor(&Bytes::from_static(b"GIF89a"), DataType::F32, None)
         .unwrap_err();
-    assert!(chain(&error).starts_with("found a picture that cannot be decoded: "));
+    assert!(chain(&error).starts_with("found an image that cannot be decoded: "));
 }

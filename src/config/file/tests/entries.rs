@@ -116,7 +116,7 @@ fn a_folder_with_a_graph_is_no_model() {
     assert_eq!(graph(&named), ["", "mine.pbtxt", "mine.json"]);
     std::fs::write(folder.path().join("graph.pbtxt"), "").unwrap();
     assert_eq!(graph(&fields), ["", "graph.pbtxt", "subconfig.json"]);
-    // What only models have is left out of account, also where it makes no sense.
+    // What only models have is ignored, also where it makes no sense.
     let strange = format!(r#"{fields}, "shape": "[]", "nireq": 2"#);
     assert_eq!(graph(&strange), ["", "graph.pbtxt", "subconfig.json"]);
 }

@@ -168,7 +168,7 @@ fn very_many_errors_are_counted_but_not_all_reported() {
     assert_eq!(error.errors().len(), 100);
     assert!(error.to_string().starts_with(
         "The file is not valid json - the configuration file /models/config.json has 100000 \
-         faults: 1:24 model_config_list[0]: found 1; expected an object with config; "
+         errors: 1:24 model_config_list[0]: found 1; expected an object with config; "
     ));
 }
 

@@ -1,5 +1,4 @@
-//! Conversion between tensors of the frameworks named by tags, and requests
-//! and responses.
+//! Conversion of tensors of several frameworks to requests and back.
 
 use super::{
     List,

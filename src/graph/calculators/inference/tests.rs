@@ -71,8 +71,7 @@ fn answer(names: &[&'static str]) -> TensorMap {
 /// Result of a node's run.
 type Ran = (Vec<InputTensor>, Vec<String>, Vec<(usize, Packet)>);
 
-/// Runs a node once; returns the inputs and output names of the request, and the packets
-/// sent.
+/// Runs a node once; returns inputs and output names of the request, and packets sent.
 fn once(fake: &Arc<Fake>, node: NodeSpec, inputs: &[Packet]) -> Result<Ran, GraphRunError> {
     let mut run = Run::new(&FACTORY, node, fake);
     assert_eq!(run.contract.offset, Some(0));

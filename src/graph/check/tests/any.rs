@@ -1,11 +1,11 @@
-//! Whatever is in a file, it is judged and told.
+//! Any file contents are checked and reported.
 
 use proptest::prelude::*;
 
 use super::validate;
 use crate::graph::StreamSource;
 
-/// Parts of graph files that are right by themselves.
+/// Parts of graph files that are valid by themselves.
 fn graphs() -> impl Strategy<Value = String> {
     let port = prop::sample::select(vec![
         "a",

@@ -1,4 +1,4 @@
-//! Whole graphs as people write them, and large ones.
+//! Complete graphs as written by users, and large ones.
 
 use std::{fmt::Write, time::Instant};
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Python before and after a model.
+/// Python nodes before and after a model.
 const AROUND_A_MODEL: &str = r#"
 input_stream: "OVMS_PY_TENSOR:input"
 output_stream: "OVMS_PY_TENSOR:output"
@@ -69,7 +69,7 @@ node {
 }
 "#;
 
-/// A node that gives many outputs for one input.
+/// Node that produces many outputs for one input.
 const GENERATIVE: &str = r#"
 node {
   name: "python_node"
@@ -101,7 +101,7 @@ node {
 }
 "#;
 
-/// A node that runs with whatever has come.
+/// Node that runs with incomplete inputs.
 const INCOMPLETE: &str = r#"
 node {
   name: "python_node"
@@ -172,7 +172,7 @@ fn large_graphs_are_validated_in_time() {
     let mut text = String::from("input_stream: 's0' output_stream: 's0' ");
     let mut node = 0;
     while text.len() < 5 << 20 {
-        // All on one line, and every second one wrong.
+        // All on one line, with every second one invalid.
         write!(
             text,
             "node {{ calculator: 'PassThroughCalculator' input_stream: 's{}' output_stream: 's{}' }} ",

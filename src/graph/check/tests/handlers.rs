@@ -3,7 +3,7 @@
 use super::{each_reported, sound, validate, with};
 use crate::graph::InputHandler;
 
-/// A graph of one node with three inputs, A, B and one without a tag, and a handler.
+/// Returns a graph of one node with a handler and inputs A, B and one untagged.
 fn node(handler: &str) -> String {
     format!(
         "input_stream: 'a' input_stream: 'b' input_stream: 'c' output_stream: 'x'

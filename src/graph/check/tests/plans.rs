@@ -1,4 +1,4 @@
-//! What sound graphs become.
+//! Plans of valid graphs.
 
 use super::sound;
 use crate::graph::{PacketForm, StreamSource};

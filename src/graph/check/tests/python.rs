@@ -1,4 +1,4 @@
-//! Python nodes, as far as no Python is needed.
+//! Python nodes, without Python.
 
 use super::{each_reported, sound, validate};
 use crate::graph::InputHandler;
@@ -9,7 +9,7 @@ const SYNC_SET: &str = "input_stream_handler { input_stream_handler: \"SyncSetIn
     [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: \"LOOPBACK:0\" } } } }";
 const LOOPBACK: &str = "input_stream: 'LOOPBACK:loopback' output_stream: 'LOOPBACK:loopback'";
 
-/// A graph of one Python node with something in it.
+/// Returns a graph of one Python node with additions.
 fn node(text: &str) -> String {
     format!(
         "input_stream: 'OVMS_PY_TENSOR:in'\noutput_stream: 'OVMS_PY_TENSOR:out'\n\
@@ -18,7 +18,7 @@ fn node(text: &str) -> String {
     )
 }
 
-/// A graph of one generative node.
+/// Returns a graph of one generative node.
 fn generative(text: &str) -> String {
     node(&format!("name: 'py' {OPTIONS}\n{text}"))
 }

@@ -1,7 +1,7 @@
 //! Rules 3 to 11, status texts and log lines.
 
 use super::{each_reported, reported, sound, validate, with};
-use crate::graph::{FileError, GraphRule, PoolSize};
+use crate::graph::{GraphFileError, GraphRule, PoolSize};
 
 #[test]
 fn empty_files_and_texts_that_are_none() {
@@ -142,7 +142,7 @@ fn logs_say_what_readers_look_for() {
         (GraphRule::PythonFile, "there is no such file"),
         (GraphRule::PythonState, "ImportError: x"),
     ] {
-        lines.push(FileError::of_file(rule, "/g/graph.pbtxt", message).log("g"));
+        lines.push(GraphFileError::of_file(rule, "/g/graph.pbtxt", message).log("g"));
     }
     insta::assert_snapshot!(lines.join("\n"), @r#"
 Trying to parse empty mediapipe graph definition: g failed: graph.pbtxt:1:1: the file has nothing in it; write at least an input_stream, an output_stream and a node

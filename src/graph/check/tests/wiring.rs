@@ -2,12 +2,12 @@
 
 use super::{each_reported, reported, sound, validate, with};
 
-/// A graph around nodes.
+/// Returns a graph around nodes.
 fn around(nodes: &str) -> String {
     format!("input_stream: 'in'\noutput_stream: 'in'\n{nodes}")
 }
 
-/// Tells what is wrong with each list of nodes.
+/// Formats the errors of each list of nodes.
 fn nodes_reported(nodes: &[&str]) -> String {
     nodes.iter().map(|nodes| reported(&around(nodes))).collect()
 }

@@ -360,7 +360,7 @@ fn inputs_before_the_bad_one_are_there() {
     let sent = request(vec![good("b"), good("c"), good("a")]);
     let read: Vec<_> = packets(&plan, &sent, AT).collect();
     let [Ok((1, _)), Err(error)] = &read[..] else {
-        panic!("{} packets and faults", read.len());
+        panic!("{} packets and errors", read.len());
     };
     assert_eq!(error.message(), "Unexpected input - c is unexpected");
 

@@ -1,9 +1,9 @@
-//! Times and bounds on their way through a graph.
+//! Propagation of timestamps and bounds through a graph.
 
 use super::rig::{Rig, full, int, later, node, pass, through, value};
 use crate::graph::{AbseilCode, CalculatorStep, Emit, InputHandler, Packet, Timestamp};
 
-/// Sums up what is there, and tells how many inputs that was.
+/// Returns a node that sums and counts the available inputs.
 fn join(name: &str, inputs: &[&str], output: &str) -> super::rig::Made {
     node(name, inputs, &[output], |job| {
         let there = job.inputs.iter().filter(|packet| !packet.is_empty());

@@ -1,9 +1,9 @@
-//! What becomes of a run in which something fails.
+//! Runs in which a node fails.
 
 use super::rig::{Made, Rig, full, int, later, node, pass, through};
 use crate::graph::{AbseilCode, CalculatorStep, Emit, GraphRunError};
 
-/// A node that fails in a step.
+/// Returns a node that fails in a step.
 fn bad(name: &str, input: &str, output: &str, step: CalculatorStep) -> Made {
     let text = name.to_owned();
     full(name, &[input], &[output], move |job| {
@@ -172,7 +172,7 @@ fn errors_are_reported_up_to_a_number() {
     let mut rig = Rig::new(&["in"], &["out"], vec![pass("pass", &["in"], &["out"])]);
     for number in 0..1_000 {
         rig.scheduler
-            .fail(GraphRunError::internal(format!("fault {number}")));
+            .fail(GraphRunError::internal(format!("error {number}")));
     }
     let error = rig.scheduler.error().unwrap().message;
     assert_eq!(error.lines().count(), 17);

@@ -1,4 +1,4 @@
-//! How nodes begin and end.
+//! Opening and closing of nodes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::graph::{
     AbseilCode, CalculatorStep, Emit, InputHandler, Packet, Payload, Scheduler, Timestamp,
 };
 
-/// A node without streams that gives a side packet in a step.
+/// Returns a node without streams that sets a side packet.
 fn giver(name: &str, step: Option<CalculatorStep>, side: &str) -> Made {
     full(name, &[], &[], move |job| {
         let given = Emit::Side(0, Packet::side(Payload::Int(7)));
@@ -23,7 +23,7 @@ fn giver(name: &str, step: Option<CalculatorStep>, side: &str) -> Made {
     .sides(&[], &[side])
 }
 
-/// A node that adds its side packet to what it passes on.
+/// Returns a node that adds its side packet to each packet.
 fn adder(name: &str, side: &str) -> Made {
     node(name, &["in"], &["out"], |job| {
         let sum = value(&job.inputs[0]) + value(&job.side[0]);
@@ -175,7 +175,7 @@ fn packets_wait_until_a_node_is_open() {
     assert_eq!(rig.reported("out"), [(1, 1)]);
 }
 
-/// A source of so many numbers.
+/// Returns a source of this many numbers.
 fn source(name: &str, count: i64, output: &str) -> Made {
     let mut next = 0;
     full(name, &[], &[output], move |job| {

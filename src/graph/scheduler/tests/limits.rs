@@ -1,4 +1,4 @@
-//! What waits, and for how many others.
+//! Limits of queues and of concurrent steps.
 
 use super::rig::{Made, Rig, int, node, pass, value};
 use crate::graph::{AbseilCode, CalculatorStep, Emit, InputHandler};
@@ -160,7 +160,7 @@ fn nodes_wait_for_who_takes_the_outputs() {
 
 #[test]
 fn back_edges_hold_nobody_up() {
-    // Of each packet five come around ten times, all of them under way at once.
+    // Of each packet five come around ten times, all of them in flight at once.
     let mut clock = 1_000;
     let mut send = move |place: usize, value: i64| {
         clock += 1;

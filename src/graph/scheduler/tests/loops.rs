@@ -3,7 +3,8 @@
 use super::rig::{Made, Rig, full, int, later, node, pass, value};
 use crate::graph::{CalculatorStep, Emit, GraphRunError, InputHandler, Packet, Timestamp};
 
-/// A node as Python's generators are: of an input `n` it sends 0..n, one at a time, woken by itself.
+/// Returns a node like Python generators: for an input `n` it sends 0..n, one at a time, triggered
+/// by itself.
 fn generator(name: &str, input: &str, output: &str) -> Made {
     let (input, output) = (format!("IN:{input}"), format!("OUT:{output}"));
     let mut state: Option<(i64, i64)> = None;
@@ -115,7 +116,7 @@ fn a_generator_without_sets_runs_when_the_input_ends() {
     assert_eq!(rig.scheduler.error(), None);
 }
 
-/// A limiter that lets one packet through at a time, keeps the newest, and drops the others.
+/// Returns a limiter that passes one packet at a time, keeps the newest, and drops the others.
 fn limiter() -> Made {
     let mut busy = false;
     let mut kept: Option<Packet> = None;
@@ -179,7 +180,8 @@ fn a_limiter_drops_what_comes_while_all_are_busy() {
     assert_eq!(rig.count("work", CalculatorStep::Close), 1);
 }
 
-/// As `PreviousLoopbackCalculator`: for each packet of MAIN what came over LOOP for the one before.
+/// Returns a node like `PreviousLoopbackCalculator`: pairs each packet of MAIN with the LOOP packet
+/// of the one before.
 fn previous() -> Made {
     let mut mains: Vec<Timestamp> = Vec::new();
     let mut loops: Vec<Packet> = vec![Packet::empty(Timestamp::UNSTARTED)];
@@ -222,7 +224,7 @@ fn previous() -> Made {
 
 #[test]
 fn a_loopback_gives_what_came_of_the_packet_before() {
-    // Sums up: what came before is added to what comes.
+    // Running sum: the previous result is added to the input.
     let sum = node("sum", &["in", "before"], &["looped"], |job| {
         let sum: i64 = job.inputs.iter().map(|input| value(input).max(0)).sum();
         vec![Emit::Packet(0, int(sum, job.at.value()))]
@@ -239,7 +241,7 @@ fn a_loopback_gives_what_came_of_the_packet_before() {
     assert_eq!(rig.scheduler.error(), None);
 }
 
-/// Loops that nobody closes end in the order of the graph, and what they send at the end arrives.
+/// Checks that unclosed loops end in the order of the graph, and that their last packets arrive.
 #[test]
 fn loops_end_in_the_order_of_the_graph() {
     let make = |name: &str, input: &str, output: &str| {

@@ -1,4 +1,4 @@
-//! The rules, with calculators that are closures.
+//! Tests of the rules, on calculators as closures.
 
 mod bounds;
 mod errors;

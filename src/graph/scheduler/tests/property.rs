@@ -1,5 +1,5 @@
-//! Random graphs: the same packets as of a plain evaluation, whatever the interleaving; faults that
-//! close all; limits at which nothing hangs.
+//! Random graphs: the same packets as by direct evaluation, whatever the interleaving; errors that
+//! close all nodes; limits at which nothing hangs.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -23,7 +23,7 @@ impl Dice {
     }
 }
 
-/// Drives a run to its end in a random order; at most so many steps.
+/// Drives a run to its end in a random order; up to a number of steps.
 fn drive(case: &Case, rig: &mut Rig, cancel_at: Option<usize>) {
     let mut dice = Dice(case.seed | 1);
     let mut waiting: Vec<std::vec::IntoIter<(i64, i64)>> = (0..case.inputs.len())
@@ -79,7 +79,7 @@ fn drive(case: &Case, rig: &mut Rig, cancel_at: Option<usize>) {
     panic!("it hangs");
 }
 
-/// What a run does with the steps of its nodes.
+/// Returns a spy that lets every step pass.
 fn calm() -> Spy {
     Rc::new(RefCell::new(|_: usize, _: &GraphJob| Ok(())))
 }

@@ -1,4 +1,4 @@
-//! Random graphs, and what comes of them by a plain evaluation.
+//! Random graphs, and their results by direct evaluation.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -7,37 +7,38 @@ use proptest::prelude::*;
 use super::rig::{Made, Rig, full, int, later, value};
 use crate::graph::{CalculatorStep, Emit, GraphJob, GraphRunError, InputHandler};
 
-/// Sees every step of every node, and may fail it.
+/// Observer of every step of every node, which may fail it.
 pub(super) type Spy = Rc<RefCell<dyn FnMut(usize, &GraphJob) -> Result<(), GraphRunError>>>;
 
-/// What a random node does.
+/// Kind of a random node.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// Each input to its own output.
+    /// Passes each input to its own output.
     Pass,
     /// As `Pass`, with each input in a set of its own.
     Apart,
-    /// The sum of what is there.
+    /// Sums the available inputs.
     Sum,
-    /// The sum of all sums so far.
+    /// Sums all sums so far.
     Total,
-    /// The first that is there.
+    /// Takes the first available input.
     Merge,
-    /// Only the sums that this divides.
+    /// Sends only the sums divisible by this.
     Drop(i64),
-    /// The sum, so much later.
+    /// Sends the sum, delayed by this.
     Delay(i64),
-    /// The sum of one of each.
+    /// Sums one packet of each input.
     Barrier,
-    /// What the last input says.
+    /// Sends the input selected by the last one.
     Mux,
-    /// The first input alone, as it comes.
+    /// Sends the first input alone, as it arrives.
     Immediate,
-    /// So many numbers, with so much between them.
+    /// Sends this many numbers, at this interval.
     Source(i64, i64),
 }
 
-/// A random node: what it does, where its inputs come from (taken modulo what there is), and how.
+/// Random node: its kind, the sources of its inputs (modulo the available streams), and its
+/// settings.
 #[derive(Debug, Clone)]
 pub(super) struct Random {
     kind: Kind,
@@ -47,13 +48,13 @@ pub(super) struct Random {
     in_flight: usize,
 }
 
-/// Everything random of a graph and its inputs.
+/// All random parameters of a graph and its inputs.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     /// Gaps and values of the packets of each input.
     pub(super) inputs: Vec<Vec<(i64, i64)>>,
     pub(super) nodes: Vec<Random>,
-    /// Reverses the order of the nodes in the file.
+    /// Whether to reverse the order of the nodes in the file.
     is_reversed: bool,
     max_queue: Option<usize>,
     backlog: usize,
@@ -106,7 +107,7 @@ pub(super) fn cases() -> impl Strategy<Value = Case> {
         )
 }
 
-/// Does what a node of a kind does with what is there at a time. Returns outputs, values and times.
+/// Evaluates a node of a kind at a timestamp. Returns outputs, values and timestamps.
 fn step(kind: Kind, total: &mut i64, at: i64, inputs: &[Option<i64>]) -> Vec<(usize, i64, i64)> {
     let there: Vec<i64> = inputs.iter().flatten().copied().collect();
     let sum: i64 = there.iter().sum();
@@ -135,11 +136,11 @@ fn step(kind: Kind, total: &mut i64, at: i64, inputs: &[Option<i64>]) -> Vec<(us
 
 pub(super) type Packets = Vec<(i64, i64)>;
 
-/// A graph with names for its streams.
+/// Graph with names for its streams.
 struct Wired {
-    /// For each node the streams that it takes.
+    /// Input streams of each node.
     takes: Vec<Vec<usize>>,
-    /// For each node the streams that it gives.
+    /// Output streams of each node.
     gives: Vec<Vec<usize>>,
     streams: usize,
 }
@@ -170,7 +171,7 @@ impl Case {
         }
     }
 
-    /// The packets of an input of the graph: values and times.
+    /// Returns the packets of an input of the graph: values and timestamps.
     pub(super) fn packets(&self, input: usize) -> Packets {
         let mut at = -7;
         let packets = self.inputs[input].iter().map(|(gap, value)| {
@@ -245,7 +246,7 @@ impl Case {
         streams
     }
 
-    /// Makes the graph; every step of every node goes through `spy` first, which may fail it.
+    /// Builds the graph; every step of every node goes through `spy` first, which may fail it.
     pub(super) fn rig(&self, spy: &Spy) -> Rig {
         let wired = self.wire();
         let name = |stream: &usize| format!("s{stream}");

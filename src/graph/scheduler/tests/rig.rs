@@ -15,16 +15,16 @@ static FACTORY: Factory = Factory {
     make: |_, _| unreachable!("fakes are not made"),
 };
 
-/// What a fake does in a step.
+/// Step function of a fake node.
 pub(super) type Fake = Box<dyn FnMut(&GraphJob) -> Result<Later, GraphRunError>>;
 
-/// A node of a graph of fakes.
+/// Node of a graph of fakes.
 pub(super) struct Made {
     pub(super) planned: GraphPlanNode,
     fake: Fake,
 }
 
-/// Makes a node that emits these in `Process`, and nothing else.
+/// Creates a node that emits these in `Process`, and nothing else.
 pub(super) fn node(
     name: &str,
     inputs: &[&str],
@@ -42,7 +42,7 @@ pub(super) fn node(
     })
 }
 
-/// Makes a node that says what it does in each step.
+/// Creates a node with a function called for each step.
 pub(super) fn full(
     name: &str,
     inputs: &[&str],
@@ -72,12 +72,12 @@ pub(super) fn full(
     }
 }
 
-/// Makes a node that passes all packets on.
+/// Creates a node that passes all packets on.
 pub(super) fn pass(name: &str, inputs: &[&str], outputs: &[&str]) -> Made {
     node(name, inputs, outputs, through).offset(0)
 }
 
-/// Sends each input to the output in the same place.
+/// Sends each input to the output of the same index.
 pub(super) fn through(job: &GraphJob) -> Vec<Emit> {
     let inputs = job.inputs.iter().cloned().enumerate();
     let there = inputs.filter(|(_, packet)| !packet.is_empty());
@@ -123,7 +123,7 @@ impl Made {
         self
     }
 
-    /// Says that the side packets that the node takes may be missing.
+    /// Makes the side packets of the node optional.
     pub(super) fn optional(mut self) -> Self {
         for (_, is_optional) in &mut self.planned.contract.side_inputs {
             *is_optional = true;
@@ -132,7 +132,7 @@ impl Made {
     }
 }
 
-/// Makes the plan of nodes.
+/// Builds the plan of nodes.
 pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (GraphPlan, Vec<Fake>) {
     let (mut planned, fakes): (Vec<GraphPlanNode>, Vec<Fake>) = nodes
         .into_iter()
@@ -226,14 +226,14 @@ pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (Grap
     (plan, fakes)
 }
 
-/// A run of a graph of fakes.
+/// Run of a graph of fakes.
 pub(super) struct Rig {
     pub(super) plan: Arc<GraphPlan>,
     pub(super) scheduler: Scheduler,
     pub(super) fakes: Vec<Fake>,
-    /// What was called: the node and the step.
+    /// Calls made: the node and the step.
     pub(super) calls: Vec<(String, CalculatorStep)>,
-    /// What has left the graph: the name, the value and the time.
+    /// Output packets: the name, the value and the timestamp.
     pub(super) reported: Vec<(String, i64, i64)>,
 }
 
@@ -267,7 +267,7 @@ impl Rig {
         self.scheduler.push(input, int(value, at))
     }
 
-    /// Pushes numbers, which are also their times, and runs what can run.
+    /// Pushes numbers as their own timestamps, and runs all steps.
     pub(super) fn feed(&mut self, input: &str, values: impl IntoIterator<Item = i64>) {
         for value in values {
             self.push(input, value, value).unwrap();
@@ -275,7 +275,7 @@ impl Rig {
         self.run();
     }
 
-    /// Runs a job, and returns what came of it.
+    /// Runs a job, and returns its outcome.
     pub(super) fn call(&mut self, job: GraphJob) -> (Ticket, Result<Later, GraphRunError>) {
         let name = self.plan.nodes[job.node].spec.name.clone();
         self.calls.push((name, job.step));
@@ -283,7 +283,7 @@ impl Rig {
         (job.ticket, outcome)
     }
 
-    /// Takes what has left the graph.
+    /// Takes the output packets.
     pub(super) fn take(&mut self) {
         while let Some((output, packet)) = self.scheduler.take_output() {
             let name = self.plan.outputs[output].port.name.clone();
@@ -292,7 +292,7 @@ impl Rig {
         }
     }
 
-    /// Runs what can run.
+    /// Runs all possible steps.
     pub(super) fn run(&mut self) {
         loop {
             self.take();
@@ -313,20 +313,20 @@ impl Rig {
         assert!(self.scheduler.is_finished());
     }
 
-    /// Returns values and times of an output.
+    /// Returns values and timestamps of an output.
     pub(super) fn reported(&self, output: &str) -> Vec<(i64, i64)> {
         let reported = self.reported.iter().filter(|(name, ..)| name == output);
         reported.map(|(_, value, at)| (*value, *at)).collect()
     }
 
-    /// Returns how often a step of a node was called.
+    /// Returns the number of calls of a step of a node.
     pub(super) fn count(&self, node: &str, step: CalculatorStep) -> usize {
         let wanted = (node.to_owned(), step);
         self.calls.iter().filter(|call| **call == wanted).count()
     }
 }
 
-/// Makes a packet of a number.
+/// Creates a packet of a number.
 pub(super) fn int(value: i64, at: i64) -> Packet {
     Packet::new(Payload::Int(value), Timestamp::new(at))
 }
@@ -339,7 +339,7 @@ pub(super) fn value(packet: &Packet) -> i64 {
     }
 }
 
-/// Makes what a step did.
+/// Builds the outcome of a step.
 pub(super) fn later(emits: Vec<Emit>, stop: bool) -> Result<Later, GraphRunError> {
     Ok(Later { emits, stop })
 }

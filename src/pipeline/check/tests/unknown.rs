@@ -42,7 +42,7 @@ fn what_is_not_looked_at_is_no_error() {
         &Known,
     );
     insta::assert_snapshot!(errors.unwrap_err().to_string(), @"
-    4:49 pipeline_config_list[0].nodes[0].model_name: Pipeline definition has reference to missing model - node `a`: found what was not looked at: it is far away; expected what can be looked at; put that right first
+    4:49 pipeline_config_list[0].nodes[0].model_name: Pipeline definition has reference to missing model - node `a`: found what was not looked at: it is far away; expected what can be looked at; fix that first
     ");
 }
 

@@ -1,4 +1,4 @@
-//! Runs the commands that stand in a page of the manual.
+//! Runs of the commands in a page of the manual.
 //!
 //! - Each line of a `console` block that begins with `$ ` is a command for `sh`. A `\` at the end of its line, or `> ` at
 //!   the beginning of the next, continues it. They run in order, in one working folder for each page; folder and exported

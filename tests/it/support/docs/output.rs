@@ -1,11 +1,11 @@
-//! Whether a command said what the page says.
+//! Comparison of a command's output with that on the page.
 //!
-//! `…` stands for any text within a line, and alone in a line for any lines. Times, rates, and percentages are
-//! those of the day. White space counts as one space, but in drawings.
+//! `…` stands for any text within a line, and alone in a line for any lines. Times, rates, and percentages
+//! may differ. White space counts as one space, but in drawings.
 
 const UNITS: [&str; 7] = ["ns", "µs", "us", "ms", "s", "min", "%"];
 
-/// Returns why the text is not what was expected; `None` if it is.
+/// Returns the difference from the expected text; `None` if there is none.
 pub(crate) fn differs(expected: &[String], got: &str) -> Option<String> {
     let got: Vec<&str> = got.trim_end().lines().map(str::trim_end).collect();
     let missing = first_missing(expected, &got)?;
@@ -48,7 +48,7 @@ fn first_missing(expected: &[String], got: &[&str]) -> Option<usize> {
     (!rest_is_gaps).then_some(furthest.min(expected.len()))
 }
 
-/// Returns whether a line is what was expected.
+/// Returns whether a line matches the expected one.
 pub(crate) fn is_same(expected: &str, got: &str) -> bool {
     let is_drawn = expected.contains(|c| ('─'..='╿').contains(&c));
     let (expected, got) = if is_drawn {
@@ -73,7 +73,7 @@ pub(crate) fn is_same(expected: &str, got: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Returns a line with one space for white space, and without the numbers of what is measured.
+/// Returns a line with one space for white space, and without measured numbers.
 fn plain(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut plain: Vec<String> = Vec::new();
@@ -91,7 +91,7 @@ fn plain(line: &str) -> String {
     plain.join(" ")
 }
 
-/// Returns what stands behind the number that a word begins with.
+/// Returns the rest of a word after its leading number.
 fn number(word: &str) -> Option<&str> {
     let word = word.trim_start_matches('(');
     if let Some(unit) = word.strip_prefix('…') {

@@ -1,4 +1,4 @@
-//! What a page wants to be run.
+//! Steps of a page.
 
 /// A page of the manual.
 #[derive(Debug)]
@@ -7,14 +7,14 @@ pub(crate) struct Page {
     pub(crate) steps: Vec<Step>,
 }
 
-/// What is done next.
+/// A step of a page.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
     Run(Command),
     Write { name: String, text: String },
 }
 
-/// A command with what it is told to say.
+/// A command with its expected output.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Command {
     pub(crate) line: usize,
@@ -56,7 +56,7 @@ impl Page {
         }
     }
 
-    /// Returns how many commands it has.
+    /// Returns the number of commands.
     pub(crate) fn commands(&self) -> usize {
         let is_run = |step: &&Step| matches!(step, Step::Run(_));
         self.steps.iter().filter(is_run).count()

@@ -1,4 +1,4 @@
-//! Runs the steps of a page.
+//! Runner of the steps of a page.
 
 use std::{
     fs,
@@ -19,20 +19,20 @@ use super::{
 };
 use crate::support::{Server, eventually, repository, server::free_ports};
 
-/// What pages find in their working folder, as in a clone.
+/// Folders linked into the working folder of a page, as in a clone.
 const LINKED: [&str; 6] = ["benches", "completions", "docs", "fixtures", "src", "tests"];
 
-/// The same, but with files of its own: programs there ask where they are.
+/// Folders copied into the working folder, because programs in them look up their own location.
 const COPIED: [&str; 2] = ["deploy", "examples"];
 
-/// How long a command may take; some of them compile.
+/// Time limit of a command; some of them compile.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a page from its first command to its last.
 ///
 /// # Panics
 ///
-/// If a command fails or says something else.
+/// If a command fails or its output differs.
 pub(crate) fn run(page: &Page) {
     let mut runner = Runner::new();
     for step in &page.steps {
@@ -44,7 +44,7 @@ pub(crate) fn run(page: &Page) {
     runner.stop();
 }
 
-/// Tells where the test was when it failed.
+/// Location in the page, printed when the test fails.
 struct Place(String);
 
 impl Drop for Place {
@@ -56,7 +56,7 @@ impl Drop for Place {
 }
 
 struct Runner {
-    /// Goes before the folder does.
+    /// Running server; dropped before the folder.
     server: Option<(Server, Place)>,
     ports: (u16, u16),
     folder: TempDir,
@@ -152,7 +152,7 @@ impl Runner {
         }
     }
 
-    /// Ends the server, which has to end well.
+    /// Stops the server, which must exit with success.
     fn stop(&mut self) {
         if let Some((mut server, place)) = self.server.take() {
             server.signal("TERM");
@@ -161,7 +161,7 @@ impl Runner {
         }
     }
 
-    /// Runs a command, and returns what it said.
+    /// Runs a command, and returns its exit status and output.
     fn shell(&self, text: &str) -> (ExitStatus, String) {
         let said = self.folder.path().join("said");
         let file = fs::File::create(&said).unwrap();
@@ -187,7 +187,7 @@ impl Runner {
         }
     }
 
-    /// Returns the lines that give a shell what the one before it has left.
+    /// Returns the lines that restore the state of the previous shell.
     fn state(&self) -> String {
         let environment = self.of_state("environment");
         let folder = self.of_state("folder");
@@ -200,7 +200,7 @@ impl Runner {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Makes a shell that stands in the working folder and sees no more than a new user would.
+    /// Creates a shell in the working folder with the environment of a new user.
     fn command(&self, script: &str) -> process::Command {
         let root = Path::new(env!("WORKSPACE_ROOT"));
         let mut path = vec![
@@ -238,7 +238,7 @@ impl Runner {
         command
     }
 
-    /// Puts the ports of this page where a text has the usual ones.
+    /// Replaces the default ports in a text with those of this page.
     fn with_ports(&self, text: &str) -> String {
         let (port, rest_port) = self.ports;
         let text = replace_number(text, "9000", &port.to_string());
@@ -246,7 +246,7 @@ impl Runner {
     }
 }
 
-/// Returns whether a command goes on serving.
+/// Returns whether a command starts a server that keeps running.
 fn serves(text: &str) -> bool {
     const ENDS: [&str; 6] = [
         "--check",
@@ -271,7 +271,7 @@ fn serves(text: &str) -> bool {
     is_serve && !ENDS.iter().any(|end| text.contains(end))
 }
 
-/// Replaces a number where it is no part of another one.
+/// Replaces a number unless it is part of another one.
 fn replace_number(text: &str, number: &str, new: &str) -> String {
     let mut pieces = text.split(number).peekable();
     let mut replaced = String::new();
@@ -287,7 +287,7 @@ fn replace_number(text: &str, number: &str, new: &str) -> String {
     replaced
 }
 
-/// Waits for the end of a command; it is killed, with what it has started, when its time is over.
+/// Waits for the end of a command; kills it and its children after the time limit.
 fn within_limit(child: &mut Child) -> Option<ExitStatus> {
     let started = Instant::now();
     loop {
@@ -306,8 +306,7 @@ fn within_limit(child: &mut Child) -> Option<ExitStatus> {
     }
 }
 
-/// Makes a folder like another one, with files that are put there one by one, so that what is built in it is seen
-/// here only.
+/// Mirrors a folder file by file, so that build results stay in the copy.
 fn mirror(from: &Path, to: &Path, put: &impl Fn(&Path, &Path)) {
     let Ok(entries) = fs::read_dir(from) else {
         return;
@@ -328,7 +327,7 @@ fn mirror(from: &Path, to: &Path, put: &impl Fn(&Path, &Path)) {
     }
 }
 
-/// Returns where the tests have their runtime.
+/// Returns the folder of the tests' runtime.
 fn runtime() -> PathBuf {
     let named = ["OPENVINO_INSTALL_DIR", "VIRTUAL_ENV"]
         .into_iter()

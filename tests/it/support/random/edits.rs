@@ -1,12 +1,12 @@
-//! Edits of a valid pipeline, in the file, after which no pipeline may be valid.
+//! Edits of the configuration of a valid pipeline that each make it invalid.
 
 use rand::{RngExt, rngs::StdRng};
 use serde_json::{Value, json};
 
-/// The status texts one of which is the first that is told of an edit.
+/// Status texts, one of which must be the first error of an edit.
 type Texts = &'static [&'static str];
 
-/// What is edited; gives `None` if there is nothing of that kind to edit.
+/// Edit of a configuration; returns `None` if it does not apply.
 type Edit = fn(&mut Value, &mut StdRng) -> Option<Texts>;
 
 const MISSING_NODE: &str = "Pipeline definition has reference to missing node";
@@ -26,7 +26,7 @@ const INPUT: &str = "Pipeline definition has connection to non existing model in
 const OUTPUT: &str = "Pipeline definition has reference to missing model output";
 const NAMES: &str = "Pipeline definition has multiple nodes with the same name";
 
-/// All edits, by what they do.
+/// All edits, with their descriptions.
 pub(crate) const EDITS: &[(&str, Edit)] = &[
     ("another source", |pipeline, rng| {
         input(pipeline, rng)?.1["node_name"] = "nowhere".into();
@@ -291,12 +291,12 @@ fn is_custom(node: &Value) -> bool {
     node["type"] == "custom"
 }
 
-/// Returns one of a list.
+/// Returns a random element of a list.
 fn pick<'a, T>(list: &'a [T], rng: &mut StdRng) -> Option<&'a T> {
     (!list.is_empty()).then(|| &list[rng.random_range(0..list.len())])
 }
 
-/// Returns one of a list that is as it should be.
+/// Returns a random element of a list that meets a condition.
 fn some<'a>(
     list: &'a mut [Value],
     rng: &mut StdRng,
@@ -309,7 +309,7 @@ fn some<'a>(
     Some(&mut list[place])
 }
 
-/// Returns a node that is as it should be.
+/// Returns a random node that meets a condition.
 fn node<'a>(
     pipeline: &'a mut Value,
     rng: &mut StdRng,
@@ -350,7 +350,7 @@ fn edges(node: &Value) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Returns the nodes of which something is used.
+/// Returns the nodes with used outputs.
 fn sources(pipeline: &Value) -> Vec<String> {
     let nodes = pipeline["nodes"].as_array().expect("there is a list");
     let inputs = nodes

@@ -1,5 +1,5 @@
-//! What comes of a request to a random pipeline, read off it: the branches of a node are the
-//! branches of a tree, and nothing is known of who runs when.
+//! Reference model of a random pipeline: computes the response to a request with the
+//! branches of a node as the branches of a tree, independent of any schedule.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ pub(crate) struct Numbers {
     pub(crate) data: Vec<f32>,
 }
 
-/// Says that a demultiplexer has nothing to split.
+/// Error of a demultiplexer with nothing to split.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Nothing;
 
-/// What a port gives: a tensor outside all levels, and a tree for those within.
+/// Value of a port: a tensor outside all levels, and a tree within.
 #[derive(Debug, Clone)]
 enum Tree {
     Leaf(Numbers),
@@ -40,7 +40,7 @@ impl Tree {
         }
     }
 
-    /// Puts the branches furthest from the root together; `part` is the shape of one.
+    /// Joins the branches furthest from the root; `part` is the shape of one.
     fn gather(self, part: &Shape) -> Self {
         let Self::Branches(parts) = self else {
             unreachable!("only what is in a level is gathered");
@@ -68,7 +68,7 @@ impl Tree {
     }
 }
 
-/// Runs a node on each set of leaves; gives the trees of its outputs.
+/// Runs a node on each set of leaves; returns the trees of its outputs.
 fn each(inputs: &[Tree], run: &impl Fn(&[&Numbers]) -> Vec<Numbers>) -> Vec<Tree> {
     let leaves: Option<Vec<&Numbers>> = inputs
         .iter()
@@ -98,7 +98,7 @@ fn each(inputs: &[Tree], run: &impl Fn(&[&Numbers]) -> Vec<Numbers>) -> Vec<Tree
 }
 
 impl Random {
-    /// Works out the response to a request: the outputs in order.
+    /// Computes the response to a request: the outputs in order.
     pub(crate) fn response(&self, request: &[Numbers]) -> Result<Vec<Numbers>, Nothing> {
         let request = request.iter().cloned().map(Tree::Leaf);
         let mut reader = Reader {
@@ -131,12 +131,12 @@ impl Random {
 
 struct Reader<'a> {
     random: &'a Random,
-    /// What nodes give, before it is split.
+    /// Outputs of nodes, before splitting.
     known: HashMap<usize, Vec<Tree>>,
 }
 
 impl Reader<'_> {
-    /// Works out what a port gives, and for that what its node's sources give.
+    /// Computes the value of a port, and for that the values of its node's sources.
     fn tree(&mut self, (index, item): Port) -> Tree {
         let node = &self.random.nodes[index];
         if !self.known.contains_key(&index) {
@@ -159,7 +159,7 @@ impl Reader<'_> {
     }
 }
 
-/// What FP32 holds exactly, and `arith.c` takes of each input.
+/// Reduces a number as `arith.c` does, to a range that FP32 holds exactly.
 fn small(number: f32) -> i64 {
     number as i64 % 1009
 }

@@ -9,7 +9,7 @@ use crate::support::{
     http::{self, JSON_LENGTH},
 };
 
-/// Puts numbers into lists of lists.
+/// Nests numbers in lists by shape.
 fn nested<T: Clone + Into<Value>>(shape: &[i64], values: &[T]) -> Value {
     match shape {
         [] => values[0].clone().into(),
@@ -89,7 +89,7 @@ fn flatten(value: &Value, into: &mut Vec<f32>) {
     }
 }
 
-/// Makes the body of KServe over REST: JSON, and the bytes behind it.
+/// Creates the body of KServe over REST: JSON, and the bytes after it.
 pub(crate) fn rest_body(ask: &Ask, binary: bool) -> (Value, Vec<u8>) {
     let mut inputs = Vec::new();
     let mut bytes = Vec::new();
