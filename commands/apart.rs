@@ -1,4 +1,4 @@
-//! Runs this program again, for what may crash or hang: only that process does then.
+//! Runs this program again for work that may crash or hang, so that only the new process does.
 
 use std::{
     ffi::OsStr,
@@ -7,22 +7,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often it is looked whether the process has ended.
+/// Interval between two checks for the end of the process.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a process said until its end.
+/// Result of a process that has ended.
 #[derive(Debug)]
 pub(crate) struct Said {
-    /// How it ended.
+    /// Exit status.
     pub(crate) status: ExitStatus,
-    /// What it printed.
+    /// Output on stdout.
     pub(crate) stdout: String,
-    /// What it complained about.
+    /// Output on stderr.
     pub(crate) stderr: String,
 }
 
 impl Said {
-    /// Returns the complaint without its mark, or how the process ended if there is none.
+    /// Returns stderr without its `error: ` prefix, or the exit status if stderr is empty.
     pub(crate) fn reason(&self) -> String {
         let reason = self.stderr.trim();
         match reason.strip_prefix("error: ").unwrap_or(reason) {

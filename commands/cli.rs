@@ -1,4 +1,4 @@
-//! The root of the command line: subcommands, and arguments that mean `serve` without saying so.
+//! Root of the command line: subcommands, and arguments that mean `serve` without it.
 
 use std::{env, ffi::OsString, time::Instant};
 
@@ -11,7 +11,7 @@ use crate::{
     complete, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui,
 };
 
-/// What ends the help.
+/// Text at the end of the help.
 const AFTER_HELP: &str = "\
 Arguments that begin with a server flag mean `serve`: `ovms --port 9000 …` is `ovms serve --port \
 9000 …`.
@@ -131,7 +131,7 @@ pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Leaves out `--help` behind `help`: both ask for the same.
+/// Drops `--help` after `help`: both ask for the same.
 fn without_help_for_help(command: &Clap, mut args: Vec<OsString>) -> Vec<OsString> {
     let mut command = command;
     let mut names = args.iter().enumerate().skip(1);
@@ -153,8 +153,8 @@ fn without_help_for_help(command: &Clap, mut args: Vec<OsString>) -> Vec<OsStrin
     args
 }
 
-/// Takes a header of the command line as it is. Only the variable has one in each line: what a
-/// script puts into a value must not make another header of it.
+/// Takes a header of the command line as it is. Only the variable has one per line: a value from a script
+/// must not become another header.
 fn with_whole_headers(command: Clap, args: &[OsString]) -> Clap {
     let is_header = |arg: &OsString| {
         let arg = arg.to_string_lossy();
@@ -168,7 +168,7 @@ fn with_whole_headers(command: Clap, args: &[OsString]) -> Clap {
     })
 }
 
-/// Has variables of the environment that are empty count as not set.
+/// Makes empty environment variables count as unset.
 pub(crate) fn without_empty_variables(command: Clap) -> Clap {
     let is_empty = |name: &std::ffi::OsStr| env::var_os(name).is_some_and(|it| it.is_empty());
     command.mut_subcommands(|command| {
@@ -179,8 +179,8 @@ pub(crate) fn without_empty_variables(command: Clap) -> Clap {
     })
 }
 
-/// Has the long help of an argument tell a default in words, as in `[default: none]`, where it tells
-/// those that are values: in a paragraph of their own, at the end.
+/// Moves defaults in words, such as `[default: none]`, to the end of an argument's long help, in a
+/// paragraph of their own like defaults that are values.
 fn with_defaults_apart(command: Clap) -> Clap {
     let command = command.mut_subcommands(with_defaults_apart);
     command.mut_args(|arg| {
@@ -197,7 +197,7 @@ fn with_defaults_apart(command: Clap) -> Clap {
     })
 }
 
-/// Finds the variable of the environment that a refused value comes from.
+/// Finds the environment variable that a rejected value comes from.
 fn variable(error: &clap::Error) -> Option<String> {
     let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) = (
         error.get(ContextKind::InvalidArg),
@@ -224,12 +224,12 @@ fn variable(error: &clap::Error) -> Option<String> {
     Some(arg.get_env()?.to_string_lossy().into_owned())
 }
 
-/// Tells whether an argument is the one that may stand before a subcommand as well.
+/// Returns whether an argument is the one that may stand before a subcommand as well.
 fn is_quiet(arg: &OsString) -> bool {
     arg == "--quiet" || arg == "-q"
 }
 
-/// Turns clap's complaint into ours; help and version are printed and are no failure.
+/// Converts an error of clap to a failure; help and version are printed and are no failure.
 fn explain(error: clap::Error) -> Failure {
     match error.kind() {
         ErrorKind::DisplayHelp
@@ -268,7 +268,7 @@ fn explain(error: clap::Error) -> Failure {
     }
 }
 
-/// Returns the command for what other programs have a subcommand for.
+/// Returns the equivalent command for a subcommand known from other programs.
 fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
@@ -284,7 +284,7 @@ fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
     }
 }
 
-/// Returns true if a header is refused, whose value is nobody's to see.
+/// Returns whether the error is about a header, whose value must not be shown.
 fn is_of_header(error: &clap::Error) -> bool {
     error.kind() == ErrorKind::ValueValidation
         && matches!(
@@ -293,8 +293,8 @@ fn is_of_header(error: &clap::Error) -> bool {
         )
 }
 
-/// Leaves out the tip to pass an unknown flag as a value: whoever mistypes one means no model. And all tips
-/// where another command is meant.
+/// Drops the tip to pass an unknown flag as a value, which a typo never means, and all tips if another
+/// command is meant.
 fn without_odd_tips(text: &str, is_other: bool) -> String {
     let parts = text.split("\n\n");
     let odd = if is_other {

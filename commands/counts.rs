@@ -1,8 +1,8 @@
-//! How much a check has found, and what.
+//! Results of a check and their number.
 
 use std::{fmt, iter::Sum};
 
-/// How much was found.
+/// Number of results by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) errors: usize,
@@ -10,12 +10,12 @@ pub(crate) struct Counts {
     pub(crate) unchecked: usize,
 }
 
-/// What a check has found of one thing, a line each.
+/// Results of a check of one item, one per line.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) errors: Vec<String>,
     pub(crate) warnings: Vec<String>,
-    /// What nobody could look at, and why.
+    /// Unchecked parts, with the reasons.
     pub(crate) unchecked: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Sum for Counts {
 }
 
 impl fmt::Display for Counts {
-    /// Writes what there is: `2 faults, 1 warning`.
+    /// Writes the counts: `2 errors, 1 warning`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reported = [
             (self.errors, "error", "errors"),

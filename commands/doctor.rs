@@ -1,7 +1,7 @@
-//! `ovms doctor`: everything that a bug report needs, in one screen, and what to do about it.
+//! `ovms doctor`: everything that a bug report needs, on one screen, with next steps.
 //!
-//! Each file below looks at one subject and gives [`Check`]s; [`report`] writes them. What may crash
-//! or hang runs in a process of its own, with a time limit.
+//! Each file below checks one subject and returns [`Check`]s; [`report`] writes them. Checks that
+//! may crash or hang run in a process of their own, with a time limit.
 
 mod environment;
 mod folders;
@@ -20,7 +20,7 @@ use crate::{
     ui,
 };
 
-/// What ends the help.
+/// Text at the end of the help.
 const AFTER_HELP: &str = "\
 The report has no secrets: of variables that may hold some it has the names alone, and the home \
 folder is written as ~. Nothing is changed, and nothing is asked of the network but of this \
@@ -49,7 +49,7 @@ pub(crate) struct DoctorArgs {
     output: ui::OutputArgs,
 }
 
-/// Looks at everything and prints the report.
+/// Runs all checks and prints the report.
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let mut checks = system::all();
     let (of_runtime, found) = runtime::all();

@@ -1,4 +1,4 @@
-//! A failure as the user meets it: one sentence, its causes, what to do next, and an exit code.
+//! Failure as shown to the user: one sentence, its causes, the next step, and an exit code.
 
 use std::{io::Write, process::ExitCode};
 
@@ -6,24 +6,24 @@ use ovms::error::nearest;
 
 use crate::ui::{visible_below, visible_lines};
 
-/// What went wrong in the terms of the exit code table.
+/// Kind of a failure, one for each row of the exit code table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     /// Start, load or check failed, or the server refused the request.
     Failed,
-    /// Done, and something is to be looked at.
+    /// Done, with warnings.
     Warnings,
     /// The command line is wrong.
     Usage,
-    /// Nothing answers at the server's address.
+    /// No response from the server's address.
     Unreachable,
-    /// A bug of ours.
+    /// Bug of this program.
     Bug,
     /// The OpenVINO runtime, or another part of the system, is missing.
     SystemPart,
     /// Ctrl-C.
     Interrupted,
-    /// There is nothing to tell: help was asked for, or whoever read our output has gone.
+    /// Nothing to report: help was requested, or the reader of the output is gone.
     Quiet,
 }
 
@@ -43,21 +43,21 @@ impl FailureKind {
     }
 }
 
-/// A failure with everything that is printed about it.
+/// Failure with everything that is printed about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: FailureKind,
     message: String,
-    /// Each may have several lines.
+    /// Details, each of one or more lines.
     details: Vec<String>,
     causes: Vec<String>,
     hints: Vec<String>,
-    /// Printed as it is, without `error: `: texts that start scripts of other servers match on.
+    /// Whether to print it without `error: `, for texts that other servers' start scripts match.
     verbatim: bool,
 }
 
 impl Failure {
-    /// Makes a failure of a kind; the message is lower case, without a full stop.
+    /// Creates a failure of a kind; the message is lower case, without a full stop.
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// Makes a usage failure whose text is printed without a prefix.
+    /// Creates a usage failure whose text is printed without a prefix.
     pub(crate) fn usage_verbatim(message: impl Into<String>) -> Self {
         Self {
             verbatim: true,
@@ -77,12 +77,12 @@ impl Failure {
         }
     }
 
-    /// Ends the command early without a failure.
+    /// Creates a silent failure, which ends the command early without an error.
     pub(crate) fn done() -> Self {
         Self::new(FailureKind::Quiet, "")
     }
 
-    /// Returns its kind.
+    /// Returns the kind.
     pub(crate) const fn kind(&self) -> FailureKind {
         self.kind
     }
@@ -106,18 +106,18 @@ impl Failure {
         &self.hints
     }
 
-    /// Says where it happened, before the sentence.
+    /// Prefixes the sentence with a place.
     pub(crate) fn at(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }
 
-    /// Tells whether there is nothing to tell.
+    /// Returns whether nothing is printed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.kind == FailureKind::Quiet
     }
 
-    /// Adds one of several things that the sentence sums up.
+    /// Adds one of several items that the sentence sums up.
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
@@ -160,8 +160,8 @@ impl Failure {
         ExitCode::from(self.kind.code())
     }
 
-    /// Returns what is printed. Names in it, of files and servers, cannot steer a terminal, nor
-    /// begin a line that looks like one of ours.
+    /// Returns the printed text. Names in it, of files and servers, can neither control a
+    /// terminal nor begin a line that looks like one of ours.
     pub(crate) fn text(&self) -> String {
         let mut text = if self.verbatim {
             format!("{}\n", visible_lines(&self.message))

@@ -1,4 +1,4 @@
-//! The log of `ovms serve`: to stdout, and to a file if one is named; and where the access log goes.
+//! Log of `ovms serve`, on stdout and optionally in a file, and destination of the access log.
 
 mod indented;
 
@@ -28,29 +28,29 @@ use crate::{
     ui,
 };
 
-/// The target of what goes to the log's file alone, since stdout has it already.
+/// Target of events for the log file alone, which stdout has already.
 pub(crate) const FILE_ONLY: &str = "ovms::start";
 
-/// What is logged, and how.
+/// Settings of the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// In the server's own words: TRACE, DEBUG, INFO, WARNING, ERROR.
+    /// Level in the server's own words: TRACE, DEBUG, INFO, WARNING, ERROR.
     pub(crate) level: String,
     pub(crate) path: Option<PathBuf>,
     pub(crate) format: LogFormat,
 }
 
-/// The log's file, if there is one.
+/// Log file, if there is one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogFile(Option<(PathBuf, Arc<ArcSwap<File>>)>);
 
 impl LogFile {
-    /// Tells whether there is a file.
+    /// Returns whether there is a file.
     pub(crate) fn is_some(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Opens the file again, for those who have moved it away.
+    /// Reopens the file, for log rotation.
     pub(crate) fn reopen(&self) {
         let Some((path, file)) = &self.0 else {
             return;
@@ -130,7 +130,7 @@ where
     }
 }
 
-/// Starts the access log, if one is wanted.
+/// Starts the access log, if one is configured.
 pub(crate) fn start_access(settings: &config::ServerSettings) -> Result<AccessLog, Failure> {
     let Some(place) = settings.access_log.clone() else {
         return Ok(AccessLog::default());

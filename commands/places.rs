@@ -1,4 +1,4 @@
-//! Where the environment says that things are.
+//! Locations given by the environment.
 
 use std::path::{Path, PathBuf};
 
@@ -6,30 +6,30 @@ use ovms::{config::PythonSettings, openvino::runtime::RuntimeSearchPath, python}
 
 use crate::error::Failure;
 
-/// The folder that `ovms setup` uses unless told otherwise: `ovms/runtime` below the user's data
-/// folder (XDG base directories).
+/// Returns the default folder of `ovms setup`: `ovms/runtime` below the user's data folder (XDG
+/// base directories).
 pub(crate) fn managed_runtime() -> Option<PathBuf> {
     Some(data()?.join("ovms/runtime"))
 }
 
-/// The user's data folder.
+/// Returns the user's data folder.
 pub(crate) fn data() -> Option<PathBuf> {
     base("XDG_DATA_HOME", ".local/share")
 }
 
-/// The user's configuration folder.
+/// Returns the user's configuration folder.
 pub(crate) fn configuration() -> Option<PathBuf> {
     base("XDG_CONFIG_HOME", ".config")
 }
 
-/// A folder of the user's: that of a variable, or else one below the home folder.
+/// Returns a folder of the user: that of a variable, or else one below the home folder.
 fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
     path(variable)
         .filter(|path| path.is_absolute())
         .or_else(|| path("HOME").map(|home| home.join(below_home)))
 }
 
-/// Every place where a runtime may be.
+/// Returns all places to search for a runtime.
 pub(crate) fn all() -> RuntimeSearchPath {
     RuntimeSearchPath {
         install_dir: path("OPENVINO_INSTALL_DIR"),
@@ -40,7 +40,7 @@ pub(crate) fn all() -> RuntimeSearchPath {
     }
 }
 
-/// Returns the Python environment that a runtime's library was installed into, if it was.
+/// Returns the Python environment that a runtime's library was installed into, if any.
 pub(crate) fn environment_of(library: &Path) -> Option<PathBuf> {
     let mut above = library.ancestors();
     above
@@ -48,7 +48,7 @@ pub(crate) fn environment_of(library: &Path) -> Option<PathBuf> {
         .map(Path::to_path_buf)
 }
 
-/// Says which packages Python handlers see, and how much of them may go on at once.
+/// Sets the packages that Python handlers see, and the maximum number of concurrent runs.
 pub(crate) fn prepare_python(settings: &PythonSettings, library: Option<&Path>) {
     let environment = library.and_then(environment_of);
     python::configure(settings.environment.clone(), environment);
@@ -56,7 +56,7 @@ pub(crate) fn prepare_python(settings: &PythonSettings, library: Option<&Path>) 
     python::set_limits(settings.runs / 4, settings.runs);
 }
 
-/// Refuses an environment that has no Python, or another one.
+/// Rejects an environment without Python, or with another one.
 pub(crate) fn check_python(settings: &PythonSettings) -> Result<(), Failure> {
     let named = settings.environment.as_deref();
     match named.and_then(python::environment_error) {
@@ -67,7 +67,7 @@ pub(crate) fn check_python(settings: &PythonSettings) -> Result<(), Failure> {
     }
 }
 
-/// An environment variable as a path; empty counts as absent.
+/// Reads an environment variable as a path; empty counts as absent.
 fn path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name)
         .filter(|value| !value.is_empty())

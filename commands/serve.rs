@@ -33,16 +33,16 @@ use crate::{
     ui::{self, OutputFormat},
 };
 
-/// The ports of `--demo` when none is given.
+/// Ports of `--demo` if none is given.
 const DEMO_PORTS: (u32, u32) = (9000, 8000);
 
-/// How long the last lines of the access log may take.
+/// Time limit for writing the last lines of the access log.
 const ACCESS_LOG_END: Duration = Duration::from_secs(1);
 
-/// How long the runtime has to drop what is left when the server has stopped.
+/// Time limit for the runtime to drop what is left after the server has stopped.
 const RUNTIME_END: Duration = Duration::from_secs(1);
 
-/// Serves until a signal, or does what is asked for instead.
+/// Serves until a signal, or runs the requested action instead.
 pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
     if let Some(done) = directives::run(&args) {
         return done;
@@ -72,7 +72,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
             tracing::error!("{}", chain(error));
         }
     };
-    // A failed start is told in the log as well.
+    // A failed start is logged as well.
     let log_start = |error: &dyn std::error::Error| {
         if logging::start(&log).is_ok() {
             log_failure(error);
@@ -87,7 +87,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
     let mut config = Config::from_flags(args.into()).map_err(refused)?;
     places::check_python(&config.settings.python)?;
     if let ConfigSource::File { path, defaults } = &config.source {
-        // Read once more when it is served; here its faults are told before anything else.
+        // Read once more when it is served; here its errors are reported before anything else.
         let file = config::read(path, defaults).map_err(|error| {
             log_start(&error);
             files::explain(&error, "--config_path")
@@ -156,7 +156,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
     result
 }
 
-/// Unpacks the example and fills in what was not given.
+/// Unpacks the example and fills in missing arguments.
 fn prepare_demo(args: &mut ServeArgs) -> Result<Option<TempDir>, Failure> {
     if !args.model.demo {
         return Ok(None);
@@ -172,7 +172,7 @@ fn prepare_demo(args: &mut ServeArgs) -> Result<Option<TempDir>, Failure> {
     Ok(Some(folder))
 }
 
-/// Says where the server listens, and what to try with the example, if that is told here.
+/// Logs the listening addresses, and a command to try the example if there is one.
 fn announce(config: &Config, demo: Option<&TempDir>) {
     let settings = &config.settings;
     for (side, port, addresses) in [
@@ -200,8 +200,8 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
     }
 }
 
-/// Says that other machines reach the server, and that it asks none of them who it is: a key is for paths
-/// below `/v3`, where nothing is served.
+/// Warns that other machines reach the server without authentication: a key guards only paths below `/v3`,
+/// where nothing is served.
 fn warn_of_strangers(listeners: &Listeners) {
     let reachable: Vec<String> = listeners.reachable().map(|it| it.to_string()).collect();
     if !reachable.is_empty() {
@@ -213,7 +213,7 @@ fn warn_of_strangers(listeners: &Listeners) {
     }
 }
 
-/// Opens the files of the logs again at each SIGHUP. Without files the signal is one to stop.
+/// Reopens the log files on each SIGHUP. Without files, SIGHUP stops the server.
 fn reopen_on_hangup(log_file: LogFile, access: access::AccessLog) -> Result<(), Failure> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut hangup = signal(SignalKind::hangup()).map_err(|error| {

@@ -24,7 +24,7 @@ use crate::{
     places, ui,
 };
 
-/// What ends the help.
+/// Text at the end of the help.
 const AFTER_HELP: &str = "\
 A runtime that is there already is used as it is and nothing is installed: one that \
 OPENVINO_INSTALL_DIR names, one in the active virtual environment, one that an earlier `ovms \
@@ -37,10 +37,10 @@ Examples:
 Exit codes: 0 there is a runtime, and it works; 1 it cannot be installed; 64 usage; 72 no Python \
 to install it with, or a runtime that does not work.";
 
-/// How long a runtime may take to show that it works.
+/// Time limit for a runtime to show that it works.
 const PROBE: Duration = Duration::from_secs(60);
 
-/// How long it may take to list the devices.
+/// Time limit for listing the devices.
 const LIST: Duration = Duration::from_secs(20);
 
 /// Arguments of `ovms setup`.
@@ -70,14 +70,14 @@ pub(crate) struct ProbeArgs {
     devices: bool,
 }
 
-/// A device as one process tells it to another.
+/// Device as reported by one process to another.
 #[derive(Debug, Serialize, Deserialize)]
 struct Reported {
     name: String,
     full_name: String,
 }
 
-/// Finds or installs the runtime and says where it is.
+/// Finds or installs the runtime and reports its location.
 pub(crate) fn run(args: &SetupArgs) -> Result<(), Failure> {
     let dir = match &args.dir {
         Some(dir) => Some(std::path::absolute(dir)?),
@@ -114,8 +114,8 @@ pub(crate) fn run(args: &SetupArgs) -> Result<(), Failure> {
     }
 }
 
-/// Finds a runtime that works. One of ours that does not, or was left half done, is installed
-/// again; another one that does not is an error to tell.
+/// Finds a runtime that works. A broken or unfinished installation of ours is installed again; any
+/// other broken runtime is an error.
 fn existing(
     search: &RuntimeSearchPath,
     dir: Option<&Path>,
@@ -146,7 +146,7 @@ fn existing(
     }
 }
 
-/// Whether something was installed.
+/// Result of the setup.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     WasThere,
@@ -190,8 +190,8 @@ fn report(
     Ok(())
 }
 
-/// Opens a runtime in a process of its own: one that crashes takes only that process down. Returns
-/// its version.
+/// Opens a runtime in a process of its own, so that a crash ends only that process. Returns its
+/// version.
 pub(crate) fn probe_apart(found: &FoundRuntime) -> Result<String, Failure> {
     let library = found.library.display();
     let failed = |text: String| Err(Failure::new(FailureKind::SystemPart, text));
@@ -257,7 +257,7 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what to do about a runtime that is not there.
+/// Returns the failure for a missing runtime, with the next step.
 pub(crate) fn explain(error: &RuntimeError) -> Failure {
     let failure = Failure::new(FailureKind::SystemPart, error.to_string());
     match error {

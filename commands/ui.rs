@@ -1,4 +1,4 @@
-//! The terminal: tables, notes, bars, and bytes on stdout.
+//! Terminal output: tables, notes, bars, and bytes on stdout.
 //!
 //! Data goes to stdout, all else to stderr. Box drawing and bars are for people at a terminal:
 //! a pipe, `NO_COLOR`, or a dumb terminal turn them off. `--quiet` turns notes and bars off.
@@ -27,10 +27,10 @@ pub(crate) use text::{
 
 use crate::error::{Failure, FailureKind};
 
-/// Stands in a cell that has nothing to say.
+/// Placeholder in an empty cell.
 pub(crate) const NOTHING: &str = "-";
 
-/// Is set once `--quiet` was given.
+/// Flag that is set by `--quiet`.
 static QUIET: OnceLock<()> = OnceLock::new();
 
 /// Turns notes and bars off for the rest of the process.
@@ -38,12 +38,12 @@ pub(crate) fn be_quiet() {
     let _ = QUIET.set(());
 }
 
-/// Tells whether notes and bars are off.
+/// Returns whether notes and bars are off.
 pub(crate) fn quiet() -> bool {
     QUIET.get().is_some()
 }
 
-/// How tables look.
+/// Style of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// With lines around the cells, fitted to the width of the terminal.
@@ -74,7 +74,7 @@ impl Look {
     }
 }
 
-/// The flag that has all subcommands that print facts, so that programs can read them.
+/// Output flag of all subcommands that print facts, for use in programs.
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
@@ -83,7 +83,7 @@ pub(crate) struct OutputArgs {
     output: OutputFormat,
 }
 
-/// What goes to stdout.
+/// Format of stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum OutputFormat {
     /// Text for people
@@ -94,12 +94,12 @@ pub(crate) enum OutputFormat {
 }
 
 impl OutputArgs {
-    /// Returns what goes to stdout.
+    /// Returns the format of stdout.
     pub(crate) fn output(self) -> OutputFormat {
         self.output
     }
 
-    /// Tells whether programs are to read it.
+    /// Returns whether the format is for programs.
     pub(crate) fn is_json(self) -> bool {
         self.output == OutputFormat::Json
     }
@@ -118,20 +118,20 @@ pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a line for people to stderr, or several; nothing with `--quiet`.
+/// Writes a note of one or more lines to stderr; nothing with `--quiet`.
 pub(crate) fn note(text: &str) {
     if !quiet() {
         warn(text);
     }
 }
 
-/// Writes what must be seen to stderr, such as a warning or an error of one of many.
+/// Writes an important message to stderr, such as a warning or an error of one of many.
 pub(crate) fn warn(text: &str) {
     // If nobody reads stderr, there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
 
-/// Refuses to fill a terminal with bytes that are no text.
+/// Refuses to write binary data to a terminal.
 pub(crate) fn refuse_bytes_on_terminal(what: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() {
         let text = format!("{what} is not for a terminal");

@@ -1,9 +1,9 @@
-//! `ovms complete`: names for the word under the cursor, asked by the completion scripts.
+//! `ovms complete`: names for the word under the cursor, used by the completion scripts.
 //!
-//! Flags and files are in the scripts; here is what only a server or a configuration file knows.
-//! `words` finds the words of a line, `position` which argument the cursor is in, `names` what it
-//! can be, and `reply` writes that as the shell takes it. Whatever goes wrong, nothing is said, and
-//! the script goes on with what it has itself.
+//! Flags and files are in the scripts; this module knows names from servers and configuration
+//! files. `words` finds the words of a line, `position` the argument with the cursor, `names` its
+//! possible values, and `reply` writes them for the shell. On any error nothing is printed, and the
+//! script continues with its own data.
 
 mod names;
 mod position;
@@ -22,7 +22,7 @@ use ovms::task;
 
 use crate::{error::Failure, ui};
 
-/// How long everything may take, from the first line of `main` to the answer: a shell waits for it.
+/// Time limit from the first line of `main` to the response, as a shell waits for it.
 const LIMIT: Duration = Duration::from_millis(130);
 
 /// Arguments of the hidden `ovms complete`.
@@ -43,7 +43,7 @@ pub(crate) struct CompleteArgs {
     words: Vec<OsString>,
 }
 
-/// The shells whose scripts ask.
+/// Shells with scripts that ask for names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     /// Wants each name as it is typed, and only what comes after the last character that ends a
@@ -73,7 +73,7 @@ pub(crate) fn run(args: CompleteArgs, started: Instant) -> Result<(), Failure> {
     }
 }
 
-/// Returns what is printed; `None` if there is nothing to offer.
+/// Returns the printed text; `None` if there is nothing to offer.
 fn answer(args: CompleteArgs, deadline: Instant) -> Option<String> {
     let (words, at, typed) = match args.shell {
         Shell::Bash => {

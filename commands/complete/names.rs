@@ -1,4 +1,4 @@
-//! What the argument with the cursor can be: asked of the server, or read from a file.
+//! Possible values of the argument with the cursor: from the server, or from a file.
 
 use std::{env, path::Path, time::Instant};
 
@@ -13,7 +13,7 @@ use ovms::{
 use super::position::Position;
 use crate::graph;
 
-/// The options whose values are names, by command and id; arguments without a flag are not listed.
+/// Options with names as values, by command and id; arguments without a flag are not listed.
 pub(crate) const OPTIONS: [(&str, &str); 7] = [
     ("infer", "inputs"),
     ("infer", "output_name"),
@@ -24,10 +24,10 @@ pub(crate) const OPTIONS: [(&str, &str); 7] = [
     ("serve", "model_name"),
 ];
 
-/// Names a configuration file whose servables are offered where no server answers.
+/// Variable with a configuration file, whose servables are offered if no server responds.
 const CONFIG: &str = "OVMS_CONFIG";
 
-/// What there is to offer.
+/// Names to offer.
 #[derive(Debug)]
 pub(super) struct Names {
     /// Whether a value follows each name in the same word.
@@ -39,13 +39,13 @@ pub(super) struct Names {
 /// One name.
 #[derive(Debug)]
 pub(super) struct Name {
-    /// As the program knows it.
+    /// Name as the program knows it.
     pub(super) name: String,
-    /// A few words about it.
+    /// Short description.
     pub(super) about: String,
 }
 
-/// Finds the names; `None` where there are none to know.
+/// Finds the names; `None` if there are none to offer.
 pub(super) fn find(position: &Position, deadline: Instant) -> Option<Names> {
     let argument = position.argument.as_str();
     let names = match (position.command.as_str(), argument) {
@@ -120,7 +120,7 @@ fn file(path: &str) -> Option<FileConfig> {
     config::read(path, &Defaults::default()).ok()
 }
 
-/// Returns everything that a configuration file names.
+/// Returns all names in a configuration file.
 fn servables(path: &str) -> Option<Vec<Name>> {
     let mut names = models(path)?;
     let file = file(path)?;
@@ -132,7 +132,7 @@ fn servables(path: &str) -> Option<Vec<Name>> {
     Some(names)
 }
 
-/// Returns the models of a configuration file, those that are refused as well.
+/// Returns the models of a configuration file, including rejected ones.
 fn models(path: &str) -> Option<Vec<Name>> {
     let models = file(path)?.models.into_iter().map(|entry| match entry {
         ModelEntry::Model(model) => model.name,
@@ -141,7 +141,7 @@ fn models(path: &str) -> Option<Vec<Name>> {
     Some(named(models, "model"))
 }
 
-/// Asks the server that the line, or the environment, names.
+/// Queries the server that the line, or the environment, names.
 fn of_server(position: &Position, deadline: Instant) -> Option<Vec<Name>> {
     let options = options(position, deadline)?;
     let model = position.text("model").map(|name| ModelId {

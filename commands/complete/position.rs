@@ -1,7 +1,7 @@
-//! Which argument the cursor is in, and what else the command line says.
+//! Argument with the cursor, and the rest of the command line.
 //!
-//! The command line's own parser finds out: a mark is put where the cursor is, and the argument
-//! whose value has the mark in the end is the one.
+//! The command line's own parser finds it: a marker is put at the cursor, and the argument
+//! whose value contains the marker is the one.
 
 use std::ffi::{OsStr, OsString};
 
@@ -9,24 +9,24 @@ use clap::{ArgMatches, Command, CommandFactory, builder::ValueParser};
 
 use crate::cli::{Cli, with_subcommand, without_empty_variables};
 
-/// Stands for the cursor: from the Unicode range that is nobody's, so that nobody types it.
+/// Marker of the cursor: from a private range of Unicode, so that nobody types it.
 const MARK: &str = "\u{e000}ovms\u{e001}";
 
-/// Where the cursor is.
+/// Position of the cursor.
 #[derive(Debug)]
 pub(super) struct Position {
-    /// The subcommands, as in `pipeline show`.
+    /// Subcommands, as in `pipeline show`.
     pub(super) command: String,
-    /// The id of the argument.
+    /// Id of the argument.
     pub(super) argument: String,
-    /// What stands in the word before the value: `--input=`, or nothing.
+    /// Part of the word before the value: `--input=`, or empty.
     pub(super) head: String,
-    /// What of the value is typed.
+    /// Part of the value that is typed.
     pub(super) value: String,
     matches: ArgMatches,
 }
 
-/// Finds the argument that the word `at` is a value of.
+/// Finds the argument with the word `at` as a value.
 pub(super) fn find(mut words: Vec<OsString>, at: usize) -> Option<Position> {
     if at == 0 {
         return None;
@@ -60,12 +60,12 @@ pub(super) fn find(mut words: Vec<OsString>, at: usize) -> Option<Position> {
 }
 
 impl Position {
-    /// Returns the last value of an argument, given on the line or by the environment.
+    /// Returns the last value of an argument, from the line or the environment.
     pub(super) fn text(&self, argument: &str) -> Option<&str> {
         self.texts(argument).last()
     }
 
-    /// Returns the values of an argument but for the one with the cursor.
+    /// Returns the values of an argument except the one with the cursor.
     pub(super) fn texts(&self, argument: &str) -> impl Iterator<Item = &str> {
         raw(&self.matches, argument)
             .filter_map(OsStr::to_str)
@@ -73,7 +73,7 @@ impl Position {
     }
 }
 
-/// Takes any text as any value, so that a wrong one does not end the search.
+/// Accepts any text as any value, so that a wrong one does not end the search.
 fn lenient(command: Command) -> Command {
     command
         .mut_args(|arg| match arg.get_action().takes_values() {
@@ -83,7 +83,7 @@ fn lenient(command: Command) -> Command {
         .mut_subcommands(lenient)
 }
 
-/// Finds the value with the mark.
+/// Finds the value with the marker.
 fn marked(matches: &ArgMatches) -> Option<(String, String)> {
     matches.ids().find_map(|id| {
         let value = raw(matches, id.as_str()).find_map(|value| value.to_str()?.strip_suffix(MARK));

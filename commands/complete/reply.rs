@@ -1,8 +1,8 @@
-//! What the scripts read: a line with the kind, and a line for each name.
+//! Format of the response to the scripts: a line with the kind, and a line per name.
 //!
 //! The first line is `names`, or `inputs` if no space is to follow, and the number of characters
-//! that stand in the word before the value. Each further line is a name, and a description behind
-//! a tab; bash shows none and gets none.
+//! in the word before the value. Each further line is a name, and a description after a tab; bash
+//! shows none and gets none.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::ui;
 
-/// Characters besides letters and digits that mean nothing to bash within a word.
+/// Characters besides letters and digits with no special meaning to bash within a word.
 const PLAIN: &str = "_-./:=@%+,";
 
-/// How the word with the cursor is typed, and how names are to be written.
+/// Form of the typed word and of the names to offer.
 #[derive(Debug)]
 pub(super) enum Typed {
     /// The shell quotes by itself, and names stand for the value alone.
@@ -66,7 +66,7 @@ pub(super) fn write(position: &Position, names: Names, typed: &Typed) -> Option<
     (text.len() > first).then_some(text)
 }
 
-/// Returns what bash is to put after the last character that ends a word.
+/// Returns the insertion of bash after the last character that ends a word.
 fn bash(
     position: &Position,
     value: &str,
@@ -116,7 +116,7 @@ fn unquoted_breaks(typed: &str, breaks: &str) -> usize {
     kept
 }
 
-/// Writes a text so that bash reads it as one word.
+/// Writes a text as one word for bash.
 fn backslashed(text: &str) -> String {
     let quoted = text.chars().flat_map(|character| {
         let is_plain = character.is_ascii_alphanumeric()
@@ -133,7 +133,7 @@ fn in_double(character: char) -> impl Iterator<Item = char> {
     backslash.into_iter().chain([character])
 }
 
-/// Writes a text so that PowerShell reads it as one word.
+/// Writes a text as one word for PowerShell.
 fn powershell(text: &str) -> Cow<'_, str> {
     let is_plain = |it: char| it.is_alphanumeric() || "_-./:=".contains(it);
     if text.chars().all(is_plain) {
@@ -174,7 +174,7 @@ mod tests {
         position::find(words, line.at).expect("the cursor is in an argument")
     }
 
-    /// What bash is to insert after the last character that ends a word.
+    /// Returns the insertion of bash after the last character that ends a word.
     fn inserted(before: &str, offered: &[&str]) -> String {
         let line = Line::read(before, "");
         let position = at(&line);

@@ -1,7 +1,7 @@
-//! The words of a line of bash, as its parser sees them: `COMP_WORDS` has them cut at `=` and `:`
-//! and with their quotes.
+//! Words of a line of bash, as its parser sees them: `COMP_WORDS` has them cut at `=` and `:` and
+//! with their quotes.
 
-/// The quote that is open at the cursor.
+/// Open quote at the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quote {
     /// None.
@@ -12,21 +12,21 @@ pub(super) enum Quote {
     Double,
 }
 
-/// A line with the cursor in it.
+/// Line with the cursor in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// The words without quotes; of the one with the cursor, what stands before that.
+    /// Words without quotes; the one with the cursor only up to there.
     pub(super) words: Vec<String>,
-    /// Which of them the cursor is in.
+    /// Index of the word with the cursor.
     pub(super) at: usize,
-    /// That word as it is typed, with quotes.
+    /// Word with the cursor as typed, with quotes.
     pub(super) typed: String,
-    /// Whether it ends within quotes.
+    /// Open quote at its end.
     pub(super) quote: Quote,
 }
 
 impl Line {
-    /// Reads what stands before the cursor, and after it.
+    /// Reads the text before and after the cursor.
     pub(super) fn read(before: &str, after: &str) -> Self {
         let (mut words, last) = split(before);
         let at = words.len();
@@ -56,14 +56,14 @@ impl Line {
     }
 }
 
-/// A word at the end of a line.
+/// Word at the end of a line.
 struct Last {
     text: String,
     typed: String,
     quote: Quote,
 }
 
-/// Splits a line into the words that are finished, and the one at its end.
+/// Splits a line into its finished words and the last one.
 fn split(line: &str) -> (Vec<String>, Option<Last>) {
     let mut words = Vec::new();
     let mut last: Option<Last> = None;

@@ -1,4 +1,4 @@
-//! Where shells look for the completions of a user, and what they want besides.
+//! Locations of a user's completions for each shell, and further setup steps.
 
 use std::{
     fs, io,
@@ -12,13 +12,13 @@ use crate::{
     places, ui,
 };
 
-/// A script's place, and what the user has to do for it.
+/// Location of a script, and the steps left to the user.
 struct Place {
     path: PathBuf,
     next: String,
 }
 
-/// Writes the script to its place, and says where that is and what is left to do.
+/// Writes the script to its location, and reports that and the steps left.
 pub(super) fn write(shell: Shell, script: &str) -> Result<(), Failure> {
     let Place { path, next } = place(shell)?;
     let verb = match fs::read(&path) {
@@ -37,7 +37,7 @@ pub(super) fn write(shell: Shell, script: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a file whole or not at all: a shell may read it right now.
+/// Writes a file atomically: a shell may be reading it.
 fn replace(path: &Path, script: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
@@ -54,7 +54,7 @@ fn replace(path: &Path, script: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// What new files usually get; the system takes the user's mask off.
+/// Returns the usual permissions of new files, before the user's umask.
 fn readable() -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }
@@ -103,7 +103,7 @@ fn place(shell: Shell) -> Result<Place, Failure> {
     })
 }
 
-/// Where the package that loads completions by the name of their command is.
+/// Locations of the package that loads completions by command name.
 const BASH_COMPLETION: [&str; 4] = [
     "/usr/share/bash-completion/bash_completion",
     "/usr/local/share/bash-completion/bash_completion",
@@ -122,7 +122,7 @@ fn for_bash(path: &Path) -> String {
     )
 }
 
-/// What zsh needs besides: the folder among its folders of functions, before `compinit` runs.
+/// Returns the extra step for zsh: the folder in its function path, before `compinit` runs.
 fn for_zsh(folder: &Path) -> String {
     // Exported by some set-ups only; where it is not, nobody but zsh knows.
     let is_known = std::env::var_os("FPATH")
@@ -141,7 +141,7 @@ fn for_zsh(folder: &Path) -> String {
     )
 }
 
-/// Quotes a path where a shell would take it apart. `apostrophe` stands for one.
+/// Quotes a path for a shell if needed. `apostrophe` replaces each single quote.
 fn quoted(path: &Path, apostrophe: &str) -> String {
     let text = path.to_string_lossy();
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "_-./".contains(it);

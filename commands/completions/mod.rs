@@ -1,7 +1,7 @@
-//! `ovms completions`: the script that teaches a shell this command line, printed or installed.
+//! `ovms completions`: the completion script of a shell, printed or installed.
 //!
-//! `script` writes it from the command line's own description; what it asks for names, while it
-//! completes, is `ovms complete`. `install` knows where shells look.
+//! `script` writes it from the command line's own description; it calls `ovms complete` for
+//! names. `install` knows the locations of each shell.
 
 mod install;
 mod script;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Failure> {
     ui::print(script)
 }
 
-/// Returns the shell that the user has.
+/// Returns the shell of the user.
 fn of_environment() -> Result<Shell, Failure> {
     let variable = std::env::var_os("SHELL").filter(|value| !value.is_empty());
     let Some(variable) = variable else {

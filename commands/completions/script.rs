@@ -1,13 +1,13 @@
-//! The scripts: what `clap_complete` writes, with a few lines in front that ask for names.
+//! Completion scripts: output of `clap_complete`, preceded by a few lines that ask for names.
 //!
-//! Where names are offered, nothing else is; in all other places the static part works as it is.
+//! If there are names, only those are offered; otherwise the static part works as it is.
 
 use clap::{Arg, Command, CommandFactory, ValueHint, builder::PossibleValuesParser};
 use clap_complete::Shell;
 
 use crate::{cli::Cli, complete};
 
-/// The lines that ask, for each shell. They call the static part, or are called by it.
+/// Lines that ask for names, for each shell. They call the static part, or are called by it.
 const BASH: &str = include_str!("hooks/ovms.bash");
 const ZSH: &str = include_str!("hooks/ovms.zsh");
 const FISH: &str = include_str!("hooks/ovms.fish");
@@ -67,8 +67,8 @@ pub(super) fn write(shell: Shell) -> String {
     }
 }
 
-/// Gives the function of the static part another name, and leaves out the end of the script, from
-/// `end` on, which registers it.
+/// Renames the function of the static part, and drops the end of the script, from `end` on, which
+/// registers it.
 fn renamed(script: &str, end: &str) -> String {
     let static_part = script.rfind(end).map_or(script, |end| &script[..end + 1]);
     static_part.replacen("_ovms() {", "_ovms_static() {", 1)
@@ -85,7 +85,7 @@ fn without_colons(script: String, command: &Command) -> String {
     })
 }
 
-/// Describes the command line as people see it, with what its values are.
+/// Returns the command line as shown to people, with hints about its values.
 fn described() -> Command {
     let all = Cli::command();
     let visible = all
@@ -102,7 +102,7 @@ fn hinted(command: Command) -> Command {
     command.mut_args(hint).mut_subcommands(hinted)
 }
 
-/// Says whether an argument is a file, a folder, or nothing that a shell could know.
+/// Adds a hint whether an argument is a file, a folder, or unknown to a shell.
 fn hint(arg: Arg) -> Arg {
     if !arg.get_action().takes_values() {
         return arg;
@@ -123,7 +123,7 @@ fn hint(arg: Arg) -> Arg {
     }
 }
 
-/// Returns the subcommands with a file or folder that no flag stands before, as patterns of bash.
+/// Returns the subcommands with a positional file or folder, as patterns of bash.
 fn with_paths(command: &Command) -> Vec<String> {
     let mut found = Vec::new();
     for inner in command.get_subcommands() {
@@ -141,7 +141,7 @@ fn with_paths(command: &Command) -> Vec<String> {
     found
 }
 
-/// Has the options of fish ask whose values are names.
+/// Makes the options of fish with names as values ask for them.
 fn asking(script: &str, command: &Command) -> String {
     let asked: Vec<(String, String)> = complete::OPTIONS
         .iter()

@@ -1,11 +1,11 @@
-//! Environment variables that matter: values where they tell no secret, names alone otherwise.
+//! Relevant environment variables: values if they hold no secret, names alone otherwise.
 
 use std::env;
 
 use super::report::{Check, Status};
 use crate::ui::listed;
 
-/// Variables whose values are told.
+/// Variables shown with their values.
 const REPORTED: [&str; 27] = [
     "OPENVINO_INSTALL_DIR",
     "VIRTUAL_ENV",
@@ -36,7 +36,7 @@ const REPORTED: [&str; 27] = [
     "COLUMNS",
 ];
 
-/// Variables whose values may be secrets.
+/// Variables with possibly secret values.
 const HIDDEN: [&str; 8] = [
     "API_KEY",
     "OVMS_HEADER",
@@ -48,7 +48,7 @@ const HIDDEN: [&str; 8] = [
     "all_proxy",
 ];
 
-/// What the variables of each cloud begin with.
+/// Prefixes of the variables of each cloud.
 const CLOUDS: [(&str, &[&str]); 3] = [
     ("S3", &["AWS_", "S3_"]),
     (
@@ -58,7 +58,7 @@ const CLOUDS: [(&str, &[&str]); 3] = [
     ("Azure", &["AZURE_"]),
 ];
 
-/// Looks at credentials of clouds, and at everything else.
+/// Checks the credentials of clouds, and all other variables.
 pub(super) fn all() -> [Check; 2] {
     let set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
     let reported = REPORTED.into_iter().filter(set).map(|name| {
@@ -83,7 +83,7 @@ pub(super) fn all() -> [Check; 2] {
     [clouds(&names), variables]
 }
 
-/// Tells which clouds there are variables of.
+/// Lists the set variables of each cloud.
 fn clouds(names: &[String]) -> Check {
     let of = |prefixes: &[&str]| {
         let is_one = |name: &&String| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -102,7 +102,7 @@ fn clouds(names: &[String]) -> Check {
     Check::new("clouds", Status::Note, text)
 }
 
-/// Returns a value, unless it may have a password in it.
+/// Returns a value, unless it may contain a password.
 fn harmless(value: &str) -> &str {
     match value.contains('@') {
         true => "(set, not shown)",

@@ -1,4 +1,4 @@
-//! Folders that the server writes to.
+//! Folders for files that the server writes.
 
 use std::{
     env, fs,
@@ -8,10 +8,10 @@ use std::{
 use super::report::{Check, Status};
 use crate::ui::listed;
 
-/// Where compiled models are kept if nothing else is said and the folder is there.
+/// Default folder of compiled models, used if it exists.
 const COMPILED: &str = "/opt/cache";
 
-/// Looks at the folders for compiled models, for downloads, and for temporary files.
+/// Checks the folders for compiled models, for downloads, and for temporary files.
 pub(super) fn all() -> Vec<Check> {
     let mut writable = Vec::new();
     let mut errors = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn all() -> Vec<Check> {
     }]
 }
 
-/// Returns the folder that models from the cloud are kept in.
+/// Returns the folder of models downloaded from the cloud.
 fn downloads() -> Option<PathBuf> {
     let path = |name: &str| {
         let value = env::var_os(name).filter(|value| !value.is_empty())?;
@@ -57,7 +57,7 @@ fn downloads() -> Option<PathBuf> {
     Some(caches?.join("ovms/models"))
 }
 
-/// Writes a file and removes it, in the folder or the nearest one above it that is there.
+/// Writes a file and removes it, in the folder or its nearest existing ancestor.
 fn try_to_write(folder: &Path) -> std::io::Result<()> {
     let there = folder.ancestors().find(|folder| folder.exists());
     let there = there.unwrap_or(folder);

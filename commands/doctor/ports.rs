@@ -1,4 +1,4 @@
-//! The ports: free, or who answers there.
+//! State of the ports: free or in use.
 
 use std::{
     io::ErrorKind,
@@ -11,10 +11,10 @@ use ovms::client::{Address, Api, Client, ClientOptions, ServerMetadata};
 use super::report::{Check, Status};
 use crate::error::Failure;
 
-/// How long an answer may take.
+/// Time limit for a response.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Looks at both ports.
+/// Checks both ports.
 pub(super) fn all(grpc: u16, rest: u16) -> Result<[Check; 2], Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

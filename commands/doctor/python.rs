@@ -1,4 +1,4 @@
-//! The interpreter that Python nodes run in.
+//! Interpreter of Python nodes.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,20 +12,20 @@ use crate::{
     places, ui,
 };
 
-/// How long the interpreter may take to start and to import numpy.
+/// Time limit for starting the interpreter and importing numpy.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The interpreter as one process tells it to another.
+/// Interpreter as reported by one process to another.
 #[derive(Debug, Serialize, Deserialize)]
 struct Reported {
     version: String,
     prefix: PathBuf,
     library: Option<PathBuf>,
-    /// Its version, or why there is none.
+    /// Version of numpy, or the reason for its absence.
     numpy: Result<String, String>,
 }
 
-/// Starts the interpreter as `ovms serve` would, and prints what it is.
+/// Starts the interpreter as `ovms serve` would and describes it.
 pub(crate) fn probe() -> Result<(), Failure> {
     let runtime = ovms::openvino::runtime::find(&places::all()).ok();
     let environment = runtime.and_then(|found| places::environment_of(&found.library));
@@ -42,7 +42,7 @@ pub(crate) fn probe() -> Result<(), Failure> {
     ui::print(text + "\n")
 }
 
-/// Looks at the interpreter.
+/// Checks the interpreter.
 pub(super) fn check(runtime: Option<&FoundRuntime>) -> Check {
     const NAME: &str = "python";
     if !python::AVAILABLE {

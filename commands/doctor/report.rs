@@ -1,4 +1,4 @@
-//! What was found, as a text for people and as JSON.
+//! Results of all checks, as text for people and as JSON.
 
 use std::{env, path::Path};
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::ui::{Look, visible, wrapped};
 
-/// The columns that the state has, and those that the name has.
+/// Widths of the columns for state and name.
 const STATE: usize = 6;
 const NAME: usize = 12;
 
-/// The columns that short details are put together for where there is no terminal.
+/// Line width for short details without a terminal.
 const PAGE: usize = 80;
 
-/// How something is.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
@@ -51,20 +51,20 @@ impl Status {
     }
 }
 
-/// Something that was looked at.
+/// Check with its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
-    /// The name; the same in all releases.
+    /// Name; the same in all releases.
     name: &'static str,
     status: Status,
     text: String,
     details: Vec<String>,
-    /// What to do about it.
+    /// Next step.
     hint: Option<String>,
 }
 
 impl Check {
-    /// Makes a check with what was found, in one line.
+    /// Creates a check with its result, in one line.
     pub(super) fn new(name: &'static str, status: Status, text: impl Into<String>) -> Self {
         Self {
             name,
@@ -81,7 +81,7 @@ impl Check {
         self
     }
 
-    /// Says what to do about it.
+    /// Sets the next step.
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -99,17 +99,17 @@ impl Check {
     }
 }
 
-/// Everything that was looked at.
+/// All checks.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     ovms: &'static str,
-    /// The worst of all.
+    /// Worst status of all checks.
     status: Status,
     checks: Vec<Check>,
 }
 
 impl Report {
-    /// Puts checks together, in their order.
+    /// Collects checks, in their order.
     pub(super) fn new(checks: Vec<Check>) -> Self {
         let home = env::var("HOME").unwrap_or_default();
         let home = home.trim_end_matches('/');
@@ -127,12 +127,12 @@ impl Report {
         }
     }
 
-    /// Returns the worst of all.
+    /// Returns the worst status of all checks.
     pub(super) fn status(&self) -> Status {
         self.status
     }
 
-    /// Returns how many there are of a state.
+    /// Returns the number of checks with a status.
     pub(super) fn count(&self, status: Status) -> usize {
         let checks = self.checks.iter();
         checks.filter(|check| check.status == status).count()
@@ -166,7 +166,7 @@ impl Report {
     }
 }
 
-/// Puts texts beside each other where they have room in a line.
+/// Packs texts into lines of limited width.
 fn packed(texts: impl Iterator<Item = impl AsRef<str>>, room: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for text in texts {

@@ -1,11 +1,11 @@
-//! The OpenVINO runtime: which one is used, whether it works, and what it runs on.
+//! OpenVINO runtime: its location, state, and devices.
 
 use ovms::openvino::runtime::{self, FoundRuntime, PINNED_VERSION, SearchedPlace};
 
 use super::report::{Check, Status};
 use crate::{places, setup};
 
-/// Looks for the runtime and its devices; returns it if there is one.
+/// Checks the runtime and its devices; returns the runtime if there is one.
 pub(super) fn all() -> (Vec<Check>, Option<FoundRuntime>) {
     let search = places::all();
     let looked = runtime::survey(&search);
@@ -65,7 +65,7 @@ fn devices(found: &FoundRuntime) -> Check {
     }
 }
 
-/// Tells of the places that were looked at besides.
+/// Adds the other searched places to a check.
 fn with_places(
     mut check: Check,
     looked: &[SearchedPlace],

@@ -1,4 +1,4 @@
-//! The terminal, and the shell's completions.
+//! Terminal, and completions of the shell.
 
 use std::{
     env,
@@ -9,7 +9,7 @@ use std::{
 use super::report::{Check, Status};
 use crate::places;
 
-/// Looks at the terminal and at the completions.
+/// Checks the terminal and the completions.
 pub(super) fn all() -> [Check; 2] {
     [terminal(), completions()]
 }
@@ -63,7 +63,7 @@ fn completions() -> Check {
     }
 }
 
-/// Returns where a shell looks for completions that are loaded when they are needed.
+/// Returns the folders of completions that a shell loads on demand.
 fn folders(shell: &str) -> Vec<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let data = places::data().unwrap_or_default();

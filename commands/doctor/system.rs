@@ -1,4 +1,4 @@
-//! The program itself, and the machine: system, processor, memory, limits.
+//! Program and machine: system, processor, memory, limits.
 
 use std::{
     env, fs,
@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::report::{Check, Status};
 
-/// Features of processors that runtimes use, in the words of Linux.
+/// Processor features used by runtimes, in the words of Linux.
 const FEATURES: [&str; 14] = [
     "sse4_2",
     "avx",
@@ -28,13 +28,13 @@ const FEATURES: [&str; 14] = [
     "i8mm",
 ];
 
-/// Open files below which a busy server may run out of them: each connection takes one.
+/// Minimum limit of open files for a busy server: each connection takes one.
 const FILES: u64 = 1024;
 
 /// Free memory below which models may not load.
 const MEMORY: u64 = 256 << 20;
 
-/// Looks at all of it.
+/// Checks the program and the machine.
 pub(super) fn all() -> Vec<Check> {
     vec![program(), system(), processor(), memory(), files()]
 }
@@ -155,7 +155,7 @@ fn files() -> Check {
     }
 }
 
-/// What the control group of this process may use.
+/// Limits of this process's control group.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Bounds {
     memory: Option<u64>,
@@ -163,7 +163,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Reads the bounds of a group and of those above it; the least counts.
+    /// Reads the limits of a group and of its ancestors; the lowest counts.
     fn of(root: &Path, groups: &str) -> Self {
         let mut bounds = Self::default();
         for line in groups.lines() {

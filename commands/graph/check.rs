@@ -1,4 +1,4 @@
-//! `ovms graph check`: every fault of a graph and of its handlers, without serving it.
+//! `ovms graph check`: all errors of a graph and of its handlers, without serving it.
 
 mod look;
 mod report;
@@ -20,7 +20,7 @@ use crate::{
     pipeline::aside::Aside,
 };
 
-/// What ends the help.
+/// Text at the end of the help.
 const AFTER_HELP: &str = "\
 The graph file is read and judged as the server does: its text, streams, tags, side packets, \
 options and what each calculator demands. Then each handler file is imported, which runs its \
@@ -75,7 +75,7 @@ pub(crate) struct GraphCheckArgs {
     output: Output,
 }
 
-/// The form of the report.
+/// Format of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// The faults of each graph and handler, with their places
@@ -85,14 +85,14 @@ enum Output {
     Json,
 }
 
-/// How far Python goes.
+/// Extent of the Python checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Nothing is run.
+    /// No code is run.
     Nothing,
     /// Modules are imported.
     Import,
-    /// Objects are made.
+    /// Objects are created.
     Initialize,
 }
 
@@ -118,8 +118,8 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
     end(&report)
 }
 
-/// Looks at a graph of a configuration and imports its handlers, and tells what it finds in lines that
-/// begin with their places; those of no line begin with `origin`.
+/// Checks a graph of a configuration and imports its handlers. Returns lines that begin with their
+/// position; those of no line begin with `origin`.
 pub(crate) fn findings(
     graph: &GraphConfig,
     file: &FileConfig,
@@ -141,7 +141,7 @@ pub(crate) fn findings(
     }
 }
 
-/// Writes a fault or warning as one line.
+/// Writes an error or warning as one line.
 fn line(report: &GraphReport, entry: &Entry, origin: &str) -> String {
     let file = entry.file.as_ref().unwrap_or(&report.file);
     let mut text = match (entry.line, entry.column) {
@@ -163,7 +163,7 @@ fn line(report: &GraphReport, entry: &Entry, origin: &str) -> String {
     text
 }
 
-/// Says in a sentence what came of it, and makes the exit code.
+/// Returns the result as an exit code, with a summary in one sentence.
 fn end(report: &Report) -> Result<(), Failure> {
     let counts = report.counts();
     match report.verdict() {

@@ -17,7 +17,7 @@ use ovms::{config::Defaults, openvino::runtime, python};
 
 use crate::{error::Failure, places};
 
-/// What ends the help.
+/// Text at the end of the help.
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   ovms graph new echo
@@ -28,7 +28,7 @@ Examples:
 Exit codes: 0 done; 1 failed, or errors were found; 2 warnings only; 64 usage; 72 no OpenVINO \
 runtime; 130 Ctrl-C.";
 
-/// The subcommands of `ovms graph`.
+/// Subcommands of `ovms graph`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GraphCommand {
     /// Write a graph with Python nodes that works, with a test and a README
@@ -54,16 +54,16 @@ pub(crate) fn run(command: GraphCommand) -> Result<(), Failure> {
     }
 }
 
-/// How long output of handlers may take at the end.
+/// Time limit for flushing the output of handlers at the end.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
-/// Says whose packages handlers see: those that the server's would.
+/// Configures the packages of handlers as the server does.
 pub(crate) fn environment(named: Option<PathBuf>) {
     let found = runtime::find(&places::all()).ok();
     python::configure(named, found.map(|found| found.library));
 }
 
-/// Returns the names of the inputs of a graph, if there is one that can be read; says nothing.
+/// Returns the inputs of a graph by name, if it can be read; prints nothing.
 pub(crate) fn inputs(path: &Path, name: Option<&str>) -> Option<Vec<String>> {
     // Neither a pipe nor a terminal, which somebody else is to read.
     (path.is_file() || path.is_dir()).then_some(())?;

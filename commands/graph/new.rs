@@ -24,7 +24,7 @@ use crate::{
     ui::OutputFormat,
 };
 
-/// What ends the help.
+/// Text at the end of the help.
 const AFTER_HELP: &str = "\
 Streams are written as inputs of requests are: NAME, NAME:DTYPE or NAME:DTYPE:SHAPE, with -1 for \
 any length. Handlers refuse what is not of the type and shape of their input.
@@ -167,7 +167,7 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     tell(&scaffold, &folder, &config, &files, format)
 }
 
-/// Returns inputs and outputs: what is given, else the model's, else one of each.
+/// Returns inputs and outputs: the given ones, else the model's, else one of each.
 fn ends(
     inputs: Vec<ScaffoldStream>,
     outputs: Vec<ScaffoldStream>,
@@ -208,7 +208,7 @@ fn ends(
     (inputs, outputs)
 }
 
-/// Writes the files into a folder, which is made if it is not there; all of them or none.
+/// Writes all files into a folder, or none; creates the folder if it is missing.
 fn write(folder: &Path, files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
     let is_missing =
         |folder: &&Path| *folder != Path::new("") && folder.symlink_metadata().is_err();
@@ -227,7 +227,7 @@ fn write(folder: &Path, files: &[(PathBuf, String)], force: bool) -> Result<(), 
     Ok(())
 }
 
-/// Says what was written, and what to do with it.
+/// Reports the written files and the next steps.
 fn tell(
     of: &Scaffold,
     folder: &Path,

@@ -116,7 +116,7 @@ pub(crate) struct GraphRunArgs {
     output: Format,
 }
 
-/// What goes to stdout.
+/// Format of stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A line for each packet, and a table of the nodes
@@ -126,19 +126,19 @@ enum Format {
     Json,
 }
 
-/// Requests of our own count as these; nobody sees it.
+/// Origin of requests from this process; it is not shown.
 const ORIGIN: RequestOrigin = RequestOrigin {
     api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
 
-/// Answers that wait to be shown.
+/// Maximum number of responses waiting to be shown.
 const WAITING: usize = 64;
 
-/// How long a run that is interrupted has for its end.
+/// Time limit for the end of an interrupted run.
 const LEFT: Duration = Duration::from_secs(2);
 
-/// What an interrupted run says.
+/// Message of an interrupted run.
 const INTERRUPTED: &str = "interrupted";
 
 /// Runs the subcommand.
@@ -172,7 +172,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     result
 }
 
-/// Runs the graph for all requests, and shows what comes of it.
+/// Runs the graph for all requests, and shows the results.
 async fn all(
     loaded: &Loaded,
     mut fed: mpsc::Receiver<Fed>,

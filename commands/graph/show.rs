@@ -1,4 +1,4 @@
-//! `ovms graph show`: pictures of graphs, sound or not.
+//! `ovms graph show`: images of graphs, valid or not.
 
 use std::{
     fs, io,
@@ -44,8 +44,8 @@ Examples:
 Exit codes: 0 done; 1 no such file, or no graph to draw in it; 64 usage, also a NAME that no \
 graph of the file has.";
 
-/// The most nodes that are drawn: a layout takes much longer than it has more nodes, and nobody finds
-/// anything in it.
+/// Maximum number of drawn nodes: layout time grows faster than the number of nodes, and larger
+/// images are of no use.
 const MAX_DRAWN: usize = 2000;
 
 /// The flags as typed.
@@ -132,7 +132,7 @@ pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
     }
 }
 
-/// Reads what a graph looks like.
+/// Reads the outline of a graph.
 pub(super) fn outline(graph: &GraphConfig) -> Result<GraphOutline, Failure> {
     let path = graph.graph_path.display().to_string();
     let text = source::read(graph).map_err(|error| {

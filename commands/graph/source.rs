@@ -1,4 +1,4 @@
-//! Which graphs are meant: those of a configuration file, that of a folder, or a graph file.
+//! Selected graphs: those of a configuration file, that of a folder, or a graph file.
 
 use std::{
     fs,
@@ -12,21 +12,21 @@ use crate::{
     serve::files,
 };
 
-/// The file of a graph in its folder.
+/// File name of a graph in its folder.
 const GRAPH: &str = "graph.pbtxt";
 
-/// The file with its models.
+/// File name of the models of a graph.
 const SUBCONFIG: &str = "subconfig.json";
 
-/// What was found.
+/// Result of the search.
 pub(super) struct Found {
-    /// The graphs that are meant, in the order of the file.
+    /// Selected graphs, in the order of the file.
     pub(super) graphs: Vec<GraphConfig>,
-    /// The configuration file, if that was named.
+    /// Configuration file, if it was named.
     pub(super) file: Option<FileConfig>,
 }
 
-/// Finds what a path, and a name, mean.
+/// Finds the graphs for a path and a name.
 pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Found, Failure> {
     let is_config = path
         .extension()
@@ -116,7 +116,7 @@ fn of_config(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Fou
     Err(failure.hint_nearest(name, names))
 }
 
-/// Adds what the file has besides, but is left out of it.
+/// Adds the other errors of the file, about entries that are left out.
 fn refused(file: &FileConfig, failure: Failure) -> Failure {
     file.refused.iter().fold(failure, |failure, entry| {
         failure.detail(format!(
@@ -148,8 +148,8 @@ fn named(path: &Path, graph_path: &Path) -> String {
     )
 }
 
-/// Reads the models that graphs bring along in their `subconfig.json`, but for those of one graph:
-/// everybody may use them. Files that cannot be read have none here.
+/// Reads the models that graphs define in their `subconfig.json`, except those of one graph: any
+/// servable may use them. Files that cannot be read are skipped.
 pub(super) fn models_of_graphs(file: &FileConfig, but: Option<&str>) -> Vec<ModelEntry> {
     let graphs = file.graphs.iter();
     let others = graphs.filter(|graph| but.is_none_or(|but| graph.name != but));
@@ -160,7 +160,7 @@ pub(super) fn models_of_graphs(file: &FileConfig, but: Option<&str>) -> Vec<Mode
     read.flatten().collect()
 }
 
-/// Reads a graph file, with line ends and all.
+/// Reads a graph file, including line ends.
 pub(super) fn read(graph: &GraphConfig) -> std::io::Result<String> {
     let content = fs::read(&graph.graph_path)?;
     Ok(String::from_utf8_lossy(&content).into_owned())

@@ -13,7 +13,7 @@ use crate::{
     ui::{self, visible},
 };
 
-/// What ends the help.
+/// Text at the end of the help.
 const AFTER_HELP: &str = "\
 Handlers import `pyovms`, which is part of the server. This is a module of the same name in plain \
 Python, so that handlers can be imported and tested without one, and the types for editors and \
@@ -91,7 +91,7 @@ fn files() -> Vec<(String, String)> {
     files
 }
 
-/// Returns the virtual environment that is meant if none is named.
+/// Returns the default virtual environment.
 fn active() -> Result<PathBuf, Failure> {
     if let Some(folder) = env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty()) {
         return Ok(folder.into());
@@ -107,7 +107,7 @@ fn active() -> Result<PathBuf, Failure> {
     .hint("activate one, or name it with --into DIR; `python3 -m venv .venv` makes one"))
 }
 
-/// Returns the folder of packages of a virtual environment; of any other folder, that folder.
+/// Returns the folder of packages of a virtual environment, or any other folder as it is.
 fn packages(folder: &Path) -> Result<PathBuf, Failure> {
     if !folder.is_dir() {
         let text = format!("there is no folder {}", folder.display());

@@ -1,4 +1,4 @@
-//! One answer on stdout and on disk.
+//! One response, on stdout and on disk.
 
 use std::{path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     ui::{self, Align, Look, Table},
 };
 
-/// Prints an answer; `only` is the output that is shown if one is, and `headline` is for people.
+/// Prints a response; `only` is the single output to show, if any, and `headline` is for people.
 pub(super) fn show(
     answer: &ClientResponse,
     show: &Show,
@@ -109,7 +109,7 @@ pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure
     Ok(())
 }
 
-/// Says who answered, and how fast.
+/// Returns the headline: the model and the latency.
 pub(super) fn headline(answer: &ClientResponse, latency: Duration) -> String {
     let name = &answer.model_name;
     let version = match answer.model_version.as_str() {
@@ -120,12 +120,12 @@ pub(super) fn headline(answer: &ClientResponse, latency: Duration) -> String {
     format!("Model `{name}`{version} answered in {milliseconds:.2} ms.")
 }
 
-/// Writes the id of a sequence below a table.
+/// Returns the line below a table with the id of a sequence.
 fn id_line(sequence: Option<OfSequence>) -> String {
     sequence.map_or_else(String::new, |it| format!("\nsequence_id: {}\n", it.id))
 }
 
-/// Tells the id where stdout has no place for it.
+/// Reports the id on stderr if stdout has no place for it.
 fn note_id(sequence: Option<OfSequence>) {
     if let Some(it) = sequence {
         ui::note(&format!("sequence_id: {}", it.id));
@@ -156,7 +156,7 @@ fn rank<'a>(name: &str, tensor: &'a Tensor, count: usize) -> Result<Vec<Vec<Rank
     })
 }
 
-/// Has a column for the row if there are several, and one for the label if there are labels.
+/// Returns the table, with a column for the row if there are several, and one for any labels.
 fn ranking_table(rows: &[Vec<Ranked<'_>>], labels: &[String]) -> Table {
     let several = rows.len() > 1;
     let mut columns = Vec::new();

@@ -1,4 +1,4 @@
-//! The flags of `ovms infer` as typed; their comments are the help.
+//! Flags of `ovms infer` as typed; their comments are the help.
 
 mod inputs;
 mod load;
@@ -56,12 +56,12 @@ Examples:
 Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be \
 reached; 130 Ctrl-C.";
 
-/// One way to call it for each thing that it does.
+/// Usage lines, one for each mode.
 const USAGE: &str = "\
 ovms infer [OPTIONS] <MODEL>
        ovms infer [OPTIONS] <--status|--metadata> [MODEL]";
 
-/// What only a request has.
+/// Arguments that only a request has.
 const OF_A_REQUEST: [&str; 32] = [
     "inputs",
     "zeros",
@@ -156,12 +156,12 @@ pub(super) struct QuestionArgs {
     pub(super) show_secrets: bool,
 }
 
-/// Reads a header as KEY=VALUE. What is wrong is said without the text, which may be a secret.
+/// Reads a header as KEY=VALUE. The error does not contain the text, which may be a secret.
 fn secret_pair(text: &str) -> Result<(String, String), String> {
     pair(text).map_err(|_| "expected KEY=VALUE".to_owned())
 }
 
-/// Reads what flags have as KEY=VALUE.
+/// Reads a flag's value as KEY=VALUE.
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

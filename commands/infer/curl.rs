@@ -1,5 +1,4 @@
-//! `ovms infer --print-curl`: the same request as a command of `curl` or `grpcurl`, which is printed
-//! and not sent.
+//! `ovms infer --print-curl`: the request as a command of `curl` or `grpcurl`, printed and not sent.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ovms::client::{
@@ -18,10 +17,10 @@ use super::{
 };
 use crate::{error::Failure, ui};
 
-/// The longest data that stand in the command line itself: systems have a limit for one argument.
+/// Maximum length of data in the command line itself: systems limit the size of one argument.
 const LONGEST: usize = 64 << 10;
 
-/// How many characters of base64 stand in a line.
+/// Length of a line of base64, in characters.
 const LINE: usize = 76;
 
 /// Whether credentials are printed.
@@ -41,7 +40,7 @@ impl From<bool> for Secrets {
     }
 }
 
-/// Prints a request, or each of several.
+/// Prints one or more requests.
 pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
     let sequence = job.sequence.as_ref();
     let sequence = sequence.map(|sequence| sequence.id().unwrap_or_else(random_id));
@@ -90,7 +89,7 @@ pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
     print(spelled.map_err(refused)?, job.secrets)
 }
 
-/// Prints the question for the states of a model, or of all models.
+/// Prints the request for the states of a model, or of all models.
 pub(super) fn status(
     server: &ClientOptions,
     model: Option<&ModelId>,
@@ -102,7 +101,7 @@ pub(super) fn status(
     )
 }
 
-/// Prints the question for inputs and outputs of a model, or of each model that the server has.
+/// Prints the request for the metadata of a model, or of each model of the server.
 pub(super) async fn metadata(
     server: &ClientOptions,
     model: Option<&ModelId>,
@@ -139,7 +138,7 @@ fn refused(error: RequestError) -> Failure {
     failure::client(ClientError::Request(error))
 }
 
-/// Makes every request of the job.
+/// Creates every request of the job.
 async fn requests(
     job: &Job,
     model: &ModelMetadata,
@@ -214,7 +213,7 @@ fn curl(call: &HttpCall) -> String {
     }
 }
 
-/// Tells whether the body is JSON with the bytes of tensors behind it, whose number counts.
+/// Returns whether the body is JSON followed by the bytes of tensors, whose length matters.
 fn has_bytes_behind(call: &HttpCall) -> bool {
     let mut names = call.headers.iter().map(|(name, _)| name);
     names.any(|name| name.eq_ignore_ascii_case("inference-header-content-length"))
@@ -232,7 +231,7 @@ fn grpcurl(call: &GrpcCall) -> String {
     }
 }
 
-/// Parts of the names of headers that have credentials.
+/// Parts of the names of headers with credentials.
 const SECRET: [&str; 10] = [
     "auth",
     "jwt",
@@ -246,7 +245,7 @@ const SECRET: [&str; 10] = [
     "session",
 ];
 
-/// Puts `***` in the place of credentials. Returns whether there were any.
+/// Replaces credentials by `***`. Returns whether there were any.
 fn mask(headers: &mut [(String, String)]) -> bool {
     let mut masked = false;
     for (name, value) in headers {
@@ -269,7 +268,7 @@ fn push_headers(command: &mut String, headers: &[(String, String)]) {
     }
 }
 
-/// Writes a text as one word of a shell.
+/// Quotes a text as one word for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

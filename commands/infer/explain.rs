@@ -1,4 +1,4 @@
-//! What a model takes and gives, for those who called it without inputs.
+//! Inputs and outputs of a model, for users who gave no inputs.
 
 use ovms::{
     client::{Address, Api, ClientOptions, ModelMetadata, TensorMetadata, input::ImageLayout},
@@ -10,7 +10,7 @@ use crate::{
     ui::{self, Align, Look, Table},
 };
 
-/// The most elements that an example writes out.
+/// Maximum number of elements that an example writes out.
 const MAX_WRITTEN: usize = 4;
 
 /// Prints the model's inputs and outputs, and returns the failure with an example.
@@ -74,7 +74,7 @@ fn example(name: &str, model: &ModelMetadata) -> String {
     format!("ovms infer {}{}", quoted(name), inputs.concat())
 }
 
-/// Repeats the flags that lead to the server, unless it is the usual one.
+/// Returns the flags that lead to the server, unless it is the default one.
 fn server_flags(address: &Address, api: Api) -> String {
     let is_usual = Address::parse("localhost", api).as_ref() == Ok(address);
     let api = match api {
@@ -88,7 +88,7 @@ fn server_flags(address: &Address, api: Api) -> String {
     }
 }
 
-/// Makes up a value of the kind that people will have for an input.
+/// Returns a typical value for an input.
 fn value(input: &TensorMetadata) -> String {
     let shape = &input.shape;
     match input.dtype() {

@@ -1,4 +1,4 @@
-//! The library's errors in the terms of the command line: kind, causes, and the next step.
+//! Errors of the library in terms of the command line: kind, causes, and the next step.
 
 use std::error::Error;
 
@@ -13,13 +13,13 @@ use serde_json::error::Category;
 
 use crate::error::{Failure, FailureKind};
 
-/// What a server says of a request without a sequence to a stateful model.
+/// Server's error for a request without a sequence to a stateful model.
 const NO_SEQUENCE: &str = "Sequence ID has not been provided";
 
-/// How many names a hint lists.
+/// Maximum number of names in a hint.
 const MAX_NAMES: usize = 12;
 
-/// Explains why a call gave no answer.
+/// Returns the failure of a call.
 pub(super) fn client(error: ClientError) -> Failure {
     let text = error.to_string();
     match error {
@@ -67,7 +67,7 @@ pub(super) fn client(error: ClientError) -> Failure {
     }
 }
 
-/// Explains why a text is no address.
+/// Returns the failure for an invalid address.
 pub(super) fn address(url: &str, error: &AddressError) -> Failure {
     let text = format!("cannot use the address `{url}`");
     let failure = Failure::new(FailureKind::Usage, text).caused_by(error);
@@ -82,7 +82,7 @@ pub(super) fn address(url: &str, error: &AddressError) -> Failure {
     }
 }
 
-/// Explains that the address speaks another protocol.
+/// Returns the failure for an address that speaks another protocol.
 pub(super) fn other_api(address: &str, asked: Api, found: Api) -> Failure {
     let text = format!("the server at {address} does not speak {asked}");
     Failure::new(FailureKind::Unreachable, text).hint(format!(
@@ -90,7 +90,7 @@ pub(super) fn other_api(address: &str, asked: Api, found: Api) -> Failure {
     ))
 }
 
-/// Explains that the server does not list its models.
+/// Returns the failure for a server that does not list its models.
 pub(super) fn no_list(error: ClientError) -> Failure {
     let can_list = !matches!(&error, ClientError::Refused(refusal) if refusal.is_unknown_call());
     let failure = client(error);
@@ -100,7 +100,7 @@ pub(super) fn no_list(error: ClientError) -> Failure {
     failure.hint("not every server has a list of its models; name a model")
 }
 
-/// Explains that the server does not know the model; `known` are the names that it has.
+/// Returns the failure for an unknown model; `known` are the models of the server.
 pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[String]>) -> Failure {
     let failure = client(error);
     match known {
@@ -118,7 +118,7 @@ pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[Stri
     }
 }
 
-/// Explains that the model does not have an output that was asked for.
+/// Returns the failure for a requested output that the model does not have.
 pub(super) fn unknown_output(name: &str, model: &ModelMetadata) -> Failure {
     let known: Vec<_> = model
         .outputs
@@ -131,7 +131,7 @@ pub(super) fn unknown_output(name: &str, model: &ModelMetadata) -> Failure {
         .hint(format!("the outputs are {}", list(&known)))
 }
 
-/// Explains that one output is needed where there are others.
+/// Returns the failure for several outputs if only one is allowed.
 pub(super) fn several_outputs(names: &[String]) -> Failure {
     let text = format!("found {} outputs, expected one", names.len());
     let failure = Failure::new(FailureKind::Usage, text);
@@ -142,7 +142,7 @@ pub(super) fn several_outputs(names: &[String]) -> Failure {
     }
 }
 
-/// Explains why the inputs cannot be sent; `model` is the model's name once it is known.
+/// Returns the failure for invalid inputs; `model` is the model's name once it is known.
 pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let kind = match &error {
         InputError::File { .. }
@@ -215,7 +215,7 @@ fn hint_names(failure: Failure, text: &str, names: &[String]) -> Failure {
     }
 }
 
-/// Tells what is wrong with the datatype or shape behind the name of an input that is known.
+/// Describes the error in the datatype or shape after the name of a known input.
 fn mistaken_type(name: &str, known: &[String]) -> Option<String> {
     let rest = |input: &String| name.strip_prefix(input.as_str())?.strip_prefix(':');
     let rest = known.iter().find_map(rest)?;
@@ -264,7 +264,7 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
     })
 }
 
-/// Finds the first cause: what lies between says that something failed, not what.
+/// Returns the innermost error of the chain, which has the actual reason.
 fn deepest<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut deepest = error;
     while let Some(cause) = deepest.source() {

@@ -1,4 +1,4 @@
-//! Questions about models instead of a request: their states, or their inputs and outputs.
+//! Queries about models instead of a request: their states, or their inputs and outputs.
 
 use ovms::client::{Client, ClientError, ClientOptions, ModelId};
 
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::error::Failure;
 
-/// A question, checked, before it is asked.
+/// Query with checked arguments.
 #[derive(Debug)]
 pub(super) struct Inspection {
     server: ClientOptions,
-    /// The model asked about; `None` for all.
+    /// Model to query; `None` for all.
     model: Option<ModelId>,
     question: Question,
     is_json: bool,
@@ -31,7 +31,7 @@ enum Question {
 }
 
 impl Inspection {
-    /// Checks the flags; `None` if they ask for no such thing.
+    /// Checks the flags; `None` if they ask for no query.
     pub(super) fn new(args: &InferArgs) -> Result<Option<Self>, Failure> {
         let (question, what) = match (args.question.status, args.question.metadata) {
             (true, _) => (Question::Status, "the status"),
@@ -58,7 +58,7 @@ impl Inspection {
         }))
     }
 
-    /// Asks and prints what was told.
+    /// Sends the query and prints the response.
     pub(super) async fn run(self) -> Result<(), Failure> {
         if self.is_printed {
             let (server, model, secrets) = (&self.server, self.model.as_ref(), self.secrets);

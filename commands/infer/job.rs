@@ -1,4 +1,4 @@
-//! The flags as meant: checked, and with their files read, before anything is sent.
+//! Checked flags, with their files read before anything is sent.
 
 use std::io;
 
@@ -20,35 +20,35 @@ use super::{
 };
 use crate::error::{Failure, FailureKind};
 
-/// The variable of the environment with the address of the server.
+/// Environment variable with the address of the server.
 pub(super) const URL: &str = "OVMS_URL";
 
-/// What is to be done.
+/// Work to be done.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) server: ClientOptions,
     pub(super) model: ModelId,
     pub(super) inputs: Inputs,
-    /// The outputs asked for; empty for all.
+    /// Requested outputs; empty for all.
     pub(super) outputs: Vec<String>,
     pub(super) id: String,
     pub(super) parameters: Parameters,
     pub(super) form: TensorForm,
     /// Whether a flag chose the form.
     pub(super) is_form_given: bool,
-    /// Whether the request is printed, and not sent.
+    /// Whether the request is printed instead of sent.
     pub(super) is_printed: bool,
     /// Whether credentials are printed with it.
     pub(super) secrets: Secrets,
     pub(super) task: Task,
-    /// What the request is of, if it is of a sequence.
+    /// Sequence of the request, if it is part of one.
     pub(super) sequence: Option<Sequence>,
-    /// What goes over a stream, if there is one.
+    /// Plan of the stream, if there is one.
     pub(super) stream: Option<stream::Plan>,
 }
 
 impl Job {
-    /// Checks the flags and reads what they name.
+    /// Checks the flags and reads their files.
     pub(super) fn new(mut args: InferArgs) -> Result<Self, Failure> {
         let format = args.output.output;
         let is_printed = args.question.print_curl;

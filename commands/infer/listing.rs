@@ -11,18 +11,18 @@ use crate::{
     ui::{self, Align, Cell, Look, Table, Tone},
 };
 
-/// States on the way to another one.
+/// States of a version in transition.
 const PASSING: [&str; 3] = ["START", "LOADING", "UNLOADING"];
 
-/// The state of a version that was there and is no more, as planned.
+/// State of a version that was unloaded as planned.
 const OVER: &str = "END";
 
-/// What a server told about one of its models, or all.
+/// Response of a server about one or all of its models.
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) api: Api,
     pub(super) is_of_all: bool,
-    /// Told with all models, where the protocol has it.
+    /// Server metadata, with a query for all models and if the protocol has it.
     pub(super) server: Option<ServerMetadata>,
     pub(super) models: Models,
 }
@@ -33,7 +33,7 @@ pub(super) enum Models {
     Tensors(Vec<MetadataRow>),
 }
 
-/// The metadata of a model, or why there is none.
+/// Metadata of a model, or the error in its place.
 #[derive(Debug)]
 pub(super) struct MetadataRow {
     pub(super) name: String,
@@ -41,7 +41,7 @@ pub(super) struct MetadataRow {
 }
 
 impl Listing {
-    /// Prints to stdout, and what a table has no place for to stderr.
+    /// Prints to stdout, and notes that do not fit a table to stderr.
     pub(super) fn print(&self, is_json: bool) -> Result<(), Failure> {
         if is_json {
             return ui::print(self.json() + "\n");
@@ -134,7 +134,7 @@ fn headline(model: &ModelMetadata) -> String {
     format!("Model `{}`{versions}{platform}.", model.name)
 }
 
-/// Has a column for the reason if there is one.
+/// Returns the table of states, with a column for the reason if there is one.
 fn states_table(models: &[ModelStatus]) -> Table {
     let mut versions = models.iter().flat_map(|model| &model.versions);
     let has_reasons = versions.any(|version| !reason(version).is_empty());
@@ -176,7 +176,7 @@ fn states_table(models: &[ModelStatus]) -> Table {
     table
 }
 
-/// What there is to tell about a state, in one line: a code that is not OK, and the server's text.
+/// Returns the reason of a state in one line: a code that is not OK, and the server's text.
 fn reason(version: &VersionStatus) -> String {
     let words: Vec<_> = version.message.split_whitespace().collect();
     match (&version.code, words.join(" ")) {
@@ -223,7 +223,7 @@ fn tensors_table(rows: &[MetadataRow]) -> Table {
     table
 }
 
-/// A listing as programs read it; the fields stand in this order.
+/// JSON form of a listing; the fields are in output order.
 #[derive(Debug, Serialize)]
 struct ListingJson<'a> {
     api: String,

@@ -1,4 +1,4 @@
-//! Many answers: a bar while they come, then what was measured.
+//! Load measurement: a bar during the run, then the results.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ use crate::{
     ui::{self, Align, Look, Table},
 };
 
-/// The pause between two lines about the load, where no bar is drawn.
+/// Interval between two progress lines if no bar is drawn.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// How many texts of errors are shown.
+/// Maximum number of error texts shown.
 const MAX_ERRORS: usize = 5;
 
 /// Sends the request as planned, and prints the measurement.
@@ -43,7 +43,7 @@ pub(super) async fn run(
     outcome(&report, interrupted)
 }
 
-/// Draws the bar until it is dropped; where none can be drawn there is a line now and then.
+/// Draws the bar until it is dropped; if none can be drawn, prints a line at intervals.
 async fn draw(bench: &Bench, plan: LoadPlan) {
     let bar = ui::bar(1000);
     let mut step = tokio::time::interval(ui::BAR_STEP);
@@ -62,7 +62,7 @@ async fn draw(bench: &Bench, plan: LoadPlan) {
     }
 }
 
-/// Tells how much of the plan is done: by number or by time, whichever is further.
+/// Returns the progress in thousandths: by number or by time, whichever is further.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -103,7 +103,7 @@ fn print(report: &Report, is_json: bool) -> Result<(), Failure> {
     ui::print(format!("\n{}", table.draw(look)))
 }
 
-/// Decides how the measurement ends: an interruption and failures both show in the exit code.
+/// Returns the result of the measurement: interruption and failures show in the exit code.
 fn outcome(report: &Report, interrupted: bool) -> Result<(), Failure> {
     let BenchProgress { done, failed, .. } = report.progress;
     if interrupted {
@@ -144,7 +144,7 @@ fn measurement_table(report: &Report) -> Table {
     table
 }
 
-/// A measurement as programs read it; the fields stand in this order.
+/// JSON form of a measurement; the fields are in output order.
 #[derive(Debug, Serialize)]
 struct Measurement<'a> {
     ok: u64,

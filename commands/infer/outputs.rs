@@ -7,7 +7,7 @@ use ovms::{
 
 use crate::ui::{Align, NOTHING, Table};
 
-/// Has a row for each output.
+/// Returns a table with a row for each output.
 pub(crate) fn table<'a>(outputs: impl IntoIterator<Item = (&'a str, &'a Tensor)>) -> Table {
     let mut table = Table::new(&[
         ("output", Align::Left),
@@ -26,7 +26,7 @@ pub(crate) fn table<'a>(outputs: impl IntoIterator<Item = (&'a str, &'a Tensor)>
     table
 }
 
-/// Returns datatype, shape, least, mean, and greatest value of a tensor.
+/// Returns datatype, shape, minimum, mean, and maximum of a tensor.
 pub(crate) fn described(summary: &Summary) -> [String; 5] {
     let [min, mean, max] = match &summary.spread {
         Some(spread) => [spread.min, spread.mean, spread.max].map(number),

@@ -1,4 +1,4 @@
-//! The talk with the server: connect, ask for the model's inputs, send.
+//! Exchange with the server: connect, get the model's inputs, send.
 
 use std::time::Instant;
 
@@ -115,7 +115,7 @@ impl Job {
         left.map_or(Ok(()), Err)
     }
 
-    /// Explains the inputs to whoever has given none, where some are needed.
+    /// Returns the failure with the model's inputs if none were given but some are needed.
     pub(super) fn check_given(&self, model: &ModelMetadata) -> Result<(), Failure> {
         let has_lines = match (&self.stream, &self.sequence) {
             (Some(plan), _) => plan.has_lines(),
@@ -133,7 +133,7 @@ impl Job {
         Ok(())
     }
 
-    /// Connects and asks for the model's inputs.
+    /// Connects and gets the model's metadata.
     pub(super) async fn open(&self) -> Result<(Client, ModelMetadata), Failure> {
         let opened = async {
             let client = Client::connect(&self.server).await?;
@@ -187,8 +187,8 @@ impl Job {
     }
 }
 
-/// Finds out why a question got no answer: the address speaks another protocol, the model has
-/// another name, or just what the error says. `model` is the name that was asked for.
+/// Finds the cause of a failed query: the address speaks another protocol, the model has
+/// another name, or just the error as it is. `model` is the requested name.
 pub(super) async fn why(
     error: ClientError,
     server: &ClientOptions,
@@ -217,12 +217,12 @@ fn is_not_found(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(refusal) if refusal.is_not_found())
 }
 
-/// Tells whether a model has an output, as far as the server tells its outputs.
+/// Returns whether a model has an output, as far as the server lists its outputs.
 fn knows_output(model: &ModelMetadata, name: &str) -> bool {
     model.outputs.is_empty() || model.outputs.iter().any(|output| output.name == name)
 }
 
-/// Finds the one output that is asked for, or that the model has.
+/// Finds the one output that is requested, or that the model has.
 fn the_output(asked: &[String], model: &ModelMetadata) -> Result<String, Failure> {
     let all: Vec<_> = model
         .outputs
@@ -236,7 +236,7 @@ fn the_output(asked: &[String], model: &ModelMetadata) -> Result<String, Failure
     }
 }
 
-/// Ends a wait when Ctrl-C is pressed.
+/// Waits for a future until Ctrl-C is pressed.
 pub(super) async fn unless_interrupted<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {

@@ -1,4 +1,4 @@
-//! What is done with the answer, or the answers, of a request.
+//! Use of the response, or the responses, to a request.
 
 use std::{
     fs,
@@ -13,28 +13,28 @@ use crate::{
     ui,
 };
 
-/// What the answer is for.
+/// Use of the response.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// One answer, shown and saved.
+    /// Single response, shown and saved.
     Show { show: Show, save: Option<PathBuf> },
-    /// Many answers, counted.
+    /// Many responses, counted.
     Measure {
         plan: bench::LoadPlan,
         is_json: bool,
     },
 }
 
-/// How one answer is shown.
+/// Form of a single response.
 #[derive(Debug)]
 pub(super) enum Show {
     Table,
     Json,
-    /// One output as a file of NumPy.
+    /// Single output as a NumPy file.
     Npy,
-    /// The bytes of one output.
+    /// Bytes of a single output.
     Raw,
-    /// The best scores of one output.
+    /// Highest scores of a single output.
     Top {
         count: usize,
         labels: Vec<String>,
@@ -43,7 +43,7 @@ pub(super) enum Show {
 }
 
 impl Show {
-    /// Tells whether this shows one output and no more.
+    /// Returns whether this shows exactly one output.
     pub(super) const fn needs_one_output(&self) -> bool {
         match self {
             Self::Table | Self::Json => false,
@@ -96,7 +96,7 @@ impl Task {
     }
 }
 
-/// Refuses the forms that only a single output has.
+/// Refuses the forms that need a single output.
 pub(super) fn no_single_output(what: &str) -> Failure {
     let text = format!("{what} has no form as `--output npy` or `--output raw`");
     Failure::new(FailureKind::Usage, text).hint("use `--output table` or `--output json`")

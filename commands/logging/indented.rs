@@ -1,17 +1,17 @@
-//! Events of the text format whose further lines are indented: only an event begins a line, whatever
-//! is in a text of a client or of a handler.
+//! Events of the text format with indented continuation lines, so that only an event begins a line,
+//! whatever text of a client or of a handler it contains.
 
 use std::io::{self, Write};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Stands before each further line of an event.
+/// Indent of each further line of an event.
 const INDENT: &str = "    ";
 
-/// Makes writers that indent.
+/// Factory of indenting writers.
 pub(super) struct Indented<W>(pub(super) W);
 
-/// A writer that is handed whole events.
+/// Writer that receives whole events.
 pub(super) struct Lines<W>(W);
 
 impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Indented<W> {
@@ -45,12 +45,12 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// Returns true for what begins a line, writes over one, or makes a file no text.
+/// Returns whether a byte begins a line, overwrites one, or makes a file binary.
 const fn breaks(byte: u8) -> bool {
     matches!(byte, 0 | b'\n' | b'\r' | 0x0b | 0x0c)
 }
 
-/// Indents further lines. Other ways to begin a line are shown as what they are.
+/// Indents further lines. Other line breaks are shown escaped.
 fn indented(event: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(event.len() + 64);
     for byte in event {

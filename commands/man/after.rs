@@ -1,35 +1,35 @@
-//! What stands after the help of a command, taken apart.
+//! Parsed text after the help of a command.
 //!
-//! Its paragraphs have blank lines between them. One whose first line ends in a colon is a section
-//! with lines as they are; `Exit codes:` and `Environment:` are sections of every manual; the rest
-//! is more to the description.
+//! Paragraphs are separated by blank lines. One whose first line ends in a colon is a section of
+//! verbatim lines; `Exit codes:` and `Environment:` are sections of every manual; the rest extends
+//! the description.
 
 use clap::Command;
 
-/// The texts, by where they go in a page.
+/// Texts, by their place in a page.
 #[derive(Debug, Default)]
 pub(super) struct After {
     /// Paragraphs without a heading.
     pub(super) description: Vec<String>,
     /// Sections in their order.
     pub(super) sections: Vec<(String, Block)>,
-    /// The exit codes and what they mean.
+    /// Exit codes and their meanings.
     pub(super) codes: Vec<(String, String)>,
-    /// What there is to say about variables.
+    /// Texts about variables.
     pub(super) environment: Vec<String>,
 }
 
-/// What is below a heading.
+/// Contents of a section.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Block {
-    /// Lines that stay as they are.
+    /// Verbatim lines.
     Lines(Vec<String>),
-    /// A text that is wrapped.
+    /// Wrapped text.
     Text(String),
 }
 
 impl After {
-    /// Reads what stands after the long help of a command.
+    /// Parses the text after the long help of a command.
     pub(super) fn read(command: &Command) -> Self {
         let long = command.get_after_long_help();
         let text = long.or_else(|| command.get_after_help());
@@ -64,8 +64,8 @@ impl After {
     }
 }
 
-/// Takes `0 done, 1 no such file, or none at all, 64 usage.` apart: a code is a number after a
-/// comma, a semicolon, or nothing.
+/// Parses `0 done, 1 no such file, or none at all, 64 usage.`: a code is a number after a comma, a
+/// semicolon, or nothing.
 fn codes(text: &str) -> Vec<(String, String)> {
     let mut codes: Vec<(String, String)> = Vec::new();
     for word in text.split_whitespace() {
@@ -90,7 +90,7 @@ fn codes(text: &str) -> Vec<(String, String)> {
     codes
 }
 
-/// Takes off what all lines are indented by.
+/// Removes the common indent of all lines.
 fn unindented(lines: &[&str]) -> Vec<String> {
     let indent = |line: &&str| line.len() - line.trim_start().len();
     let least = lines.iter().map(indent).min().unwrap_or(0);

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
     ui::print(source)
 }
 
-/// Returns the command line with the names that pages have.
+/// Returns the command line with the names of pages.
 fn root() -> Command {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
@@ -69,7 +69,7 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     all.filter(|inner| !inner.is_hide_set())
 }
 
-/// Finds the command that words name.
+/// Finds the command with the given words.
 fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command, Failure> {
     let mut command = root;
     for word in words {
@@ -110,7 +110,7 @@ fn write_all(root: &Command, dir: &Path) -> Result<(), Failure> {
     ui::print(names.join("\n") + "\n")
 }
 
-/// Has `man` show a page; false if it cannot.
+/// Shows a page with `man`; false if it cannot.
 fn shown(source: &str) -> bool {
     let man = Process::new("man")
         .args(["-l", "-"])

@@ -1,4 +1,4 @@
-//! One page: what `clap_mangen` writes, and sections of its own for what stands after the help.
+//! Page of the manual: output of `clap_mangen`, and sections for the text after the help.
 
 use clap::Command;
 use clap_mangen::{
@@ -8,11 +8,11 @@ use clap_mangen::{
 
 use super::after::{After, Block};
 
-/// An empty line, and the end of one.
+/// Macros for an empty line, and for a line break.
 const SPACE: &str = ".sp";
 const BREAK: &str = ".br";
 
-/// What each page says of variables, by the beginnings of the names of those that it concerns.
+/// Texts about variables, with the prefixes of the names of the pages they appear on.
 const ENVIRONMENT: [(&str, &[&str], &str); 9] = [
     (
         "OVMS_CONFIG",
@@ -77,7 +77,7 @@ const ENVIRONMENT: [(&str, &[&str], &str); 9] = [
     ),
 ];
 
-/// What the codes mean, for pages that do not say it themselves.
+/// Meanings of the exit codes, for pages without their own.
 const EXIT_STATUS: [(&str, &str); 8] = [
     ("0", "done"),
     ("1", "failed, or refused by the server"),
@@ -95,7 +95,7 @@ pub(super) fn name(command: &Command) -> String {
     name.unwrap_or_else(|| command.get_name()).to_owned()
 }
 
-/// Returns a command as it is typed: `ovms pipeline show`.
+/// Returns a command as typed: `ovms pipeline show`.
 pub(super) fn spoken(command: &Command) -> &str {
     let name = command.get_bin_name();
     name.unwrap_or_else(|| command.get_name())
@@ -136,7 +136,7 @@ pub(super) fn render(command: &Command) -> String {
     spaced(&page)
 }
 
-/// Paragraphs that go on with the section before.
+/// Writes paragraphs that continue the previous section.
 fn paragraphs(texts: &[String]) -> Roff {
     let mut roff = Roff::new();
     for text in texts {
@@ -145,7 +145,7 @@ fn paragraphs(texts: &[String]) -> Roff {
     roff
 }
 
-/// What comes after the options.
+/// Writes the sections after the options.
 fn rest(command: &Command, name: &str, after: &After) -> Roff {
     let mut roff = Roff::new();
     for (heading, block) in &after.sections {
@@ -224,7 +224,7 @@ fn environment(roff: &mut Roff, command: &Command, name: &str, after: &After) {
     }
 }
 
-/// Returns the variables that stand in for options.
+/// Returns the variables that replace options.
 fn of_options(command: &Command) -> impl Iterator<Item = (String, String)> {
     command.get_arguments().filter_map(|arg| {
         let variable = arg.get_env()?.to_string_lossy().into_owned();
@@ -233,7 +233,7 @@ fn of_options(command: &Command) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// What stands in backticks becomes bold.
+/// Converts text in backticks to bold.
 fn inlines(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     let parts = parts.filter(|(_, part)| !part.is_empty());
@@ -242,7 +242,7 @@ fn inlines(text: &str) -> Vec<Inline> {
         .collect()
 }
 
-/// Makes the headings of options parts of one section.
+/// Converts the headings of options to subsections of one section.
 fn below_options(options: &str) -> String {
     let lines = options.lines().map(|line| match line.strip_prefix(".SH ") {
         Some("OPTIONS") | None => format!("{line}\n"),
@@ -255,7 +255,7 @@ fn below_options(options: &str) -> String {
     text
 }
 
-/// Writes empty lines as the space that they mean, which breaks the line as well.
+/// Converts empty lines to vertical space, which breaks the line as well.
 fn spaced(page: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in page.lines() {

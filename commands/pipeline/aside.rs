@@ -1,23 +1,23 @@
-//! Stdout for our own words alone, while libraries of others run in this process.
+//! Stdout reserved for this program's own output, while foreign libraries run in this process.
 
 use std::{fs::File, io::Write, os::fd::AsFd};
 
 use crate::error::Failure;
 
-/// Our own way to stdout. Whatever else the process writes there goes to stderr from now on, also
-/// what a library keeps to itself until the process ends.
+/// Exclusive handle of stdout. All other output of the process to stdout goes to stderr from then
+/// on, including text that a library buffers until the process ends.
 #[derive(Debug)]
 pub(crate) struct Aside(File);
 
 impl Aside {
-    /// Takes stdout.
+    /// Takes over stdout.
     pub(crate) fn take() -> Result<Self, Failure> {
         let ours = std::io::stdout().as_fd().try_clone_to_owned()?;
         rustix::stdio::dup2_stdout(std::io::stderr()).map_err(std::io::Error::from)?;
         Ok(Self(ours.into()))
     }
 
-    /// Returns another handle of it.
+    /// Returns another handle of the same stdout.
     pub(crate) fn try_clone(&self) -> std::io::Result<Self> {
         self.0.try_clone().map(Self)
     }

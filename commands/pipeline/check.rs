@@ -1,4 +1,4 @@
-//! `ovms pipeline check`: every fault of the pipelines of a configuration file, without serving.
+//! `ovms pipeline check`: all errors of the pipelines of a configuration file, without serving.
 
 mod report;
 mod text;
@@ -52,7 +52,7 @@ pub(crate) struct PipelineCheckArgs {
     output: Output,
 }
 
-/// What ends the help.
+/// Text at the end of the help.
 const AFTER_HELP: &str = "\
 Models are read, not compiled, and libraries of custom nodes are opened. What cannot be looked \
 at, because there is no runtime or a model is in the cloud, is told, and no error; so is what \
@@ -67,7 +67,7 @@ Exit codes: 0 no errors, also if there are no pipelines; 1 an error in any of th
 the file; 2 no error, but warnings, or something that could not be checked; 64 usage, also a NAME \
 that no pipeline of the file has.";
 
-/// The form of the report.
+/// Format of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// The faults of each pipeline, with their places in the file
@@ -124,7 +124,7 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a name that no pipeline of the file has.
+/// Rejects a name that no pipeline of the file has.
 fn named(path: &Path, file: &FileConfig, name: &str) -> Result<(), Failure> {
     let pipelines = file.pipelines.iter().map(|pipeline| &*pipeline.name);
     let names: Vec<&str> = pipelines
@@ -136,7 +136,7 @@ fn named(path: &Path, file: &FileConfig, name: &str) -> Result<(), Failure> {
     Err(super::unknown(FailureKind::Usage, path, name, &names))
 }
 
-/// Returns the pipelines that have the name of a model.
+/// Returns the pipelines with the name of a model.
 fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::FilePosition)> {
     let refused = file.refused.iter();
     refused
@@ -144,7 +144,7 @@ fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::FilePositi
         .map(|refused| (&*refused.name, &refused.place))
 }
 
-/// Checks the pipelines of a file, or the one with a name, in the order of the file.
+/// Checks the pipelines of a file, or one of them by name, in the order of the file.
 fn look(
     path: &std::path::Path,
     file: &FileConfig,
@@ -181,7 +181,7 @@ fn look(
     )
 }
 
-/// Says in a sentence what came of it, and makes the exit code.
+/// Returns the result as an exit code, with a summary in one sentence.
 fn end(report: &Report) -> Result<(), Failure> {
     let counts = report.counts();
     match report.verdict() {

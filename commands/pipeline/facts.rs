@@ -1,7 +1,7 @@
-//! What the models and custom nodes of a configuration file are, found out without serving them.
+//! Properties of the models and custom nodes of a configuration file, found without serving them.
 //!
-//! Models are read and not compiled; libraries are opened, and their nodes initialized and asked.
-//! Nothing of this happens before a pipeline asks for it, and each model is read once.
+//! Models are read and not compiled; libraries are opened, and their nodes initialized and queried.
+//! All of this is lazy, and each model is read once.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -25,64 +25,64 @@ use ovms::{
 
 use crate::{graph, places, serve::hints::of_load};
 
-/// How far facts are looked for.
+/// Options for the search of facts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FactOptions {
     /// Whether code of custom node libraries may run.
     pub(crate) custom_nodes: bool,
 }
 
-/// What is done with the handlers of Python nodes.
+/// Treatment of the handlers of Python nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Handlers {
-    /// Their objects are made, as a server does.
+    /// Objects are created, as a server does.
     Made,
-    /// Their files are imported.
+    /// Files are imported.
     Imported,
 }
 
-/// The facts of a configuration file.
+/// Facts of a configuration file.
 pub(crate) struct ConfigurationFacts<'a> {
     file: &'a FileConfig,
     options: FactOptions,
     handlers: Handlers,
-    /// Whether there is a runtime; why not.
+    /// Presence of a runtime; if there is none, the reason.
     runtime: OnceCell<Result<(), String>>,
-    /// Whether models are looked at.
+    /// Whether models are read.
     reads_models: bool,
     models: RefCell<HashMap<(String, i64), VersionLookup>>,
     libraries: RefCell<HashMap<String, Result<Arc<Library>, String>>>,
     notes: RefCell<Vec<String>>,
-    /// Whether it has been said whose packages handlers see.
+    /// Set once the packages of handlers are configured.
     python: OnceCell<()>,
-    /// Models and libraries of which an error has been reported, so that what follows from it in
-    /// pipelines is left out. `None` reports everything at each pipeline.
+    /// Models and libraries with a reported error, so that consequences in pipelines are left out.
+    /// `None` reports everything at each pipeline.
     reported: Option<RefCell<BTreeSet<Reported>>>,
 }
 
-/// Something that an error has been reported of.
+/// Item with a reported error.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reported {
     Model(String),
     Library(String),
 }
 
-/// The reason why something was not looked at of which an error has been reported.
+/// Reason for skipping an item with a reported error.
 pub(crate) const REPORTED: &str = "its error is reported elsewhere";
 
-/// Result of a look at a version.
+/// Result of reading a version.
 #[derive(Debug, Clone)]
 pub(crate) enum VersionLookup {
-    /// What it takes and gives.
+    /// Inputs and outputs.
     Info(ServableInfo),
-    /// What is wrong with it, and what to do about it.
+    /// Error, and the next step.
     Error(String, Option<String>),
-    /// Why it could not be looked at.
+    /// Reason why it could not be read.
     Unknown(String),
 }
 
 impl<'a> ConfigurationFacts<'a> {
-    /// Makes the facts of a file; nothing is looked at yet.
+    /// Creates the facts of a file; nothing is read yet.
     pub(crate) fn new(file: &'a FileConfig, options: FactOptions) -> Self {
         Self {
             file,
@@ -98,8 +98,8 @@ impl<'a> ConfigurationFacts<'a> {
         }
     }
 
-    /// Has handlers of Python nodes imported only, with the packages that somebody has named already,
-    /// and each error reported once.
+    /// Only imports the handlers of Python nodes, with the packages configured already, and reports
+    /// each error once.
     pub(crate) fn importing(self) -> Self {
         Self {
             handlers: Handlers::Imported,
@@ -109,7 +109,7 @@ impl<'a> ConfigurationFacts<'a> {
         }
     }
 
-    /// Has no model looked at.
+    /// Skips all models.
     pub(crate) fn without_models(self) -> Self {
         Self {
             reads_models: false,
@@ -117,25 +117,25 @@ impl<'a> ConfigurationFacts<'a> {
         }
     }
 
-    /// Has what follows from an error of this left out from now on.
+    /// Leaves out the consequences of an error of this item from now on.
     pub(crate) fn report(&self, what: Reported) {
         if let Some(reported) = &self.reported {
             reported.borrow_mut().insert(what);
         }
     }
 
-    /// Returns true if an error of this has been reported; remembers it in any case.
+    /// Returns whether an error of this item has been reported; remembers it in any case.
     fn was_reported(&self, what: Reported) -> bool {
         let reported = self.reported.as_ref();
         reported.is_some_and(|reported| !reported.borrow_mut().insert(what))
     }
 
-    /// Tells whether a runtime was looked for, and there is none.
+    /// Returns whether a runtime was searched for and not found.
     pub(crate) fn lacks_runtime(&self) -> bool {
         self.runtime.get().is_some_and(Result::is_err)
     }
 
-    /// Returns what is worth a word besides, such as a version that is passed over.
+    /// Returns notes, such as about a skipped version.
     pub(crate) fn notes(&self) -> Vec<String> {
         self.notes.borrow().clone()
     }
@@ -167,7 +167,7 @@ impl<'a> ConfigurationFacts<'a> {
         })
     }
 
-    /// Chooses the version that a server would serve, and looks at it.
+    /// Chooses the version that a server would serve, and reads it.
     fn version(
         &self,
         model: &ModelConfig,
@@ -231,7 +231,7 @@ impl<'a> ConfigurationFacts<'a> {
         }
     }
 
-    /// Notes that a lower version is served, if there is one.
+    /// Notes that a version is skipped for a lower one, if there is one.
     fn pass_over(&self, model: &ModelConfig, number: i64, reason: &str, last: bool) {
         let note = format!(
             "version {number} of the model `{}` cannot be loaded, so that a lower one is served: \
@@ -244,7 +244,7 @@ impl<'a> ConfigurationFacts<'a> {
         }
     }
 
-    /// Looks at a version, once.
+    /// Reads a version, once.
     pub(crate) fn looked(&self, model: &ModelConfig, number: i64, folder: &Path) -> VersionLookup {
         let key = (model.name.clone(), number);
         if let Some(known) = self.models.borrow().get(&key) {
@@ -299,8 +299,8 @@ impl<'a> ConfigurationFacts<'a> {
 }
 
 impl ConfigurationFacts<'_> {
-    /// Finds the file of a library. Of two with one name the later one counts, as if the file had been
-    /// changed to it.
+    /// Returns the file of a library. Of two with one name the later one counts, as if the file had
+    /// been changed to it.
     pub(crate) fn path(&self, library: &str) -> Option<&Path> {
         let mut known = self.file.custom_node_libraries.iter().rev();
         let config = known.find(|known| known.name == library)?;
@@ -320,7 +320,7 @@ impl ConfigurationFacts<'_> {
         Ok(())
     }
 
-    /// Sees to it that there are a handler file and a Python to import it.
+    /// Checks that the handler file exists and that Python is available to import it.
     fn importable(&self, path: &Path) -> Result<(), CustomError> {
         if !path.is_file() {
             let reason = format!("{}: there is no such file", path.display());
@@ -334,7 +334,7 @@ impl ConfigurationFacts<'_> {
         Ok(())
     }
 
-    /// Makes the object of a Python node, as the server does, and lets it go again; or looks at its
+    /// Creates the object of a Python node, as the server does, and drops it; or only imports its
     /// handler.
     fn handler(
         &self,

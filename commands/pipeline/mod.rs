@@ -17,10 +17,10 @@ use crate::{
     graph,
 };
 
-/// The most names of pipelines that a hint lists.
+/// Maximum number of pipeline names in a hint.
 const MAX_NAMES: usize = 20;
 
-/// What ends the help.
+/// Text at the end of the help.
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   ovms pipeline new chain both models/first models/second -o config.json
@@ -31,7 +31,7 @@ Examples:
 Exit codes: 0 done; 1 failed, or errors were found; 2 warnings only; 64 usage; 72 no OpenVINO \
 runtime; 130 Ctrl-C.";
 
-/// The subcommands of `ovms pipeline`.
+/// Subcommands of `ovms pipeline`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
     /// Write a configuration file with a pipeline, or the skeleton of a custom node
@@ -57,7 +57,7 @@ pub(crate) fn run(command: PipelineCommand) -> Result<(), Failure> {
     result
 }
 
-/// Says that a configuration file has no pipeline of a name, and which it has.
+/// Returns the failure for a missing pipeline, with the names of those in the file.
 fn unknown(kind: FailureKind, path: &Path, name: &str, names: &[&str]) -> Failure {
     let path = path.display();
     let text = format!("the configuration file {path} has no pipeline `{name}`");

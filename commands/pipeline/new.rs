@@ -1,5 +1,5 @@
-//! `ovms pipeline new`: a configuration file with a pipeline of models that are there, or the
-//! skeleton of a custom node.
+//! `ovms pipeline new`: a configuration file with a pipeline of existing models, or the skeleton
+//! of a custom node.
 
 pub(crate) mod custom;
 pub(crate) mod models;
@@ -51,7 +51,7 @@ pub(crate) struct PipelineNewArgs {
     output: ui::OutputArgs,
 }
 
-/// What ends the help.
+/// Text at the end of the help.
 const AFTER_HELP: &str = "\
 Examples:
   ovms pipeline new chain both models/first models/second -o config.json
@@ -61,7 +61,7 @@ Examples:
 Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
 together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
 
-/// What ends the help of chains.
+/// Text at the end of the help of chains.
 const OF_CHAINS: &str = "\
 Examples:
   ovms pipeline new chain both models/first models/second -o config.json
@@ -70,7 +70,7 @@ Examples:
 Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
 together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
 
-/// What ends the help of demultiplexers.
+/// Text at the end of the help of demultiplexers.
 const OF_DEMULTIPLEXERS: &str = "\
 Examples:
   ovms pipeline new demultiplexer batches models/dummy -o config.json
@@ -80,7 +80,7 @@ Examples:
 Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
 together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
 
-/// The kinds of pipelines.
+/// Kinds of pipelines.
 #[derive(Debug, clap::Subcommand)]
 enum Kind {
     /// Connect models one after the other
@@ -98,7 +98,7 @@ enum Kind {
     Demultiplexer(Of),
 }
 
-/// What a pipeline is made of.
+/// Arguments of each kind of pipeline.
 #[derive(Debug, clap::Args)]
 struct Of {
     /// Name of the pipeline
@@ -121,7 +121,7 @@ struct Of {
 }
 
 impl Of {
-    /// Returns the file to write, unless that is standard output.
+    /// Returns the output file, unless that is standard output.
     fn out(&self) -> Option<&Path> {
         self.out.as_deref().filter(|path| *path != Path::new("-"))
     }
@@ -193,7 +193,7 @@ fn pipeline(
     }
 }
 
-/// Explains why models do not go together.
+/// Returns the failure for models that do not fit together.
 fn explain(misfit: Misfit) -> Failure {
     let mut failure = Failure::new(FailureKind::Failed, misfit.to_string());
     if let Misfit::Connection {
@@ -214,7 +214,7 @@ fn explain(misfit: Misfit) -> Failure {
     failure
 }
 
-/// Checks what is to be written, as a server will.
+/// Checks the text of the new file, as a server will.
 fn validate(text: &str, file: &Path) -> Result<(), Failure> {
     let refused = || Failure::new(FailureKind::Failed, "such a pipeline could not be served");
     let parsed = config::parse(text.as_bytes(), file, &Defaults::default());

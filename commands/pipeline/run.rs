@@ -88,7 +88,7 @@ pub(crate) struct PipelineRunArgs {
     save_intermediate: Option<PathBuf>,
 }
 
-/// What goes to stdout.
+/// Format of stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Tables of nodes, runs and outputs
@@ -139,7 +139,7 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     result
 }
 
-/// Explains the inputs of a pipeline to whoever has given none.
+/// Returns the failure with the inputs of a pipeline if none were given.
 fn no_inputs(name: &str, metadata: &ModelMetadata) -> Failure {
     ui::note(infer::explanation(metadata, Look::of_stderr()).trim_end());
     ui::note("");

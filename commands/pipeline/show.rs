@@ -1,4 +1,4 @@
-//! `ovms pipeline show`: pictures of the pipelines of a configuration file, sound or not.
+//! `ovms pipeline show`: images of the pipelines of a configuration file, valid or not.
 
 use std::{
     env, fs,
@@ -89,7 +89,7 @@ pub(crate) struct PipelineShowArgs {
     out: Option<PathBuf>,
 }
 
-/// What a picture is made of.
+/// Format of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Format {
     /// Boxes and arrows for a terminal
@@ -145,7 +145,7 @@ fn read(path: &Path) -> Result<FileConfig, Failure> {
     config::read(path, &Defaults::default()).map_err(|error| files::explain(&error, "CONFIG"))
 }
 
-/// Returns the pipelines that are meant.
+/// Returns the selected pipelines.
 fn chosen<'a>(
     file: &'a FileConfig,
     args: &PipelineShowArgs,
@@ -182,7 +182,7 @@ fn chosen<'a>(
     Err(refused(file, failure))
 }
 
-/// Adds what the file has besides, but is left out of it.
+/// Adds the other errors of the file, about entries that are left out.
 fn refused(file: &FileConfig, failure: Failure) -> Failure {
     file.refused.iter().fold(failure, |failure, entry| {
         failure.detail(format!(
@@ -222,7 +222,7 @@ fn draw(
     })
 }
 
-/// Tells whether what shows stdout says that it has no characters for drawing.
+/// Returns whether terminal or locale lack characters for drawing.
 pub(crate) fn is_ascii_only() -> bool {
     if io::stdout().is_terminal() && env::var_os("TERM").is_some_and(|name| name == "dumb") {
         return true;

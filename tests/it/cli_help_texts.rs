@@ -438,10 +438,10 @@ fn the_help_of_serve_tells_every_flag() {
               Check flags, files, models, pipelines and graphs, then exit
 
               Loads everything that a server would, short of compiling: reads each model, queries each
-              device for its properties, opens all custom node libraries, and imports all handlers.
-              --check=syntax is the fast form: it reads the flags, the configuration file and the graph
-              files only. Needs no ports. Exits with 0, with 1 on errors, or with 2 if there are only
-              warnings or something could not be checked.
+              device for its properties, opens all custom node libraries, and imports all handlers. The
+              fast form, --check=syntax, reads the flags, the configuration file and the graph files
+              only. Needs no ports. Exits with 0, with 1 on errors, or with 2 if there are only warnings
+              or something could not be checked.
 
           --list_models[=<BOOL>]
               List the models below --model_repository_path

@@ -104,7 +104,7 @@ fn requests_to_models_are_answered_in_order() {
     ---
     Model `dummy`, version 1:
     error: Invalid input shape - Expected: (1,10); Actual: (1,9); input name: b
-    error: the server told 1 error on the stream
+    error: the server reported 1 error on the stream
     ");
     let run = infer(&server, GRPC, &[&args[..], &["--output", "json"]].concat());
     let reported: Vec<Value> = run
@@ -209,12 +209,13 @@ fn errors_are_reported_as_they_come() {
     let server = Generator::start();
     let lines = "{\"text\": \"one\"}\n{\"text\": \"fault\"}\n{\"text\": \"two\"}\n";
     insta::assert_snapshot!(steady(&typed(&server, &[], lines)), @r#"
-    exit Some(0)
+    exit Some(1)
        0  text: "one"
-       1  text: "error"
        2  text: "two"
     ---
     Model `graph`, version 1:
+    error: Unexpected input - x; partial deserialization
+    error: the server reported 1 error on the stream
     "#);
     let lines = "{\"text\": \"one\"}\n{\"text\": \"broken\"}\n";
     insta::assert_snapshot!(steady(&typed(&server, &[], lines)), @r#"

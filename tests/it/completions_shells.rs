@@ -72,7 +72,7 @@ const TYPED: [(&str, &str); 21] = [
     ),
     (
         "ovms infer dummy -i b=@pic\t",
-        "[infer][dummy][-i][b=@image.png]",
+        "[infer][dummy][-i][b=@picture.png]",
     ),
     (
         "ovms serve --config_path conf\t",

@@ -229,6 +229,6 @@ fn names_that_do_not_fit_are_refused() {
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
     Shape from config has real name. Use mapped name instead - `input` is mapped to `picture`
-    Layout from config not found in model - no input or output `input`; the model has: image, output
+    Layout from config not found in model - no input or output `input`; the model has: picture, output
     ");
 }

@@ -1,4 +1,4 @@
-//! A look at one graph: its file, its handlers, and what its sessions name.
+//! Checks of one graph: its file, its handlers, and its sessions.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::graph::source;
 
-/// Looks at a graph.
+/// Checks a graph.
 pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -> GraphReport {
     let path = graph.graph_path.display().to_string();
     let mut report = GraphReport {
@@ -79,7 +79,7 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
     report.validated()
 }
 
-/// Looks at the handler of a node.
+/// Checks the handler of a node.
 fn handler(
     report: &mut GraphReport,
     base: &Path,
@@ -184,7 +184,7 @@ fn handler(
     report.errors.push(entry.breaking(rule));
 }
 
-/// Looks for what a session names.
+/// Checks the servable of a session.
 fn session(
     report: &mut GraphReport,
     graph: &GraphConfig,

@@ -1,4 +1,4 @@
-//! What a check has found.
+//! Results of a check.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::counts::Counts;
 
-/// All graphs.
+/// Results of all graphs.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     file: String,
@@ -15,7 +15,7 @@ pub(super) struct Report {
     pub(super) graphs: Vec<GraphReport>,
 }
 
-/// How it went.
+/// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
@@ -25,7 +25,7 @@ pub(super) enum Verdict {
     Errors,
 }
 
-/// One graph.
+/// Results of one graph.
 #[derive(Debug, Serialize)]
 pub(super) struct GraphReport {
     pub(super) name: String,
@@ -34,23 +34,23 @@ pub(super) struct GraphReport {
     #[serde(rename = "faults")]
     pub(super) errors: Vec<Entry>,
     pub(super) warnings: Vec<Entry>,
-    /// What nobody could look at, and why.
+    /// Parts that could not be checked, with the reasons.
     pub(super) unchecked: Vec<String>,
-    /// The lines of the graph file.
+    /// Lines of the graph file.
     #[serde(skip)]
     pub(super) lines: Vec<String>,
 }
 
-/// A fault or warning.
+/// Error or warning.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Entry {
-    /// The number of the rule, of faults.
+    /// Number of the rule, for errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rule: Option<u8>,
-    /// The text that the state of the graph has, of faults.
+    /// Status text of the rule, for errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<&'static str>,
-    /// The file, if it is another than that of the graph.
+    /// File, if it differs from that of the graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) file: Option<String>,
     pub(super) line: Option<usize>,
@@ -63,7 +63,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Makes one of a node.
+    /// Creates an entry of a node.
     pub(super) fn of_node(
         node: &str,
         (line, column): (usize, usize),
@@ -82,7 +82,7 @@ impl Entry {
         }
     }
 
-    /// Makes it the fault of a rule.
+    /// Marks it as an error of a rule.
     pub(super) fn breaking(self, rule: GraphRule) -> Self {
         Self {
             rule: Some(rule.number()),
@@ -140,7 +140,7 @@ impl GraphReport {
         }
     }
 
-    /// Says what came of it, once everything is found.
+    /// Sets the verdict from the entries.
     pub(super) fn validated(mut self) -> Self {
         self.verdict = match self.counts() {
             Counts { errors: 1.., .. } => Verdict::Errors,
@@ -172,7 +172,7 @@ impl Report {
         self.graphs.iter().map(GraphReport::counts).sum()
     }
 
-    /// Writes it as one object.
+    /// Writes the report as one JSON object.
     pub(super) fn json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("texts and numbers are JSON");
         text + "\n"

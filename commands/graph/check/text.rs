@@ -1,4 +1,4 @@
-//! What a check has found, as people read it.
+//! Results of a check as text.
 
 use std::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::{
     ui::{visible, visible_below},
 };
 
-/// Where what is found and next begins; other lines of it begin there, too.
+/// Indent of found and next, and of their further lines.
 const INDENT: usize = 11;
 
 /// Writes the report.
@@ -82,7 +82,7 @@ fn entry(text: &mut String, graph: &GraphReport, entry: &Entry) -> fmt::Result {
     }
 }
 
-/// Returns how many characters the word or text has that begins at a column, from 1.
+/// Returns the width in characters of the word or text at a column, from 1.
 fn width(line: &str, column: usize) -> usize {
     let mut rest = line.chars().skip(column.saturating_sub(1));
     let width = match rest.next() {

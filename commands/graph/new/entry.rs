@@ -1,4 +1,4 @@
-//! The entry of a new graph in a configuration file, and that of its model.
+//! Entries of a new graph and its model in a configuration file.
 
 use std::{
     fs, io,
@@ -9,7 +9,7 @@ use ovms::config;
 
 use crate::error::{Failure, FailureKind};
 
-/// Reads the file that the graph is added to; `None` if it is not there.
+/// Reads the file for the new entry; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     match fs::read(path) {
         Ok(content) => Ok(Some(content)),
@@ -21,7 +21,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     }
 }
 
-/// Returns the text of the file with the entries; all else in it stays.
+/// Returns the text of the file with the entries added; all else is unchanged.
 pub(super) fn added(
     content: Option<&[u8]>,
     path: &Path,
@@ -45,7 +45,7 @@ pub(super) fn added(
     Ok(text.unwrap_or_default())
 }
 
-/// Writes a folder as a configuration file names it: relative to the file if it is below that.
+/// Writes a folder for a configuration file: relative to the file if it is below that.
 fn below(folder: &Path, config: &Path) -> Result<String, Failure> {
     let absolute = |path: &Path| -> Result<PathBuf, Failure> {
         let path = match path == Path::new("") {

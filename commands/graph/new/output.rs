@@ -1,6 +1,6 @@
-//! `--output` of `ovms graph new`: what goes to stdout, as everywhere.
+//! `--output` of `ovms graph new`: the format of stdout, as in other commands.
 //!
-//! It was the flag for outputs of the graph once, so that a name of one is still taken for that.
+//! It once was the flag for outputs of the graph, so names of outputs are still accepted.
 
 use std::ffi::OsStr;
 
@@ -12,16 +12,16 @@ use ovms::scaffold::ScaffoldStream;
 
 use crate::ui::OutputFormat;
 
-/// What was given.
+/// Value of the flag.
 #[derive(Debug, Clone)]
 pub(super) enum Chosen {
-    /// What goes to stdout.
+    /// Format of stdout.
     Format(OutputFormat),
-    /// An output of the graph.
+    /// Output of the graph.
     Stream(ScaffoldStream),
 }
 
-/// Takes the formats, which are all that the help tells, and streams.
+/// Parser that accepts the formats, which are all that the help lists, and streams.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FormatOrStream;
 
@@ -51,7 +51,7 @@ impl TypedValueParser for FormatOrStream {
     }
 }
 
-/// Parts formats from streams; the last format counts.
+/// Splits values into format and streams; the last format counts.
 pub(super) fn parted(chosen: Vec<Chosen>) -> (OutputFormat, Vec<ScaffoldStream>) {
     let (mut output, mut streams) = (OutputFormat::Table, Vec::new());
     for it in chosen {

@@ -1,4 +1,4 @@
-//! The model in the middle of a new graph: what it takes and gives, as far as that can be told.
+//! Model in the middle of a new graph: its inputs and outputs, as far as known.
 
 use std::path::{Path, PathBuf};
 
@@ -21,14 +21,14 @@ use crate::{
     places, setup, ui,
 };
 
-/// What was found.
+/// Result of the search.
 pub(super) struct Found {
     pub(super) servable: ScaffoldServable,
     /// Name and path of the entry that the configuration file needs for it.
     pub(super) entry: Option<(String, String)>,
 }
 
-/// Looks for what `--model` names: a folder, or else a name of the configuration file.
+/// Finds the servable of `--model`: a folder, or else a name of the configuration file.
 pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
     let folder = PathBuf::from(model);
     if model.contains('/') || folder.is_dir() {
@@ -63,7 +63,7 @@ pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
     })
 }
 
-/// Looks at a model of the configuration file.
+/// Returns the inputs and outputs of a model of the configuration file.
 fn look(name: &str, config: &Path) -> Result<(Vec<ScaffoldStream>, Vec<ScaffoldStream>), String> {
     if !config.exists() {
         return Err(

@@ -1,4 +1,4 @@
-//! Where requests come from: the command line, or lines of a file.
+//! Source of requests: the command line, or lines of a file.
 
 use std::{
     fs::File,
@@ -24,13 +24,13 @@ use crate::{
     infer,
 };
 
-/// The longest line.
+/// Maximum length of a line, in bytes.
 const LONGEST: u64 = 256 << 20;
 
-/// A request, or why there is none.
+/// Request, or the error in its place.
 pub(super) type Fed = Result<InferRequest, Failure>;
 
-/// What requests are made of, beside their inputs.
+/// Parts of requests besides their inputs.
 pub(super) struct Feed {
     pub(super) requests: Option<PathBuf>,
     pub(super) timestamp: Option<i64>,
@@ -38,7 +38,7 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Has requests come, in a thread of their own if they are read while the graph runs.
+    /// Sends the requests, from a thread if they are read while the graph runs.
     pub(super) fn start(
         self,
         loaded: &Loaded,
@@ -84,7 +84,7 @@ impl Feed {
     }
 }
 
-/// Lines that are not without end.
+/// Iterator over lines of limited length.
 struct Lines(Box<dyn BufRead + Send>);
 
 impl Iterator for Lines {
@@ -114,7 +114,7 @@ fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-/// Makes the request of a line; `None` of an empty one.
+/// Creates the request of a line; `None` for an empty one.
 fn one(
     line: &str,
     inputs: &Inputs,

@@ -1,4 +1,4 @@
-//! The graph with what it uses, loaded as the server loads it.
+//! Graph with its servables, loaded as the server loads it.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -21,28 +21,28 @@ use crate::{
     places, setup, ui,
 };
 
-/// What graphs say of their inputs and outputs.
+/// Datatype of inputs and outputs in the metadata of graphs.
 const NO_TYPE: &str = "INVALID";
 
-/// How long handlers have for their end.
+/// Time limit for handlers to finish.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A graph to be loaded.
+/// Graph before it is loaded.
 pub(super) struct Loader {
     name: String,
     config: FileConfig,
     defaults: Defaults,
 }
 
-/// A graph that can run.
+/// Graph that is ready to run.
 pub(super) struct Loaded {
     pub(super) engine: Arc<Engine>,
     pub(super) definition: Arc<GraphDefinition>,
 }
 
 impl Loader {
-    /// Finds the graph; keeps of the configuration file what it uses, and opens the runtime if that
-    /// takes one.
+    /// Finds the graph; keeps only its parts of the configuration file, and opens the runtime if it
+    /// is needed.
     pub(super) fn new(path: &Path, name: Option<&str>) -> Result<Self, Failure> {
         let defaults = Defaults {
             most_waiting: 1024,
@@ -59,7 +59,7 @@ impl Loader {
             let graphs = found.graphs.iter();
             return Err(graphs.fold(failure, |failure, graph| failure.detail(&graph.name)));
         };
-        // Handlers are told where they are as the server tells them.
+        // Handlers get their location as from the server.
         let mut graph = graph.clone();
         for path in [
             &mut graph.base_path,
@@ -130,7 +130,7 @@ impl Loaded {
         }
     }
 
-    /// Lets handlers and custom nodes come to their end, within a limit if there is one.
+    /// Waits for handlers and custom nodes to finish, within a limit or 5 s.
     pub(super) async fn close(self, limit: Option<Duration>) {
         let Self {
             engine, definition, ..
@@ -140,12 +140,12 @@ impl Loaded {
     }
 }
 
-/// Waits for the end of what the graph has loaded. What does not end by then is left.
+/// Waits for everything the graph has loaded to finish, and abandons the rest at the limit.
 async fn close(engine: &Engine, limit: Duration) {
     drop(tokio::time::timeout(limit, engine.close()).await);
 }
 
-/// Takes everything out of a file that a graph does not use.
+/// Removes all entries from a file that a graph does not use.
 fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
     let own = source::models_of_graphs(&config, Some(&graph.name));
     config.models.extend(own);
@@ -173,7 +173,7 @@ fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
     config
 }
 
-/// Says why a graph cannot run.
+/// Returns the failure of a graph that cannot run.
 fn refused(name: &str, errors: &[ReloadError]) -> Failure {
     let mut failure = Failure::new(
         FailureKind::Failed,

@@ -1,4 +1,4 @@
-//! Packets as they come, and what each node took.
+//! Output packets as they arrive, and times of each node.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -19,28 +19,28 @@ use serde_json::{Value, json};
 use super::Format;
 use crate::ui::{Align, Look, Table, visible};
 
-/// The places that timestamps have at the start of lines.
+/// Width of timestamps at the start of lines.
 const PLACES: usize = 4;
 
-/// How many bytes or characters are shown of an output that is no tensor.
+/// Maximum number of bytes or characters shown of an output that is not a tensor.
 const SHOWN: usize = 32;
 
-/// What the nodes of a run took.
+/// Times of the nodes of a run.
 pub(super) struct Times(Mutex<Vec<Took>>);
 
-/// What one node took.
+/// Time of one node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Took {
-    /// How often it was given packets.
+    /// Number of calls with packets.
     runs: usize,
-    /// All of that together.
+    /// Total time of these calls.
     ran: Duration,
     longest: Duration,
-    /// Its begin and its end.
+    /// Time of open and close.
     around: Duration,
 }
 
-/// How it ended.
+/// End of a run.
 pub(super) struct Ending<'a> {
     pub(super) took: Duration,
     pub(super) error: Option<&'a str>,
@@ -76,7 +76,7 @@ impl GraphObserver for Times {
     }
 }
 
-/// Writes what has come out of the graph as a line.
+/// Writes an output packet of the graph as a line.
 pub(super) fn packet(format: Format, response: &InferResponse) -> String {
     let at = response
         .parameters
@@ -117,7 +117,7 @@ pub(super) fn packet(format: Format, response: &InferResponse) -> String {
     format!("{}\n", visible(&line))
 }
 
-/// Makes tensors of the outputs that are some.
+/// Splits the outputs into tensors and others.
 fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
     let mut tensors: Vec<(String, Tensor)> = response
         .outputs
@@ -171,7 +171,7 @@ fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> Stri
     format!("{}\n", json!({"timestamp": at, "outputs": outputs}))
 }
 
-/// Shows the beginning of bytes: as text if they are that.
+/// Shows the first bytes: as text if they are text.
 fn shown(data: &[u8]) -> String {
     match text(data) {
         Some(text) if text.chars().count() <= SHOWN => format!("{text:?}"),
@@ -188,7 +188,7 @@ fn shown(data: &[u8]) -> String {
     }
 }
 
-/// Returns bytes as text: those of one element behind its length, or all of them.
+/// Returns bytes as text: those of one element after its length, or all of them.
 fn text(data: &[u8]) -> Option<&str> {
     if let Some((length, rest)) = data.split_first_chunk::<4>()
         && u32::from_le_bytes(*length) as usize == rest.len()
@@ -198,7 +198,7 @@ fn text(data: &[u8]) -> Option<&str> {
     std::str::from_utf8(data).ok()
 }
 
-/// Writes what all nodes took.
+/// Writes the times of all nodes.
 pub(super) fn end(
     format: Format,
     plan: &GraphPlan,
@@ -253,7 +253,7 @@ pub(super) fn end(
     format!("\n{}in all {took:.0} µs\n", table.draw(look))
 }
 
-/// Nanoseconds are as fine as the clock.
+/// Converts to microseconds; nanoseconds are the resolution of the clock.
 fn microseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e9).round() / 1e3
 }

@@ -1,4 +1,4 @@
-//! What goes into a request, and how pictures do.
+//! Inputs of a request, and the conversion of images.
 
 use ovms::client::input::{Argument, ImageLayout};
 

@@ -1,4 +1,4 @@
-//! Many requests instead of one.
+//! Flags for many requests instead of one.
 
 use std::time::Duration;
 

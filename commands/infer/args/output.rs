@@ -1,4 +1,4 @@
-//! What is made of the answer.
+//! Flags for the form of the response.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub(in crate::infer) struct OutputArgs {
     pub(in crate::infer) labels: Option<PathBuf>,
 }
 
-/// What goes to stdout.
+/// Format of stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::infer) enum Format {
     /// A table of outputs, scores, latencies or models

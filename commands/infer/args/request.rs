@@ -1,4 +1,4 @@
-//! What a request is, but for its inputs.
+//! Flags for the request except its inputs.
 
 use ovms::request::Parameter;
 

@@ -1,4 +1,4 @@
-//! The server, and how it is talked to.
+//! Flags for the server and the protocol.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(in crate::infer) struct ServerArgs {
     pub(in crate::infer) header: Vec<(String, String)>,
 }
 
-/// The protocols by the names that flags have for them.
+/// Protocols by their names in flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::infer) enum ApiArg {
     /// KServe v2 over gRPC

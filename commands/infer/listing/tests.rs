@@ -1,4 +1,4 @@
-//! Every table and object, as people and programs read them.
+//! Tests of all tables and objects.
 
 use ovms::{
     client::{

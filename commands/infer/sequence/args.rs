@@ -1,4 +1,4 @@
-//! The flags of sequences as typed; their comments are the help.
+//! Flags of sequences as typed; their comments are the help.
 
 use clap::ArgGroup;
 

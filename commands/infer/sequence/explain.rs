@@ -1,4 +1,4 @@
-//! The errors of sequences in the terms of the command line.
+//! Errors of sequences in terms of the command line.
 
 use ovms::client::{
     ClientError,
@@ -10,10 +10,10 @@ use crate::{
     infer::failure,
 };
 
-/// Is asked where the server seems to know no sequences.
+/// Hint if the server seems to ignore sequences.
 const STATEFUL: &str = "is the model served with `--stateful`?";
 
-/// What servers say, and what to do about it.
+/// Errors of servers, and the next step for each.
 const REFUSALS: [(&str, &str); 6] = [
     (
         "Max sequence number has been reached",
@@ -37,7 +37,7 @@ const REFUSALS: [(&str, &str); 6] = [
     ("Unexpected input", STATEFUL),
 ];
 
-/// Explains why a step gave no answer.
+/// Returns the failure of a step.
 pub(super) fn step(error: SequenceError) -> Failure {
     let error = match error {
         SequenceError::Client(error) => error,
@@ -60,7 +60,7 @@ pub(super) fn step(error: SequenceError) -> Failure {
     }
 }
 
-/// Explains why inputs have no steps.
+/// Returns the failure for inputs without steps.
 pub(in crate::infer) fn steps(error: &StepsError) -> Failure {
     let failure = Failure::new(FailureKind::Usage, error.to_string());
     match error {
@@ -82,13 +82,13 @@ pub(in crate::infer) fn steps(error: &StepsError) -> Failure {
     }
 }
 
-/// Explains why a step cannot be shown together with those before.
+/// Returns the failure for a step that does not fit those before.
 pub(super) fn stack(error: &StackError) -> Failure {
     Failure::new(FailureKind::Failed, error.to_string())
         .hint("`--each` shows the outputs of each step by themselves")
 }
 
-/// Tells people that the server may have taken the steps for single requests.
+/// Returns the warning that the server may have ignored the sequence.
 pub(super) fn unreported() -> String {
     format!("The answers do not tell the id of the sequence: {STATEFUL}")
 }

@@ -1,4 +1,4 @@
-//! Where steps come from: arrays that are cut, or lines of standard input.
+//! Source of steps: arrays cut along an axis, or lines of standard input.
 
 use ovms::{
     client::{
@@ -18,14 +18,14 @@ use crate::{
     infer::failure,
 };
 
-/// Steps, one after another.
+/// Sequence of steps.
 #[derive(Debug)]
 pub(super) struct Feed<'a> {
     model: &'a ModelMetadata,
     source: Source<'a>,
-    /// The steps given so far.
+    /// Number of steps so far.
     given: usize,
-    /// The line that the last step came from.
+    /// Line number of the last step.
     line: Option<usize>,
 }
 
@@ -34,18 +34,18 @@ enum Source<'a> {
     Arrays(Steps),
     Lines {
         lines: Lines,
-        /// The input that a line gives.
+        /// Input given by a line.
         argument: &'a Argument,
-        /// The inputs that go with every line.
+        /// Inputs sent with every line.
         inputs: &'a Inputs,
     },
 }
 
-/// One step.
+/// Single step.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) inputs: TensorMap,
-    /// Tells that no other follows. That none follows a line is known too late.
+    /// Whether it is the last step; false for lines, as that is known too late.
     pub(super) is_last: bool,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Feed<'a> {
         })
     }
 
-    /// Returns the number of steps, if it is known before they end.
+    /// Returns the number of steps, if it is known in advance.
     pub(super) fn total(&self) -> Option<usize> {
         match &self.source {
             Source::Arrays(steps) => Some(steps.count()),
@@ -84,7 +84,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Tells whether the steps have the axis along which they were cut.
+    /// Returns whether the steps keep the axis along which they were cut.
     pub(super) fn keeps_axis(&self) -> bool {
         match &self.source {
             Source::Arrays(steps) => steps.keeps_axis(),
@@ -92,7 +92,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Waits for the next step. A wait that is given up loses nothing.
+    /// Waits for the next step. This method is cancel safe.
     pub(super) async fn next(&mut self) -> Result<Option<Step>, Failure> {
         let step = match &mut self.source {
             Source::Arrays(steps) if self.given == steps.count() => return Ok(None),
@@ -134,7 +134,7 @@ impl<'a> Feed<'a> {
         Ok(Some(step))
     }
 
-    /// Names the last step that was given.
+    /// Describes the position of the last step.
     pub(super) fn place(&self) -> String {
         let given = self.given;
         match (self.total(), self.line) {
@@ -145,7 +145,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// Makes all requests of a sequence, without sending them.
+/// Creates all requests of a sequence, without sending them.
 pub(in crate::infer) async fn requests(
     plan: &Plan,
     inputs: &Inputs,

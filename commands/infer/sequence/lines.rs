@@ -9,26 +9,26 @@ use std::{
 
 use tokio::sync::mpsc;
 
-/// The longest line. A step of a million numbers takes less.
+/// Maximum length of a line, in bytes. A step of a million numbers takes less.
 const LONGEST: usize = 64 << 20;
 
-/// Lines on their way.
+/// Stream of lines.
 #[derive(Debug)]
 pub(in crate::infer) struct Lines {
     lines: mpsc::Receiver<Result<Line, LineError>>,
-    /// What is read.
+    /// Name of the source.
     source: String,
 }
 
-/// A line that is not blank.
+/// Nonblank line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::infer) struct Line {
-    /// Its number, from 1 on; blank lines count.
+    /// Line number, from 1 on; blank lines count.
     pub(in crate::infer) number: usize,
     pub(in crate::infer) text: String,
 }
 
-/// Why there is no line where one should be.
+/// Error in the place of a line.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::infer) enum LineError {
     #[error("cannot read {0}")]
@@ -40,12 +40,12 @@ pub(in crate::infer) enum LineError {
 }
 
 impl Lines {
-    /// Starts to read standard input. One line at a time is read ahead.
+    /// Starts reading standard input. One line is read ahead.
     pub(in crate::infer) fn of_stdin() -> io::Result<Self> {
         Self::of("standard input".to_owned(), || io::stdin().lock())
     }
 
-    /// Starts to read a file.
+    /// Starts reading a file.
     pub(in crate::infer) fn of_file(path: &Path) -> io::Result<Self> {
         let file = BufReader::new(File::open(path)?);
         Self::of(path.display().to_string(), || file)
@@ -69,20 +69,20 @@ impl Lines {
         Ok(Self { lines, source })
     }
 
-    /// Names a line.
+    /// Describes the position of a line.
     pub(in crate::infer) fn place(&self, number: usize) -> String {
         format!("line {number} of {}", self.source)
     }
 
     /// Waits for the next line; `None` at the end.
     ///
-    /// A wait that is given up loses nothing.
+    /// This method is cancel safe.
     pub(in crate::infer) async fn next(&mut self) -> Result<Option<Line>, LineError> {
         self.lines.recv().await.transpose()
     }
 }
 
-/// Takes lines from a source.
+/// Reader of lines from a source.
 struct Reader<R> {
     source: R,
     name: String,

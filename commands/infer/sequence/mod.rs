@@ -1,8 +1,8 @@
-//! `ovms infer` and models that remember: a whole sequence, or single requests of one.
+//! `ovms infer` for stateful models: a whole sequence, or single requests of one.
 //!
-//! [`SequenceArgs`] are the flags as typed and [`Sequence`] is what they mean. `run` sends the steps
-//! that `feed` gives, one after another, and `show` has their outputs; the sequence is ended on the
-//! server whatever happens in between.
+//! [`SequenceArgs`] are the flags as typed and [`Sequence`] is their meaning. `run` sends the steps
+//! from `feed`, one after another, and `show` has their outputs; the sequence is ended on the server
+//! whatever happens in between.
 
 mod args;
 mod explain;

@@ -1,4 +1,4 @@
-//! The flags of sequences as meant.
+//! Meaning of the flags of sequences.
 
 use ovms::{
     client::{
@@ -15,31 +15,31 @@ use crate::{
     infer::{args::Format, failure, task::no_single_output},
 };
 
-/// What is to be sent of a sequence.
+/// Part of a sequence to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::infer) enum Sequence {
-    /// All of it.
+    /// Whole sequence.
     All(Plan),
-    /// One request, by hand.
+    /// Single request, by hand.
     One {
         control: StepControl,
         id: Option<u64>,
     },
 }
 
-/// How a whole sequence is sent and shown.
+/// Plan for sending and showing a whole sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::infer) struct Plan {
-    /// The id; `None` for a random one.
+    /// Sequence id; `None` for a random one.
     pub(super) id: Option<u64>,
     pub(super) axis: usize,
-    /// The input that each line of standard input gives; `None` if steps are cut from arrays.
+    /// Input given by each line of standard input; `None` if steps are cut from arrays.
     pub(super) lines: Option<Argument>,
-    /// How each step is shown; `None` if all are shown as one.
+    /// Form of each step; `None` if all are shown as one.
     pub(super) each: Option<Each>,
 }
 
-/// How the outputs of one step are shown.
+/// Form of the outputs of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Each {
     Line,
@@ -56,7 +56,7 @@ impl Sequence {
     }
 
     /// Checks the flags; `None` if there are none. The input that standard input gives line by line
-    /// is taken out of the others.
+    /// is removed from the others.
     pub(in crate::infer) fn new(
         args: &SequenceArgs,
         inputs: &mut Vec<Argument>,
@@ -93,12 +93,12 @@ impl Sequence {
 }
 
 impl Plan {
-    /// Tells whether steps come from standard input.
+    /// Returns whether steps come from standard input.
     pub(in crate::infer) fn has_lines(&self) -> bool {
         self.lines.is_some()
     }
 
-    /// Tells whether each step is shown by itself.
+    /// Returns whether each step is shown by itself.
     pub(in crate::infer) fn shows_each(&self) -> bool {
         self.each.is_some()
     }
@@ -136,7 +136,7 @@ impl Plan {
     }
 }
 
-/// Refuses what says the same as the flags in the words of the protocols.
+/// Refuses inputs and parameters that the flags of sequences send themselves.
 fn refuse_own_form(inputs: &[Argument], parameters: &[(String, Parameter)]) -> Result<(), Failure> {
     let names = inputs.iter().filter_map(|input| input.name.as_deref());
     let input = names.filter(|name| [ID, CONTROL].contains(name));

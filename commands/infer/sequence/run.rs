@@ -1,4 +1,4 @@
-//! A sequence from its start to its end, whatever comes between.
+//! Run of a sequence from start to end, whatever happens in between.
 
 use std::{cell::Cell, time::Instant};
 
@@ -21,13 +21,13 @@ use crate::{
     ui,
 };
 
-/// All steps as one answer, and how they are told.
+/// All steps as one response, with its headline.
 #[derive(Debug)]
 pub(in crate::infer) struct Whole {
     pub(in crate::infer) answer: ClientResponse,
     pub(in crate::infer) of: OfSequence,
     pub(in crate::infer) headline: String,
-    /// Why the sequence could not be ended.
+    /// Error if the sequence could not be ended.
     pub(in crate::infer) left: Option<Failure>,
 }
 
@@ -89,7 +89,7 @@ pub(in crate::infer) async fn run(
     }
 }
 
-/// How far a sequence is, for who did not wait for its end.
+/// Progress of a sequence, for the message after an abandoned wait.
 #[derive(Debug)]
 struct Far {
     id: Cell<u64>,
@@ -155,8 +155,8 @@ impl Run<'_> {
         }))
     }
 
-    /// Sends steps until there are no more, one fails, or Ctrl-C is pressed. `pending` is left with
-    /// the inputs of a step that got no answer.
+    /// Sends steps until there are no more, one fails, or Ctrl-C is pressed. `pending` keeps the
+    /// inputs of a step without a response.
     async fn send_all(
         &mut self,
         done: &mut usize,
@@ -211,7 +211,7 @@ impl Run<'_> {
         Failure::new(FailureKind::Interrupted, text)
     }
 
-    /// Ends a sequence that did not come to its own end, and says what came of that.
+    /// Ends a sequence that is still open on the server, and returns the result as text.
     async fn end_somehow(&mut self, pending: Option<ovms::tensor::TensorMap>) -> Option<String> {
         if !self.session.lives() {
             return None;
@@ -226,7 +226,7 @@ impl Run<'_> {
     }
 }
 
-/// Tells if the server seems to know no sequences.
+/// Warns if the server seems to ignore sequences.
 fn tell_if_unreported(session: &SequenceClient<'_>) {
     if !session.is_reported() {
         ui::warn(&explain::unreported());

@@ -1,4 +1,4 @@
-//! What is shown of a sequence: a bar while it runs, each step, or all of them as one.
+//! Output of a sequence: a bar during the run, and each step, or all of them as one.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -15,15 +15,15 @@ use ovms::client::{
 use super::{explain, plan::Each, writer::Writer};
 use crate::{error::Failure, ui};
 
-/// The places that numbers of steps have in lines, if it is not known how many there will be.
+/// Width of step numbers in lines if the number of steps is unknown.
 const PLACES: usize = 4;
 
-/// Where answers go.
+/// Destination of responses.
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// Together, at the end.
+    /// All together, at the end.
     Stack(Stack),
-    /// One by one.
+    /// One by one, on arrival.
     Each {
         each: Each,
         places: usize,
@@ -32,7 +32,7 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// Shows each step as it comes.
+    /// Creates a sink that shows each step on arrival.
     pub(super) fn each(each: Each, total: Option<usize>) -> Result<Self, Failure> {
         Ok(Self::Each {
             each,
@@ -41,7 +41,7 @@ impl Sink {
         })
     }
 
-    /// Takes the answer to a step, counted from 1.
+    /// Takes the response to a step, counted from 1.
     pub(super) async fn take(
         &mut self,
         answer: ClientResponse,
@@ -71,7 +71,7 @@ impl Sink {
         }
     }
 
-    /// Tells whether numbers of people's interest go to stderr.
+    /// Returns whether figures for people go to stderr.
     pub(super) fn is_for_people(&self) -> bool {
         matches!(
             self,
@@ -102,17 +102,17 @@ fn headline(answer: &ClientResponse, rest: &str) -> String {
     }
 }
 
-/// Says what came of all steps.
+/// Returns the summary of all steps.
 pub(super) fn summary(answer: &ClientResponse, steps: usize, took: Duration) -> String {
     headline(answer, &format!("answered {}.", pace(steps, took)))
 }
 
-/// Says how many steps there were and how fast.
+/// Returns the number of steps and their rate.
 pub(super) fn pace(steps: usize, took: Duration) -> String {
     ui::pace(steps, "step", took)
 }
 
-/// The bar on stderr; away where lines that come are progress enough.
+/// Bar on stderr; hidden if the lines of steps show the progress.
 #[derive(Debug)]
 pub(super) struct Bar {
     bar: ProgressBar,
@@ -120,7 +120,7 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    /// Draws the bar; `typed` tells that the steps come from a keyboard.
+    /// Draws the bar; `typed` is true for steps from standard input, maybe a keyboard.
     pub(super) fn start(total: Option<usize>, sink: &Sink, typed: bool) -> Self {
         let lines_come = matches!(sink, Sink::Each { .. }) && io::stdout().is_terminal();
         let bar = if lines_come || (typed && io::stdin().is_terminal()) {

@@ -1,4 +1,4 @@
-//! Ctrl-C, or SIGTERM: the first one asks for the end, the second one does not wait for it.
+//! Handling of Ctrl-C and SIGTERM: the first requests the end, the second does not wait for it.
 
 use std::{io, time::Duration};
 
@@ -7,14 +7,14 @@ use tokio::{
     sync::watch,
 };
 
-/// How long the end of a sequence may take when something has gone wrong, or at Ctrl-C.
+/// Time limit for ending a sequence after an error, or at Ctrl-C.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether Ctrl-C has been pressed.
+/// Receiver of the stop request.
 #[derive(Debug, Clone)]
 pub(super) struct Stop(watch::Receiver<bool>);
 
-/// Waits for Ctrl-C.
+/// Listener for Ctrl-C.
 #[derive(Debug)]
 pub(super) struct Keys {
     pressed: watch::Sender<bool>,
@@ -22,7 +22,7 @@ pub(super) struct Keys {
     terminations: Signal,
 }
 
-/// Begins to wait.
+/// Starts listening.
 pub(super) fn listen() -> io::Result<(Keys, Stop)> {
     let (pressed, stop) = watch::channel(false);
     let keys = Keys {
@@ -34,7 +34,7 @@ pub(super) fn listen() -> io::Result<(Keys, Stop)> {
 }
 
 impl Keys {
-    /// Ends when there is nothing more to wait for: at the second Ctrl-C, or when patience ends.
+    /// Waits until waiting is over: at the second Ctrl-C, or at the time limit.
     pub(super) async fn give_up(&mut self) {
         self.signal().await;
         self.pressed.send_replace(true);

@@ -1,5 +1,5 @@
-//! Lines to stdout from a thread of its own: a pipe that nobody empties holds up the thread, and
-//! neither Ctrl-C nor the end of the sequence.
+//! Writer to stdout on a thread of its own: a full pipe blocks the thread, but neither Ctrl-C
+//! nor the end of the sequence.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::{error::Failure, ui};
 
 type Job = (Vec<u8>, oneshot::Sender<Result<(), Failure>>);
 
-/// The thread's other end.
+/// Sending end to the thread.
 #[derive(Debug)]
 pub(in crate::infer) struct Writer(mpsc::Sender<Job>);
 

@@ -1,4 +1,4 @@
-//! The flags of streams as typed; their comments are the help.
+//! Flags of streams as typed; their comments are the help.
 
 use std::path::PathBuf;
 

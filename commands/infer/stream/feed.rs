@@ -1,4 +1,4 @@
-//! Where requests come from: inputs as they are, in parts, or lines.
+//! Source of requests: the inputs as they are, in parts, or lines.
 
 use ovms::{
     client::{
@@ -21,11 +21,11 @@ use crate::{
     },
 };
 
-/// Requests, one after another.
+/// Sequence of requests.
 pub(super) struct Feed<'a> {
     model: &'a ModelMetadata,
     inputs: &'a Inputs,
-    /// What all requests have.
+    /// Common part of all requests.
     base: Request,
     source: Source,
     given: usize,
@@ -75,7 +75,7 @@ impl<'a> Feed<'a> {
         })
     }
 
-    /// Returns the number of requests, if it is known before they end.
+    /// Returns the number of requests, if it is known in advance.
     pub(super) fn total(&self) -> Option<usize> {
         match &self.source {
             Source::One => Some(1),
@@ -84,7 +84,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Waits for the next request. A wait that is given up loses nothing.
+    /// Waits for the next request. This method is cancel safe.
     pub(super) async fn next(&mut self) -> Result<Option<Request>, Failure> {
         if self.total().is_some_and(|total| self.given == total) {
             return Ok(None);
@@ -123,7 +123,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// Makes all requests of a stream, without sending them.
+/// Creates all requests of a stream, without sending them.
 pub(in crate::infer) async fn requests(
     plan: &Plan,
     inputs: &Inputs,
@@ -138,7 +138,7 @@ pub(in crate::infer) async fn requests(
     Ok(requests)
 }
 
-/// Adds what a line has to a request; returns its timestamp.
+/// Adds the contents of a line to a request; returns its timestamp.
 fn read(
     inputs: &Inputs,
     argument: &Argument,
@@ -172,7 +172,7 @@ fn read(
     Ok(line.timestamp)
 }
 
-/// Has an input of which the model says nothing cut along the axis, which goes.
+/// Sets the shape of one part, without the axis, of an untyped input.
 fn opened(input: WholeInput, model: &ModelMetadata, axis: usize) -> WholeInput {
     let reported = model.inputs.iter().find(|it| it.name == input.name);
     if reported.is_none_or(|reported| reported.dtype().is_some()) {

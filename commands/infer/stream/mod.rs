@@ -1,7 +1,7 @@
-//! `ovms infer --stream`: requests over one stream, and what comes back as it comes.
+//! `ovms infer --stream`: requests over one stream, with responses shown on arrival.
 //!
-//! [`StreamArgs`] are the flags as typed and [`Plan`] is what they mean. `run` sends the requests
-//! that `feed` gives and has what comes back shown by `show`, both beside each other.
+//! [`StreamArgs`] are the flags as typed and [`Plan`] is their meaning. `run` sends the requests
+//! from `feed` and passes the responses to `show`, both concurrently.
 
 mod args;
 mod feed;

@@ -1,4 +1,4 @@
-//! The flags of streams as meant.
+//! Meaning of the flags of streams.
 
 use std::path::{Path, PathBuf};
 
@@ -16,24 +16,24 @@ use crate::{
     infer::{args::Format, failure, task::no_single_output},
 };
 
-/// The request parameter that is the timestamp.
+/// Request parameter with the timestamp.
 const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
 
-/// What is sent over a stream, and how answers are shown.
+/// Requests to send over a stream, and the form of the responses.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::infer) struct Plan {
     pub(super) source: Origin,
-    /// The timestamp of the next request that has none of its own.
+    /// Timestamp of the next request that has none of its own.
     pub(super) timestamp: Option<i64>,
     pub(super) form: Form,
 }
 
-/// Where requests come from.
+/// Source of requests.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Origin {
-    /// The inputs are one request.
+    /// Inputs as one request.
     Inputs,
-    /// The parts of the inputs along an axis.
+    /// Parts of the inputs along an axis.
     Parts(usize),
     /// Lines of standard input, or of a file, which give this input.
     Lines(Argument, Option<PathBuf>),
@@ -41,7 +41,7 @@ pub(super) enum Origin {
 
 impl Plan {
     /// Checks the flags; `None` if there is no stream. The input that standard input gives line by
-    /// line is taken out of the others.
+    /// line is removed from the others.
     pub(in crate::infer) fn new(
         args: &StreamArgs,
         axis: Option<usize>,
@@ -97,13 +97,13 @@ impl Plan {
         }))
     }
 
-    /// Tells whether a request may come without the inputs that flags give.
+    /// Returns whether a request may come without inputs from flags.
     pub(in crate::infer) fn has_lines(&self) -> bool {
         matches!(self.source, Origin::Lines(..))
     }
 }
 
-/// Puts a timestamp among parameters.
+/// Adds a timestamp to the parameters.
 pub(super) fn stamp(parameters: &mut Parameters, timestamp: i64) {
     parameters.retain(|(key, _)| key != TIMESTAMP);
     parameters.push((TIMESTAMP.to_owned(), Parameter::Int(timestamp)));

@@ -1,4 +1,4 @@
-//! A stream from its first request to its end.
+//! Run of a stream from its first request to its end.
 
 use std::{
     cell::Cell,
@@ -22,10 +22,10 @@ use crate::{
     ui,
 };
 
-/// How long the last line may take to be written.
+/// Time limit for writing the last line.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Sends all requests and shows what comes back, until the server ends the stream.
+/// Sends all requests and shows the responses, until the server ends the stream.
 pub(in crate::infer) async fn run(
     client: &Client,
     base: Request,
@@ -73,10 +73,10 @@ struct Talk<'a> {
     bar: Bar,
     form: Form,
     sent: &'a Cell<usize>,
-    /// Answers and errors so far.
+    /// Number of responses and errors so far.
     came: usize,
     errors: usize,
-    /// When something came last, or all was sent.
+    /// Time of the last response, or of the end of sending.
     heard: Instant,
     server: &'a ClientOptions,
 }
@@ -133,14 +133,14 @@ impl Talk<'_> {
         match (unsent, self.errors) {
             (Some(failure), _) => Err(failure),
             (None, 0) => Ok(()),
-            (None, 1) => Err(failed("the server told 1 error on the stream")),
+            (None, 1) => Err(failed("the server reported 1 error on the stream")),
             (None, failures) => Err(failed(format!(
-                "the server told {failures} errors on the stream"
+                "the server reported {failures} errors on the stream"
             ))),
         }
     }
 
-    /// Counts what has come, and returns what goes to stdout.
+    /// Counts an event, and returns its text for stdout.
     fn reported(&mut self, event: &StreamEvent) -> Option<Vec<u8>> {
         self.came += 1;
         match event {
@@ -161,10 +161,10 @@ impl Talk<'_> {
         }
     }
 
-    /// Has programs told of the error that ends the stream, too.
+    /// Prints the error that ends the stream for programs as well.
     async fn last(&self, failure: Failure) -> Failure {
         if self.form == Form::Json {
-            // Who does not read is told by the exit code.
+            // A reader that is gone still gets the exit code.
             let line = self.writer.write(show::error(failure.message()));
             drop(tokio::time::timeout(LAST, line).await);
         }

@@ -1,4 +1,4 @@
-//! What comes back on a stream, in lines.
+//! Responses of a stream, as lines.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -13,10 +13,10 @@ use ovms::client::{
 
 use crate::ui;
 
-/// The places that timestamps and numbers of answers have at the start of lines.
+/// Width of timestamps and response numbers at the start of lines.
 const PLACES: usize = 4;
 
-/// How answers are shown.
+/// Form of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// For people.
@@ -25,7 +25,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// Writes an answer, the `number`th of the stream, as one line.
+/// Writes a response, the `number`th of the stream, as one line.
 pub(super) fn line(form: Form, answer: &StreamAnswer, number: usize) -> Vec<u8> {
     if form == Form::Json {
         let mut line = output::stream_json(answer);
@@ -55,13 +55,13 @@ pub(super) fn error(text: &str) -> Vec<u8> {
     line.into_bytes()
 }
 
-/// Shows the first bytes of something whose type is the server's own.
+/// Shows the first bytes of an output with a server-specific type.
 fn preview(opaque: &Opaque) -> String {
     let bytes = output::hexadecimal(&opaque.data);
     format!("{} of {bytes}", opaque.datatype)
 }
 
-/// Says who answers.
+/// Returns the headline with the model.
 pub(super) fn headline(answer: &StreamAnswer) -> String {
     let name = &answer.answer.model_name;
     match answer.answer.model_version.as_str() {
@@ -70,17 +70,17 @@ pub(super) fn headline(answer: &StreamAnswer) -> String {
     }
 }
 
-/// Says how many answers there were and how fast.
+/// Returns the number of responses and their rate.
 pub(super) fn pace(answers: usize, took: Duration) -> String {
     ui::pace(answers, "answer", took)
 }
 
-/// Writes a number of answers.
+/// Writes a number of responses.
 pub(super) fn count(answers: usize) -> String {
     ui::counted(answers, "answer")
 }
 
-/// The bar on stderr; away where answers that come are progress enough.
+/// Bar on stderr; hidden if the lines of responses show the progress.
 #[derive(Debug)]
 pub(super) struct Bar {
     bar: ProgressBar,
@@ -100,7 +100,7 @@ impl Bar {
         }
     }
 
-    /// Counts requests and answers.
+    /// Counts requests and responses.
     pub(super) fn count(&self, sent: usize, answers: usize) {
         self.bar.set_position(answers as u64);
         let rate = ui::rate(answers, "answer", self.started.elapsed());

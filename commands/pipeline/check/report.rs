@@ -1,4 +1,4 @@
-//! What a check has found, as scripts get it.
+//! Results of a check, for scripts.
 
 use std::{fmt, path::Path};
 
@@ -10,23 +10,23 @@ use serde::Serialize;
 
 use crate::counts::Counts;
 
-/// Everything that was found.
+/// All results.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// The configuration file.
+    /// Configuration file.
     file: String,
-    /// The worst of the verdicts below.
+    /// Worst of the verdicts below.
     verdict: Verdict,
-    /// Faults of the file as a whole; if there are any, no pipeline was looked at.
+    /// Errors of the file as a whole; if there are any, no pipeline was checked.
     #[serde(rename = "faults")]
     errors: Vec<FileErrorReport>,
-    /// The pipelines, in the order of the file.
+    /// Pipelines, in the order of the file.
     pub(super) pipelines: Vec<PipelineReport>,
-    /// Warnings of no one pipeline.
+    /// Warnings about no particular pipeline.
     pub(super) warnings: Vec<Note>,
 }
 
-/// How it looks.
+/// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
@@ -34,19 +34,19 @@ pub(super) enum Verdict {
     Ok,
     /// It can be served, though perhaps not as meant.
     Warnings,
-    /// No fault was found, and not everything was looked at.
+    /// No errors, but not everything was checked.
     Unchecked,
     /// It cannot be served.
     #[serde(rename = "faults")]
     Errors,
 }
 
-/// What was found of one pipeline.
+/// Results of one pipeline.
 #[derive(Debug, Serialize)]
 pub(super) struct PipelineReport {
     pub(super) name: String,
     pub(super) verdict: Verdict,
-    /// What a server says of it, if it cannot be served.
+    /// Status text from a server, if it cannot be served.
     status: Option<&'static str>,
     #[serde(rename = "faults")]
     pub(super) errors: Vec<ErrorReport>,
@@ -54,7 +54,7 @@ pub(super) struct PipelineReport {
     pub(super) unchecked: Vec<NotChecked>,
 }
 
-/// A place in a file.
+/// Position in a file.
 #[derive(Debug, Serialize)]
 pub(super) struct At {
     pub(super) file: String,
@@ -63,14 +63,14 @@ pub(super) struct At {
     path: String,
 }
 
-/// A fault of a pipeline.
+/// Error of a pipeline.
 #[derive(Debug, Serialize)]
 pub(super) struct ErrorReport {
     #[serde(flatten)]
     pub(super) at: At,
-    /// The number of the rule.
+    /// Number of the rule.
     pub(super) rule: u8,
-    /// The rule's text.
+    /// Status text of the rule.
     pub(super) status: &'static str,
     pub(super) node: Option<String>,
     pub(super) connection: Option<Connection>,
@@ -79,7 +79,7 @@ pub(super) struct ErrorReport {
     pub(super) next: String,
 }
 
-/// The connection that a fault is about.
+/// Connection with an error.
 #[derive(Debug, Serialize)]
 pub(super) struct Connection {
     pub(super) from: String,
@@ -88,11 +88,11 @@ pub(super) struct Connection {
     pub(super) input: String,
 }
 
-/// A fault of the file as a whole.
+/// Error of the file as a whole.
 #[derive(Debug, Serialize)]
 struct FileErrorReport {
     file: String,
-    /// Not there if the file cannot be read.
+    /// Line number; absent if the file cannot be read.
     line: Option<usize>,
     column: Option<usize>,
     path: Option<String>,
@@ -101,7 +101,7 @@ struct FileErrorReport {
     next: Option<String>,
 }
 
-/// A warning.
+/// Warning, with its position if known.
 #[derive(Debug, Serialize)]
 pub(super) struct Note {
     #[serde(flatten)]
@@ -109,12 +109,12 @@ pub(super) struct Note {
     pub(super) text: String,
 }
 
-/// What was not looked at.
+/// Part of a pipeline that was not checked.
 #[derive(Debug, Serialize)]
 pub(super) struct NotChecked {
     #[serde(flatten)]
     pub(super) at: At,
-    /// The node.
+    /// Name of the node.
     pub(super) node: String,
     pub(super) reason: String,
 }
@@ -131,7 +131,7 @@ impl At {
 }
 
 impl fmt::Display for At {
-    /// Writes what editors and terminals make a link of.
+    /// Writes the position in the form that editors and terminals turn into links.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }
@@ -158,7 +158,7 @@ impl Verdict {
 }
 
 impl Report {
-    /// Puts the pipelines together, with what is said of none in particular.
+    /// Combines the pipelines, and the results about none in particular.
     pub(super) fn new<'a>(
         file: &Path,
         pipelines: Vec<PipelineReport>,
@@ -181,7 +181,7 @@ impl Report {
         report
     }
 
-    /// Makes the report of a file that is refused as a whole.
+    /// Creates the report of a file that is rejected as a whole.
     pub(super) fn refused(file: &Path, error: &FileError) -> Self {
         let name = file.display().to_string();
         let errors = error.errors().iter().map(|failure| FileErrorReport {
@@ -219,7 +219,7 @@ impl Report {
         self.verdict
     }
 
-    /// Counts.
+    /// Counts the results.
     pub(super) fn counts(&self) -> Counts {
         let of_none = Counts {
             warnings: self.warnings.len(),
@@ -238,7 +238,7 @@ impl Report {
 }
 
 impl PipelineReport {
-    /// Makes the report of a pipeline that was looked at.
+    /// Creates the report of a checked pipeline.
     pub(super) fn of(file: &Path, config: &PipelineConfig, survey: PipelineSurvey) -> Self {
         let error = |error: PipelineError| ErrorReport {
             at: At::new(file, &error.place),
@@ -267,7 +267,7 @@ impl PipelineReport {
         )
     }
 
-    /// Makes the report of a pipeline with the name of a model, which is not looked at.
+    /// Creates the report of a pipeline with the name of a model, which is not checked.
     pub(super) fn clashing(file: &Path, name: &str, place: &FilePosition) -> Self {
         let rule = PipelineRule::NameTaken;
         let error = ErrorReport {
@@ -299,7 +299,7 @@ impl PipelineReport {
         }
     }
 
-    /// Counts.
+    /// Counts the results.
     pub(super) fn counts(&self) -> Counts {
         Counts {
             errors: self.errors.len(),
@@ -309,7 +309,7 @@ impl PipelineReport {
     }
 }
 
-/// Finds the connection of a place.
+/// Finds the connection at a position.
 fn connection(config: &PipelineConfig, place: &FilePosition) -> Option<Connection> {
     let of_nodes = config.nodes.iter().map(|node| (&*node.name, &node.inputs));
     let mut ends = of_nodes.chain([("response", &config.outputs)]);

@@ -1,4 +1,4 @@
-//! What a check has found, as people read it.
+//! Results of a check as text.
 
 use std::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::{
     ui::{visible, visible_below},
 };
 
-/// Where what is found, expected and next begins; other lines of it begin there, too.
+/// Indent of found, expected and next, and of their further lines.
 const INDENT: usize = 14;
 
 /// Writes the report; `source` is the text of the file.
@@ -23,7 +23,7 @@ pub(super) fn write(report: &Report, source: &str) -> String {
 
 struct Page<'a> {
     text: String,
-    /// The lines of the file.
+    /// Lines of the file.
     lines: Vec<&'a str>,
 }
 
@@ -129,7 +129,7 @@ impl Page<'_> {
         }
     }
 
-    /// Quotes the line of a place.
+    /// Quotes the line of a position.
     fn quote(&mut self, at: &At) -> fmt::Result {
         let Some(line) = self.lines.get(at.line.saturating_sub(1)) else {
             return Ok(());
@@ -146,8 +146,8 @@ fn place(at: &At) -> String {
     visible(&at.to_string()).into_owned()
 }
 
-/// Returns how many characters the value has that begins at a column, from 1: a text, a number or
-/// a word, an object or a list that ends in this line, else the rest of the line.
+/// Returns the width in characters of the value at a column, from 1: a text, a number or a word,
+/// an object or a list that ends in this line, else the rest of the line.
 fn width(line: &str, column: usize) -> usize {
     let rest = line.chars().skip(column.saturating_sub(1));
     let (mut depth, mut text, mut escaped) = (0_usize, false, false);

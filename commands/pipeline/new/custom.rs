@@ -1,4 +1,4 @@
-//! The skeleton of a custom node: a source that works, the header, and what builds it.
+//! Skeleton of a custom node: a working source, the header, and the build files.
 
 use std::{
     fs,
@@ -13,10 +13,10 @@ use crate::{
     ui::{OutputFormat, visible},
 };
 
-/// What stands for the name in the files.
+/// Placeholder of the name in the files.
 const NAME: &str = "@NAME@";
 
-/// Writes the files into a folder, which is made if it is not there.
+/// Writes the files into a folder; creates it if it is missing.
 pub(super) fn write(
     name: &str,
     folder: Option<&Path>,
@@ -66,7 +66,7 @@ pub(crate) fn is_missing(folder: &Path) -> bool {
     folder != Path::new("") && folder.symlink_metadata().is_err()
 }
 
-/// Writes a path as it is typed in a shell.
+/// Writes a path for a shell.
 pub(crate) fn typed(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
@@ -76,7 +76,7 @@ pub(crate) fn typed(path: &Path) -> String {
     format!("'{}'", visible(&path).replace('\'', r"'\''"))
 }
 
-/// Refuses names that cannot be those of files and libraries everywhere.
+/// Rejects names that are not valid for files and libraries on all systems.
 pub(crate) fn named(name: &str, of: &str) -> Result<(), Failure> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(good) {

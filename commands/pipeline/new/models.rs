@@ -1,4 +1,4 @@
-//! The models that a pipeline is to be made of, as they are on disk.
+//! Models of a new pipeline, as they are on disk.
 
 use std::{
     collections::HashSet,
@@ -17,8 +17,8 @@ use crate::{
     pipeline::facts::{ConfigurationFacts, FactOptions},
 };
 
-/// Looks at each folder once. Returns the models, and which of them each of the folders is; paths
-/// are relative to the file that is to be written where that is possible.
+/// Reads each folder once. Returns the models, and the index of the model for each folder; paths
+/// are relative to the new file if possible.
 pub(crate) fn look(
     folders: &[PathBuf],
     file: Option<&Path>,

@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all, and not over others by accident.
+//! Atomic writing of files, without replacing others by accident.
 
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -15,10 +15,10 @@ use crate::{
     ui::{self, OutputFormat, visible},
 };
 
-/// What new files may be used for, as far as the user's mask lets them.
+/// Permissions of new files, before the user's umask.
 const MODE: u32 = 0o666;
 
-/// Refuses a file that is there, unless it is to be replaced.
+/// Refuses an existing file, unless it is to be replaced.
 pub(crate) fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
     // A link that leads nowhere is something, too.
     if !force && path.symlink_metadata().is_ok() {
@@ -27,13 +27,13 @@ pub(crate) fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a file that is not there, or replaces one.
+/// Writes a new file, or replaces one.
 pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
     write_all(&[(path.to_owned(), text.to_owned())], force)
 }
 
 /// Writes several files. All are written under other names first, so that a failure leaves none
-/// of them, and old ones as they were.
+/// of them, and old ones unchanged.
 pub(crate) fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
     let staged = files.iter().map(|(path, text)| {
         let staged = Staged::new(path, text, force);
@@ -45,7 +45,7 @@ pub(crate) fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), 
         let is_new = path.symlink_metadata().is_err();
         if let Err(error) = staged.put(force) {
             for path in new {
-                // What cannot be taken away again is told with the failure that is told anyway.
+                // A failure to remove the file adds nothing to the error that is reported.
                 let _ = fs::remove_file(path);
             }
             return Err(failed(path, &error));
@@ -57,11 +57,11 @@ pub(crate) fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), 
     Ok(())
 }
 
-/// A file that has all of its text, and not yet its name.
+/// File with all of its text, before it gets its name.
 enum Staged {
-    /// Beside its place.
+    /// Temporary file in the folder of its target.
     Beside(NamedTempFile, PathBuf),
-    /// A device or a pipe, which nothing can be put in the place of.
+    /// Device or pipe, which cannot be replaced.
     Stream(fs::File, String),
 }
 
@@ -103,7 +103,7 @@ impl Staged {
     }
 }
 
-/// Tells what was written, and what to do next.
+/// Reports the written files and the next steps.
 pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Result<(), Failure> {
     if format == OutputFormat::Json {
         return ui::print(reported_json(files, next));
@@ -119,7 +119,7 @@ pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Re
     ui::print(reported)
 }
 
-/// Tells the same to programs.
+/// Reports the same as JSON.
 pub(crate) fn reported_json(files: &[&Path], next: &[String]) -> String {
     let files: Vec<String> = files.iter().map(|it| it.display().to_string()).collect();
     format!("{}\n", json!({ "files": files, "next": next }))

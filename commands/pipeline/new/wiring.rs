@@ -1,4 +1,4 @@
-//! Which output goes to which input: from models to the nodes of a pipeline.
+//! Connections from outputs to inputs: from models to the nodes of a pipeline.
 
 use std::collections::HashSet;
 
@@ -7,88 +7,88 @@ use ovms::{
     tensor::{DataType, Dim, PartialShape},
 };
 
-/// The node that the request is.
+/// Name of the request's node.
 const REQUEST: &str = "request";
 
-/// A model that nodes run.
+/// Model of one or more nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct WiredModel {
-    /// Its name.
+    /// Name.
     pub(crate) name: String,
-    /// The path in the configuration file.
+    /// Path in the configuration file.
     pub(crate) base_path: String,
-    /// Its inputs and outputs.
+    /// Inputs and outputs.
     pub(crate) info: ServableInfo,
 }
 
-/// A pipeline that is to be written.
+/// Pipeline to be written.
 #[derive(Debug)]
 pub(super) struct Wiring {
     pub(super) inputs: Vec<String>,
-    /// The parts of the request.
+    /// Number of parts that the request is split into.
     pub(super) splits: Option<i32>,
     pub(super) nodes: Vec<Node>,
     pub(super) outputs: Vec<Wire>,
 }
 
-/// A node of it.
+/// Node of a pipeline.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) name: String,
     pub(super) model: String,
     pub(super) inputs: Vec<Wire>,
-    /// Those of the model's outputs that are used.
+    /// Used outputs of the model.
     pub(super) outputs: Vec<String>,
-    /// Into how many parts the outputs are split.
+    /// Number of parts that the outputs are split into.
     pub(super) splits: Option<i32>,
-    /// The demultiplexer whose parts are put together before it runs.
+    /// Demultiplexer whose parts are gathered before it runs.
     pub(super) gathers: Option<String>,
 }
 
-/// A connection.
+/// Connection to an input.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) to: String,
     pub(super) from: String,
     pub(super) item: String,
-    /// What goes over it.
+    /// Name of the tensor.
     pub(super) tensor: String,
 }
 
-/// Why models do not go together.
+/// Reason why models do not fit together.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Misfit {
-    /// An output cannot be split.
+    /// Output that cannot be split.
     #[error("the outputs of the model `{model}` cannot be split: {reason}")]
     Split {
-        /// The model.
+        /// Name of the model.
         model: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// Strings cannot be split, and not go into what splits.
+    /// Strings at a demultiplexer, which can be neither split nor gathered.
     #[error("the model `{model}` cannot be at a demultiplexer: its input `{input}` has strings")]
     Strings {
-        /// The model.
+        /// Name of the model.
         model: String,
-        /// The input.
+        /// Name of the input.
         input: String,
     },
-    /// Nothing that one gives is what the next takes.
+    /// Nodes without a matching output and input.
     #[error("what `{from}` gives is not what `{to}` takes")]
     Connection {
-        /// The node before.
+        /// Node before.
         from: String,
-        /// The node behind.
+        /// Node after.
         to: String,
-        /// What the node before gives: one line each.
+        /// Outputs of the node before, one per line.
         gives: Vec<String>,
-        /// What the node behind takes; marked where something is missing.
+        /// Inputs of the node after, one per line; marked if nothing matches.
         takes: Vec<String>,
     },
 }
 
-/// A tensor on its way.
+/// Tensor from an earlier node.
 #[derive(Debug, Clone)]
 struct Given {
     name: String,
@@ -125,7 +125,7 @@ impl From<&TensorInfo> for Given {
     }
 }
 
-/// Tells whether there is a length that both allow.
+/// Returns whether there is a length that both allow.
 fn meet(a: Dim, b: Dim) -> bool {
     let bounds = |dim| match dim {
         Dim::Fixed(length) => (length, length),
@@ -136,8 +136,8 @@ fn meet(a: Dim, b: Dim) -> bool {
     a.0.max(b.0) <= a.1.min(b.1)
 }
 
-/// Chooses an output for each input: one with its name if that fits, else the first that fits and
-/// that no other input has.
+/// Chooses an output for each input: one with its name if that fits, else the first free one that
+/// fits.
 fn choose(inputs: &[TensorInfo], outputs: &[Given]) -> Vec<Option<usize>> {
     let mut used = HashSet::new();
     let mut chosen = vec![None; inputs.len()];
@@ -155,7 +155,7 @@ fn choose(inputs: &[TensorInfo], outputs: &[Given]) -> Vec<Option<usize>> {
     chosen
 }
 
-/// One model after the other; inputs that the model before does not feed come from the request.
+/// Connects models in a row; inputs that the previous model does not feed come from the request.
 pub(super) fn chain(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
     let mut weaver = Weaver::new(None);
     for step in steps {
@@ -164,8 +164,9 @@ pub(super) fn chain(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
     Ok(weaver.end())
 }
 
-/// Splits what the first model gives and runs the others for each part; one that takes all parts
-/// gathers them, else the response does. A single model runs for each part of the request.
+/// Splits the outputs of the first model and runs the others for each part; a model that takes
+/// all parts gathers them, else the response does. A single model runs for each part of the
+/// request.
 pub(super) fn demultiplexer(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
     let [first, others @ ..] = steps else {
         return Ok(Weaver::new(None).end());
@@ -192,7 +193,7 @@ pub(super) fn demultiplexer(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
     Ok(weaver.end())
 }
 
-/// Into how many parts the outputs of a model can be split, as a setting and as a dimension.
+/// Returns the number of parts in the outputs of a model, as a setting and as a dimension.
 fn parts(model: &WiredModel) -> Result<(i32, Dim), Misfit> {
     let refuse = |reason: String| Misfit::Split {
         model: model.name.clone(),
@@ -229,14 +230,14 @@ fn parts(model: &WiredModel) -> Result<(i32, Dim), Misfit> {
     }
 }
 
-/// The pipeline as far as it has got.
+/// Builder of a pipeline.
 struct Weaver {
     wiring: Wiring,
     /// Names of nodes.
     nodes: HashSet<String>,
-    /// What the last node gives to the next.
+    /// Outputs of the last node.
     given: Vec<Given>,
-    /// What stands between the parts and the whole: the demultiplexer, and how many parts.
+    /// Current level of demultiplexing: the demultiplexer, and its number of parts.
     level: Option<(String, Dim)>,
 }
 
@@ -329,7 +330,7 @@ impl Weaver {
         }
     }
 
-    /// Splits what the last node gives.
+    /// Splits the outputs of the last node.
     fn split(&mut self, count: i32, parts: Dim) {
         let Some(last) = self.wiring.nodes.last_mut() else {
             return;
@@ -363,7 +364,7 @@ impl Weaver {
         }
     }
 
-    /// Gives all outputs of the last node to the response.
+    /// Connects all outputs of the last node to the response.
     fn end(mut self) -> Wiring {
         if let Some(last) = self.wiring.nodes.last_mut() {
             for given in &self.given {
@@ -380,7 +381,7 @@ impl Weaver {
     }
 }
 
-/// Returns the name, with a number behind it if it is taken.
+/// Returns the name, with a number appended if it is taken.
 pub(super) fn unique(name: &str, taken: &HashSet<String>) -> String {
     let mut numbered = (2..).map(|number| format!("{name}_{number}"));
     match taken.contains(name) {

@@ -7,13 +7,13 @@ use ovms::servable::TensorInfo;
 use super::wiring::{Node, Wire, WiredModel, Wiring};
 use crate::ui;
 
-/// What the head of the file says.
+/// Contents of the file's header.
 pub(super) struct Head<'a> {
-    /// The pipeline's name.
+    /// Name of the pipeline.
     pub(super) name: &'a str,
-    /// The kind, as typed.
+    /// Kind, as typed.
     pub(super) kind: &'a str,
-    /// How the file is called.
+    /// Name of the file.
     pub(super) file: &'a str,
 }
 
@@ -172,7 +172,7 @@ fn open(wiring: &Wiring) -> Option<&str> {
     (!gathered).then_some(&*splits.name)
 }
 
-/// Writes a text as JSON does.
+/// Writes a text as a JSON string.
 fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -183,7 +183,7 @@ fn reported(tensor: &TensorInfo) -> String {
     format!("{name}: {dtype} {}", tensor.shape)
 }
 
-/// A text in a comment, which ends with the line.
+/// Text in a comment, which ends with the line.
 struct Comment<'a>(&'a str);
 
 impl Display for Comment<'_> {

@@ -1,4 +1,4 @@
-//! A request on its way through a pipeline, for programs.
+//! Trace of a request through a pipeline, as JSON.
 
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ fn tensors<'a>(all: impl Iterator<Item = (&'a str, &'a Tensor)>) -> Vec<Value> {
     .collect()
 }
 
-/// Nanoseconds are as fine as the clock.
+/// Converts to microseconds; nanoseconds are the resolution of the clock.
 fn microseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e9).round() / 1e3
 }

@@ -1,4 +1,4 @@
-//! The pipeline with what it uses, loaded as the server loads it.
+//! Pipeline with its servables, loaded as the server loads it.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -25,17 +25,17 @@ use crate::{
     setup, ui,
 };
 
-/// What the datatype of a tensor is called that no node decides.
+/// Name of the datatype of a tensor that no node decides.
 const OPEN_TYPE: &str = "UNDEFINED";
 
-/// A pipeline to be loaded.
+/// Pipeline before it is loaded.
 pub(super) struct Loader {
     name: String,
     config: FileConfig,
     defaults: Defaults,
 }
 
-/// A pipeline that can run.
+/// Pipeline that is ready to run.
 pub(super) struct Loaded {
     pub(super) name: String,
     pub(super) engine: Arc<Engine>,
@@ -43,7 +43,7 @@ pub(super) struct Loaded {
 }
 
 impl Loader {
-    /// Reads the file and opens the runtime; keeps of the file what the pipeline uses.
+    /// Reads the pipeline's parts of the file, and opens the runtime.
     pub(super) fn new(path: &Path, name: &str) -> Result<Self, Failure> {
         let defaults = Defaults {
             most_waiting: 1024,
@@ -146,13 +146,13 @@ impl Loaded {
         }
     }
 
-    /// Returns how many runs of a node may be under way at once, if it runs a model.
+    /// Returns the maximum number of runs of a node in flight, if it runs a model.
     pub(super) fn slots(&self, model: &str, version: Option<i64>) -> Option<usize> {
         let version = self.engine.model(model).ok()?.version(version).ok()?;
         Some(version.loaded().ok()?.slots())
     }
 
-    /// Lets the custom nodes come to their end.
+    /// Waits for the custom nodes to finish.
     pub(super) async fn close(self) {
         let Self {
             engine, definition, ..
@@ -162,14 +162,14 @@ impl Loaded {
     }
 }
 
-/// Waits for the end of custom nodes.
+/// Waits for custom nodes to finish.
 async fn close(engine: &Engine) {
-    /// A node that does not end by then is left.
+    /// Time limit; a node that has not finished by then is abandoned.
     const LIMIT: Duration = Duration::from_secs(1);
     drop(tokio::time::timeout(LIMIT, engine.close()).await);
 }
 
-/// Takes everything out of a file that a pipeline does not use.
+/// Removes all entries from a file that a pipeline does not use.
 fn keep_used(config: &mut FileConfig, pipeline: PipelineConfig) {
     let uses_model = |name: &str| {
         pipeline.nodes.iter().any(
@@ -194,7 +194,7 @@ fn keep_used(config: &mut FileConfig, pipeline: PipelineConfig) {
     config.pipelines = vec![pipeline];
 }
 
-/// Counts the models that are loaded, or have failed to.
+/// Returns the number of models that are loaded or have failed to load.
 fn settled(engine: &Engine) -> u64 {
     let models = engine.models();
     let settled = models.iter().filter(|model| {
@@ -207,7 +207,7 @@ fn settled(engine: &Engine) -> u64 {
     settled.count() as u64
 }
 
-/// Says why a pipeline cannot run.
+/// Returns the failure of a pipeline that cannot run.
 fn refused(name: &str, errors: &[ReloadError]) -> Failure {
     let mut failure = Failure::new(
         FailureKind::Failed,

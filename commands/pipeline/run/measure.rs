@@ -1,4 +1,4 @@
-//! Requests in this process, and what each of them has done.
+//! Requests in this process, with traces of each.
 
 use std::{
     sync::Arc,
@@ -15,44 +15,44 @@ use ovms::{
 use super::load::Loaded;
 use crate::error::{Failure, FailureKind};
 
-/// Requests of our own count as these; nobody sees it.
+/// Origin of requests from this process; it is not shown.
 const ORIGIN: RequestOrigin = RequestOrigin {
     api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
 
-/// What was measured.
+/// Results of the measurement.
 pub(super) struct Measured {
-    /// How long each request took.
+    /// Duration of each request.
     pub(super) totals: Vec<Duration>,
-    /// What each node took, by its place in the plan.
+    /// Times of each node, by its index in the plan.
     pub(super) nodes: Vec<NodeTimes>,
-    /// The last request.
+    /// Last request.
     pub(super) last: Last,
-    /// Why that has failed, if it has.
+    /// Error of the last request, if it failed.
     pub(super) error: Option<String>,
 }
 
-/// What one node took in each request.
+/// Times of one node in each request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodeTimes {
-    /// All its runs together.
+    /// Total time of its runs.
     pub(super) ran: Vec<Duration>,
-    /// All its waits together.
+    /// Total time of its waits.
     pub(super) waited: Vec<Duration>,
 }
 
-/// One request.
+/// Trace of one request.
 pub(super) struct Last {
     pub(super) took: Duration,
-    /// Its runs, in the order in which they ended.
+    /// Runs, in the order of their ends.
     pub(super) runs: Vec<NodeTrace>,
-    /// The places in `runs` of those that the response waited for.
+    /// Indices in `runs` of the critical path.
     pub(super) path: Vec<usize>,
     pub(super) outputs: TensorMap,
 }
 
-/// Runs a pipeline so many times, or until it fails, one after the other, the first of them not measured.
+/// Runs a pipeline a number of times in sequence, or until it fails; the first runs are not measured.
 pub(super) async fn run(
     loaded: &Loaded,
     tensors: &TensorMap,
@@ -130,7 +130,7 @@ fn reported(error: &ovms::error::Error) -> String {
     }
 }
 
-/// Returns the middle of some times, which are never none.
+/// Returns the median of some times, which must not be empty.
 pub(super) fn median(times: &[Duration]) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! A request on its way through a pipeline, for people.
+//! Trace of a request through a pipeline, as text.
 
 mod runs;
 
@@ -15,14 +15,14 @@ use crate::{
     ui::{self, Align, Look, NOTHING, Table, counted, visible},
 };
 
-/// Waits of less than this share of a request are not worth a line.
+/// Minimum share of a request for a wait to be reported.
 const WORTH_TELLING: f64 = 0.02;
 
-/// Writes everything.
+/// Writes the report.
 pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
     let mut text = ui::filled(&headline(loaded, measured), look);
     if measured.error.is_some() {
-        // What follows from the whole of a request cannot be told.
+        // Sections about the request as a whole cannot be written.
         if !measured.last.runs.is_empty() {
             text.push('\n');
             text.push_str(&runs::text(loaded, measured, all, look));
@@ -71,7 +71,7 @@ fn headline(loaded: &Loaded, measured: &Measured) -> String {
     }
 }
 
-/// What a node runs, in which levels, how often, and what of the request's time it takes.
+/// Returns the table of nodes: model or library, levels, number of runs, and times.
 fn nodes(loaded: &Loaded, measured: &Measured) -> Table {
     let mut table = Table::new(&[
         ("node", Align::Left),
@@ -101,7 +101,7 @@ fn nodes(loaded: &Loaded, measured: &Measured) -> Table {
     table
 }
 
-/// The way through the pipeline that the response waited for.
+/// Writes the critical path through the pipeline.
 fn path(plan: &PipelinePlan, measured: &Measured) -> String {
     let last = &measured.last;
     let (mut ran, mut waited) = (Duration::ZERO, Duration::ZERO);
@@ -134,7 +134,7 @@ fn path(plan: &PipelinePlan, measured: &Measured) -> String {
     )
 }
 
-/// Where runs waited for what they run on, and what helps.
+/// Writes the waits of runs for models and libraries, and the remedy.
 fn waits(loaded: &Loaded, measured: &Measured) -> String {
     let plan = loaded.plan();
     let last = &measured.last;
@@ -177,13 +177,13 @@ fn waits(loaded: &Loaded, measured: &Measured) -> String {
     lines
 }
 
-/// Goes through the nodes between entry and exit.
+/// Returns the nodes between entry and exit.
 fn inner(plan: &PipelinePlan) -> impl Iterator<Item = NodeId> + '_ {
     plan.ids()
         .filter(|id| *id != plan.entry() && *id != plan.exit())
 }
 
-/// Says what a node runs.
+/// Returns the model or library of a node.
 pub(super) fn runs_on(kind: &PlanKind) -> String {
     match kind {
         PlanKind::Model {
@@ -199,7 +199,7 @@ pub(super) fn runs_on(kind: &PlanKind) -> String {
     }
 }
 
-/// Says for the parts of which demultiplexers a node runs, the outermost first.
+/// Returns the demultiplexers above a node, the outermost first.
 fn levels(plan: &PipelinePlan, id: NodeId) -> String {
     let node = plan.node(id);
     let levels = node.levels.iter().map(|level| {

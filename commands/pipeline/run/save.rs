@@ -1,4 +1,4 @@
-//! Every tensor of a request as a file.
+//! Files with all tensors of a request.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::{
     ui,
 };
 
-/// Saves what went into the pipeline, into each run and out of it, and the response.
+/// Saves the inputs of the pipeline, the tensors of each run, and the response.
 pub(super) fn all(
     folder: &Path,
     loaded: &Loaded,

@@ -1,5 +1,5 @@
-//! The runs of a request with the tensors that went in and came out: a table, or, in a terminal that
-//! is too narrow for that, a list.
+//! Runs of a request with their input and output tensors: a table, or a list if the terminal is too
+//! narrow.
 
 use std::fmt::Write;
 
@@ -15,10 +15,10 @@ use crate::{
     ui::{self, Align, Look, NOTHING, Table, visible},
 };
 
-/// The runs of one node that are shown unless all are asked for.
+/// Maximum number of shown runs of one node unless all are requested.
 const SHOWN: usize = 4;
 
-/// A run as it is shown.
+/// Run as shown.
 struct Row {
     node: String,
     session: String,
@@ -28,11 +28,11 @@ struct Row {
     tensors: Vec<Line>,
 }
 
-/// A tensor of a run.
+/// Tensor of a run.
 struct Line {
-    /// An arrow, in or out, and its name.
+    /// Arrow, in or out, and name.
     name: String,
-    /// Datatype, shape, least, mean, and greatest value.
+    /// Datatype, shape, minimum, mean, and maximum.
     described: [String; 5],
 }
 
@@ -85,7 +85,7 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) 
     text
 }
 
-/// A row for each tensor; what is said of the run stands in the first.
+/// Returns a table with a row for each tensor; the text about the run is in the first.
 fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(&[
         ("node", Align::Left),
@@ -124,7 +124,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// A line for each run, and below it one for each tensor.
+/// Writes a line for each run, followed by one for each tensor.
 fn list(rows: &[Row]) -> String {
     let lines = || rows.iter().flat_map(|row| &row.tensors);
     let kind = |line: &Line| format!("{} {}", line.described[0], line.described[1]);
@@ -163,7 +163,7 @@ fn list(rows: &[Row]) -> String {
     text
 }
 
-/// Splits a session into texts and numbers, so that 10 comes after 9.
+/// Splits a session into texts and numbers, so that 10 sorts after 9.
 fn natural(session: &str) -> Vec<(String, u64)> {
     let parts = session.split('_');
     parts
