@@ -52,7 +52,7 @@ pub(crate) struct Failure {
     details: Vec<String>,
     causes: Vec<String>,
     hints: Vec<String>,
-    /// Whether to print it without `error: `, for texts that other servers' start scripts match.
+    /// Whether to print it without `error: `, for texts that start scripts match.
     verbatim: bool,
 }
 
@@ -154,7 +154,7 @@ impl Failure {
     /// Prints the failure to stderr and returns the exit code.
     pub(crate) fn print(&self) -> ExitCode {
         if self.kind != FailureKind::Quiet {
-            // If stderr is closed as well, the exit code still tells.
+            // If stderr is closed as well, the exit code still reports the failure.
             let _ = std::io::stderr().write_all(self.text().as_bytes());
         }
         ExitCode::from(self.kind.code())

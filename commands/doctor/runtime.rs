@@ -19,7 +19,7 @@ pub(super) fn all() -> (Vec<Check>, Option<FoundRuntime>) {
         }
     };
     let library = format!("{}, {}", found.origin, found.library.display());
-    // Where packages are put tells the library as well, in one line.
+    // The environment shows the library's location as well, in one line.
     let place = places::environment_of(&found.library).unwrap_or_else(|| found.library.clone());
     let check = match setup::probe_apart(&found) {
         Ok(version) => {

@@ -196,7 +196,7 @@ impl Bounds {
         let memory = ["memory.max", "memory.limit_in_bytes"];
         let memory = memory.into_iter().find_map(|name| {
             let text = fs::read_to_string(folder.join(name)).ok()?;
-            // Without a limit the older interface tells the largest number of pages.
+            // Without a limit the older interface reports the largest number of pages.
             text.trim().parse::<u64>().ok().filter(|it| *it < 1 << 60)
         });
         self.memory = [self.memory, memory].into_iter().flatten().min();

@@ -23,7 +23,7 @@ const LONGEST: usize = 64 << 10;
 /// Length of a line of base64, in characters.
 const LINE: usize = 76;
 
-/// Whether credentials are printed.
+/// Treatment of credentials in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrets {
     Masked,

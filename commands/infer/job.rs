@@ -38,7 +38,7 @@ pub(super) struct Job {
     pub(super) is_form_given: bool,
     /// Whether the request is printed instead of sent.
     pub(super) is_printed: bool,
-    /// Whether credentials are printed with it.
+    /// Treatment of credentials in the printed request.
     pub(super) secrets: Secrets,
     pub(super) task: Task,
     /// Sequence of the request, if it is part of one.

@@ -1,4 +1,4 @@
-//! The flags of `ovms serve`, in the reference's spelling, one struct for each subject.
+//! Flags of `ovms serve`, in the reference's spelling, one struct for each subject.
 
 mod empty;
 mod files;
@@ -16,7 +16,7 @@ pub(super) use instead::Check;
 
 pub(crate) use self::{empty::without_empty, unmatched::refuse_unmatched};
 
-/// What ends the help.
+/// Text at the end of the help.
 const AFTER_HELP: &str = "\
 The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
 highest version is served, unless --model_version_policy says otherwise. A folder that holds a model \
@@ -53,7 +53,7 @@ pub(crate) struct ServeArgs {
     unused: unused::Args,
 }
 
-/// Reads a boolean in each of the spellings that the C++ server takes.
+/// Returns a parser of booleans in each spelling of the C++ server.
 fn boolean() -> impl TypedValueParser<Value = bool> {
     const YES: [&str; 5] = ["true", "True", "t", "T", "1"];
     const NO: [&str; 5] = ["false", "False", "f", "F", "0"];

@@ -1,10 +1,10 @@
 //! `ovms serve --check`: flags, configuration file, models, pipelines and graphs, without serving.
 //!
-//! Everything is opened that a server would load: models are read and their devices asked for the
-//! properties, libraries are opened, custom nodes are made and asked for their inputs and outputs, and
-//! handlers are imported. Nothing is compiled, and no object of a handler is made. What takes longer
-//! than a server would wait for it ends the check. `--check=syntax` opens nothing: it stays with the
-//! flags, the configuration file, and the graph files.
+//! A check opens everything that a server would load: it reads models and queries their devices for
+//! the properties, opens libraries, creates custom nodes and queries their inputs and outputs, and
+//! imports handlers. It compiles nothing, and creates no object of a handler. Code that takes longer
+//! than a server would wait for it ends the check. `--check=syntax` opens nothing: it reads the flags,
+//! the configuration file, and the graph files.
 
 mod limit;
 mod model;
@@ -40,22 +40,22 @@ use crate::{
     ui::{Look, OutputFormat},
 };
 
-/// What has been found.
+/// Results of a check.
 #[derive(Debug, Default)]
 struct Report {
-    /// Name, versions and state of whatever can be served.
+    /// Name, versions and state of each servable.
     rows: Vec<Row>,
     findings: Findings,
     limit: Limit,
-    /// Whether nothing is opened that the files name.
+    /// Whether only the files themselves are checked, and nothing that they name.
     is_syntax: bool,
-    /// Why models were not read, and their names.
+    /// Reasons for unread models, with their names.
     unread: BTreeMap<String, Vec<String>>,
-    /// What to do next.
+    /// Next steps.
     hints: Vec<String>,
 }
 
-/// One model, pipeline or graph.
+/// Model, pipeline or graph.
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
@@ -65,7 +65,7 @@ struct Row {
     state: &'static str,
 }
 
-/// What can be served.
+/// Kind of a servable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -74,24 +74,24 @@ enum Kind {
     Graph,
 }
 
-/// What something that can be served is called in the table.
+/// State of a servable without errors in the table.
 const GOOD: &str = "ok";
 
-/// What it is called if anything is wrong with it.
+/// State of a servable with an error.
 const ERROR: &str = "error";
 
-/// Writes a state under its published name, which is another one for [`ERROR`].
+/// Writes a state under its published name, which differs for [`ERROR`].
 fn published<S: serde::Serializer>(state: &&'static str, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(if *state == ERROR { "fault" } else { state })
 }
 
-/// What it is called if not everything could be looked at.
+/// State of a servable that was not fully checked.
 const NOT_CHECKED: &str = "not checked";
 
-/// What it is called if its entry is refused.
+/// State of a servable with a rejected entry.
 const REFUSED: &str = "refused";
 
-/// Checks what flags lead to, prints a table of what they serve, and what is wrong.
+/// Checks the flags and everything they refer to, and prints a table of servables and all errors.
 pub(super) fn run(args: ServeArgs, output: OutputFormat, depth: Check) -> Result<(), Failure> {
     let look = Look::of_stdout();
     // Libraries and handlers may print.
@@ -119,7 +119,7 @@ pub(super) fn run(args: ServeArgs, output: OutputFormat, depth: Check) -> Result
 }
 
 impl Report {
-    /// Looks at everything that the flags name.
+    /// Checks everything that the flags name.
     fn look(&mut self, args: ServeArgs) -> Result<(), Failure> {
         let mut config =
             Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?;
@@ -205,8 +205,7 @@ impl Report {
         }
     }
 
-    /// Looks at an entry of a list of models. What is said of it begins with the file that it is in,
-    /// if it is in one.
+    /// Checks an entry of a list of models. Results begin with the file of the entry, if it is in one.
     fn entry(&mut self, entry: &ModelEntry, file: &str, facts: &ConfigurationFacts<'_>) {
         match entry {
             ModelEntry::Model(model) => {

@@ -1,4 +1,4 @@
-//! What is done with model folders and the configuration file instead of serving:
+//! Actions on model folders and the configuration file instead of serving:
 //! `--list_models`, `--add_to_config`, `--remove_from_config`.
 
 mod settings;
@@ -21,23 +21,23 @@ use crate::{
     ui::{self, OutputFormat},
 };
 
-/// Where models are, in the place of `--model_repository_path`.
+/// Environment variable in place of `--model_repository_path`.
 const REPOSITORY: &str = "OVMS_MODEL_REPOSITORY_PATH";
 
-/// How models are added.
+/// Usage of `--add_to_config`.
 const ADD: [&str; 2] = [
     "--add_to_config --model_name <model_name> --model_repository_path <repo_path> --config_path \
      <config_path>",
     "--add_to_config --model_name <model_name> --model_path <model_path> --config_path <config_path>",
 ];
 
-/// How they are removed.
+/// Usage of `--remove_from_config`.
 const REMOVE: &str = "--remove_from_config --model_name <model_name> --config_path <config_path>";
 
-/// How deep below the repository models are looked for.
+/// Maximum depth of the search for models below the repository.
 const DEPTH: usize = 8;
 
-/// Does what is asked for; `None` if nothing of the kind is.
+/// Runs the requested action; `None` if there is none.
 pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
     let instead = &args.instead;
     let asked = [
@@ -97,7 +97,7 @@ fn list(args: &ServeArgs) -> Result<(), Failure> {
     ui::print(lines)
 }
 
-/// Finds models and graphs in the folders of a folder.
+/// Finds models and graphs in the subfolders of a folder.
 fn walk(root: &Path, folder: &Path, depth: usize, names: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -117,7 +117,7 @@ fn walk(root: &Path, folder: &Path, depth: usize, names: &mut Vec<String>) {
     }
 }
 
-/// Tells whether a folder holds a graph, or a version of a model.
+/// Returns whether a folder holds a graph, or a version of a model.
 fn is_servable(folder: &Path) -> bool {
     let graph = |folder: &Path| folder.join("graph.pbtxt").is_file();
     let versions = repository::versions(folder).unwrap_or_default();
@@ -127,7 +127,7 @@ fn is_servable(folder: &Path) -> bool {
             .any(|(_, version)| graph(version) || repository::files(version).is_ok())
 }
 
-/// Adds a model to the file, which is made if it is not there.
+/// Adds a model to the file; creates it if it is missing.
 fn add(args: &ServeArgs) -> Result<(), Failure> {
     let path = config_path(args)?;
     let name = model_name(args)?;
@@ -167,7 +167,7 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
     done(args, &path, name, "added")
 }
 
-/// Notes that there is nothing at the path of a model, which may come later.
+/// Notes that nothing exists at the path of a model, which may come later.
 fn note_missing(file: &Path, base_path: &Path) {
     let folder = file.parent().unwrap_or(Path::new(""));
     let found = folder.join(base_path);
@@ -212,7 +212,7 @@ fn remove(args: &ServeArgs) -> Result<(), Failure> {
     done(args, &path, name, "removed")
 }
 
-/// Says what has become of a model in the file.
+/// Reports the change of a model in the file.
 fn done(args: &ServeArgs, path: &Path, name: &str, what: &str) -> Result<(), Failure> {
     let path = path.display().to_string();
     if args.instead.output == OutputFormat::Json {
@@ -225,7 +225,7 @@ fn done(args: &ServeArgs, path: &Path, name: &str, what: &str) -> Result<(), Fai
     Ok(())
 }
 
-/// Puts a file in the place of another in one step, with the rights of the old one.
+/// Replaces a file atomically, with the permissions of the old one.
 fn write(path: &Path, content: &str) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| {
         Failure::new(
@@ -276,7 +276,7 @@ fn model_name(args: &ServeArgs) -> Result<&str, Failure> {
     })
 }
 
-/// Writes how a directive is called, as the reference does.
+/// Returns the usage of a directive, in the format of the reference.
 fn usage(lines: &[&str]) -> String {
     let lines: Vec<String> = lines
         .iter()

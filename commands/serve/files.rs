@@ -1,4 +1,4 @@
-//! A configuration file that is refused, as the user meets it.
+//! Failure for a rejected configuration file.
 
 use ovms::config::{ConfigurationError, FileError};
 
@@ -7,10 +7,11 @@ use crate::{
     ui,
 };
 
-/// Characters of a line that are shown on either side of a fault.
+/// Maximum number of characters shown on either side of an error.
 const AROUND: usize = 60;
 
-/// Explains a file that is refused: each fault with its line. `argument` is how it was named.
+/// Returns the failure for a rejected file: each error with its line. `argument` is the flag that
+/// named it.
 pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
     let (path, errors, more) = match error {
         FileError::Read { path, source } => {
@@ -51,7 +52,7 @@ pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
     failure
 }
 
-/// Writes a fault and marks it in its line.
+/// Writes an error and marks it in its line.
 fn detail(error: &ConfigurationError) -> String {
     let ConfigurationError {
         place,
@@ -63,7 +64,7 @@ fn detail(error: &ConfigurationError) -> String {
     format!("{error}\n  {line}\n  {mark}")
 }
 
-/// Quotes what stands in a line around a column, both from 1, and marks so many characters of it.
+/// Quotes the text of a line around a column, both from 1, and marks `width` characters of it.
 pub(crate) fn quote(number: usize, line: &str, column: usize, width: usize) -> [String; 2] {
     let number = number.to_string();
     let (line, column) = window(line, column.saturating_sub(1));
@@ -76,7 +77,7 @@ pub(crate) fn quote(number: usize, line: &str, column: usize, width: usize) -> [
     ]
 }
 
-/// Cuts a line to what stands around a column; returns it with the column in it.
+/// Cuts a line to the text around a column; returns it with the new column.
 fn window(line: &str, column: usize) -> (String, usize) {
     let line: Vec<char> = line
         .chars()

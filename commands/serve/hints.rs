@@ -1,4 +1,4 @@
-//! What to do about a server that does not start.
+//! Next steps for a server that does not start.
 
 use std::{error::Error, io, path::Component};
 
@@ -13,7 +13,7 @@ use ovms::{
 
 use crate::error::{Failure, FailureKind};
 
-/// Explains a flag that is not accepted: texts of the command line are printed as they are.
+/// Returns the failure for an invalid flag: texts of the command line are printed as they are.
 pub(super) fn of_flags(error: &FlagError) -> Failure {
     let failure = if error.is_usage() {
         Failure::usage_verbatim(error.to_string())
@@ -45,7 +45,7 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
     }
 }
 
-/// Explains a port that was not opened.
+/// Returns the failure for a port that was not opened.
 pub(super) fn of_bind(error: &BindError) -> Failure {
     let failure = failure(error);
     match error {
@@ -66,7 +66,7 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
     }
 }
 
-/// Explains a model that was not loaded.
+/// Returns the failure for a model that was not loaded.
 pub(super) fn of_start(error: &StartError) -> Failure {
     let failure = failure(error);
     match error {
@@ -119,7 +119,7 @@ fn of_metrics(failure: Failure, error: &NameError) -> Failure {
     }
 }
 
-/// Returns what to do about a model that the runtime does not take.
+/// Returns the next step for a model that the runtime rejects.
 pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
     match error {
         ModelLoadError::Device { device, known, .. } | ModelLoadError::Compile { device, known, .. }
@@ -153,8 +153,8 @@ pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
     }
 }
 
-/// Tells whether a device is none of those known; `GPU.1` is one of `GPU`, and `AUTO:CPU` is put
-/// together of others.
+/// Returns whether a device is unknown; `GPU.1` counts as `GPU`, and `AUTO:CPU` is composed of
+/// others.
 fn is_unknown(device: &str, known: &[String]) -> bool {
     let base = device.split([':', '.']).next().unwrap_or_default();
     let composed = ["AUTO", "HETERO", "MULTI", "BATCH"];

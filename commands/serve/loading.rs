@@ -1,4 +1,4 @@
-//! How far the first load is: lines at the foot of a terminal, and now and then one in the log.
+//! Progress of the first load: lines at the foot of a terminal, and some in the log.
 
 use std::{
     collections::HashMap,
@@ -16,22 +16,22 @@ use tokio::time::Instant;
 
 use crate::ui::{self, Foot, clipped};
 
-/// How often the foot is drawn.
+/// Interval for drawing the foot.
 const DRAW: Duration = ui::BAR_STEP;
 
-/// How often it is looked where nothing is drawn.
+/// Interval for checking the progress if nothing is drawn.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The pause before the first line of the log; each that follows is twice as long.
+/// Interval before the first line of the log; each further one is twice as long.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// The longest pause between two lines of the log.
+/// Maximum interval between two lines of the log.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The most loads that are told of one by one.
+/// Maximum number of loads reported one by one.
 const MAX: usize = 5;
 
-/// A load under way.
+/// Load in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct InFlight {
     name: String,
@@ -40,7 +40,7 @@ struct InFlight {
     download: Option<storage::DownloadProgress>,
 }
 
-/// How far all of it is.
+/// Progress of all loads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Stage {
     done: usize,
@@ -48,7 +48,7 @@ struct Stage {
     in_flight: Vec<InFlight>,
 }
 
-/// Shows the load until this is dropped.
+/// Shows the progress until the future is dropped.
 pub(super) async fn watch(engine: Arc<Engine>) {
     let foot = Foot::new();
     let logs = foot.is_none() || !io::stdout().is_terminal();
@@ -70,7 +70,7 @@ pub(super) async fn watch(engine: Arc<Engine>) {
 }
 
 impl Stage {
-    /// Looks at what is served; `since` keeps when each load was first seen.
+    /// Returns the progress of the engine; `since` keeps the time each load was first seen.
     fn of(engine: &Engine, since: &mut HashMap<(String, i64), Instant>) -> Self {
         let servables = engine.servables();
         let mut stage = Self {
@@ -170,7 +170,7 @@ impl InFlight {
     }
 }
 
-/// Tells whether something is on its way, and has not failed.
+/// Returns whether a load is in progress and has not failed.
 fn is_pending(status: &Status) -> bool {
     status.state < VersionState::Available && status.code == VersionErrorCode::Ok
 }

@@ -1,4 +1,4 @@
-//! What is shown of the start: how far the load is, and then what is served.
+//! Output of the start: the progress of the load, and then the summary.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -17,25 +17,25 @@ use ovms::{
 use super::{loading, summary::Summary};
 use crate::{setup, ui};
 
-/// How long the summary waits for the list of devices.
+/// Time limit of the summary for the list of devices.
 const DEVICES: Duration = Duration::from_secs(2);
 
-/// Where the summary goes.
+/// Destination of the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Nowhere,
-    /// To the log, in its format.
+    /// Log, in its format.
     Log,
-    /// To the terminal, as a block.
+    /// Terminal, as a block.
     Terminal,
 }
 
-/// Shows the start on terminal and log.
+/// Observer that shows the start on terminal and log.
 #[derive(Debug)]
 pub(super) struct Start {
     settings: ServerSettings,
     opened: Opened,
-    /// The folder of the example, if it is served.
+    /// Folder of the example, if it is served.
     demo: Option<String>,
     target: Target,
     loading: Mutex<Option<Task<()>>>,
@@ -43,7 +43,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Shows nothing yet; the log has started.
+    /// Creates the observer, which shows nothing yet; the log has started.
     pub(super) fn new(settings: &ServerSettings, opened: Opened, demo: Option<String>) -> Self {
         let target = if ui::quiet() || !tracing::enabled!(tracing::Level::INFO) {
             Target::Nowhere
@@ -64,7 +64,7 @@ impl Start {
         }
     }
 
-    /// Tells whether people will see a block on their terminal.
+    /// Returns whether the terminal shows a block.
     pub(super) fn is_seen(&self) -> bool {
         self.target == Target::Terminal
     }

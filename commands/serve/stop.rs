@@ -1,4 +1,4 @@
-//! The signals that stop a server.
+//! Signals that stop a server.
 
 use std::{
     fs,
@@ -14,25 +14,25 @@ use crate::{
     ui,
 };
 
-/// For how long after the first signal SIGTERM is no second one.
+/// Time after the first signal during which SIGTERM does not count as a second one.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// Tells whether SIGHUP, which says that the terminal is closed, would end the process. Who starts it
-/// with `nohup` wants it to go on; so it does too where that cannot be found out.
+/// Returns whether SIGHUP, sent when the terminal is closed, would end the process. `nohup` ignores it so
+/// that the process continues; if the state is unknown, this returns false.
 pub(super) fn is_hangup_heard() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     !is_hangup_ignored(&status).unwrap_or(true)
 }
 
-/// Reads it from the signals that a process ignores: a bit for each, of which that of SIGHUP is the first.
+/// Parses the signals that a process ignores: one bit each, the first for SIGHUP.
 fn is_hangup_ignored(status: &str) -> Option<bool> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = u64::from_str_radix(mask?.trim(), 16).ok()?;
     Some(mask & 1 == 1)
 }
 
-/// Returns a future that is done at the first SIGINT or SIGTERM, or SIGHUP if that is wanted. The second
-/// ends the process, and removes the temporary folder that nobody else then would.
+/// Returns a future that resolves at the first SIGINT or SIGTERM, or SIGHUP if requested. The second one
+/// ends the process, and removes the temporary folder that would otherwise be left.
 pub(super) fn signal(
     temporary: Option<PathBuf>,
     hangup: bool,
@@ -50,8 +50,8 @@ pub(super) fn signal(
             }
         }
         let _ = first.send(());
-        // Both the system and the shell tell that a terminal is closed, and `timeout` tells a process and
-        // its group, so that these are no second signals.
+        // Both the system and the shell report that a terminal is closed, and `timeout` signals a process
+        // and its group, so that these are no second signals.
         let began = Instant::now();
         loop {
             tokio::select! {

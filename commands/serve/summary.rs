@@ -1,7 +1,7 @@
-//! What is served, where, and how to try it: told once, when the first load is over.
+//! Summary of the servables, ports, and commands to try, shown once after the first load.
 //!
 //! On a terminal it is a block of its own; elsewhere it is lines of the log, or one event of a log
-//! in JSON. Why something is not served, the log has said before.
+//! in JSON. Reasons for missing servables are in the log before.
 
 mod tries;
 
@@ -18,22 +18,22 @@ pub(super) use tries::demo_arguments;
 use self::tries::Tries;
 use crate::ui::{columns, counted, listed, visible, wrapped};
 
-/// The most servables that are told of one by one.
+/// Maximum number of servables listed one by one.
 const MAX: usize = 8;
 
-/// The most failures that are.
+/// Maximum number of failures listed one by one.
 const MAX_FAILURES: usize = 4;
 
-/// The most names in an event.
+/// Maximum number of names in an event.
 const LISTED: usize = 100;
 
-/// The most characters of a failure.
+/// Maximum length of a failure, in characters.
 const LONGEST: usize = 300;
 
-/// The columns that names have.
+/// Width of the column of names.
 const NAMES: usize = 12;
 
-/// Something that is served.
+/// Servable that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     kind: &'static str,
@@ -43,17 +43,17 @@ struct Entry {
     tries: Tries,
 }
 
-/// Where a side listens.
+/// Listening address of a protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
-    /// As a client on this machine names it.
+    /// Host as used by a client on this machine.
     host: String,
     port: u16,
-    /// What else there is to say.
+    /// Additional information.
     about: String,
 }
 
-/// Everything that is told.
+/// Contents of the summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Summary {
     openvino: String,
@@ -64,15 +64,15 @@ pub(super) struct Summary {
     has_dashboard: bool,
     devices: Vec<String>,
     served: Vec<Entry>,
-    /// How many of what is configured are not served.
+    /// Number of configured servables that are not served.
     missing: usize,
     failures: Vec<String>,
-    /// The folder of the example, if that is what is served.
+    /// Folder of the example, if that is served.
     demo: Option<String>,
 }
 
 impl Summary {
-    /// Puts together what there is to tell.
+    /// Creates the summary.
     pub(super) fn new(
         settings: &ServerSettings,
         openvino: &str,
@@ -112,7 +112,7 @@ impl Summary {
         }
     }
 
-    /// Says that it is the example that is served, and where its files are.
+    /// Adds the folder of the example.
     pub(super) fn of_demo(mut self, folder: Option<String>) -> Self {
         self.demo = folder;
         self
@@ -130,7 +130,7 @@ impl Summary {
         self
     }
 
-    /// Writes it to the log.
+    /// Writes the summary to the log.
     pub(super) fn log(&self, format: LogFormat) {
         if format == LogFormat::Json {
             let names: Vec<&str> = self.served.iter().map(|it| it.name.as_str()).collect();
@@ -155,7 +155,7 @@ impl Summary {
         }
     }
 
-    /// Returns it as a block for a terminal, with empty lines around it.
+    /// Returns the summary as a block for a terminal, with empty lines around it.
     pub(super) fn block(&self) -> String {
         self.drawn(columns())
     }
@@ -201,7 +201,7 @@ impl Summary {
         )
     }
 
-    /// Returns what is told below the heading: a name, and a line or several.
+    /// Returns the rows below the heading: a name, and one or more lines.
     fn rows(&self, is_terminal: bool) -> Vec<(&'static str, Vec<String>)> {
         let mut rows = Vec::new();
         if let Some(grpc) = &self.grpc {
@@ -254,7 +254,7 @@ impl Summary {
 }
 
 impl Entry {
-    /// Returns what there is to tell of something; `None` if it does not serve.
+    /// Returns the entry of a servable; `None` if it is not served.
     fn of(servable: &Servable) -> Option<Self> {
         let available = servable.available();
         let newest = available.last()?;
@@ -322,7 +322,7 @@ impl Place {
     }
 }
 
-/// Tells whether a model has nothing that could serve, which is no fault: it may come.
+/// Returns whether a model has no versions, which is no error: they may come.
 fn is_empty(servable: &Servable) -> bool {
     let model = servable.model();
     model.is_some_and(|model| model.versions().is_empty())

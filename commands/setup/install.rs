@@ -1,11 +1,11 @@
-//! Installs the runtime's wheel into a virtual environment with pip.
+//! Installation of the runtime's wheel into a virtual environment with pip.
 //!
-//! What is installed is known by its hashes, and nothing else is: not what the packages name beside
-//! it, among which is one that sends telemetry. pip ends with this program ([`supervise`]).
+//! Packages are pinned by their hashes, and nothing else is installed: not even their declared
+//! dependencies, one of which sends telemetry. pip ends with this program ([`supervise`]).
 //!
-//! A mark in the folder says that an installation is under way; it goes when the runtime has been
-//! seen to work. A setup that finds the mark goes on where the last one ended: pip keeps what it
-//! has downloaded, and what may be half written is written again.
+//! A marker file in the folder says that an installation is running; it is removed when the
+//! runtime has been seen to work. A setup that finds the marker resumes the last one: pip keeps its
+//! downloads, and files that may be incomplete are written again.
 
 use std::{
     ffi::OsStr,
@@ -22,19 +22,19 @@ use crate::{
     setup::{progress::Progress, supervise::Supervised},
 };
 
-/// What is installed with one call: a file of requirements, which stays in the folder.
+/// Packages installed with one call: a file of requirements, which stays in the folder.
 struct Requirements {
     file: &'static str,
     text: &'static str,
 }
 
-/// A release of pip that tells its progress to programs.
+/// Release of pip with machine-readable progress.
 const PIP: Requirements = Requirements {
     file: "ovms-setup.pip.txt",
     text: include_str!("pip.txt"),
 };
 
-/// The runtime, and the release of numpy that goes with it.
+/// Runtime, and its matching release of numpy.
 const RUNTIME: Requirements = Requirements {
     file: "ovms-setup.runtime.txt",
     text: include_str!("runtime.txt"),
@@ -49,15 +49,15 @@ impl Requirements {
     }
 }
 
-/// The mark of an installation under way.
+/// Marker file of an unfinished installation.
 const MARK: &str = "ovms-setup.unfinished";
 
-/// Tells whether an installation was begun and not ended.
+/// Returns whether an installation was started and not finished.
 pub(super) fn is_unfinished(dir: &Path) -> bool {
     dir.join(MARK).exists()
 }
 
-/// Takes the mark away.
+/// Removes the marker.
 pub(super) fn finished(dir: &Path) -> Result<(), Failure> {
     fs::remove_file(dir.join(MARK)).map_err(|error| {
         Failure::new(
@@ -68,7 +68,7 @@ pub(super) fn finished(dir: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Makes the virtual environment and installs the wheels.
+/// Creates the virtual environment and installs the wheels.
 pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
     check_python(python)?;
     let again = dir.join("pyvenv.cfg").exists();
@@ -142,7 +142,7 @@ fn check_python(python: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Making an environment where one is keeps what is in it and mends what is missing.
+/// Creates the environment, or fixes an existing one and keeps its contents.
 fn make_venv(dir: &Path, python: &Path) -> Result<(), Failure> {
     let args = [OsStr::new("-m"), OsStr::new("venv"), dir.as_os_str()];
     let output = Supervised::start(python.as_os_str(), &args)?.output()?;
@@ -165,7 +165,7 @@ fn make_venv(dir: &Path, python: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Runs `pip install` and shows how far it is.
+/// Runs `pip install` and shows its progress.
 fn run_pip(
     dir: &Path,
     python: &PathBuf,
@@ -222,7 +222,7 @@ fn version_at_least(python: &PathBuf, wanted: u32) -> bool {
     })
 }
 
-/// Understands pip's lines: `Progress 1 of 2` in bytes, and what it is at.
+/// Shows a line of pip: `Progress 1 of 2` in bytes, or the current step.
 fn show(line: &str, progress: &Progress) {
     if let Some((done, all)) = line
         .strip_prefix("Progress ")
@@ -245,7 +245,7 @@ fn last_line(text: &str) -> &str {
     text.trim().lines().next_back().unwrap_or("it said nothing")
 }
 
-/// pip's last complaint that begins with `ERROR:`, else its last line.
+/// Returns pip's last line that begins with `ERROR:`, else its last line.
 fn last_error(text: &str) -> &str {
     text.lines()
         .rev()

@@ -1,4 +1,4 @@
-//! How far an installation is: one line on a terminal, a line for each step elsewhere.
+//! Progress of an installation: one line on a terminal, else a line per step.
 
 use std::{
     cell::Cell,
@@ -9,19 +9,19 @@ use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
 
 use crate::ui;
 
-/// The pause between two lines about one download, where nothing is drawn.
+/// Interval between two lines about one download if nothing is drawn.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The display of an installation.
+/// Progress display of an installation.
 pub(super) struct Progress {
     bar: ProgressBar,
     plain: bool,
-    /// When the last line was written about the present step.
+    /// Time of the last line about the current step.
     reported: Cell<Instant>,
 }
 
 impl Progress {
-    /// Shows the first step.
+    /// Creates the display with the first step.
     pub(super) fn start(step: &str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ui::bar_target());
         let plain = bar.is_hidden();
@@ -50,7 +50,7 @@ impl Progress {
         self.bar.set_message(step.to_owned());
     }
 
-    /// Shows how much of the present step is done.
+    /// Shows the progress of the current step in bytes.
     pub(super) fn bytes(&self, done: u64, all: u64) {
         if self.plain {
             if self.reported.get().elapsed() >= PAUSE {
@@ -69,7 +69,7 @@ impl Progress {
         self.bar.set_position(done);
     }
 
-    /// Takes the display away.
+    /// Removes the display.
     pub(super) fn finish(self) {
         self.bar.finish_and_clear();
     }

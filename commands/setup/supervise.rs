@@ -1,9 +1,9 @@
 //! Subprocesses that end with this program, however it ends.
 //!
-//! A program that is killed cannot end what it has started. So a supervisor stands between: this
-//! program again, with a pipe from its caller that nothing is ever written to. When the pipe is
-//! closed, which the system does for a caller that is gone, the supervisor kills the subprocess and
-//! all that this has started in its process group.
+//! A killed program cannot end its subprocesses. So a supervisor stands between: this program
+//! again, with a pipe from its caller that is never written to. When the pipe is closed, as the
+//! system does after the death of the caller, the supervisor kills the subprocess and its whole
+//! process group.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,15 +25,15 @@ pub(crate) struct SuperviseArgs {
     command: Vec<OsString>,
 }
 
-/// A subprocess under supervision.
+/// Supervised subprocess.
 pub(super) struct Supervised {
     pub(super) child: Child,
-    /// The pipe that ends it when it is closed.
+    /// Pipe that ends the subprocess when it is closed.
     alive: Option<ChildStdin>,
 }
 
 impl Supervised {
-    /// Starts a program with arguments; what it prints is piped.
+    /// Starts a program with arguments and piped output.
     pub(super) fn start(program: &OsStr, args: &[&OsStr]) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["supervise", "--"])
@@ -51,7 +51,7 @@ impl Supervised {
         Ok(Self { child, alive })
     }
 
-    /// Waits for the end, and returns what is left to be read of its output.
+    /// Waits for the end, and returns the rest of the output.
     pub(super) fn output(self) -> io::Result<Output> {
         let Self { child, alive } = self;
         let output = child.wait_with_output();

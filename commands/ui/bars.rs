@@ -1,4 +1,4 @@
-//! Bars and counters on stderr, which go away when they are dropped.
+//! Bars and counters on stderr, removed when they are dropped.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use super::{Look, quiet, stderr::Stderr};
 
-/// How often a bar is drawn.
+/// Interval for drawing a bar.
 pub(crate) const BAR_STEP: Duration = Duration::from_millis(100);
 
-/// Starts a bar on stderr, which goes away when it is dropped.
+/// Starts a bar on stderr, which is removed when it is dropped.
 ///
 /// It is hidden if stderr is no terminal for drawing.
 pub(crate) fn bar(length: u64) -> ProgressBar {
     drawn(Some(length), "{wide_bar} {percent:>3} %  {msg}")
 }
 
-/// Starts a bar that counts steps; without their number it only counts.
+/// Starts a bar that counts steps; only a counter if their number is unknown.
 pub(crate) fn steps(length: Option<usize>) -> ProgressBar {
     let template = match length {
         Some(_) => "{wide_bar} {pos} of {len} steps  {msg}",
@@ -25,12 +25,12 @@ pub(crate) fn steps(length: Option<usize>) -> ProgressBar {
     drawn(length.map(|length| length as u64), template)
 }
 
-/// Starts a counter of answers on stderr.
+/// Starts a counter of responses on stderr.
 pub(crate) fn answers() -> ProgressBar {
     drawn(None, "{spinner} {pos} answers  {msg}")
 }
 
-/// Returns where bars are drawn: on a terminal that can, unless `--quiet` was given.
+/// Returns the draw target of bars: a terminal for drawing, unless `--quiet`.
 pub(crate) fn bar_target() -> ProgressDrawTarget {
     match Look::of_stderr() {
         Look::Boxed if !quiet() => ProgressDrawTarget::term_like(Box::new(Stderr::new())),

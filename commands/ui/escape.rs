@@ -1,26 +1,26 @@
-//! Text that cannot steer the terminal that shows it.
+//! Escapes for text that is shown on a terminal.
 
 use std::borrow::Cow;
 
-/// Tells whether a character steers what shows it, instead of being shown: control characters, and
-/// those that turn the direction in which the text after them runs.
+/// Returns whether a character controls the display instead of being shown: control characters,
+/// and changes of the text direction.
 pub(crate) fn steers(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns a text for a line, in which each character that steers terminals is written as in
-/// `\u{1b}`. Names come from files and servers.
+/// Returns a text for a line, with each control character escaped as in `\u{1b}`. Names come from
+/// files and servers.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, steers)
 }
 
-/// Returns a text of several lines in the same way, with their ends and tabs as they are.
+/// Returns a text of several lines in the same way, with line feeds and tabs as they are.
 pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |it| steers(it) && !matches!(it, '\n' | '\t'))
 }
 
-/// Returns a text of several lines in the same way, with the others so far below the first that
-/// they cannot be taken for something else.
+/// Returns a text of several lines in the same way, with further lines indented so that they
+/// cannot be taken for something else.
 pub(crate) fn visible_below(text: &str, indent: usize) -> String {
     visible_lines(text).replace('\n', &format!("\n{}", " ".repeat(indent)))
 }

@@ -1,7 +1,7 @@
-//! What is drawn at the foot of the terminal while lines are written above it.
+//! Lines at the foot of the terminal, below other output.
 //!
-//! Whoever writes lines meanwhile does so through [`Stdout`], which takes the foot away for the
-//! length of each write.
+//! Other lines are meanwhile written through [`Stdout`], which removes the foot during each
+//! write.
 
 use std::{
     io::{self, Write},
@@ -10,19 +10,19 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
-/// The foot of the moment.
+/// Current foot.
 static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 fn drawn() -> MutexGuard<'static, Option<ProgressBar>> {
     DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lines on stderr that say how far something is; they go away when this is dropped.
+/// Progress lines on stderr, removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Foot(ProgressBar);
 
 impl Foot {
-    /// Draws nothing yet; `None` where nothing can be drawn, or is not wanted.
+    /// Creates an empty foot; `None` if nothing can be drawn, or is not wanted.
     pub(crate) fn new() -> Option<Self> {
         let style =
             ProgressStyle::with_template("{spinner} {msg}").expect("the template names keys");
@@ -36,7 +36,7 @@ impl Foot {
         Some(Self(bar))
     }
 
-    /// Draws lines in the place of those before.
+    /// Replaces the lines.
     pub(crate) fn show(&self, lines: String) {
         self.0.set_message(lines);
         self.0.tick();
@@ -50,14 +50,14 @@ impl Drop for Foot {
     }
 }
 
-/// Takes the foot away for good, where the process ends without dropping what it has.
+/// Removes the foot for good, if the process ends without running destructors.
 pub(crate) fn clear() {
     if let Some(bar) = drawn().take() {
         bar.finish_and_clear();
     }
 }
 
-/// Standard output, above the foot.
+/// Standard output above the foot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stdout;
 

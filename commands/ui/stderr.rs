@@ -1,4 +1,4 @@
-//! The terminal that bars are drawn on.
+//! Terminal for drawing bars.
 
 use std::{
     io,
@@ -8,16 +8,16 @@ use std::{
 use console::Term;
 use indicatif::TermLike;
 
-/// The columns of a `^C`, and the one behind it where the cursor stands.
+/// Columns of a `^C`, and of the cursor after it.
 const INTERRUPT: u16 = 3;
 
-/// Stderr, without the blanks that would fill the last line of what is drawn: after them the `^C` of
-/// whoever interrupts would stand in a line of its own, and some of it would stay when it is cleared.
-/// For the same reason bars end before the terminal does.
+/// Stderr without the blanks that would fill the last drawn line: after them the `^C` of an interrupt
+/// would wrap to a line of its own, and some of it would stay when it is cleared. For the same reason
+/// bars end before the right edge of the terminal.
 #[derive(Debug)]
 pub(super) struct Stderr {
     terminal: Term,
-    /// Lines that are filled up, if another one follows.
+    /// Number of filled lines, if another one follows.
     ends: AtomicUsize,
 }
 

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{Look, escape::visible, text::NARROWEST, turned};
 
-/// Where the text of a column stands.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     /// For words.
@@ -14,18 +14,18 @@ pub(crate) enum Align {
     Right,
 }
 
-/// What a cell says about the state of something; shown as colour on a terminal.
+/// Tone of a cell; shown as colour on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// All is well.
+    /// Good state.
     Good,
-    /// On its way, or not quite as it should be.
+    /// Transitional or imperfect state.
     Warn,
-    /// Something is wrong.
+    /// Error state.
     Bad,
 }
 
-/// A text in a table.
+/// Text in a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
     text: String,
@@ -60,11 +60,11 @@ impl From<Cell> for comfy_table::Cell {
     }
 }
 
-/// Rows under a header.
+/// Table of rows under a header.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Align>,
-    /// How wide the longest word of each column is.
+    /// Width of the longest word in each column.
     words: Vec<usize>,
     pub(super) table: comfy_table::Table,
 }
@@ -90,7 +90,7 @@ impl Table {
         self.table.add_row(cells);
     }
 
-    /// Tells whether the terminal has room for the table without breaking its cells.
+    /// Returns whether the table fits the terminal without breaking its cells.
     pub(crate) fn fits(&self) -> bool {
         let Some(width) = self.width() else {
             return true;
@@ -100,14 +100,14 @@ impl Table {
         borders + columns.into_iter().map(usize::from).sum::<usize>() <= width
     }
 
-    /// Returns the width of the terminal. Some do not tell it, or tell 0.
+    /// Returns the width of the terminal. Some report none, or 0.
     fn width(&self) -> Option<usize> {
         let width = self.table.width().map(usize::from);
         width.filter(|width| *width >= NARROWEST)
     }
 
-    /// Has cells be broken between words, if there is room for the longest of each column; tells whether
-    /// there is.
+    /// Breaks cells between words only, if there is room for the longest word of each column; returns
+    /// whether there is.
     fn keep_words(&mut self, width: usize) -> bool {
         let borders = 3 * self.words.len() + 1;
         if borders + self.words.iter().sum::<usize>() > width {

@@ -1,4 +1,4 @@
-//! Text that is fitted to the width of a terminal.
+//! Text fitted to the width of a terminal.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Look;
 
-/// The width that is assumed where none is told.
+/// Default width if the terminal reports none.
 const USUAL: usize = 80;
 
-/// The width below which nothing is broken into lines.
+/// Minimum width for breaking lines.
 pub(super) const NARROWEST: usize = 40;
 
-/// Returns the columns of the terminal that stdout is, if it is one for drawing.
+/// Returns the width of stdout in columns, if it is a terminal for drawing.
 pub(crate) fn columns() -> Option<usize> {
     columns_for(Look::of_stdout())
 }
@@ -25,14 +25,14 @@ fn columns_for(look: Look) -> Option<usize> {
         .filter(|width| *width >= NARROWEST)
 }
 
-/// Returns the columns that a picture on stdout may have: those of the terminal, up to the usual ones.
+/// Returns the width of an image on stdout in columns: that of the terminal, up to the default one.
 pub(crate) fn image_columns() -> usize {
     let width = comfy_table::Table::new().width().map(usize::from);
     let width = width.filter(|width| *width >= NARROWEST);
     width.map_or(USUAL, |width| width.min(USUAL))
 }
 
-/// Cuts a line to the columns of the terminal, so that it takes one.
+/// Cuts a line to the width of the terminal.
 pub(crate) fn clipped(line: &str) -> String {
     // Room for the spinner before it, and for the `^C` of whoever interrupts behind it.
     let room = Table::new()
@@ -53,7 +53,7 @@ pub(crate) fn clipped(line: &str) -> String {
     text
 }
 
-/// Breaks a text at blanks into lines of so many columns at most; a longer word has a line of its own.
+/// Breaks a text at blanks into lines of limited width; a longer word has a line of its own.
 pub(crate) fn wrapped(text: &str, columns: Option<usize>) -> Vec<String> {
     let Some(columns) = columns else {
         return vec![text.to_owned()];
@@ -73,7 +73,7 @@ pub(crate) fn wrapped(text: &str, columns: Option<usize>) -> Vec<String> {
     lines
 }
 
-/// Breaks the lines of a text between words where the terminal ends; what follows of a line is
+/// Breaks the lines of a text between words at the width of the terminal; continuation lines are
 /// indented.
 pub(crate) fn filled(text: &str, look: Look) -> String {
     match columns_for(look) {
@@ -110,21 +110,20 @@ fn filled_to(text: &str, width: usize) -> String {
     filled
 }
 
-/// Returns how much there is of something: `1 model`, `2 models`.
+/// Returns a number with its noun: `1 model`, `2 models`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
 
-/// Returns how much of something there was, in what time, and how fast that is:
-/// `6 steps in 0.50 s, 12.0 steps/s`.
+/// Returns a number of items with the time taken and the rate: `6 steps in 0.50 s, 12.0 steps/s`.
 pub(crate) fn pace(number: usize, noun: &str, took: Duration) -> String {
     let (number_text, seconds) = (counted(number, noun), took.as_secs_f64());
     let rate = rate(number, noun, took);
     format!("{number_text} in {seconds:.2} s, {rate}")
 }
 
-/// Returns how much of something there was in a second: `12.0 steps/s`.
+/// Returns the rate of items per second: `12.0 steps/s`.
 #[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
 pub(crate) fn rate(number: usize, noun: &str, took: Duration) -> String {
     let rate = number as f64 / took.as_secs_f64().max(1e-9);
@@ -132,7 +131,7 @@ pub(crate) fn rate(number: usize, noun: &str, took: Duration) -> String {
     format!("{rate:.places$} {noun}s/s")
 }
 
-/// Puts words together as in a sentence: `a`, `a and b`, `a, b and c`.
+/// Joins words as in a sentence: `a`, `a and b`, `a, b and c`.
 pub(crate) fn listed<T: AsRef<str>>(words: &[T]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.split_last() {

@@ -1,17 +1,17 @@
-//! A table for a narrow terminal: what stood beside each other stands below each other.
+//! Transposed tables for narrow terminals, with cells below each other.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
 
-/// The width from which on tables are never turned.
+/// Minimum width at which tables are never transposed.
 const USUAL: u16 = 80;
 
-/// Tells whether a table of which the words have no room gains by being turned. With two columns there
-/// are as many as before.
+/// Returns whether a table with no room for its words gains from transposing. One of two columns would
+/// have as many as before.
 pub(super) fn helps(table: &Table, width: u16) -> bool {
     width < USUAL && table.header().is_some_and(|it| it.cell_count() > 2) && table.row_count() > 0
 }
 
-/// Draws a line for each cell, with its title before it, and a blank one between rows.
+/// Draws a line for each cell, with its title first, and a blank one between rows.
 pub(super) fn draw(table: &Table, width: u16) -> String {
     let mut turned = Table::new();
     turned
@@ -25,7 +25,7 @@ pub(super) fn draw(table: &Table, width: u16) -> String {
             turned.add_row(["", ""]);
         }
         for (title, cell) in titles.iter().zip(row.cell_iter()) {
-            // A cell without text belongs to the row above, which tells it.
+            // A cell without text belongs to the row above, which shows it.
             if !cell.content().is_empty() {
                 turned.add_row([title.clone().into(), cell.clone()]);
             }

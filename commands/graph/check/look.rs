@@ -118,7 +118,7 @@ fn handler(
         node_name: node.name.clone(),
         input_names: node.inputs.clone(),
         output_names: node.outputs.clone(),
-        // As the server tells it.
+        // Absolute, as in the server.
         handler_path: std::path::absolute(&path).unwrap_or_else(|_| path.clone()),
         params: None,
     };

@@ -1,4 +1,4 @@
-//! Flags without a text, as start scripts write them when a variable of theirs is not set.
+//! Flags with an empty value, as start scripts write them for an unset variable.
 
 use std::{any::TypeId, ffi::OsString};
 
@@ -6,11 +6,11 @@ use clap::{Arg, Args as _, Command};
 
 use super::ServeArgs;
 
-/// Flags where no text is a text: the header is left out.
+/// Flags with a meaningful empty value: the header is left out.
 const MEANT: [&str; 3] = ["allowed_origins", "allowed_methods", "allowed_headers"];
 
-/// Leaves out the flags of `serve` whose text is empty, and whatever they were given before: the
-/// last value counts, and that is none.
+/// Removes the flags of `serve` with an empty value, and their earlier values: the last value
+/// counts, and that is none.
 pub(crate) fn without_empty(args: &[OsString]) -> Vec<OsString> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let mut kept: Vec<(Option<&str>, &[OsString])> = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn without_empty(args: &[OsString]) -> Vec<OsString> {
         .collect()
 }
 
-/// Returns true for a flag whose value is no number, unless an empty one means something.
+/// Returns whether a flag takes text, unless an empty value is meaningful.
 fn is_text(flag: &Arg) -> bool {
     let numbers = [
         TypeId::of::<u32>(),

@@ -1,14 +1,14 @@
-//! What is done with files instead of serving.
+//! Flags for actions on files instead of serving.
 
 use std::path::PathBuf;
 
 use super::boolean;
 use crate::ui::OutputFormat;
 
-/// How far a check goes.
+/// Extent of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::serve) enum Check {
-    /// There is none.
+    /// No check.
     Off,
     /// Flags and files alone: nothing that they name is opened.
     Syntax,

@@ -1,4 +1,4 @@
-//! The one model that flags describe.
+//! Flags for a single model.
 
 use std::path::PathBuf;
 

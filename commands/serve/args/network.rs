@@ -1,4 +1,4 @@
-//! Ports, what browsers are told, and keys.
+//! Flags for ports, browser access, and keys.
 
 use std::path::PathBuf;
 

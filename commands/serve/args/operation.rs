@@ -1,4 +1,4 @@
-//! What operators watch and bound: log, metrics, limits.
+//! Flags for operators: log, metrics, limits.
 
 use std::{convert::Infallible, path::PathBuf};
 
@@ -280,7 +280,7 @@ pub(in crate::serve) struct Args {
     pub(super) shutdown_timeout_seconds: u64,
 }
 
-/// The formats of the log.
+/// Formats of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(in crate::serve) enum Format {
     Text,

@@ -7,8 +7,7 @@ use clap::{Args as _, Command};
 use super::ServeArgs;
 use crate::error::Failure;
 
-/// Flags of the C++ server that are absent, by what they are for; a guess at another flag would
-/// mislead.
+/// Flags of the C++ server that are absent, by purpose; a guess at another flag would mislead.
 const ABSENT: [(&str, &[&str]); 6] = [
     (
         "downloading models",
@@ -63,14 +62,13 @@ const ABSENT: [(&str, &[&str]); 6] = [
     ("graphs of generative models", &["num_streams", "vocoder"]),
 ];
 
-/// Returns what an absent flag of the C++ server is for.
+/// Returns the purpose of an absent flag of the C++ server.
 fn absent(name: &str) -> Option<&'static str> {
     let found = ABSENT.iter().find(|(_, names)| names.contains(&name));
     found.map(|(what, _)| *what)
 }
 
-/// Refuses arguments that are no flags of `serve`, all at once and in the words that start
-/// scripts know.
+/// Rejects arguments that are no flags of `serve`, all at once and in the format expected by start scripts.
 pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let flag = |name: &str| {
@@ -143,8 +141,8 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     Err(failure.hint("`ovms serve --help` lists the flags"))
 }
 
-/// Tells whether a flag may have been typed in the place of another. Names of flags have words in common, so
-/// that even the nearest may be far.
+/// Returns whether a flag may be a typo of another. Names of flags have words in common, so even the nearest
+/// one may be far.
 fn is_slip(typed: &str, known: &str) -> bool {
     2 * strsim::osa_distance(typed, known) <= known.len()
 }

@@ -1,4 +1,4 @@
-//! How long code of users may take in a check: as long as the server would wait for it.
+//! Time limits for user code in a check, the same as in the server.
 
 use std::{
     sync::mpsc::{self, RecvTimeoutError},
@@ -13,43 +13,43 @@ use crate::{
     pipeline::aside::Aside,
 };
 
-/// How long custom nodes and graphs may take.
+/// Time limits for custom nodes and graphs.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
     custom: Duration,
     graph: Duration,
-    /// Where a document goes if time is up, for those who read JSON.
+    /// Destination of a JSON document if the time is up.
     stdout: Option<Aside>,
 }
 
-/// Something that is being looked at. Takes its watch along when it is dropped.
+/// Guard of a check with a time limit; ends the watch when it is dropped.
 pub(super) struct Watched(
     #[expect(dead_code, reason = "its end is what the watch hears")] mpsc::Sender<()>,
 );
 
 impl Limit {
-    /// Takes the limits of the server.
+    /// Sets the limits of the server.
     pub(super) fn set(&mut self, defaults: &Defaults) {
         self.custom = defaults.custom_load;
         self.graph = defaults.graph_load;
     }
 
-    /// Has a document written if time is up.
+    /// Sets the output for a document if the time is up.
     pub(super) fn write_to(&mut self, stdout: Option<Aside>) {
         self.stdout = stdout;
     }
 
-    /// Watches the look at a pipeline.
+    /// Watches the check of a pipeline.
     pub(super) fn of_pipelines(&self, what: String) -> Watched {
         self.watch(what, self.custom, "--custom_node_load_seconds")
     }
 
-    /// Watches the look at a graph.
+    /// Watches the check of a graph.
     pub(super) fn of_graphs(&self, what: String) -> Watched {
         self.watch(what, self.graph, "--graph_load_seconds")
     }
 
-    /// Ends the process if something takes too long: code that does not come back cannot be left
+    /// Ends the process if a check takes too long: code that does not return cannot be stopped
     /// otherwise.
     fn watch(&self, what: String, limit: Duration, flag: &'static str) -> Watched {
         let (sender, ended) = mpsc::channel();

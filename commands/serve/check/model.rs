@@ -1,4 +1,4 @@
-//! A model: its folders, and what the runtime says of the files in them.
+//! Checks of a model: its folders, and its files with the runtime.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use ovms::{
 use super::{ERROR, GOOD, Kind, NOT_CHECKED, Report};
 use crate::pipeline::facts::{ConfigurationFacts, VersionLookup};
 
-/// What a model is called in the table that is left to the server.
+/// State in the table of a model that was left to the server.
 const NOT_LOOKED_AT: &str = "not looked at";
 
 impl Report {
-    /// Looks at the folders of a model. What is said of it begins with `origin`.
+    /// Checks the folders of a model. Results begin with `origin`.
     pub(super) fn model(
         &mut self,
         model: &ModelConfig,

@@ -1,4 +1,4 @@
-//! What is said of what was found.
+//! Output of the results.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::{
     ui::{self, Align, Look, NOTHING, Table},
 };
 
-/// What has been found, as programs read it; the fields stand in this order.
+/// JSON form of the results; the fields are in output order.
 #[derive(Debug, Serialize)]
 struct ReportJson<'a> {
     verdict: &'static str,
@@ -20,7 +20,7 @@ struct ReportJson<'a> {
     hint: Option<String>,
 }
 
-/// Writes the document of a check that did not come to its end.
+/// Returns the document of an aborted check.
 pub(super) fn of_failure(failure: &Failure) -> String {
     let mut report = Report::default();
     report.add_failure(failure);
@@ -38,7 +38,7 @@ impl Kind {
 }
 
 impl Report {
-    /// Adds why the check has ended early, unless errors that say it are there.
+    /// Adds the reason of an aborted check, unless there are errors already.
     pub(super) fn add_failure(&mut self, failure: &Failure) {
         if self.findings.errors.is_empty() {
             self.findings.errors.push(failure.line());
@@ -46,7 +46,7 @@ impl Report {
         self.hints.extend(failure.hints().iter().cloned());
     }
 
-    /// Writes everything as one object.
+    /// Writes the report as one JSON object.
     pub(super) fn json(&self) -> String {
         let found = &self.findings;
         let is_clean = found.warnings.is_empty() && found.unchecked.is_empty();
@@ -65,7 +65,7 @@ impl Report {
         serde_json::to_string(&report).expect("texts and numbers have a JSON form")
     }
 
-    /// Draws what would be served. What kind it is has a column if it is not models alone.
+    /// Draws the servables as a table, with a column for the kind unless all are models.
     pub(super) fn table(&self, look: Look) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -96,7 +96,7 @@ impl Report {
         table.draw(look)
     }
 
-    /// Makes the end of the command of faults and warnings.
+    /// Returns a failure if there are errors, warnings, or unchecked parts.
     pub(super) fn end(self) -> Result<(), Failure> {
         let found = self.findings;
         let (errors, warnings) = (found.errors.len(), found.warnings.len());

@@ -1,5 +1,5 @@
-//! Everything that a configuration names: its models and those that graphs bring along, libraries,
-//! pipelines and graphs.
+//! Checks of everything in a configuration: its models and those defined by graphs, libraries, pipelines
+//! and graphs.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl Report {
-    /// Reads the models that graphs bring along in files of their own. Returns the configuration with
-    /// those of them whose names are free at its end, and the file of each of them.
+    /// Reads the models that graphs define in files of their own. Returns the configuration with those
+    /// whose names are free at its end, and the file of each of them.
     pub(super) fn subconfigs(
         &mut self,
         file: &FileConfig,
@@ -62,7 +62,7 @@ impl Report {
         (with_more, origins)
     }
 
-    /// Adds why a file cannot be read, or not as a configuration.
+    /// Adds the errors of a file that cannot be read or parsed.
     pub(super) fn unread(&mut self, path: &str, error: &FileError) {
         let errors = error.errors().iter();
         let reported = errors.map(|failure| format!("{path}:{failure}"));
@@ -81,9 +81,9 @@ impl Report {
         }
     }
 
-    /// Looks at everything that a configuration names. Handlers see the packages of an environment;
-    /// the last models are from the files `origins`, the others from `path`, if they are from a file;
-    /// `at` writes a place in the configuration.
+    /// Checks everything in a configuration. Handlers use the packages of an environment; the last
+    /// models are from the files `origins`, the others from `path`, if they are from a file; `at` writes
+    /// a position in the configuration.
     pub(super) fn servables(
         &mut self,
         file: &FileConfig,
@@ -147,8 +147,8 @@ impl Report {
         }
     }
 
-    /// Opens the libraries of custom nodes, and imports the handlers among them that no node uses: those
-    /// of nodes are imported with them.
+    /// Opens the libraries of custom nodes, and imports unused handlers among them: used ones are
+    /// imported with their nodes.
     fn libraries(&mut self, file: &FileConfig, path: &str, facts: &ConfigurationFacts<'_>) {
         let mut seen = BTreeSet::new();
         let names = file
@@ -180,7 +180,7 @@ impl Report {
         }
     }
 
-    /// Adds what was found of something.
+    /// Adds the results of a servable.
     fn add(&mut self, kind: Kind, name: &str, mut found: Findings, is_whole: bool) {
         let is_whole = is_whole && found.unchecked.is_empty();
         let (versions, state) = match (found.errors.is_empty(), is_whole) {
@@ -196,7 +196,7 @@ impl Report {
     }
 }
 
-/// Looks at a pipeline. The second value is false if something was left out of which an error has been
+/// Checks a pipeline. The second value is false if results were left out because their cause has been
 /// reported elsewhere.
 fn of_pipeline(
     pipeline: &PipelineConfig,
@@ -221,7 +221,7 @@ fn of_pipeline(
     });
     let warnings = survey.warnings.iter();
     let warnings = warnings.map(|warning| line(&warning.place, None, warning.text.clone()));
-    // What is not judged because of a fault needs no word beside it.
+    // Parts left unchecked because of an error need no message of their own.
     let unchecked = survey.unchecked.iter().filter(|it| it.rule.is_some());
     let (follows, unchecked): (Vec<_>, Vec<_>) = unchecked
         .filter(|_| !is_syntax)
@@ -236,7 +236,7 @@ fn of_pipeline(
     (findings, follows.is_empty())
 }
 
-/// Returns true if a node of a pipeline uses a library.
+/// Returns whether a node of a pipeline uses a library.
 fn is_used(file: &FileConfig, library: &str) -> bool {
     let mut nodes = file.pipelines.iter().flat_map(|pipeline| &pipeline.nodes);
     nodes.any(|node| {

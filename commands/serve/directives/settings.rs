@@ -1,4 +1,4 @@
-//! The settings of a model that `--add_to_config` writes into its entry.
+//! Settings of a model written by `--add_to_config`.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::{
     serve::args::model,
 };
 
-/// A key of the entry and its value.
+/// Key and value of a setting.
 type Setting = (&'static str, Value);
 
-/// Gathers what flags say of a model, by the keys of its entry.
+/// Collects the settings of a model from the flags, by key of its entry.
 pub(super) fn of(flags: &model::Args, cache_dir: Option<&Path>) -> Result<Vec<Setting>, Failure> {
     let mut settings = Vec::new();
     let texts = [
@@ -87,7 +87,7 @@ pub(super) fn of(flags: &model::Args, cache_dir: Option<&Path>) -> Result<Vec<Se
     Ok(settings)
 }
 
-/// Refuses settings that the server would refuse.
+/// Rejects settings that the server would reject.
 pub(super) fn check(
     before: Option<&[u8]>,
     after: &str,

@@ -1,22 +1,22 @@
-//! How to try what is served: commands that can be copied.
+//! Commands to try the servables, ready to copy.
 
 use ovms::model::demo;
 
 use super::Summary;
 
-/// How something is tried.
+/// Way to try a servable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tries {
-    /// With whatever fits.
+    /// Random inputs.
     Random,
-    /// With a sequence of that.
+    /// Sequence of random inputs.
     Sequence,
-    /// Its inputs have no types, or not all that fits them works, so that they are looked at first.
+    /// Metadata first, as its inputs have no types, or random inputs may not work.
     Look,
 }
 
 impl Summary {
-    /// Returns commands that ask for something that is served.
+    /// Returns commands to try the servables.
     pub(super) fn tries(&self, is_terminal: bool) -> Vec<String> {
         if let Some(folder) = &self.demo {
             // The log has it from the start.
@@ -44,7 +44,7 @@ impl Summary {
         tries
     }
 
-    /// Returns a command of `ovms infer`, with the address if it is not the usual one.
+    /// Returns a command of `ovms infer`, with the address if it is not the default one.
     pub(super) fn infer(&self, arguments: &str, usual: Option<&str>) -> String {
         let (api, place, port) = match (&self.grpc, &self.rest) {
             (Some(grpc), _) => ("", grpc, 9000),
@@ -59,7 +59,7 @@ impl Summary {
     }
 }
 
-/// Returns how the example is asked, but for the server's address.
+/// Returns the arguments to try the example, except the server's address.
 pub(in crate::serve) fn demo_arguments(folder: &str) -> String {
     format!(
         "{} -i @{folder}/star.png --top 3 --labels {folder}/labels.txt",
@@ -67,13 +67,13 @@ pub(in crate::serve) fn demo_arguments(folder: &str) -> String {
     )
 }
 
-/// Tells whether a name stands for itself in a shell and in a URL.
+/// Returns whether a name needs no quotes in a shell and no escapes in a URL.
 fn is_plain(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
 }
 
-/// Writes a name for a shell.
+/// Quotes a name for a shell.
 fn quoted(name: &str) -> String {
     match is_plain(name) {
         true => name.to_owned(),

@@ -140,8 +140,8 @@
     bounds = state.bounds_us;
     const at = state.server.uptime_ms;
     $('uptime').textContent = age(at / 1000);
-    const { requests_under_way: underWay } = state.server;
-    set(totals, 'under_way', isWhole(underWay));
+    const { requests_under_way: inFlight } = state.server;
+    set(totals, 'in_flight', isWhole(inFlight));
     set(totals, 'sequences', isWhole(state.totals.sequences));
     figures(totals, note('', at, state.totals));
     for (const option of document.querySelectorAll('select[name="state"] option')) {

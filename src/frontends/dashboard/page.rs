@@ -164,7 +164,7 @@ fn tiles(totals: &Totals, in_flight: usize) -> String {
     tiles += &tile("Failures/s", "fails", "–", "");
     tiles += &tile("p50", "p50", "–", "");
     tiles += &tile("p99", "p99", "–", "");
-    tiles += &tile("In flight", "under_way", &count(in_flight as u64), "");
+    tiles += &tile("In flight", "in_flight", &count(in_flight as u64), "");
     tiles += &tile(
         "Live sequences",
         "sequences",

@@ -46,6 +46,7 @@ pub(super) struct Server {
     pub(super) started_ms: u64,
     uptime_ms: u64,
     pub(super) devices: Vec<Device>,
+    #[serde(rename = "requests_under_way")]
     pub(super) requests_in_flight: usize,
 }
 
