@@ -227,9 +227,10 @@ fn errors_are_reported_as_they_come() {
     hint: 1 answer came before that
     "#);
     insta::assert_snapshot!(steady(&typed(&server, &["--output", "json"], "{\"text\": \"fault\"}")), @r#"
-    exit Some(0)
-    {"model_name":"graph","model_version":"1","id":"","timestamp":0,"outputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["error"]}]}
+    exit Some(1)
+    {"error":"Unexpected input - x; partial deserialization"}
     ---
+    error: the server reported 1 error on the stream
     "#);
     // What cannot be sent takes no answers away.
     let lines = "{\"text\": \"one\"}\n{\"text\": \n{\"text\": \"two\"}\n";
