@@ -30,13 +30,13 @@ impl Api {
         if self.is_grpc() { 9000 } else { 8000 }
     }
 
-    /// Tells whether it goes over gRPC.
+    /// Returns whether it goes over gRPC.
     #[must_use]
     pub const fn is_grpc(self) -> bool {
         matches!(self, Self::KserveGrpc | Self::TfsGrpc)
     }
 
-    /// Tells whether it is one of TensorFlow Serving's; their requests have neither id nor
+    /// Returns whether it is one of TensorFlow Serving's; their requests have neither id nor
     /// parameters.
     #[must_use]
     pub const fn is_tfs(self) -> bool {

@@ -67,7 +67,7 @@ pub struct BenchProgress {
     pub elapsed: Duration,
 }
 
-/// What was measured.
+/// Results of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// How far it went.
@@ -159,7 +159,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Tells how far it is.
+    /// Returns the progress of the measurement.
     #[must_use]
     pub fn progress(&self) -> BenchProgress {
         let failed = self.failed.get();
@@ -174,7 +174,7 @@ impl Bench {
         }
     }
 
-    /// Tells what was measured so far.
+    /// Returns the results so far.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
     pub fn report(&self) -> Report {

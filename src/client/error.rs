@@ -1,4 +1,4 @@
-//! What a call can end with other than an answer.
+//! Errors of calls.
 
 use std::{fmt, time::Duration};
 
@@ -13,7 +13,7 @@ pub enum ClientError {
     Unreachable {
         /// The server's address.
         address: Address,
-        /// What the connection said.
+        /// Error of the connection.
         #[source]
         source: BoxError,
     },
@@ -27,7 +27,7 @@ pub enum ClientError {
         address: Address,
         /// The limit.
         limit: Duration,
-        /// What was waited for.
+        /// Phase of the call.
         step: CallPhase,
     },
     /// The answer does not follow the protocol.
@@ -35,7 +35,7 @@ pub enum ClientError {
     Protocol {
         /// The server's address.
         address: Address,
-        /// What was found.
+        /// Cause.
         #[source]
         source: AnswerError,
     },
@@ -47,7 +47,7 @@ pub enum ClientError {
 /// The cause of a failed connection.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a call waits for.
+/// Phases of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallPhase {
     /// The connection.
@@ -75,7 +75,7 @@ pub enum ServerErrorCode {
 }
 
 impl ServerError {
-    /// Tells whether the server does not know the model, or its version.
+    /// Returns whether the server does not know the model, or its version.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         match self.code {
@@ -84,7 +84,7 @@ impl ServerError {
         }
     }
 
-    /// Tells whether the server may lack what it was asked, whatever it was asked about.
+    /// Returns whether the server may lack what it was asked, whatever it was asked about.
     #[must_use]
     pub fn is_unknown_call(&self) -> bool {
         match self.code {
@@ -113,7 +113,7 @@ impl fmt::Display for ServerErrorCode {
     }
 }
 
-/// What is wrong with an answer.
+/// Errors in a server's response.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
     /// The message or JSON cannot be decoded.
@@ -175,7 +175,7 @@ pub enum RequestError {
     NoField {
         /// The protocol.
         api: Api,
-        /// What was to be sent.
+        /// Thing to send.
         what: &'static str,
     },
     /// The protocol's versions are numbers of 63 bits.

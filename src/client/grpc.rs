@@ -1,5 +1,5 @@
-//! What the gRPC wires share: connections, headers, errors, and calls that are encoded once and
-//! sent many times.
+//! Common parts of the gRPC wires: connections, headers, errors, and calls that are encoded once and sent
+//! many times.
 
 use std::task::{Context, Poll};
 
@@ -24,7 +24,7 @@ use super::{
 /// The largest message, both ways; servers have the same limit.
 pub(super) const MESSAGE_LIMIT: usize = 1 << 30;
 
-/// What stands before a message in the body of an HTTP request: no compression, and the length.
+/// Length of the prefix of a message in the body of an HTTP request: no compression, and the length.
 pub(super) const FRAME: usize = 1 + size_of::<u32>();
 
 /// How much a server may send before we say that we have read it. The protocol's own default of
@@ -124,7 +124,7 @@ impl Grpc {
         self.answer(grpc.unary(request, path, Undecoded).await)
     }
 
-    /// Tells the server's errors from those of the connection.
+    /// Distinguishes the server's errors from those of the connection.
     pub(super) fn failure(&self, status: Status) -> ClientError {
         let address = self.address.clone();
         // A status that came over the wire has no source.

@@ -1,4 +1,4 @@
-//! What the REST wires share: the HTTP client, its URLs, and the errors of servers.
+//! Common parts of the REST wires: the HTTP client, its URLs, and the errors of servers.
 
 use bytes::Bytes;
 use reqwest::{

@@ -118,7 +118,7 @@ struct Collector<'h> {
     lengths: Vec<Option<usize>>,
     /// The level on which values stand, as soon as one was met.
     depth: Option<usize>,
-    /// What the next `null`s stand for.
+    /// Values of the next `null`s.
     holes: &'h [(usize, f64)],
 }
 

@@ -1,4 +1,4 @@
-//! What goes to a server and what comes back, free of any wire.
+//! Requests and responses, independent of any wire.
 
 use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -30,14 +30,14 @@ pub struct ModelId {
     pub version: Option<String>,
 }
 
-/// What a server says about a model.
+/// Metadata of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelMetadata {
     /// The name.
     pub name: String,
     /// The versions that can be used, as far as the protocol tells.
     pub versions: Vec<String>,
-    /// What runs the model; empty where the protocol does not tell.
+    /// Platform of the model; empty where the protocol has none.
     pub platform: String,
     /// The inputs, in the server's order.
     pub inputs: Vec<TensorMetadata>,
@@ -45,7 +45,7 @@ pub struct ModelMetadata {
     pub outputs: Vec<TensorMetadata>,
 }
 
-/// What a server says about an input or output.
+/// Metadata of an input or output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorMetadata {
     /// The name.
@@ -110,7 +110,7 @@ pub enum TensorForm {
     Values,
 }
 
-/// What a server answered to a [`Request`].
+/// Response to a [`Request`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientResponse {
     /// The name of the model.

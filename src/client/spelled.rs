@@ -23,7 +23,7 @@ use crate::{
     request::Parameter,
 };
 
-/// What a method of KServe's service begins with.
+/// Prefix of the methods of KServe's service.
 const KSERVE: &str = "inference.GRPCInferenceService";
 
 /// The messages of all services.

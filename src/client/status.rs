@@ -1,11 +1,11 @@
-//! What a server says about itself, and about the states of its models.
+//! Metadata of servers, and states of their models.
 
 use std::collections::BTreeMap;
 
 /// States in which a version takes requests, in the words of the protocols.
 const READY: [&str; 2] = ["READY", "AVAILABLE"];
 
-/// What a server says about itself.
+/// Metadata of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerMetadata {
     /// The name of the product.
@@ -34,12 +34,12 @@ pub struct VersionStatus {
     pub state: String,
     /// How the last step went, such as `OK`; `None` where the protocol has no code for it.
     pub code: Option<String>,
-    /// What the server adds to the state; empty if there is nothing to add.
+    /// Message with the state; may be empty.
     pub message: String,
 }
 
 impl VersionStatus {
-    /// Tells whether the version takes requests.
+    /// Returns whether the version takes requests.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         READY.contains(&self.state.as_str())

@@ -22,7 +22,7 @@ impl RequestSender {
     }
 }
 
-/// What comes back on a stream; dropping it takes the requests back.
+/// Responses of a stream; dropping it cancels the stream.
 pub struct ResponseReceiver<'a>(pub(super) kserve_grpc::Answers<'a>);
 
 impl ResponseReceiver<'_> {
@@ -43,7 +43,7 @@ impl fmt::Debug for ResponseReceiver<'_> {
     }
 }
 
-/// What a server says on a stream.
+/// Event of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
     /// An answer.

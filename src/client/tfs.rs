@@ -1,5 +1,5 @@
-//! What TensorFlow Serving's two wires share: names of datatypes, states, and what an answer is
-//! read by.
+//! Common parts of TensorFlow Serving's two wires: names of datatypes, states, and the data that
+//! responses are decoded with.
 
 use super::{
     AnswerError, ModelId, Request, TensorMetadata, VersionStatus, message::ClientResponse, sequence,
@@ -82,7 +82,7 @@ pub(super) fn version_status(
     }
 }
 
-/// What is known of an answer before it comes.
+/// Data known of a response before it arrives.
 #[derive(Debug)]
 pub(super) struct Asked {
     model: ModelId,

@@ -20,7 +20,7 @@ use crate::{
 /// Inputs as the library gets them.
 struct Inputs {
     raw: Vec<RawTensor>,
-    /// What `raw` points to, besides the elements.
+    /// Names that `raw` points to.
     _names: Vec<CString>,
     _dims: Vec<Vec<u64>>,
 }

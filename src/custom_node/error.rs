@@ -1,4 +1,4 @@
-//! What can be wrong with a library, a node, and a call.
+//! Errors of a library, a node, and a call.
 //!
 //! The text of an error says what happened; its `status` is the text that clients and operators of
 //! model servers know for it.
@@ -23,7 +23,7 @@ pub enum LibraryError {
         name: String,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         reason: String,
     },
     /// One of the six functions is missing.
@@ -31,7 +31,7 @@ pub enum LibraryError {
     Symbol {
         /// The name of the library.
         name: String,
-        /// What the system said.
+        /// Error of the system.
         reason: String,
     },
 }
@@ -73,7 +73,7 @@ pub enum NodeError {
     Initialize {
         /// The name of the library.
         library: String,
-        /// What it returned.
+        /// Return code.
         code: i32,
     },
     /// `getInputsInfo` or `getOutputsInfo` failed.
@@ -83,7 +83,7 @@ pub enum NodeError {
         library: String,
         /// The function.
         function: &'static str,
-        /// What it returned.
+        /// Return code.
         code: i32,
     },
     /// There is no array.
@@ -103,7 +103,7 @@ pub enum NodeError {
         function: &'static str,
         /// The number that it gave.
         count: i32,
-        /// What is allowed.
+        /// Allowed values.
         expected: &'static str,
     },
 }
@@ -139,7 +139,7 @@ pub enum CallError {
     Execute {
         /// The name of the library.
         library: String,
-        /// What it returned.
+        /// Return code.
         code: i32,
     },
     /// There is no array of outputs.
@@ -155,7 +155,7 @@ pub enum CallError {
         library: String,
         /// The number that it gave.
         count: i32,
-        /// What is allowed.
+        /// Allowed values.
         expected: &'static str,
     },
     /// An output has no name.
@@ -183,7 +183,7 @@ pub enum CallError {
         library: String,
         /// The name of the output.
         name: String,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
     /// An output that is asked for is not there.

@@ -21,7 +21,7 @@ const SEGMENT: usize = 56;
 /// The kind of segments that are mapped.
 const LOAD: u64 = 1;
 
-/// Tells whether a file is a library that ends before its last segment does. What cannot be read,
+/// Returns whether a file is a library that ends before its last segment does. What cannot be read,
 /// or is another kind of file, the system's loader judges itself.
 pub(super) fn is_cut_short(path: &Path) -> bool {
     let Ok(mut file) = File::open(path) else {

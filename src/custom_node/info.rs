@@ -1,4 +1,4 @@
-//! What a node says of its inputs and outputs.
+//! Inputs and outputs, as a node describes them.
 
 use std::ptr;
 

@@ -48,7 +48,7 @@ unsafe impl Sync for Node {}
 /// the node lives.
 struct Params {
     raw: Vec<RawParam>,
-    /// What `raw` points to.
+    /// Texts that `raw` points to.
     _texts: Vec<CString>,
 }
 

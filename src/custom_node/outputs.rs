@@ -1,4 +1,4 @@
-//! What a library returns, from the moment it is ours until it has been given back.
+//! Outputs of a library, from the moment they are ours until they have been given back.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
@@ -20,7 +20,7 @@ use crate::{
 /// The most entries of an array that are believed.
 pub(super) const MAX_ENTRIES: c_int = 4096;
 
-/// What an error says of [`MOST_ENTRIES`].
+/// Expected number of entries in errors about [`MAX_ENTRIES`].
 pub(super) const EXPECTED_ENTRIES: &str = "1 to 4096";
 
 /// The most dimensions that are believed, as many as NumPy allows. A library that gives more has

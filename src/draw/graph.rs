@@ -1,4 +1,4 @@
-//! What is drawn: boxes and links between them, also for what is not there.
+//! Graphs to draw: boxes and links, including missing ones.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::pipeline::{Count, PipelineNodeKind, PipelineOutline};
 
-/// What is drawn.
+/// Graph to draw.
 #[derive(Debug, Clone)]
 pub(super) struct Graph {
     /// Those of the nodes, in their order, and then those that stand for something else.
@@ -27,11 +27,11 @@ pub(super) struct Node {
     pub(super) lines: Vec<Line>,
     /// The levels that it stands in, outermost first.
     pub(super) levels: Vec<usize>,
-    /// What comes in, in the order of its inputs.
+    /// Incoming labels, in the order of the inputs.
     pub(super) labels: Vec<Label>,
 }
 
-/// What a box stands for.
+/// Kind of box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     /// Entry and exit.
@@ -44,15 +44,15 @@ pub(super) enum Look {
     Ghost,
 }
 
-/// What is drawn, with what stands around it.
+/// Drawing with its surroundings.
 #[derive(Debug, Clone)]
 pub(super) struct Drawing {
-    /// What it is a picture of: `Pipeline`, `Graph`.
+    /// Kind of diagram: `Pipeline`, `Graph`.
     pub(super) what: &'static str,
     /// Its name.
     pub(super) name: String,
     pub(super) graph: Graph,
-    /// What each link says: from, to, text.
+    /// Texts of links: from, to, text.
     pub(super) reported: Vec<(usize, usize, String)>,
     /// Links that carry nothing while requests run.
     pub(super) dashed: Vec<Link>,
@@ -87,7 +87,7 @@ pub(super) struct Line {
     pub(super) tone: Tone,
 }
 
-/// What a text says, for its colour.
+/// Meaning of a text, for its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -108,7 +108,7 @@ pub(super) struct Link {
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     pub(super) parent: Option<usize>,
-    /// What it says, the longest first.
+    /// Titles, the longest first.
     pub(super) titles: [String; 2],
 }
 

@@ -32,7 +32,7 @@ struct Node<'a> {
     version: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     library: Option<&'a str>,
-    /// What is wrong with the model or library, if anything is known to be.
+    /// Problem of the model or library, if any is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'a str>,
     /// Into how many parts the outputs are split; -1 if that depends on the request.
@@ -67,7 +67,7 @@ struct Edge<'a> {
     output: &'a str,
     to: &'a str,
     input: &'a str,
-    /// What goes over it at a time.
+    /// Tensor that it carries.
     #[serde(flatten)]
     tensor: Tensor,
     /// Whether source and output are there.

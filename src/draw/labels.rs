@@ -1,9 +1,9 @@
-//! What is written at connections and in boxes, and how it is broken into lines.
+//! Labels of connections and boxes, and their line breaks.
 
 use super::escape::width;
 use crate::pipeline::{PipelineNodeKind, TensorSource};
 
-/// What stands at a connection.
+/// Label of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Label {
     /// The box that it comes from.
@@ -14,7 +14,7 @@ pub(super) struct Label {
     pub(super) input: String,
     /// Type and shape; empty if they are not known.
     pub(super) tensor: String,
-    /// What is wrong with it.
+    /// Problem of it.
     pub(super) error: Option<&'static str>,
     /// Whether the name of the box that it comes from is told.
     pub(super) is_named: bool,

@@ -44,13 +44,13 @@ pub(super) struct Item {
     pub(super) what: What,
     /// How many of the levels of its row it is within.
     pub(super) depth: usize,
-    /// What it is connected with in the row above and in the row below.
+    /// Neighbours in the row above and in the row below.
     pub(super) above: Vec<usize>,
     pub(super) below: Vec<usize>,
     pub(super) cell: Cell,
 }
 
-/// What an item is.
+/// Kinds of items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Box(usize),
@@ -83,7 +83,7 @@ impl Layers {
         }
     }
 
-    /// Tells whether the frames leave each row the columns that it needs.
+    /// Returns whether the frames leave each row the columns that it needs.
     fn fits(&self, most: usize) -> bool {
         let mut rows = self.rows.iter().enumerate();
         rows.all(|(row, layer)| self.packed(row) + self.beside(&layer.levels) <= most)
@@ -316,7 +316,7 @@ impl Layers {
     }
 }
 
-/// What has to change for a row to fit.
+/// Change that makes a row fit.
 enum Change {
     /// A row into several with so many boxes.
     Split(usize, usize),

@@ -11,7 +11,7 @@ use crate::pipeline::{PipelineNodeKind, PipelineOutline};
 /// The columns of a picture for nobody in particular.
 pub const WIDTH: usize = 80;
 
-/// What a terminal can show.
+/// Capabilities of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// The most columns of a picture.

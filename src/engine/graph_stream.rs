@@ -27,7 +27,7 @@ use crate::{
 /// How many answers are made ahead of the one that is being sent.
 const ANSWERS_AHEAD: usize = 32;
 
-/// What a graph gives to the client of its stream.
+/// Responses of a graph to the client of its stream.
 pub(super) struct GraphStream {
     answers: mpsc::Receiver<graph::GraphResponse>,
     /// Runs the graph. Dropping it drops the graph.

@@ -41,7 +41,7 @@ use crate::{
     request::RequestOrigin,
 };
 
-/// What is served, and whether it is.
+/// Registry of servables, with their readiness.
 #[derive(Debug)]
 pub struct Engine {
     registry: ArcSwap<Registry>,
@@ -117,13 +117,13 @@ impl Engine {
         self.ready.store(true, Ordering::Release);
     }
 
-    /// Tells whether the first load is over and the server is not stopping.
+    /// Returns whether the first load is over and the server is not stopping.
     #[must_use]
     pub fn ready(&self) -> bool {
         self.ready.load(Ordering::Acquire) && !self.is_stopping()
     }
 
-    /// Tells whether the server is about to end: it starts no more sequences, and may refuse requests.
+    /// Returns whether the server is about to end: it starts no more sequences, and may refuse requests.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire) || self.draining.load(Ordering::Acquire)
@@ -307,7 +307,7 @@ impl Models for Engine {
     }
 }
 
-/// What is said of a name that stands for nothing.
+/// Returns the error for an unknown name.
 pub(crate) fn not_found() -> Error {
     Error::new(
         ErrorKind::NotFound,
@@ -315,7 +315,7 @@ pub(crate) fn not_found() -> Error {
     )
 }
 
-/// What a reload did.
+/// Outcome of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reload {
     /// Something that is served is another one now.

@@ -26,7 +26,7 @@ pub(super) struct OfPipeline {
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) definition: Arc<PipelineDefinition>,
     pub(super) origin: RequestOrigin,
-    /// Who sees what runs.
+    /// Observer of the nodes.
     pub(super) watch: Option<Arc<dyn PipelineObserver>>,
     /// The place of the request among those under way.
     pub(super) _admitted: OwnedSemaphorePermit,

@@ -1,4 +1,4 @@
-//! What every name stands for at one moment; replaced whole, never changed.
+//! Snapshot of all names and their servables; replaced whole, never changed.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What a name stands for, as metadata and status calls see it.
+//! Servables, as metadata and status calls see them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     tensor::{DataType, Layout, PartialShape},
 };
 
-/// What a name stands for.
+/// Servable under a name.
 #[derive(Debug, Clone)]
 pub enum Servable {
     /// A model with its versions.
@@ -34,7 +34,7 @@ pub enum ServableVersion {
     Graph(Arc<Graph>),
 }
 
-/// What is loaded of it.
+/// Facts about a loaded servable.
 pub enum ServableFacts {
     /// A model version.
     Model(Arc<Loaded>),
@@ -180,7 +180,7 @@ impl ServableFacts {
         }
     }
 
-    /// Tells whether it is a graph, whose inputs and outputs have no types.
+    /// Returns whether it is a graph, whose inputs and outputs have no types.
     #[must_use]
     pub fn is_graph(&self) -> bool {
         matches!(self, Self::Graph(_))
@@ -197,7 +197,7 @@ impl ServableFacts {
         }
     }
 
-    /// Tells whether requests belong to sequences.
+    /// Returns whether requests belong to sequences.
     #[must_use]
     pub fn is_stateful(&self) -> bool {
         matches!(self, Self::Model(loaded) if loaded.is_stateful())

@@ -13,9 +13,9 @@ use crate::{
     tensor::TensorMap,
 };
 
-/// What a run of a graph finds models and pipelines by.
+/// Look-up of models and pipelines for runs of a graph.
 pub(super) struct Sessions {
-    /// What is kept of graphs must not keep everything.
+    /// Weak, since pooled runs of graphs must not keep everything.
     engine: Weak<Engine>,
     /// That of the request for which the graph runs.
     origin: RequestOrigin,

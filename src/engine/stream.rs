@@ -54,7 +54,7 @@ pub const REQUESTS_UNDER_WAY: usize = 8;
 /// than twice as long.
 const STREAM_GRACE: Duration = Duration::from_secs(5);
 
-/// What opens a stream: its first request, of which name and parameters count.
+/// Head of a stream: its first request, of which name and parameters count.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamHead<'a> {
     /// The servable that all requests of the stream are for.
@@ -81,7 +81,7 @@ pub struct StreamRequest {
     pub room: Option<OwnedSemaphorePermit>,
 }
 
-/// What a stream gives.
+/// Response on a stream.
 #[derive(Debug)]
 pub enum StreamResponse {
     /// A response.
@@ -201,7 +201,7 @@ impl Engine {
         })
     }
 
-    /// Tells those who have streams open whether they may go on.
+    /// Returns a receiver that says whether open streams may go on.
     #[must_use]
     pub fn course(&self) -> watch::Receiver<Course> {
         self.course.subscribe()
@@ -225,7 +225,7 @@ impl Engine {
     }
 }
 
-/// What those are told who come, or still are there, while the server stops.
+/// Returns the error for new and open streams while the server stops.
 #[must_use]
 pub fn shutting_down() -> Error {
     Error::new(ErrorKind::Overloaded, "Server is shutting down")

@@ -1,4 +1,4 @@
-//! What a request has found: a servable that stays alive until the request is done.
+//! Target of a request: a servable that stays alive until the request is done.
 
 use std::{sync::Arc, time::Instant};
 
@@ -44,7 +44,7 @@ enum Found {
 struct OfModel {
     version: Arc<Version>,
     loaded: Arc<Loaded>,
-    /// What a request to a stateful model needs to know beside that.
+    /// Additional data of a request to a stateful model.
     stateful: Option<Box<Stateful>>,
 }
 
@@ -177,13 +177,13 @@ impl Target {
         }
     }
 
-    /// Tells whether inputs have to be named even where there is only one.
+    /// Returns whether inputs have to be named even where there is only one.
     #[must_use]
     pub fn takes_named_only(&self) -> bool {
         !matches!(self.found, Found::Model(_))
     }
 
-    /// Tells whether requests belong to sequences, so that they have special inputs.
+    /// Returns whether requests belong to sequences, so that they have special inputs.
     #[must_use]
     pub fn is_stateful(&self) -> bool {
         matches!(&self.found, Found::Model(found) if found.stateful.is_some())
@@ -247,7 +247,7 @@ impl Target {
         (!Arc::ptr_eq(&site.loaded, &found.loaded)).then_some(site.loaded)
     }
 
-    /// Tells whether sequences may run on anything else than what was found by name.
+    /// Returns whether sequences may run on anything else than what was found by name.
     #[must_use]
     pub fn is_one_of_several(&self) -> bool {
         let Found::Model(found) = &self.found else {
@@ -345,7 +345,7 @@ impl Site {
 }
 
 impl Stateful {
-    /// Tells whether ids are unique over all versions, so that a request without a version finds
+    /// Returns whether ids are unique over all versions, so that a request without a version finds
     /// its sequence in whichever has it.
     fn is_shared(&self, version: &Version) -> bool {
         !version.drain().is_zero()

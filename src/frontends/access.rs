@@ -98,7 +98,7 @@ pub(crate) enum Protocol {
     Http,
 }
 
-/// What the way of a request tells of it.
+/// Facts about a request, collected on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Note {
     received: AtomicU64,

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a request over HTTP/1 takes before it has a body: its head, and what waits for the rest.
+/// Memory of a request over HTTP/1 before it has a body: its head and its futures.
 const CALL: usize = 4 << 10;
 
 /// Reads a body whole and expands it if it is gzip.
@@ -140,7 +140,7 @@ impl<B> Paced<B> {
     }
 }
 
-/// Tells a body that is no body, such as chunks without sizes, from a client that is gone.
+/// Distinguishes a malformed body, such as chunks without sizes, from a client that is gone.
 fn unreadable(error: &(dyn std::error::Error + 'static)) -> Error {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let failure = causes

@@ -67,7 +67,7 @@ struct Expansion {
     /// [`AT_ONCE`] bytes at most, as long as its room; `filled` bytes of it are there.
     first: Vec<u8>,
     filled: usize,
-    /// What follows.
+    /// Bytes after the first ones.
     rest: Mapped,
     charge: Charge,
 }

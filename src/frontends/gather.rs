@@ -14,8 +14,8 @@ const SMALL: usize = 4 << 10;
 /// The most that small pieces are copied into one buffer, which is then a piece.
 const MAX_TAIL: usize = 64 << 10;
 
-/// What is longer than this is copied as it comes: pieces that are kept until all is there would take as much
-/// again as the whole.
+/// Messages longer than this are copied piece by piece: pieces kept until the last one arrives would
+/// double the memory.
 const LARGE: usize = 1 << 20;
 
 /// Pieces that have come.

@@ -33,16 +33,16 @@ use crate::{
 /// The largest question to health and reflection, in bytes; each names a service or a symbol.
 const MAX_QUESTION: usize = 64 << 10;
 
-/// What the paths of KServe's service begin with.
+/// Path prefix of KServe's service.
 const KSERVE: &str = "/inference.GRPCInferenceService/";
 
-/// What the paths of the health service begin with.
+/// Path prefix of the health service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// The path of a check of health.
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 
-/// What the paths of TensorFlow Serving's services begin with.
+/// Path prefix of TensorFlow Serving's services.
 const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
 
 /// Makes the gRPC service of an engine, and the switch of its health service.

@@ -15,7 +15,7 @@ use super::reply::Whole;
 /// of tiny requests the packer took more than a quarter of the processor time.
 const LEAST: usize = 1400;
 
-/// Tells whether a client wants its answer packed.
+/// Returns whether a client wants its answer packed.
 pub(super) fn wished(headers: &HeaderMap) -> bool {
     let accepted = headers
         .get(header::ACCEPT_ENCODING)

@@ -1,4 +1,4 @@
-//! What bounds the bodies that are received, on all connections of both protocols together.
+//! Bounds of received bodies, for all connections of both protocols together.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What is wrong with a body that is no JSON object. Only reached after a failure, so it may take
-//! its time.
+//! Errors of bodies that are not JSON objects. Only made after a failure, so they may take their time.
 
 use serde::de::IgnoredAny;
 

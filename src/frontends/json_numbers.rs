@@ -36,9 +36,9 @@ pub(super) enum JsonError {
     /// Something that is no element of any type.
     #[error("found {found}, expected {expected}")]
     Kind {
-        /// What was found.
+        /// Kind of value found.
         found: &'static str,
-        /// What belongs there.
+        /// Kind of value expected.
         expected: Cow<'static, str>,
     },
     /// Strings and other elements in one list.

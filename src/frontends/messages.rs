@@ -27,7 +27,7 @@ use crate::{
     error::Result,
 };
 
-/// What room is counted in, as a power of two of bytes; less is not counted.
+/// Unit of the accounting, as a power of two of bytes; less is not counted.
 const UNIT: u32 = 12;
 
 /// The room of a stream: 8 MiB of messages on their way, or a larger one alone.
@@ -36,14 +36,14 @@ const ROOM: u32 = 8 << (20 - UNIT);
 /// The encodings that messages may have.
 const ENCODINGS: &str = "gzip,identity";
 
-/// What a call takes before it has any message: its headers, and what waits for the rest.
+/// Memory of a call before it has any message: its headers and futures.
 pub(super) const CALL: usize = 8 << 10;
 
 /// Reads messages off a body.
 pub(super) struct Reader<B = Received> {
     body: Paced<B>,
     intake: BodyLimits,
-    /// What has come and was not read yet.
+    /// Received bytes that were not parsed yet.
     rest: Bytes,
     is_gzip: bool,
     /// That of the call itself.

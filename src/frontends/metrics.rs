@@ -8,7 +8,7 @@ use axum::{
 
 use super::rest::{self, RestContext};
 
-/// What collectors expect of the text format.
+/// Content type of the Prometheus text format.
 const CONTENT_TYPE: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 

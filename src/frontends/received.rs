@@ -18,7 +18,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use crate::budget::{Budget, Charge};
 
-/// What a connection may have without a charge: what is just being read.
+/// Unread bytes of a connection that are free of charge.
 const FREE: usize = 64 << 10;
 
 /// The part of the budget that is not for it, as a divisor: there is room for those whose requests are read.
@@ -91,7 +91,7 @@ impl Unread {
     }
 }
 
-/// What was read of the body of a call. It counts until the call has both been answered and dropped its
+/// Bytes read of the body of a call. They count until the call has both been answered and dropped its
 /// body, which is about when its stream is over.
 #[derive(Debug)]
 pub struct ReadBytes {

@@ -36,7 +36,7 @@ const MODEL: [&str; 2] = [
     "/v2/models/{model}/versions/{version}",
 ];
 
-/// What the handlers share.
+/// Shared state of the handlers.
 #[derive(Clone)]
 pub(crate) struct RestContext {
     pub(super) engine: Arc<Engine>,
@@ -52,7 +52,7 @@ pub struct Rest {
     budget: Budget,
 }
 
-/// What holds for all paths.
+/// Rules for all paths.
 struct Rules {
     /// Headers of every answer that pages of other origins may read.
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -285,7 +285,7 @@ fn cors(cors: &Cors) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     .filter_map(|(name, text)| Some((name, HeaderValue::from_str(text).ok()?)))
 }
 
-/// Tells whether a path has a part `..`, in letters or percent-encoded.
+/// Returns whether a path has a part `..`, in letters or percent-encoded.
 fn leaves_the_tree(path: &str) -> bool {
     // Nearly no path has a percent sign.
     path.split('/').any(|part| match part.len() {

@@ -39,7 +39,7 @@ pub(super) trait Unary: Clone + Send + Sync + 'static {
     /// The path of the call.
     const PATH: &str;
 
-    /// What the message is, for what it takes when it is decoded.
+    /// Kind of message, for the memory that it takes when decoded.
     const KIND: Kind;
 
     /// Answers a request; `effort` is how much there is to unpack, in the bytes of
@@ -75,7 +75,7 @@ pub(super) const RAW_SPEED: usize = 16;
 /// The flag and the length before a message.
 pub(super) const PREFIX: usize = 5;
 
-/// What a message that is not an inference may have; its texts are names.
+/// Maximum size of a message that is not an inference; its strings are names.
 const MAX_QUERY: usize = 4 << 20;
 
 /// How many times more memory than bytes such a message takes at most.

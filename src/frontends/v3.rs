@@ -1,4 +1,4 @@
-//! What is there of the generative API, `/v3`: the list of what is served.
+//! Part of the generative API, `/v3`: the list of servables.
 
 use std::{
     sync::Arc,
@@ -25,7 +25,7 @@ struct Context {
     engine: Arc<Engine>,
     /// When the server started, which is what is told as the time of every model.
     since: u64,
-    /// What clients that send something have to know.
+    /// API key that clients must send.
     key: Option<Arc<str>>,
 }
 
@@ -120,8 +120,7 @@ async fn other(State(context): State<Context>, request: Request) -> Response {
     })
 }
 
-/// Tells whether a client has sent the key. How long that takes does not tell how much of it was
-/// right.
+/// Returns whether a client has sent the key, in constant time.
 fn has_key(headers: &HeaderMap, key: &str) -> bool {
     let sent = headers
         .get(header::AUTHORIZATION)

@@ -20,7 +20,7 @@ use crate::proto::{
 /// Lists double their room when they are full.
 const SPARE: usize = 2;
 
-/// What a map keeps beside each key and value.
+/// Overhead of a map entry.
 const ENTRY: usize = 64;
 
 /// Levels of messages within messages that are looked into: no field below holds a list.

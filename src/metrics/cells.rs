@@ -1,5 +1,5 @@
-//! What is counted, in shards: each thread counts in one of its own as far as there are enough, so
-//! that threads do not wait for each other's cache lines.
+//! Counters in shards: each thread counts in one of its own as far as there are enough, so that threads
+//! do not wait for each other's cache lines.
 
 use std::{
     array,

@@ -50,7 +50,7 @@ pub enum Family {
     NodeTime,
 }
 
-/// What kind of samples a family has.
+/// Kind of a family's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleKind {
     /// Only rises.
@@ -71,7 +71,7 @@ impl SampleKind {
     }
 }
 
-/// What a page says about a family, and whether it is shown without being asked for.
+/// Description of a family, and whether it is shown by default.
 struct Entry {
     family: Family,
     name: &'static str,
@@ -216,7 +216,7 @@ impl Families {
         Self(more.fold(self.0, |chosen, family| chosen | family.bit()))
     }
 
-    /// Tells whether a family is chosen.
+    /// Returns whether a family is chosen.
     #[must_use]
     pub const fn has(self, family: Family) -> bool {
         self.0 & family.bit() != 0

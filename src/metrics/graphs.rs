@@ -1,4 +1,4 @@
-//! What is counted of graphs, beside what every servable counts.
+//! Counters of graphs, in addition to those of every servable.
 
 use std::{
     fmt,

@@ -14,7 +14,7 @@ const SHARE: u32 = 8;
 /// How long one failure counts that others have been answered after.
 const LATELY: Duration = Duration::from_secs(60);
 
-/// What the last requests say of a servable.
+/// Health of a servable, from its last requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServableHealth {
     /// None has failed for a reason within the server, or not lately.

@@ -24,7 +24,7 @@ impl NodeTimes {
         }
     }
 
-    /// Tells whether anybody wants to know.
+    /// Returns whether anybody wants to know.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.counts

@@ -30,7 +30,7 @@ use crate::{
 #[derive(Default)]
 pub struct Reporter {
     families: Families,
-    /// What all versions of the model count together.
+    /// Counters of all versions of the model together.
     pub(super) model: Arc<ModelCounts>,
     /// Whether there is anything to show yet.
     known: AtomicBool,
@@ -42,7 +42,7 @@ pub struct Reporter {
     sequences: SequenceCounts,
     /// Whether it is a pipeline's, which has no runs of its own.
     pipeline: AtomicBool,
-    /// What only graphs count.
+    /// Counters that only graphs have.
     graph: OnceLock<Box<GraphCounts>>,
     /// The last requests, if one has failed within.
     recent: health::Recent,
@@ -67,7 +67,7 @@ pub(super) struct Outcomes {
     pub(super) fail: AtomicU64,
 }
 
-/// What a call asks about a model, other than an inference.
+/// Calls about a model other than an inference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Query {
     /// Inputs and outputs: `GetModelMetadata`, `ModelMetadata`.
@@ -138,7 +138,7 @@ impl Reporter {
         self.graph.get().map(Box::as_ref)
     }
 
-    /// Tells whether a family is shown.
+    /// Returns whether a family is shown.
     pub(super) fn shows(&self, family: Family) -> bool {
         self.families.has(family)
     }

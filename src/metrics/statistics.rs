@@ -21,7 +21,7 @@ pub struct Statistics {
     pub last_ms: u64,
 }
 
-/// What happened to the requests for a version since it was first loaded.
+/// Totals of the requests for a version since it was first loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Figures {
     /// Inference requests that were answered.
@@ -40,7 +40,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Tells whether anything has happened.
+    /// Returns whether anything has happened.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.requests + self.streamed + self.failed + self.runs > 0

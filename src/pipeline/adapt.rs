@@ -3,7 +3,7 @@
 use super::{TensorSource, dims::letters};
 use crate::tensor::{DataType, Layout, Tensor, cast, transpose};
 
-/// What is done to a tensor between two nodes, after gathering.
+/// Conversion of a tensor between two nodes, after gathering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adapter {
     /// The type of what comes; `None` if its node leaves that open.

@@ -23,7 +23,7 @@ use crate::config::{FilePosition, PipelineConfig, Warning};
 pub struct CheckedPipeline {
     /// How.
     pub plan: PipelinePlan,
-    /// What may not be as meant.
+    /// Warnings.
     pub warnings: Vec<Warning>,
 }
 
@@ -41,16 +41,16 @@ pub struct Unchecked {
     pub reason: String,
 }
 
-/// What is known of a pipeline where not everything can be looked at.
+/// Findings for a pipeline that could not be examined completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineSurvey {
     /// How to serve it, if there is no fault and everything was looked at.
     pub plan: Option<PipelinePlan>,
     /// Every fault that was found, in the order of the rules.
     pub errors: Vec<PipelineError>,
-    /// What may not be as meant.
+    /// Warnings.
     pub warnings: Vec<Warning>,
-    /// What was not looked at, in the order of the nodes.
+    /// Parts that were not examined, in the order of the nodes.
     pub unchecked: Vec<Unchecked>,
 }
 

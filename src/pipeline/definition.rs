@@ -36,7 +36,7 @@ pub struct PipelineLimits {
     pub custom_load: Duration,
     /// Pixels of an encoded image that an input takes.
     pub image_pixels: PixelLimit,
-    /// What requests and answers may take of the memory.
+    /// Budget of requests and responses.
     pub budget: Budget,
 }
 
@@ -71,7 +71,7 @@ pub struct PipelineDefinition {
 /// take as long as a few requests to one of them.
 const MAX_INLINE_NODES: usize = 10;
 
-/// What a node runs.
+/// Work of a node.
 pub(super) enum Work {
     /// Nothing.
     End,
@@ -83,7 +83,7 @@ pub(super) enum Work {
     Python(Arc<PythonNode>, usize),
 }
 
-/// What runs where the configuration names a library.
+/// Custom node of a library or a handler.
 #[derive(Debug, Clone)]
 pub enum CustomNode {
     /// A node of a shared library, and what bounds its runs.
@@ -188,7 +188,7 @@ impl PipelineDefinition {
         &self.info
     }
 
-    /// Tells whether no node decides the type of an input or output of the pipeline.
+    /// Returns whether no node decides the type of an input or output of the pipeline.
     #[must_use]
     pub fn is_open(&self, side: TensorDirection, name: &str) -> bool {
         let tensors = match side {
@@ -199,7 +199,7 @@ impl PipelineDefinition {
         tensors.any(|tensor| tensor.name == name && tensor.dtype.is_none())
     }
 
-    /// Tells whether any node is a Python node.
+    /// Returns whether any node is a Python node.
     pub(super) fn has_python(&self) -> bool {
         let mut works = self.works.iter();
         works.any(|work| matches!(work, Work::Python(..)))
@@ -289,7 +289,7 @@ impl PipelineDefinition {
     }
 }
 
-/// What requests are told while a pipeline cannot serve.
+/// Text of the error while a pipeline cannot serve.
 pub(super) const NOT_LOADED: &str = "Pipeline is not loaded yet";
 
 /// Describes a tensor, whose type may be open.

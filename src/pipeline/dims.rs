@@ -1,4 +1,4 @@
-//! What dimensions, shapes and layouts have in common.
+//! Common operations of dimensions, shapes and layouts.
 
 use crate::tensor::{Dim, Layout, PartialShape};
 
@@ -40,7 +40,7 @@ pub(super) fn letters(layout: &Layout, rank: usize) -> Vec<char> {
     letters
 }
 
-/// Tells whether no axis has two letters, and no letter two axes.
+/// Returns whether no axis has two letters, and no letter two axes.
 pub(super) fn agree(a: &[char], b: &[char]) -> bool {
     merge(a, b).is_some()
 }

@@ -1,4 +1,4 @@
-//! What is gathered where a demultiplexer has nothing to split, in pipelines that allow that.
+//! Gathered tensors of a demultiplexer without parts, in pipelines that allow them.
 
 use bytes::Bytes;
 

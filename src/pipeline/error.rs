@@ -1,4 +1,4 @@
-//! What is wrong with a pipeline: the rule, its place in the file, and what to do.
+//! Errors of a pipeline: the rule, its place in the file, and a hint.
 
 use std::fmt;
 
@@ -36,9 +36,9 @@ pub enum PipelineRule {
     Rank,
     /// The first dimension is another number than that of the parts.
     CountMismatch,
-    /// What is to be gathered from is no node.
+    /// Gathering from a node that does not exist.
     MissingGather,
-    /// What is to be gathered from splits nothing.
+    /// Gathering from a node that is not a demultiplexer.
     PlainGather,
     /// An input comes from a node that is not there.
     MissingNode,
@@ -50,7 +50,7 @@ pub enum PipelineRule {
     DuplicateInput,
     /// A node has no such alias, or the pipeline no such input.
     MissingSource,
-    /// What an alias stands for is no output.
+    /// Alias of an output that does not exist.
     MissingOutput,
     /// Two connected tensors differ in shape.
     Shape,
@@ -64,7 +64,7 @@ pub enum PipelineRule {
     Cycle,
     /// A node leads nowhere.
     Unconnected,
-    /// What is opened last is not closed first.
+    /// Levels that are not closed in reverse order.
     Order(OrderError),
     /// The nodes that read one input of the pipeline cannot all be content.
     InputMetadata,
@@ -187,11 +187,11 @@ pub struct PipelineError {
     pub node: Option<String>,
     /// Where in the file.
     pub place: FilePosition,
-    /// What is there.
+    /// Found.
     pub found: String,
-    /// What should be there.
+    /// Expected.
     pub expected: String,
-    /// What to do.
+    /// Next step for the user.
     pub next: String,
 }
 
@@ -218,7 +218,7 @@ impl fmt::Display for PipelineError {
 pub struct PipelineErrors {
     /// The faults; never empty. The first decides what the pipeline's status says.
     pub errors: Vec<PipelineError>,
-    /// What would have been worth a word besides.
+    /// Warnings.
     pub warnings: Vec<Warning>,
 }
 

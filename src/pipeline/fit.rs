@@ -1,5 +1,5 @@
-//! What nodes really give, against what those take who get it. The check of the pipeline has
-//! judged what can be known before; a custom node may give something else.
+//! Validation of tensors between nodes at run time. The check of the pipeline has validated everything
+//! known before; a custom node may return something else.
 
 use super::{PipelineTensor, TensorSource};
 use crate::{

@@ -24,7 +24,7 @@ pub const VERSION: i64 = 1;
 #[derive(Debug)]
 pub struct Pipeline {
     live: Live<PipelineDefinition>,
-    /// What it looks like, sound or not, since the last check.
+    /// Outline since the last check, sound or not.
     outline: ArcSwapOption<PipelineOutline>,
     decoding: Decoding,
     limits: PipelineLimits,

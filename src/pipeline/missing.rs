@@ -1,4 +1,4 @@
-//! What is wrong with what a node runs, for pictures.
+//! Missing models and custom nodes, for diagrams.
 
 use super::{CustomError, MissingModel};
 
@@ -12,7 +12,7 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// Tells what is wrong with a model; nothing is if nobody has looked.
+    /// Returns the problem of a model; `None` if it was not examined.
     pub(super) fn model(name: &str, version: Option<i64>, why: &MissingModel) -> Option<Self> {
         let (short, text) = match why {
             MissingModel::Unknown(_) => ("no such model", format!("there is no model `{name}`")),
@@ -33,7 +33,7 @@ impl Missing {
         Some(Self { short, text })
     }
 
-    /// Tells what is wrong with a custom node; nothing is if nobody has looked.
+    /// Returns the problem of a custom node; `None` if it was not examined.
     pub(super) fn custom(library: &str, why: &CustomError) -> Option<Self> {
         let of = format!("of the library `{library}`");
         let (short, text) = match why {

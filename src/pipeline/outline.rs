@@ -1,4 +1,4 @@
-//! What a pipeline looks like, whether it is sound or not: for drawing, not for running.
+//! Outline of a pipeline, sound or not: for drawing, not for running.
 
 mod build;
 
@@ -10,7 +10,7 @@ const REQUEST: &str = "request";
 /// The name of the exit.
 const RESPONSE: &str = "response";
 
-/// What a pipeline looks like.
+/// Outline of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineOutline {
     /// The name of the pipeline.
@@ -30,9 +30,9 @@ pub struct PipelineOutline {
 pub struct PipelineOutlineNode {
     /// Its name; `request` and `response` for entry and exit.
     pub name: String,
-    /// What it runs.
+    /// Kind of the node.
     pub kind: PipelineNodeKind,
-    /// What is wrong with that; `None` also if nobody has looked at it.
+    /// Problem of its model or library; `None` also if it was not examined.
     pub missing: Option<Missing>,
     /// Into how many parts its outputs are split.
     pub opens: Option<Count>,
@@ -41,13 +41,13 @@ pub struct PipelineOutlineNode {
     pub gathers: Vec<String>,
     /// The levels that it runs in, as indices, outermost first.
     pub levels: Vec<usize>,
-    /// What it takes. For the exit, the outputs of the pipeline.
+    /// Inputs. For the exit, the outputs of the pipeline.
     pub inputs: Vec<OutlinePort>,
-    /// What it gives to other nodes. For the entry, the inputs of the pipeline.
+    /// Outputs. For the entry, the inputs of the pipeline.
     pub outputs: Vec<OutlinePort>,
 }
 
-/// What a node runs.
+/// Kind of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PipelineNodeKind {
     /// Nothing: it has the request's tensors.
@@ -77,7 +77,7 @@ pub struct OutlinePort {
     pub name: String,
     /// The name that the model or custom node has for it.
     pub real: String,
-    /// What it is, before it is split or after it has been gathered; `None` if that is not known.
+    /// Tensor before it is split or after it was gathered; `None` if unknown.
     pub tensor: Option<TensorSource>,
 }
 
@@ -94,7 +94,7 @@ pub struct PipelineEdge {
     pub to: usize,
     /// That node's input, or the output of the pipeline.
     pub input: String,
-    /// What goes over it at a time: after it has been split, before it is gathered.
+    /// Tensor of one run: after it was split, before it is gathered.
     pub tensor: Option<TensorSource>,
 }
 
@@ -151,7 +151,7 @@ impl PipelineOutline {
         self.levels.iter().position(|level| level.node == node)
     }
 
-    /// Tells whether a node takes and gives anything.
+    /// Returns whether a node takes and gives anything.
     #[must_use]
     pub fn is_open(&self, node: usize) -> bool {
         let kind = &self.nodes[node].kind;

@@ -96,7 +96,7 @@ impl PipelinePlan {
         &self.levels
     }
 
-    /// Tells whether a demultiplexer may have nothing to split: no node runs for its parts then,
+    /// Returns whether a demultiplexer may have nothing to split: no node runs for its parts then,
     /// and what gathers them has no parts.
     #[must_use]
     pub fn allows_empty(&self) -> bool {
@@ -136,7 +136,7 @@ impl PipelinePlan {
 pub struct PipelinePlanNode {
     /// Its name; `request` and `response` for entry and exit.
     pub name: String,
-    /// What it runs.
+    /// Kind of the node.
     pub kind: PlanKind,
     /// Its inputs, in the order of the file. The exit's are the outputs of the pipeline.
     pub inputs: Vec<Input>,
@@ -155,7 +155,7 @@ pub struct PipelinePlanNode {
     pub consumers: Vec<NodeId>,
 }
 
-/// What a node runs.
+/// Kind of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanKind {
     /// Nothing: it has the request's tensors.
@@ -171,7 +171,7 @@ pub enum PlanKind {
     Custom {
         /// The name of its library.
         library: String,
-        /// What it is made with.
+        /// Parameters of the node.
         params: Vec<(String, String)>,
     },
     /// Nothing: it takes the response's tensors.
@@ -187,9 +187,9 @@ pub struct Input {
     pub source: NodeId,
     /// Which of that node's [`PlanNode::outputs`] it is.
     pub output: usize,
-    /// What the node takes, after gathering; `None` for the exit, and for a node that is open.
+    /// Tensor of the input, after gathering; `None` for the exit, and for a node that is open.
     pub tensor: Option<TensorSource>,
-    /// What makes that of what comes, after gathering, if the connection converts.
+    /// Conversion to that tensor, after gathering, if the connection converts.
     pub convert: Option<Adapter>,
 }
 
@@ -198,7 +198,7 @@ pub struct Input {
 pub struct PlanOutput {
     /// The name that the model or custom node has for it; for the entry, the pipeline's input.
     pub name: String,
-    /// What the node gives, before it is split; `None` for the entry, and for a node that is open.
+    /// Tensor of the output, before it is split; `None` for the entry, and for a node that is open.
     pub tensor: Option<TensorSource>,
     /// The inputs that take it: the node and which of its [`PlanNode::inputs`].
     pub consumers: Vec<(NodeId, usize)>,

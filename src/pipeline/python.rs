@@ -10,7 +10,7 @@ use crate::{
     tensor::{DataType, ShapeText, Tensor, TensorMap, byte_size, elements, strings::Strings},
 };
 
-/// Tells whether a library of custom nodes is a Python handler, by its name alone.
+/// Returns whether a library of custom nodes is a Python handler, by its name alone.
 #[must_use]
 pub fn is_handler(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
@@ -56,7 +56,7 @@ fn facts(node: &NodeConfig, params: &[(String, String)], path: &Path) -> NodeFac
     }
 }
 
-/// What clients know of a node that failed.
+/// Text of the error of a failed node.
 const FAILED: &str = "Custom node failed during execution";
 
 impl PythonNode {
@@ -105,7 +105,7 @@ impl PythonNode {
         self.handler.finalize();
     }
 
-    /// Tells whether each request has a state of its own, so that its calls come one after another.
+    /// Returns whether each request has a state of its own, so that its calls come one after another.
     pub(super) fn is_stateful(&self) -> bool {
         self.handler.stateful()
     }

@@ -21,7 +21,7 @@ pub const MAX_SESSIONS: usize = 1 << 20;
 pub struct Ready {
     /// The node.
     pub node: NodeId,
-    /// What it runs for.
+    /// Session that it runs for.
     pub session: PipelineSession,
 }
 
@@ -152,13 +152,13 @@ impl Schedule {
         self.stopped = true;
     }
 
-    /// Tells whether something has failed, or the schedule was stopped.
+    /// Returns whether something has failed, or the schedule was stopped.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Tells whether the exit has run.
+    /// Returns whether the exit has run.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.done
@@ -221,7 +221,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Tells the consumers of a node that its outputs are there for a session.
+    /// Delivers the outputs of a node for a session to its consumers.
     fn arrive(
         &mut self,
         node: &PipelinePlanNode,

@@ -2,7 +2,7 @@
 
 use super::{LevelId, PipelinePlan};
 
-/// What a node runs for: the request as a whole, or a part of a part of it. An index into the
+/// Part of a request that a node runs for: the whole, or a part of a part of it. An index into the
 /// [`Sessions`] of one request, so it costs nothing to copy, compare and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PipelineSession(u32);

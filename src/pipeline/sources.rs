@@ -1,4 +1,4 @@
-//! What the check of a pipeline has to be told: models, and the custom nodes of libraries.
+//! Input of the check of a pipeline: models, and the custom nodes of libraries.
 
 use crate::{
     config::NodeConfig,
@@ -8,9 +8,9 @@ use crate::{
     tensor::{DataType, Layout, PartialShape},
 };
 
-/// Tells what there is to make pipelines of.
+/// Source of models and custom nodes.
 pub trait Sources {
-    /// Tells whether another servable than this pipeline has the name.
+    /// Returns whether another servable than this pipeline has the name.
     fn name_taken(&self, name: &str) -> bool;
 
     /// Describes a version of a model, the default one if none is named.
@@ -33,7 +33,7 @@ pub trait Sources {
         params: &[(String, String)],
     ) -> Result<CustomFacts, CustomError>;
 
-    /// Tells whether what the configuration calls a library is a Python handler. Nothing is run to
+    /// Returns whether what the configuration calls a library is a Python handler. Nothing is run to
     /// find out.
     fn is_python(&self, _library: &str) -> bool {
         false
@@ -110,7 +110,7 @@ pub enum MissingModel {
     NotLooked {
         /// Why not.
         reason: String,
-        /// What the configuration says anyway: whether it keeps state.
+        /// Whether the configuration makes it stateful.
         stateful: bool,
         /// And whether its batch size or a shape is `auto`.
         auto: bool,

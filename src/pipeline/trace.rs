@@ -1,4 +1,4 @@
-//! What a request to a pipeline has done, and where its time went.
+//! Trace of a request to a pipeline, with times.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -44,7 +44,7 @@ impl NodeTrace {
         self.ended.saturating_duration_since(self.started)
     }
 
-    /// Tells whether one session is a part of the other, or both are the same.
+    /// Returns whether one session is a part of the other, or both are the same.
     fn is_related(&self, other: &Self) -> bool {
         let within = |inner: &str, outer: &str| {
             let rest = inner.strip_suffix(outer);

@@ -21,11 +21,11 @@ use wiring::Wiring;
 pub struct Scaffold {
     /// Its name.
     pub name: String,
-    /// What it is made of.
+    /// Kind of graph.
     pub kind: ScaffoldKind,
-    /// What clients send.
+    /// Inputs of the graph.
     pub inputs: Vec<ScaffoldStream>,
-    /// What clients get.
+    /// Outputs of the graph.
     pub outputs: Vec<ScaffoldStream>,
     /// Whether the last Python node gives any number of answers to each request.
     pub generative: bool,
@@ -33,7 +33,7 @@ pub struct Scaffold {
     pub config: String,
 }
 
-/// What a graph is made of.
+/// Kinds of graphs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScaffoldKind {
     /// Python nodes, one after the other.

@@ -134,7 +134,7 @@ pub(super) fn spelled(name: &str) -> String {
     }
 }
 
-/// Tells whether streams and nodes can be called so.
+/// Returns whether streams and nodes can be called so.
 pub(super) fn is_name(name: &str) -> bool {
     let letter = |c: char| c.is_ascii_lowercase() || c == '_';
     name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit())

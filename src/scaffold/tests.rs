@@ -1,4 +1,4 @@
-//! What new graphs look like.
+//! Snapshots of new graphs.
 
 use super::{Scaffold, ScaffoldError, ScaffoldKind, ScaffoldServable, ScaffoldStream, flags};
 

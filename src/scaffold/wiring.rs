@@ -41,7 +41,7 @@ pub(super) struct Model {
 
 /// An input or output of a model.
 pub(super) struct Wire {
-    /// What the model calls it, and of what type and shape it is.
+    /// Name, datatype and shape on the model's side.
     pub(super) port: ScaffoldStream,
     /// The stream of Python tensors.
     pub(super) python: String,

@@ -107,7 +107,7 @@ impl Call {
         }
     }
 
-    /// Tells whether a later call for `model` that asked `question` has to wait for this one.
+    /// Returns whether a later call for `model` that asked `question` has to wait for this one.
     fn blocks(&self, model: &str, question: u64) -> bool {
         match &self.phase {
             Phase::Receiving { answered, .. } => *answered < question,

@@ -1,4 +1,4 @@
-//! What a request says about its sequence: two special inputs, or KServe's request parameters.
+//! Sequence controls of a request: two special inputs, or KServe's request parameters.
 //!
 //! The special inputs and the texts of their faults are those of the C++ server; the parameters
 //! are those that Triton's clients send. A request may have both, as long as they agree.
@@ -44,13 +44,13 @@ impl SequenceControl {
         }
     }
 
-    /// Tells whether the request begins a sequence.
+    /// Returns whether the request begins a sequence.
     #[must_use]
     pub const fn starts(self) -> bool {
         matches!(self, Self::Start | Self::Only)
     }
 
-    /// Tells whether the request is the last one of its sequence.
+    /// Returns whether the request is the last one of its sequence.
     #[must_use]
     pub const fn ends(self) -> bool {
         matches!(self, Self::End | Self::Only)
@@ -192,7 +192,7 @@ fn value(input: &Special, name: &str, what: &str, field: &str) -> Result<u64> {
     })
 }
 
-/// What the parameters say.
+/// Controls from the parameters.
 struct Asked {
     id: u64,
     starts: bool,

@@ -33,7 +33,7 @@ impl fmt::Debug for LoadedInstance {
 /// The sequences of a model version.
 pub type OfVersion = Sequences<LoadedInstance, SequenceState>;
 
-/// What a request asks for of its outputs.
+/// Outputs that a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Selection {
     /// The place of the id, if it is listed.

@@ -32,7 +32,7 @@ pub enum SequenceRefusal {
     Replaced,
 }
 
-/// What sequences run on; two are equal if they are the same one.
+/// Host of sequences' states; two are equal if they are the same one.
 pub trait StateHost: Clone + PartialEq {}
 
 /// The bounds that an instance of a model sets.
@@ -61,7 +61,7 @@ pub(super) struct Inner<I: StateHost, S> {
     counts: Vec<(I, usize)>,
     /// Where the search for an id begins.
     next_id: u64,
-    /// Tells entries and waiting requests apart, also those that have the same id in turn.
+    /// Serial number of the next entry or request, unique even where ids repeat.
     next_serial: u64,
     /// Requests that wait for a turn.
     pub(super) waiting: usize,
@@ -76,8 +76,7 @@ pub(super) struct Entry<I: StateHost, S> {
     pub(super) idle: bool,
     /// A request has the turn.
     pub(super) busy: bool,
-    /// What the sequence remembers, while no request has the turn. There is none before the first
-    /// run.
+    /// State of the sequence, while no request has the turn. There is none before the first run.
     pub(super) state: Option<S>,
     pub(super) queue: VecDeque<Waiter<I, S>>,
 }
@@ -234,7 +233,7 @@ impl<I: StateHost, S> Sequences<I, S> {
         self.lock().count(instance)
     }
 
-    /// Tells whether there are sequences on more than the current instance.
+    /// Returns whether there are sequences on more than the current instance.
     #[must_use]
     pub fn has_replaced(&self) -> bool {
         let inner = self.lock();
@@ -242,7 +241,7 @@ impl<I: StateHost, S> Sequences<I, S> {
         instances.any(|(instance, _)| Some(instance) != inner.current.as_ref())
     }
 
-    /// Tells why a new sequence cannot have an id, if it cannot.
+    /// Returns the reason why a new sequence cannot have an id, if there is one.
     #[must_use]
     pub fn refusal(&self, id: u64) -> Option<SequenceRefusal> {
         self.lock().refusal(id)
@@ -316,7 +315,7 @@ impl<I: StateHost, S> Sequences<I, S> {
         self.lock().entries.len()
     }
 
-    /// Tells whether there is no sequence.
+    /// Returns whether there is no sequence.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

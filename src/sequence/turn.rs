@@ -16,7 +16,7 @@ pub struct Turn<I: StateHost, S> {
     /// Nothing once the turn has been passed on.
     pub(super) sequences: Option<Arc<Sequences<I, S>>>,
     pub(super) id: u64,
-    /// Tells the sequence from others that have its id later.
+    /// Serial number, which later sequences with the same id do not have.
     pub(super) serial: u64,
     pub(super) control: SequenceControl,
     pub(super) instance: I,
@@ -35,7 +35,7 @@ pub struct Waiting<I: StateHost, S> {
     pub(super) turn: oneshot::Receiver<Turn<I, S>>,
 }
 
-/// What a request gets that is not refused.
+/// Turn of a request, or the wait for it.
 #[must_use]
 pub enum Begun<I: StateHost, S> {
     /// The turn.

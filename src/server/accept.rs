@@ -53,18 +53,17 @@ use crate::{
     task::Task,
 };
 
-/// What one stream may send before it is read. The default of 64 KiB makes a tensor of 600 KB
-/// wait nine times for the other side. It is also what a stream may hold that nobody reads, as one to a
-/// graph that takes no more.
+/// Window of a stream. With the default of 64 KiB, a tensor of 600 KB waits nine times for the other
+/// side. It is also the unread data that a stream may hold, as one to a graph that takes no more.
 const STREAM_WINDOW: u32 = 1 << 20;
 
-/// What all streams of a connection may send together before it is read.
+/// Window of a connection, for all of its streams together.
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
 /// The largest piece that a sender may cut its data into.
 const FRAME: u32 = 1 << 20;
 
-/// What one stream of ours may hold ready to be sent.
+/// Send buffer of a stream.
 const SEND_BUFFER: usize = 2 << 20;
 
 /// The largest head of an HTTP/1 request. Without a bound of its own, a head that is larger than
@@ -125,7 +124,7 @@ pub async fn serve_stream(
     }
 }
 
-/// Tells a connection to end.
+/// Signal that ends a connection.
 type Stop = watch::Receiver<bool>;
 
 /// Starts to serve on all listeners.
@@ -178,7 +177,7 @@ impl Connections {
     }
 }
 
-/// What holds for each connection of a listener.
+/// Settings of each connection of a listener.
 #[derive(Clone)]
 struct Terms {
     patience: Patience,
@@ -205,7 +204,7 @@ struct Side {
     addresses: Addresses,
     terms: Terms,
     stop: Stop,
-    /// What one client, or all together, could fill the log with.
+    /// Limit of log lines that one client, or all together, could flood.
     full: LogLimit,
     crowded: LogLimit,
     refused: LogLimit,
@@ -380,7 +379,7 @@ struct Call {
     entry: Option<Entry>,
     watchdog: Arc<Watchdog>,
     stream: usize,
-    /// What was read of the request; goes on with the answer.
+    /// Bytes read of the request; passed on to the response.
     read: Option<Arc<ReadBytes>>,
 }
 

@@ -1,5 +1,5 @@
-//! What `--grpc_channel_arguments` sets of a gRPC connection. The names are those of the C++
-//! server's gRPC library; those without a counterpart here are named in the log and have no effect.
+//! Settings of gRPC connections from `--grpc_channel_arguments`. The names are those of the C++ server's
+//! gRPC library; those without a counterpart here are named in the log and have no effect.
 
 use std::time::Duration;
 

@@ -18,10 +18,11 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// What may be read before other connections have their turn, in bytes of header blocks.
+/// Cost of one round of reading, after which other connections have their turn, in bytes of header
+/// blocks.
 pub(super) const ROUND: usize = 2 << 10;
 
-/// What a frame costs whatever is in it.
+/// Fixed cost of a frame.
 const FRAME: usize = 16;
 
 /// Bytes of data that cost as much as one of a header block; an estimate.
@@ -116,7 +117,7 @@ struct Streams {
     news: News,
 }
 
-/// What has become of data since it was asked for, in bytes and [`PIECE`] for each piece.
+/// Changes since the last query, in bytes and [`PIECE`] for each piece.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct News {
     /// That has come for streams.

@@ -37,7 +37,7 @@ enum Place {
     /// The end of the line behind a chunk.
     ChunkEnd,
     Trailers,
-    /// What hyper does not take either.
+    /// Rejected by hyper as well.
     Lost,
 }
 
@@ -150,7 +150,7 @@ impl Heads {
         }
     }
 
-    /// What follows a head.
+    /// Returns the place after a head.
     fn body(&mut self) -> Place {
         let length = std::mem::take(&mut self.length);
         match std::mem::take(&mut self.is_chunked) {

@@ -29,7 +29,7 @@ const AT_STOP: Duration = Duration::from_millis(100);
 /// flag says otherwise.
 const MAX: usize = 1 << 30;
 
-/// What is read at a time.
+/// Bytes to read at a time.
 const PIECE: usize = 1 << 14;
 
 /// Reads and throws away what comes on a connection that is closed for writing.

@@ -42,7 +42,7 @@ pub enum BindError {
         address: String,
         /// The port.
         port: u16,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -155,7 +155,7 @@ fn bind_all(
     Ok(listeners)
 }
 
-/// What the listener of `::` takes connections of.
+/// Address families of the listener of `::`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Families {
     /// IPv6.

@@ -64,7 +64,7 @@ const CUSTOM_END: Duration = Duration::from_secs(5);
 /// Wishes for a reload that may wait while one is under way.
 const RELOADS_WAITING: usize = 64;
 
-/// Whoever shows how the start goes, such as a command line.
+/// Observer of the start, such as a command line.
 ///
 /// Neither call may take long: the server waits for it.
 pub trait Observer: Sync {

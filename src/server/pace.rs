@@ -46,7 +46,7 @@ pub(super) struct Patience {
     pub(super) write: Duration,
 }
 
-/// What is waited for.
+/// Bytes to wait for.
 enum Expect {
     /// So many more bytes, from the start of the connection.
     Preface(usize),
@@ -56,7 +56,7 @@ enum Expect {
     Nothing,
 }
 
-/// What an HTTP/1 connection is at: one request at a time.
+/// State of an HTTP/1 connection: one request at a time.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// From a request's head to the head of its answer.
@@ -116,7 +116,7 @@ impl Turn {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Tells whether there is a request that waits for its answer, or for the rest of it, or a
+    /// Returns whether there is a request that waits for its answer, or for the rest of it, or a
     /// client that has yet to read the last one.
     pub(super) fn busy(&self) -> bool {
         self.state.load(Ordering::Acquire) != IDLE
@@ -136,13 +136,13 @@ pub(super) struct Paced<S> {
     linger: Option<Linger>,
 }
 
-/// What is looked at on its way in.
+/// Protocol of received bytes.
 enum Wire {
     Http1 {
         heads: Heads,
         /// That of a long head which is not at its end.
         charge: Charge,
-        /// What is yet to be read in the place of what came.
+        /// Replacement for the bytes received.
         refusal: &'static [u8],
     },
     Http2(Streams),

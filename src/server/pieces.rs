@@ -21,7 +21,7 @@ const PIECE: usize = 1 << 16;
 /// A body in pieces.
 pub(super) struct Pieces<B> {
     body: B,
-    /// What is left of the data that the body gave last.
+    /// Rest of the data that the body returned last.
     rest: Bytes,
     watchdog: Arc<Watchdog>,
     stream: usize,

@@ -204,7 +204,7 @@ struct Slot {
     is_stuck: bool,
     /// Its task, once it has waited with pieces on their way.
     waker: Option<Waker>,
-    /// What `left` was, and when.
+    /// Last value of `left`, and its time.
     seen: Option<(u64, Instant)>,
 }
 

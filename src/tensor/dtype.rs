@@ -89,7 +89,7 @@ impl DataType {
         Self::ALL.into_iter().find(|dtype| dtype.kserve() == name)
     }
 
-    /// Tells whether elements are floating point numbers.
+    /// Returns whether elements are floating point numbers.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)

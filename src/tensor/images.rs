@@ -56,7 +56,7 @@ pub enum ImageError {
     Decode {
         /// Which one.
         index: usize,
-        /// What is wrong with it.
+        /// Cause.
         #[source]
         source: DecodeError,
     },
@@ -122,7 +122,7 @@ impl ImageTensor<'_> {
         })
     }
 
-    /// Tells whether images of another size are resized: the shape says to what, and nothing says
+    /// Returns whether images of another size are resized: the shape says to what, and nothing says
     /// that the axes are others.
     fn resizes(&self) -> bool {
         !self.shape.0.contains(&Dim::Any)
@@ -261,7 +261,7 @@ impl ImageTensor<'_> {
     }
 }
 
-/// What the later images of a batch are held against.
+/// Properties of the first image, which the later ones of a batch must have.
 struct First {
     size: [usize; 2],
     channels: usize,
@@ -290,7 +290,7 @@ fn total_bytes(dtype: DataType, count: usize, size: [usize; 3]) -> Result<usize,
         .ok_or(ImageError::TooLarge)
 }
 
-/// Tells whether a tensor of so many axes has, or may have, N first and H, W, C last.
+/// Returns whether a tensor of so many axes has, or may have, N first and H, W, C last.
 fn takes_images(layout: &Layout, rank: usize) -> bool {
     if rank < 4 || !layout.fits(rank) {
         return false;

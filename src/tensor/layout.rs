@@ -18,7 +18,7 @@ pub struct Layout(String);
 )]
 pub struct LayoutError(pub String);
 
-/// What stands for any number of axes.
+/// Placeholder for any number of axes.
 const ANY: &str = "...";
 
 impl Layout {
@@ -58,7 +58,7 @@ impl Layout {
         &self.0
     }
 
-    /// Tells whether a tensor of so many axes can have this layout.
+    /// Returns whether a tensor of so many axes can have this layout.
     #[must_use]
     pub fn fits(&self, rank: usize) -> bool {
         match self.0.split_once(ANY) {

@@ -31,7 +31,7 @@ pub struct Tensor {
     data: Bytes,
 }
 
-/// What is wrong with the parts of a tensor.
+/// Errors of the parts of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TensorError {
     /// The bytes are more or fewer than type and shape need.
@@ -105,7 +105,7 @@ impl Tensor {
         elements(&self.shape).expect("checked by `new`")
     }
 
-    /// Tells whether there are no elements.
+    /// Returns whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -170,7 +170,7 @@ impl TensorMap {
         self.0.len()
     }
 
-    /// Tells whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -24,7 +24,7 @@ impl Dim {
         }
     }
 
-    /// Tells whether a length is allowed.
+    /// Returns whether a length is allowed.
     #[must_use]
     pub const fn allows(self, length: usize) -> bool {
         match self {

@@ -11,7 +11,7 @@ use super::{DataType, Tensor, TensorError, TensorMap};
 /// Bytes of the length before each string.
 pub const PREFIX: usize = 4;
 
-/// What the name of an output of UINT8 ends with if its rows are strings.
+/// Suffix of the name of a UINT8 output whose rows are strings.
 const NAME_END: &str = "_string";
 
 /// The most bytes of strings that are padded to rows: 1 GiB, which clients of model servers know.
@@ -181,7 +181,7 @@ pub fn unpad(rows: Tensor) -> Result<Tensor, TensorError> {
     Tensor::new(DataType::String, vec![count], framed.into())
 }
 
-/// Tells whether an output is rows of bytes that clients know as strings: by its name, which ends
+/// Returns whether an output is rows of bytes that clients know as strings: by its name, which ends
 /// with `_string`, its type and its rank.
 #[must_use]
 pub fn is_rows(name: &str, tensor: &Tensor) -> bool {

@@ -53,7 +53,7 @@ pub enum ValueError {
     /// The value is of another kind, such as a string for FP32.
     #[error("found {found}, expected a value of {dtype}")]
     Kind {
-        /// What was given.
+        /// Value found.
         found: String,
         /// The element type.
         dtype: DataType,
@@ -61,7 +61,7 @@ pub enum ValueError {
     /// The value is a whole number outside the range of the type.
     #[error("{value} does not fit {dtype}")]
     Range {
-        /// What was given.
+        /// Value found.
         value: String,
         /// The element type.
         dtype: DataType,

@@ -15,7 +15,7 @@ use super::{
 pub struct EncodedRequest<'a> {
     pub(super) body: Body<'a>,
     pub(super) limit: &'a Limit,
-    /// What goes with this call beside the headers of the client.
+    /// Headers of this call, in addition to those of the client.
     pub(super) headers: HeaderMap,
 }
 

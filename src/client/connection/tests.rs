@@ -88,7 +88,7 @@ async fn beside<T>(server: impl Future, test: impl Future<Output = T>) -> T {
     }
 }
 
-/// What becomes of every call to a server.
+/// Returns the outcome of each call to a server.
 async fn metadata(api: Api, port: u16) -> Result<String, ClientError> {
     let client = Client::connect(&options(api, port)).await?;
     assert!(client.server_metadata().await?.unwrap().is_ready);

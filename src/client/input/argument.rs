@@ -92,7 +92,7 @@ impl FromStr for Argument {
     }
 }
 
-/// Tells whether the whole text is a value, though it may have an equals sign inside.
+/// Returns whether the whole text is a value, though it may have an equals sign inside.
 fn is_value(text: &str) -> bool {
     text.starts_with(['@', '[', '{', '"'])
 }
@@ -143,7 +143,7 @@ fn picked(path: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// What stands before the equals sign.
+/// Text before the equals sign.
 struct Key<'a> {
     name: &'a str,
     dtype: Option<DataType>,

@@ -76,13 +76,13 @@ impl Inputs {
         Ok(Self { given, fill, image })
     }
 
-    /// Tells whether nothing was given and nothing is to be filled.
+    /// Returns whether nothing was given and nothing is to be filled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.given.is_empty() && self.fill.is_none()
     }
 
-    /// Tells whether every input has a name, a datatype and a shape of its own, so that no model needs
+    /// Returns whether every input has a name, a datatype and a shape of its own, so that no model needs
     /// to be asked for its inputs.
     #[must_use]
     pub fn are_reported(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What a source holds, read but not yet a tensor of the model's type.
+//! Contents of a source, read but not yet a tensor of the model's type.
 
 use std::{fs, io::Read, path::Path};
 
@@ -10,7 +10,7 @@ use crate::tensor::{Tensor, npy};
 /// The most that is read of standard input: more than a request may have, as JSON.
 const MAX_OF_STDIN: u64 = 4 << 30;
 
-/// What standard input is called.
+/// Name of standard input in messages.
 const STDIN: &str = "standard input";
 
 /// How files begin that are told apart by their first bytes.
@@ -39,7 +39,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// Tells the kind by the end of a file's name.
+    /// Returns the kind by the extension of a file.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -55,7 +55,7 @@ impl FileKind {
     }
 }
 
-/// What a source holds.
+/// Contents of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Content {
     /// JSON, or for a string tensor a text that is no JSON.

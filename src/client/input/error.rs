@@ -97,7 +97,7 @@ pub enum ValueProblem {
     /// A number of a text file cannot be read.
     #[error("found `{word}`, expected a value of {dtype}")]
     Word {
-        /// What was found.
+        /// Word found.
         word: String,
         /// The datatype of the input.
         dtype: DataType,
@@ -158,10 +158,10 @@ pub enum ValueProblem {
     /// An answer has several outputs and none of the input's name.
     #[error("found the outputs {}, none of the input's name", .0.join(", "))]
     Outputs(Vec<String>),
-    /// What came is the error of the command before.
+    /// Error message of the preceding command.
     #[error("the command before tells an error: {0}")]
     Upstream(String),
-    /// What came are the best scores of an answer.
+    /// Top scores of a response.
     #[error("found a ranking, expected an answer with outputs")]
     Ranking,
     /// The picture cannot be used.

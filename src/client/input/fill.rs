@@ -11,7 +11,7 @@ const MAX: u64 = 100;
 /// The length of a random string.
 const LETTERS: usize = 8;
 
-/// What to fill inputs with.
+/// Values to fill inputs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     /// Zeros, `false`, or empty strings.

@@ -15,7 +15,7 @@ pub struct ImageOptions {
     pub layout: Option<ImageLayout>,
     /// Subtracted from each value: one number, or one for each channel; empty for none.
     pub mean: Vec<f64>,
-    /// What each value is divided by after that: one number, or one for each channel.
+    /// Divisor of each value after that: one number, or one for each channel.
     pub scale: Vec<f64>,
     /// The order of the channels; means and scales follow it.
     pub order: ChannelOrder,
@@ -172,7 +172,7 @@ impl ImageOptions {
 }
 
 impl ImageLayout {
-    /// Tells the layout of a shape that has 1 or 3 at one of the two places of channels.
+    /// Returns the layout of a shape that has 1 or 3 at one of the two places of channels.
     #[must_use]
     pub fn of_shape(shape: &PartialShape) -> Option<Self> {
         let is_channels = |dim: Dim| matches!(dim, Dim::Fixed(1 | 3));

@@ -41,7 +41,7 @@ pub enum LineProblem {
     Field {
         /// Its key.
         key: &'static str,
-        /// What was expected.
+        /// Error of the JSON parser.
         #[source]
         source: serde_json::Error,
     },

@@ -1,4 +1,4 @@
-//! What another command has answered, as it comes through a pipe or stands in a file.
+//! Responses of another command, from a pipe or a file.
 //!
 //! That is the object that `ovms infer --output json` writes ([`answer_json`]), or the body of an
 //! answer of KServe's REST, which has the same outputs. Datatypes and shapes stay as they are told.
@@ -36,7 +36,7 @@ pub enum PipedProblem {
     Nothing,
 }
 
-/// What an answer has beside its outputs.
+/// Fields of a response beside its outputs.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Head {
     #[serde(default)]

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What a tensor is to be.
+/// Datatype and shape of the tensor to make.
 pub(super) struct Target<'a> {
     /// The model's own input of the name, if it lists it.
     pub model: Option<&'a TensorMetadata>,
@@ -90,7 +90,7 @@ impl Target<'_> {
         wanted.0.iter().map(least).collect()
     }
 
-    /// Tells whether the model takes the input and says nothing of it.
+    /// Returns whether the model takes the input and says nothing of it.
     fn is_open(&self) -> bool {
         self.model.is_some_and(|model| model.dtype().is_none())
     }
@@ -162,7 +162,7 @@ impl Target<'_> {
     }
 }
 
-/// Tells whether a text begins with a word that stands for a number which JSON does not have.
+/// Returns whether a text begins with a word that stands for a number which JSON does not have.
 fn is_not_finite(text: &str) -> bool {
     let words = ["\"NaN\"", "\"Infinity\"", "\"-Infinity\""];
     words.iter().any(|word| text.starts_with(word))

@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// What a server that gives its input back would answer.
+    /// Response of a server that echoes its input.
     fn echoed(message: ModelInferRequest) -> ModelInferResponse {
         ModelInferResponse {
             model_name: message.model_name,

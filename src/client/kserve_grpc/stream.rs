@@ -18,7 +18,7 @@ use crate::proto::kserve::{
 /// The response parameter that is the timestamp of a graph's packet.
 const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
 
-/// What a call gives once its head is there.
+/// Result of a call once its response headers are there.
 type Opened = Result<Response<Streaming<ModelStreamInferResponse>>, Status>;
 
 /// Where requests go.

@@ -9,7 +9,7 @@ use crate::{
     tensor::values::{Value, write_json_value},
 };
 
-/// What an answer is of, if it is of a sequence.
+/// Sequence that a response belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OfSequence {
     /// The id.

@@ -18,12 +18,12 @@ const LARGEST_CHOSEN: u64 = (1 << 53) - 1;
 /// Ends the text of a server that has dropped a sequence because a step failed.
 const CLOSED: &str = " has been closed";
 
-/// What a request is in its sequence.
+/// Role of a request in its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepControl {
     /// The first one.
     Start,
-    /// One that is neither first nor last.
+    /// Neither first nor last.
     Continue,
     /// The last one.
     End,
@@ -106,13 +106,13 @@ impl<'a> SequenceClient<'a> {
         self.id
     }
 
-    /// Tells whether the server has the sequence, as far as can be known from here.
+    /// Returns whether the server has the sequence, as far as can be known from here.
     #[must_use]
     pub fn lives(&self) -> bool {
         self.lives
     }
 
-    /// Tells whether an answer has confirmed the id. A server that ignores sequences does not.
+    /// Returns whether an answer has confirmed the id. A server that ignores sequences does not.
     #[must_use]
     pub fn is_reported(&self) -> bool {
         self.is_reported
@@ -187,7 +187,7 @@ impl<'a> SequenceClient<'a> {
         call.send(0).await?.read()
     }
 
-    /// Tells whether the sequence may live after a request that failed.
+    /// Returns whether the sequence may live after a request that failed.
     fn may_live(&self, control: StepControl, error: &ClientError) -> bool {
         match error {
             // Nothing was sent.
@@ -242,7 +242,7 @@ pub fn mark(request: &mut Request, is_tfs: bool, id: u64, control: StepControl) 
     }
 }
 
-/// Tells whether a refusal says that the server has dropped the sequence.
+/// Returns whether a refusal says that the server has dropped the sequence.
 fn is_closed(refusal: &ServerError) -> bool {
     refusal.message.ends_with(CLOSED) && refusal.message.contains(" - sequence ")
 }

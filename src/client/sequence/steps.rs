@@ -156,7 +156,7 @@ impl Steps {
         self.count
     }
 
-    /// Tells whether the steps still have the axis, with length 1.
+    /// Returns whether the steps still have the axis, with length 1.
     #[must_use]
     pub fn keeps_axis(&self) -> bool {
         self.keeps_axis
@@ -234,7 +234,7 @@ impl Input {
     }
 }
 
-/// Tells whether a model takes the lengths that a function has for its dimensions.
+/// Returns whether a model takes the lengths that a function has for its dimensions.
 fn takes(model: &PartialShape, length: impl Fn(usize) -> usize) -> bool {
     let mut dims = model.0.iter().enumerate();
     dims.all(|(index, dim)| dim.allows(length(index)))

@@ -13,7 +13,7 @@ pub struct GraphDiagram<'a> {
     outputs: Vec<Port<'a>>,
     nodes: Vec<Node<'a>>,
     edges: Vec<Edge<'a>>,
-    /// What nobody sends.
+    /// Streams without a sender.
     dangling: Vec<Edge<'a>>,
 }
 
@@ -35,7 +35,7 @@ struct Node<'a> {
     servable: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input_stream_handler: Option<&'a str>,
-    /// What keeps it from running, if anything is known to.
+    /// Reason why it cannot run, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'a str>,
 }

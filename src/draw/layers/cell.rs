@@ -1,4 +1,4 @@
-//! What a box takes of a row, and what stands in it.
+//! Width of a box in a row, and its contents.
 
 use crate::draw::{
     escape::width,
@@ -6,7 +6,7 @@ use crate::draw::{
     labels::{Label, Room, Span, broken, lines},
 };
 
-/// What an item takes of a row, around the column of its line.
+/// Width of an item in a row, around the column of its line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::draw) struct Cell {
     /// Columns to the left and to the right of the line.
@@ -15,7 +15,7 @@ pub(in crate::draw) struct Cell {
     /// Columns of the box, of which [`Cell::left`] are left of the line.
     pub(in crate::draw) width: usize,
     pub(in crate::draw) lines: Vec<Line>,
-    /// What stands beside the line, above the box.
+    /// Labels beside the line, above the box.
     pub(in crate::draw) labels: Vec<Vec<Span>>,
 }
 

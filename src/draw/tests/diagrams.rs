@@ -1,4 +1,4 @@
-//! What pipelines look like on a terminal.
+//! Diagrams of pipelines on a terminal.
 
 use super::{shapes, trace};
 use crate::draw::{Style, WIDTH, text};

@@ -53,7 +53,7 @@ pub(super) fn seen(outline: &PipelineOutline) -> BTreeSet<Pair> {
     pairs
 }
 
-/// Tells whether a line goes on down, to the left, and to the right.
+/// Returns whether a line goes on down, to the left, and to the right.
 fn ways(character: char, way: char) -> (bool, bool, bool) {
     // A line that goes down is drawn over those that it crosses.
     if character == '│' || character == '─' {

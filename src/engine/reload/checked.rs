@@ -22,12 +22,12 @@ pub(super) type Checked = (
     Finds,
 );
 
-/// What a check has found, sound or not.
+/// Findings of a check.
 #[derive(Default)]
 pub(super) struct Finds {
     /// The custom nodes that were made for it.
     pub(super) made: BTreeMap<String, Made>,
-    /// What the pipeline looks like.
+    /// Outline of the pipeline.
     pub(super) outline: Option<PipelineOutline>,
 }
 

@@ -1,4 +1,4 @@
-//! What custom nodes are made of: shared libraries, and Python handlers.
+//! Code of custom nodes: shared libraries, and Python handlers.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::{
     python, task,
 };
 
-/// What custom nodes are made of.
+/// Code of a custom node.
 pub(super) enum Code {
     /// A shared library, which is open.
     Native(Arc<Library>),
@@ -29,7 +29,7 @@ pub(super) enum Code {
 /// A Python handler.
 pub(super) struct Script {
     pub(super) path: PathBuf,
-    /// What the file and the modules beside it held.
+    /// Fingerprint of the file and of the modules beside it.
     files: Fingerprint,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Libraries(BTreeMap<String, Known>);
 /// A library, as far as it could be opened.
 struct Known {
     path: PathBuf,
-    /// What the file looked like.
+    /// Size and modification time of the file.
     file: Option<(u64, SystemTime)>,
     code: Opened,
 }
@@ -136,12 +136,12 @@ impl Code {
         })
     }
 
-    /// Tells whether it stays as it is for as long as it is open.
+    /// Returns whether it stays as it is for as long as it is open.
     fn is_lasting(&self) -> bool {
         matches!(self, Self::Native(_))
     }
 
-    /// Tells whether the code of both is the same.
+    /// Returns whether the code of both is the same.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Python(a), Self::Python(b)) => a.path == b.path && a.files == b.files,

@@ -1,4 +1,4 @@
-//! What a pass over the configuration did, and what a client that asked for it is told.
+//! Results of a pass over the configuration, and the response to the client that asked for it.
 
 use super::ReloadError;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     error::{Error, ErrorKind, Result, chain},
 };
 
-/// What a pass did.
+/// Results of a pass.
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) changed: bool,
@@ -18,7 +18,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Tells whether an entry of the name is there, though it is refused.
+    /// Returns whether an entry of the name is there, though it is refused.
     pub(super) fn keeps(&self, name: &str) -> bool {
         self.errors.iter().any(
             |error| matches!(error, ReloadError::Entry { name: refused, .. } if refused == name),

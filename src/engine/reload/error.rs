@@ -1,4 +1,4 @@
-//! What can go wrong when what is served is brought up to date.
+//! Errors of a reload.
 
 use crate::{
     config::{EntryError, FileError},
@@ -69,7 +69,7 @@ pub enum ReloadError {
     Repository {
         /// The model's name.
         model: String,
-        /// What is wrong with it.
+        /// Cause.
         #[source]
         source: SourceError,
     },
@@ -103,7 +103,7 @@ pub enum ReloadError {
     Type {
         /// The model's name.
         model: String,
-        /// What it was.
+        /// Whether it was configured before.
         before: bool,
     },
 }

@@ -1,5 +1,5 @@
-//! What the check of a pipeline is told: the models and libraries of the moment, and the custom nodes
-//! that are made for it.
+//! Input of the check of a pipeline: the current models and libraries, and the custom nodes that are made
+//! for it.
 
 use std::{
     cell::RefCell,
@@ -27,7 +27,7 @@ pub(super) struct Made {
     pub(super) node: CustomNode,
 }
 
-/// What a custom node is made of. One of a library has no business with the names.
+/// Code of a custom node. One of a library has no business with the names.
 #[derive(Clone)]
 struct Of {
     code: Arc<Code>,

@@ -30,10 +30,10 @@ use crate::{
 /// The most loads at once.
 const AT_ONCE: usize = 8;
 
-/// What is served of graphs.
+/// State of all graphs.
 pub(super) struct Graphs {
     limits: GraphLimits,
-    /// What nodes find models and pipelines by.
+    /// Look-up of models and pipelines for nodes.
     servables: Arc<dyn Servables>,
     /// Whether clients are not told what Python nodes raise.
     is_silent: bool,
@@ -43,9 +43,9 @@ pub(super) struct Graphs {
 /// A graph as it is served.
 struct Known {
     graph: Arc<Graph>,
-    /// What it was brought up to date with; `None` once it is not configured any more.
+    /// Last configuration applied; `None` once it is not configured any more.
     config: Option<GraphConfig>,
-    /// What the files of the last load held.
+    /// Fingerprint of the files at the last load.
     files: Option<Fingerprint>,
     /// Alive for as long as a load goes on, also one that nobody waits for any more.
     loading: Weak<()>,
@@ -70,12 +70,12 @@ impl Graphs {
         }
     }
 
-    /// Tells whether there is, or was, a graph of the name.
+    /// Returns whether there is, or was, a graph of the name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.known.contains_key(name)
     }
 
-    /// Tells whether a graph of the name serves.
+    /// Returns whether a graph of the name serves.
     pub(super) fn serves(&self, name: &str) -> bool {
         let known = self.known.get(name);
         known.is_some_and(|known| known.graph.definition().is_ok())
@@ -208,7 +208,7 @@ impl Graphs {
 }
 
 impl Known {
-    /// Tells whether the graph is to be loaded, and says so in its state.
+    /// Returns whether the graph is to be loaded, and says so in its state.
     async fn due(&mut self, config: GraphConfig, why: Why, limit: Duration) -> Option<Due> {
         let is_new = self.config.is_none();
         let is_another = self.config.as_ref().is_some_and(|it| !it.is_same(&config));

@@ -1,4 +1,4 @@
-//! What is served follows the configuration and the version folders.
+//! Reconciliation of servables with the configuration and the version folders.
 //!
 //! One task owns what is configured and does one pass at a time: at the start, at each tick of
 //! the watcher, and when a client asks. A pass reads the configuration file, then brings each model

@@ -23,7 +23,7 @@ use crate::{
     pipeline::{self, Pipeline, PipelineDefinition, PipelineLimits},
 };
 
-/// What is served of pipelines.
+/// State of all pipelines.
 pub(super) struct Pipelines {
     limits: PipelineLimits,
     known: BTreeMap<String, Known>,
@@ -35,7 +35,7 @@ pub(super) struct Pipelines {
 /// A pipeline as it is served.
 struct Known {
     pipeline: Arc<Pipeline>,
-    /// What it was brought up to date with; `None` once it is not configured any more.
+    /// Last configuration applied; `None` once it is not configured any more.
     config: Option<PipelineConfig>,
     /// The models that the last check has found.
     models: Vec<Weak<Loaded>>,
@@ -43,7 +43,7 @@ struct Known {
     libraries: Vec<Weak<Code>>,
     /// Its custom nodes, by the names of the nodes.
     custom: BTreeMap<String, Kept>,
-    /// What serves; not what is configured, where that has been refused.
+    /// Definition that serves; not the configured one, where that was refused.
     serving: Option<Serving>,
 }
 
@@ -69,14 +69,14 @@ struct Due {
     is_other_code: bool,
     /// Whether it has failed, and somebody wants it to be tried again.
     is_asked: bool,
-    /// What it uses at the moment.
+    /// Models that it uses at the moment.
     models: Vec<Weak<Loaded>>,
     libraries: Vec<Weak<Code>>,
-    /// What serves until then.
+    /// State of the definition that serves until then.
     before: Before,
 }
 
-/// What was done.
+/// Outcome of a pass.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) changed: bool,
@@ -93,7 +93,7 @@ impl Pipelines {
         }
     }
 
-    /// Tells whether there is, or was, a pipeline of the name.
+    /// Returns whether there is, or was, a pipeline of the name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.known.contains_key(name)
     }
@@ -209,7 +209,7 @@ impl Pipelines {
         config.pipelines.iter().cloned().chain(clashing).collect()
     }
 
-    /// Tells whether a pipeline is to be checked, and what the check is told.
+    /// Returns whether a pipeline is to be checked, and what the check is told.
     fn due(
         &mut self,
         config: PipelineConfig,
@@ -353,7 +353,7 @@ impl Known {
     }
 }
 
-/// Tells whether a node runs a model.
+/// Returns whether a node runs a model.
 fn uses(kind: &NodeKind, model: &str) -> bool {
     matches!(kind, NodeKind::Model { model_name, .. } if model_name == model)
 }

@@ -46,7 +46,7 @@ pub struct Reloader {
     pub(super) pipelines: Pipelines,
     pub(super) graphs: Graphs,
     subconfigs: Subconfigs,
-    /// What there is to serve if there is no file.
+    /// Servable of the flags, if there is no file.
     only: Option<Only>,
     /// Whether clients are not told what Python code raises.
     is_silent: bool,
@@ -363,7 +363,7 @@ impl Reloader {
     }
 }
 
-/// What the flags name, if there is no file.
+/// Servable of the flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Only {
     Model,
@@ -390,7 +390,7 @@ fn limits(defaults: &Defaults) -> pipeline::PipelineLimits {
     }
 }
 
-/// What the requests of instances count as that are made with their graph, and then serve whoever comes.
+/// Labels of requests of instances that are made with their graph, and then serve any client.
 const AT_LOAD: RequestOrigin = RequestOrigin {
     api: ApiFamily::KServe,
     interface: Interface::Grpc,

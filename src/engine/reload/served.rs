@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// What a pass is for.
+/// Reason for a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trigger {
     /// The first load.
@@ -39,7 +39,7 @@ pub(super) enum Trigger {
 /// A model as it is served.
 pub(super) struct Served {
     pub(super) model: Arc<Model>,
-    /// What it was brought up to date with; `None` before the first time and after it was removed.
+    /// Last configuration applied; `None` before the first time and after it was removed.
     pub(super) config: Option<ModelConfig>,
     /// The access to the base path of `config`.
     repository: Option<Repository>,
@@ -48,10 +48,10 @@ pub(super) struct Served {
     ignored: Reported,
 }
 
-/// What was found at a base path.
+/// Result of the survey of a base path.
 pub(super) type Surveyed = Result<FolderSurvey<FoundVersion>, SourceError>;
 
-/// What was done.
+/// Outcome of a pass.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) changed: bool,
@@ -72,7 +72,7 @@ impl Served {
         }
     }
 
-    /// Tells whether there is nothing wrong with the model as a whole: a version serves, or there
+    /// Returns whether there is nothing wrong with the model as a whole: a version serves, or there
     /// is none to serve.
     pub(super) fn serves(&self) -> bool {
         self.model
@@ -323,7 +323,7 @@ impl Served {
     }
 }
 
-/// What a pass has for one model.
+/// State of a pass for one model.
 struct Round {
     config: ModelConfig,
     repository: Repository,
@@ -358,7 +358,7 @@ fn drain(config: &ModelConfig) -> Duration {
     stateful.map_or(Duration::ZERO, |stateful| stateful.drain)
 }
 
-/// Tells of versions that the policy names and that are not there. That is no fault: they may come.
+/// Warns of versions that the policy names and that are missing. That is no error: they may come.
 fn warn_of_missing(config: &ModelConfig, found: &BTreeMap<i64, FoundVersion>) {
     let VersionPolicy::Specific(named) = &config.policy else {
         return;

@@ -1,5 +1,5 @@
-//! What becomes of a pipeline that serves when the check refuses what is to take its place: it goes on
-//! for as long as the models that it uses allow it.
+//! Fate of a pipeline in service whose replacement is refused: it stays for as long as the models that it
+//! uses allow it.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
     pipeline,
 };
 
-/// What the definition that serves was made of.
+/// Origin of the definition that serves.
 pub(super) struct Serving {
     pub(super) config: PipelineConfig,
     pub(super) models: Vec<Weak<Loaded>>,
@@ -35,13 +35,13 @@ pub(super) enum Before {
     Again(Box<Again>),
 }
 
-/// What another check of a definition that serves needs.
+/// Input of another check of a definition that serves.
 pub(super) struct Again {
     serving: Serving,
     facts: Facts,
 }
 
-/// What is left to serve once a check has failed.
+/// Definition that is left after a failed check.
 pub(super) enum Left {
     /// Nothing.
     Nothing,
@@ -52,8 +52,8 @@ pub(super) enum Left {
 }
 
 impl Serving {
-    /// Tells how it stands with the models of the moment, should this configuration be refused with
-    /// these libraries. `custom` are the custom nodes that it has; `facts` makes the facts of a check
+    /// Returns the state of the definition against the current models, should this configuration be
+    /// refused with these libraries. `custom` are its custom nodes; `facts` makes the facts of a check
     /// from libraries.
     pub(super) fn before(
         &self,
@@ -80,7 +80,7 @@ impl Serving {
         }))
     }
 
-    /// Tells whether its models are those of the moment.
+    /// Returns whether its models are those of the moment.
     pub(super) fn has(&self, models: &BTreeMap<String, Arc<Model>>) -> bool {
         are_same(&found(&self.config, models), &self.models)
     }

@@ -39,7 +39,7 @@ enum Kind {
     },
 }
 
-/// What a look at the file gave.
+/// Result of a look at the file.
 pub(super) struct Looked {
     pub(super) config: Arc<FileConfig>,
     /// Whether it is another one than before.

@@ -12,7 +12,7 @@ use crate::{
     task,
 };
 
-/// What was read of them last.
+/// Last contents of the sub-configurations.
 pub(super) struct Subconfigs {
     defaults: Arc<Defaults>,
     known: BTreeMap<PathBuf, Arc<[ModelEntry]>>,

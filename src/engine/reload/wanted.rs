@@ -1,4 +1,4 @@
-//! What a configuration file wants of models, and what of it is refused.
+//! Models of a configuration file, and its refused entries.
 
 use std::collections::BTreeMap;
 

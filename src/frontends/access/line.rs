@@ -15,7 +15,7 @@ use crate::config::LogFormat;
 /// The longest path or name in a line, in bytes.
 const LONGEST: usize = 1024;
 
-/// What is known of a request when it is over.
+/// Facts about a finished request.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     pub(super) time: SystemTime,

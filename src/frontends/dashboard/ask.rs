@@ -1,4 +1,4 @@
-//! What is asked for behind the `?` of an address.
+//! Query strings.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(super) const MAX: usize = 100;
 /// The longest text that names are searched for, in bytes.
 const LONGEST: usize = 200;
 
-/// What of a text stands for itself in an address.
+/// Characters that are not percent-encoded.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')

@@ -13,7 +13,7 @@ use crate::{frontends::rest::Port, tensor::Dim};
 /// The most elements that a line writes out.
 const MAX_WRITTEN: usize = 64;
 
-/// What stands for a text.
+/// Placeholder for a text.
 const SOME_TEXT: &str = "some text";
 
 /// How the browser has reached the server, which is how its user does.
@@ -71,7 +71,7 @@ impl Address {
     }
 }
 
-/// Tells whether a text has nothing in it that a host and a port have not.
+/// Returns whether a text has nothing in it that a host and a port have not.
 fn is_address(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
     !text.is_empty() && text.len() <= 255 && text.chars().all(fits)

@@ -27,7 +27,7 @@ const MAX_KEPT: usize = 64;
 pub(super) struct Images {
     /// The one asked for last is the last.
     kept: Mutex<Vec<Image>>,
-    /// Who draws has it until the drawing is made, also if whoever asked has left meanwhile.
+    /// Held until the drawing is made, even if the client has left meanwhile.
     turn: Arc<Semaphore>,
 }
 
@@ -37,7 +37,7 @@ struct Image {
     svg: Arc<str>,
 }
 
-/// What is drawn.
+/// Outline to draw.
 #[derive(PartialEq, Eq)]
 enum Outline {
     Pipeline(Arc<pipeline::PipelineOutline>),

@@ -44,7 +44,7 @@ pub const COUNTED: [Family; 1] = [Family::RequestTime];
 /// How long a page waits for the list of devices; one that comes later is on the next page.
 const DEVICES: Duration = Duration::from_secs(5);
 
-/// What the page knows of the server, and what it keeps between calls.
+/// State of the page: the engine, and data kept between calls.
 pub(super) struct Dashboard {
     runtime: Option<String>,
     started: Instant,
@@ -58,9 +58,9 @@ pub(super) struct Dashboard {
     rest_port: Option<u16>,
     /// The one that it is looked at through.
     looked_through: Port,
-    /// What browsers may do with the page.
+    /// Content security policy of the page.
     policy: HeaderValue,
-    /// What they may do with parts of it.
+    /// Content security policy of its parts.
     policy_of_parts: HeaderValue,
 }
 

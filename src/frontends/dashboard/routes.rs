@@ -28,10 +28,10 @@ use crate::{
     task,
 };
 
-/// What a servable takes to be told of, for the decision where that is done. Not measured.
+/// Estimated bytes of a servable's entry, for the decision where to make it. Not measured.
 const BYTES_EACH: usize = 4096;
 
-/// What a servable takes to be counted.
+/// Estimated bytes of counting a servable.
 const BYTES_COUNTED: usize = 128;
 
 /// The paths.
@@ -168,7 +168,7 @@ fn varying(mut response: Response) -> Response {
     response
 }
 
-/// Tells whether a client asks for pages, as browsers do. Who takes anything does not ask for one.
+/// Returns whether a client asks for pages, as browsers do; one that accepts anything does not.
 fn wants_page(headers: &HeaderMap) -> bool {
     let texts = headers.get_all(header::ACCEPT).into_iter();
     let texts = texts.filter_map(|text| text.to_str().ok());

@@ -29,7 +29,7 @@ pub(super) struct State {
     offset: usize,
     limit: usize,
     servables: Vec<Entry>,
-    /// What the entries were made of.
+    /// Views that the entries were made of.
     #[serde(skip)]
     pub(super) views: Vec<View>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Server {
     pub(super) version: &'static str,
     pub(super) runtime: Option<String>,
     pub(super) state: Readiness,
-    /// What is not as usual, for people.
+    /// Notice for readers, if anything is unusual.
     pub(super) notice: Option<String>,
     /// Another one for another process.
     pub(super) started_ms: u64,
@@ -85,7 +85,7 @@ pub(super) struct Totals {
 #[derive(Debug, Default)]
 pub(super) struct Conditions([usize; Condition::ALL.len()]);
 
-/// What happened to requests.
+/// Counters of requests.
 #[derive(Debug, Serialize)]
 pub(super) struct Counts {
     requests: u64,

@@ -1,4 +1,4 @@
-//! What is told of a servable, at one moment: what it is, where it stands, what it takes and gives.
+//! Snapshot of a servable: its kind, state, inputs, and outputs.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -38,13 +38,13 @@ pub(super) struct View {
     pub(super) versions: Vec<Version>,
     /// How many versions are left out.
     pub(super) more_versions: usize,
-    /// What is loaded of the version that is served by default.
+    /// Facts about the version that is served by default.
     pub(super) loaded: Option<Loaded>,
     /// Changes when what is drawn of it does.
     drawing: usize,
 }
 
-/// What a servable is.
+/// Kinds of servables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Model,
@@ -83,7 +83,7 @@ pub(super) struct Version {
     pub(super) figures: Figures,
 }
 
-/// What a version of a model runs on.
+/// Execution settings of a model's version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Runs {
     pub(super) device: String,
@@ -93,7 +93,7 @@ pub(super) struct Runs {
     pub(super) sequences: Option<u32>,
 }
 
-/// What is known of what is loaded.
+/// Facts about a loaded servable.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) inputs: Vec<Tensor>,
@@ -229,7 +229,7 @@ impl View {
         }
     }
 
-    /// Tells whether there is a picture of it.
+    /// Returns whether there is a picture of it.
     pub(super) fn is_drawn(&self) -> bool {
         self.kind != Kind::Model
     }

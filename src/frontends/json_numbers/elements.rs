@@ -15,13 +15,13 @@ use crate::tensor::{DataType, values::ValueError};
 /// The most lists within lists. No tensor has as many dimensions.
 const DEEPEST: usize = 128;
 
-/// What every reader of base64 takes, with its padding or without.
+/// Base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What differs between the protocols.
+/// Differences between the protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::frontends) enum Rules {
     /// A list, nested in any way: the shape is told elsewhere, only the number of elements counts.
@@ -309,7 +309,7 @@ fn base64_object<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, JsonError>
     Ok(text)
 }
 
-/// Tells whether an object comes next that stands for bytes.
+/// Returns whether an object comes next that stands for bytes.
 pub(in crate::frontends) fn is_base64(cursor: &Cursor<'_>) -> bool {
     base64_object(&mut cursor.clone()).is_ok()
 }

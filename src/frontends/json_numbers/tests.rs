@@ -1,4 +1,4 @@
-//! What is read, what is refused, and that both agree with serde's reader.
+//! Accepted and rejected texts, compared with serde's parser.
 
 use proptest::prelude::*;
 use serde_json::Value;

@@ -42,7 +42,7 @@ pub(super) fn pack(declared: &Declared, contents: InferTensorContents) -> Data {
     }
 }
 
-/// Tells whether contents hold no value at all.
+/// Returns whether contents hold no value at all.
 pub(super) fn is_empty(contents: &InferTensorContents) -> bool {
     contents.bool_contents.is_empty()
         && contents.int_contents.is_empty()

@@ -1,4 +1,4 @@
-//! What the server has: names, versions and states (the repository extension, read only).
+//! Index of the repository: names, versions and states (the repository extension, read only).
 
 use serde::Serialize;
 

@@ -191,7 +191,7 @@ fn check_is_text(name: &str, tensor: &Tensor) -> Result<()> {
     }
 }
 
-/// Tells whether an output is wanted in binary. Listed ones are as wished; where none is listed, all
+/// Returns whether an output is wanted in binary. Listed ones are as wished; where none is listed, all
 /// are as the request says. The one that may come unlisted beside others, the id of a sequence, is
 /// binary if they all are: Triton's C++ client frees memory that is not its own if an answer has
 /// outputs of both forms.

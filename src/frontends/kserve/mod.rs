@@ -23,10 +23,10 @@ use crate::{
 /// The platform that metadata calls answer.
 const PLATFORM: &str = "OpenVINO";
 
-/// What metadata calls say of the type of a tensor of a pipeline that no node decides.
+/// Datatype in metadata for a tensor of a pipeline that no node determines.
 const OPEN_TYPE: &str = "UNDEFINED";
 
-/// What they say of the type of any tensor of a graph.
+/// Datatype in metadata for tensors of graphs.
 const GRAPH_TYPE: &str = "INVALID";
 
 /// Returns what metadata calls say of the type of a tensor.

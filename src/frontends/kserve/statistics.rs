@@ -27,7 +27,7 @@ struct Entry {
     batch_stats: Vec<Batch>,
     /// Of models with several responses to a request: there are none.
     response_stats: Empty,
-    /// What the runtime allocates, which it does not say.
+    /// Memory usage; always empty, since the runtime does not report it.
     memory_usage: [u8; 0],
 }
 

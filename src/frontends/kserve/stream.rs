@@ -94,12 +94,12 @@ pub(in crate::frontends) fn call(
 /// The body of the answer.
 struct Talk {
     phase: Phase,
-    /// What the trailers will say.
+    /// Status for the trailers.
     outcome: Option<Status>,
     /// A large answer on its way to bytes.
     framing: Option<BoxFuture<'static, Result<Bytes, Status>>>,
     message_size: usize,
-    /// What has the answers, until their client has taken them.
+    /// Budget of the responses that the client has not taken.
     budget: Budget,
     deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     /// The next change of the course.

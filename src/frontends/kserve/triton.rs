@@ -1,5 +1,5 @@
-//! What clients of Triton call besides the protocol itself: the REST side of model configuration
-//! and statistics, and answers to what there is none of.
+//! Calls of Triton's clients beyond the protocol: the REST side of model configuration and statistics,
+//! and responses for extensions that are not supported.
 //!
 //! Load generators forget shared memory of earlier runs before they begin; that succeeds, as there
 //! never is any. To register some fails, as does what would change the server.

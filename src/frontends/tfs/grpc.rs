@@ -38,7 +38,7 @@ const ORIGIN: RequestOrigin = RequestOrigin {
     interface: Interface::Grpc,
 };
 
-/// What the paths of the calls begin with that predict or ask about it.
+/// Path prefix of the prediction service.
 const PREDICTION: &str = "/tensorflow.serving.PredictionService/";
 
 const METADATA: &str = "/tensorflow.serving.PredictionService/GetModelMetadata";

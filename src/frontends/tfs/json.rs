@@ -55,7 +55,7 @@ impl Format {
     }
 }
 
-/// What a body is for.
+/// Method that a body is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A model. If it has one input, that need not be named.
@@ -101,7 +101,7 @@ pub(super) fn sequence_id(body: &[u8]) -> Option<u64> {
     read.ok().and(id)
 }
 
-/// What the model takes.
+/// Inputs of the model.
 #[derive(Clone, Copy)]
 struct Model<'a> {
     info: &'a ServableInfo,
@@ -232,7 +232,7 @@ fn columns(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>
     }
 }
 
-/// Tells whether the only input takes truth values, which are no data for any other.
+/// Returns whether the only input takes truth values, which are no data for any other.
 fn only_truths(info: &ServableInfo) -> bool {
     matches!(&info.inputs[..], [input] if input.dtype == DataType::Bool)
 }
@@ -291,7 +291,7 @@ fn named_columns(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputT
 }
 
 fn named_rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>> {
-    /// What the rows so far have for an input.
+    /// Rows so far of an input.
     struct Rows {
         elements: Row,
         count: usize,

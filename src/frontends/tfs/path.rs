@@ -10,7 +10,7 @@ use crate::{
     frontends::rest::unknown_path,
 };
 
-/// What a path is for.
+/// Call that a path stands for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// Inference.

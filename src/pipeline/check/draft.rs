@@ -42,24 +42,24 @@ pub(super) struct DraftNode<'a> {
     places: &'a FilePositions,
     pub(super) count: Option<Count>,
     pub(super) gathers: Gathers,
-    /// What it takes and gives, if that is known; the entry and the exit have none.
+    /// Inputs and outputs, if known; the entry and the exit have none.
     pub(super) facts: Option<CustomFacts>,
     /// Why it is not known.
     pub(super) failure: Option<Failure>,
-    /// What of a model is not allowed in a pipeline.
+    /// Whether the model is stateful, which is not allowed in a pipeline.
     pub(super) stateful: bool,
     pub(super) auto: bool,
     /// Where its inputs come from, for those connections of which the source is there.
     pub(super) links: Vec<Link>,
 }
 
-/// What a node gathers from.
+/// Node that is gathered from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gathers {
     Nothing,
     /// A demultiplexer.
     From(usize),
-    /// What cannot be gathered from.
+    /// Node that cannot be gathered from.
     Error,
 }
 
@@ -100,12 +100,12 @@ impl DraftNode<'_> {
         self.facts.as_ref()?.outputs.get(index)
     }
 
-    /// Tells whether it takes and gives whatever it is connected with.
+    /// Returns whether it takes and gives whatever it is connected with.
     pub(super) fn is_open(&self) -> bool {
         self.facts.as_ref().is_some_and(|facts| facts.is_open)
     }
 
-    /// Tells whether it runs a model.
+    /// Returns whether it runs a model.
     pub(super) fn is_model(&self) -> bool {
         let kind = self.config.map(|config| &config.kind);
         matches!(kind, Some(NodeKind::Model { .. }))

@@ -1,4 +1,4 @@
-//! What the pipeline as a whole takes: rule 28.
+//! Inputs of the pipeline as a whole: rule 28.
 
 use super::draft::{Draft, Gathers, REQUEST, text};
 use crate::{
@@ -58,7 +58,7 @@ impl Draft<'_> {
         inputs
     }
 
-    /// Tells whether an input of the pipeline is used, and what those have in common who use it.
+    /// Returns whether an input of the pipeline is used, and what those have in common who use it.
     fn input(&mut self, index: usize) -> (bool, Option<TensorSource>) {
         let mut used = false;
         let mut all: Option<(TensorSource, String)> = None;

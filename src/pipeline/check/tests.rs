@@ -61,7 +61,7 @@ fn infos(text: &str) -> Vec<TensorInfo> {
     tensors.map(info).collect()
 }
 
-/// What models and libraries of the tests take and give; one row for each.
+/// Inputs and outputs of the models and libraries of the tests; one row for each.
 const KNOWN: [(&str, &str, &str); 23] = [
     ("dummy", "b:FP32:1,10", "a:FP32:1,10"),
     ("auto", "b:FP32:1,10", "a:FP32:1,10"),

@@ -214,7 +214,7 @@ impl PipelineOutline {
     }
 }
 
-/// What a node takes and gives, or what is wrong with what it runs, if anybody has looked.
+/// Inputs and outputs of a node, or the problem of its model or library, if it was examined.
 type Facts = Result<CustomFacts, Option<Missing>>;
 
 fn describe(node: &NodeConfig, sources: &impl Sources) -> Facts {

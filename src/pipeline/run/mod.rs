@@ -43,7 +43,7 @@ pub trait PipelineObserver: Send + Sync {
 pub struct Ran<'a> {
     /// The node.
     pub node: NodeId,
-    /// What it ran for, as [`super::Sessions::key`] writes it; empty for the request as a whole.
+    /// Session of the run, as [`super::Sessions::key`] writes it; empty for the request as a whole.
     pub session: String,
     /// When the last of its inputs was there.
     pub ready: Instant,
@@ -57,11 +57,11 @@ pub struct Ran<'a> {
     pub outputs: &'a [Tensor],
 }
 
-/// What the runs of a request share.
+/// State shared by the runs of a request.
 struct Shared {
     definition: Arc<PipelineDefinition>,
     used: Used,
-    /// What the request has of its Python nodes, by node, once they have run; empty without any.
+    /// Python nodes of the request, by node, once they have run; empty without any.
     instances: Vec<OnceCell<Arc<HandlerInstance>>>,
     origin: RequestOrigin,
     watched: bool,

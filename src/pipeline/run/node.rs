@@ -61,7 +61,7 @@ pub(super) async fn gathered(job: NodeJob, plan: Arc<PipelinePlan>) -> Result<Ve
     task::sized("gather", effort, move || job.tensors(&plan)).await
 }
 
-/// What a node gave, and when it began and ended to run.
+/// Outputs of a node, with start and end of its run.
 type Done = (Vec<Tensor>, Instant, Instant);
 
 impl Shared {

@@ -344,7 +344,7 @@ impl Random {
     }
 }
 
-/// What a node has given for some parts: the outer part first.
+/// Outputs of a node for some parts: the outer part first.
 type Known = HashMap<(usize, Vec<usize>), Rc<Vec<Value>>>;
 
 struct Reader<'a> {

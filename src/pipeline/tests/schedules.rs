@@ -1,4 +1,4 @@
-//! What becomes ready when.
+//! Order in which nodes become ready.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What requests say, in either form and in both.
+//! Controls of requests, in either form and in both.
 
 use bytes::Bytes;
 

@@ -43,8 +43,7 @@ const BOUNDS: Bounds = Bounds {
     waiting: 3,
 };
 
-/// What the model knows of a sequence: the numbers of the requests that are in it, the one with
-/// the turn first.
+/// Model of a sequence: the numbers of the requests that are in it, the one with the turn first.
 #[derive(Default)]
 struct Sequence {
     requests: VecDeque<usize>,

@@ -74,7 +74,7 @@ const MAX_SCANS: usize = 500;
 /// all scans, in twice the bytes of the samples, and PNG a copy of wide samples.
 const WORKING: usize = 3;
 
-/// What PNG files begin with (PNG specification, 5.2).
+/// Signature of PNG files (PNG specification, 5.2).
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Leaves out what is no part of the picture: chunks of a PNG that say something of it may be packed, and

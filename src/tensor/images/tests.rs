@@ -178,7 +178,7 @@ fn alpha_is_left_out_unless_the_tensor_has_a_place_for_it() {
     assert_eq!(shape, [1, 1, 2, 3]);
 }
 
-/// What OpenCV 5.0 makes of the picture: `cv2.resize` with its default, bilinear.
+/// Results of OpenCV 5.0: `cv2.resize` with its default, bilinear.
 #[test]
 fn bytes_are_resized_as_opencv_does_it() {
     let smaller = [

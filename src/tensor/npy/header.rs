@@ -13,7 +13,7 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// The bytes before the data are padded to a multiple of this, so that the data can be mapped.
 const ALIGNMENT: usize = 64;
 
-/// What stands before the data.
+/// Header before the data.
 #[derive(Debug)]
 pub(super) struct Header {
     pub element: Element,
@@ -89,7 +89,7 @@ pub(super) struct Element {
     pub swapped: bool,
 }
 
-/// What elements are.
+/// Kind of elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     /// Numbers or truth values.

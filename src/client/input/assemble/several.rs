@@ -58,7 +58,7 @@ pub(super) fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(Strin
     }
 }
 
-/// Tells what an object of another command is, if it is none of values.
+/// Returns an error for an object of another command that has no values.
 pub(super) fn no_answer(text: &str) -> Option<ValueProblem> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -82,7 +82,7 @@ pub(super) fn no_answer(text: &str) -> Option<ValueProblem> {
     ranking.is_ok().then_some(ValueProblem::Ranking)
 }
 
-/// Tells whether an object has the name of an input.
+/// Returns whether an object has the name of an input.
 fn names_one(text: &str, model: &ModelMetadata) -> bool {
     let object = serde_json::from_str::<BTreeMap<String, serde::de::IgnoredAny>>(text);
     let known = |name: &str| model.inputs.iter().any(|input| input.name == name);

@@ -356,7 +356,7 @@ fn standard_input_is_read_once() {
     }
 }
 
-/// What another command has answered.
+/// Response as written by another command.
 const ANSWER: &str = r#"{"model_name":"m","model_version":"1","id":"","outputs":[
     {"name":"y","datatype":"FP32","shape":[1,2],"data":[1.5,null],"not_finite":[[1,"NaN"]]},
     {"name":"b","datatype":"INT8","shape":[1],"data":[-7]}]}"#;

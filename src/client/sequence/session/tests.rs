@@ -24,7 +24,7 @@ use crate::{
 /// Answers in turn, each once: status and body.
 type Answers = Vec<(u16, Json)>;
 
-/// What came, as JSON.
+/// Requests received, as JSON.
 type Seen = Arc<Mutex<Vec<Json>>>;
 
 fn options(api: Api, port: u16) -> ClientOptions {

@@ -45,7 +45,7 @@ fn sent(request: &Request) -> PredictRequest {
     message
 }
 
-/// What a server that gives these outputs would answer.
+/// Response of a server with these outputs.
 fn reply(request: &Request, outputs: BTreeMap<String, TensorProto>) -> Reply {
     let response = PredictResponse {
         outputs,

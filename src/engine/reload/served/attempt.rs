@@ -19,17 +19,17 @@ const LONGEST_PAUSE: u32 = 32;
 /// The loads of a version.
 #[derive(Default)]
 pub(super) struct Attempt {
-    /// What is loaded.
+    /// Facts of the loaded version.
     loaded: Option<Facts>,
     /// Where its files are.
     pub(super) from: Option<Locator>,
-    /// What the last load that failed was of.
+    /// Facts of the last load that failed.
     failed: Option<(Facts, Failure)>,
     /// Files with another identity, seen at the last pass.
     seen: Option<Identity>,
 }
 
-/// What decides whether a load would give anything else.
+/// Facts that decide whether a load would have another result.
 #[derive(Clone, PartialEq)]
 pub(super) struct Facts {
     base_path: String,
@@ -49,7 +49,7 @@ impl Facts {
         }
     }
 
-    /// Tells whether others differ in their files alone.
+    /// Returns whether others differ in their files alone.
     fn same_settings(&self, other: &Self) -> bool {
         self.base_path == other.base_path
             && self.options == other.options
@@ -65,7 +65,7 @@ struct Failure {
 }
 
 impl Attempt {
-    /// Tells whether a version is to be loaded.
+    /// Returns whether a version is to be loaded.
     pub(super) fn due(&mut self, version: &Version, facts: &Facts, trigger: Trigger) -> bool {
         if version.is_loaded() && self.loaded.as_ref() == Some(facts) {
             // If something else failed meanwhile, it is wanted no longer.
@@ -94,7 +94,7 @@ impl Attempt {
         true
     }
 
-    /// Tells whether the last load was of the same, and failed.
+    /// Returns whether the last load was of the same, and failed.
     pub(super) fn has_failed(&self, facts: &Facts) -> bool {
         self.failed
             .as_ref()

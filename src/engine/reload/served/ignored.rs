@@ -1,4 +1,4 @@
-//! What the log says of folders that are no versions: once, for as long as they stay.
+//! Log lines for folders that are not versions: once, for as long as they exist.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::model::Ignored;
 pub(super) struct Reported(BTreeSet<Ignored>);
 
 impl Reported {
-    /// Tells of the folders that have not been told of; those that are gone are forgotten.
+    /// Logs the folders that were not logged before, and forgets those that are gone.
     pub(super) fn tell(&mut self, base_path: &str, ignored: Vec<Ignored>) {
         let ignored = BTreeSet::from_iter(ignored);
         let base_path = base_path.trim_end_matches('/');

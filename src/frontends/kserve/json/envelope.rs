@@ -10,7 +10,7 @@ use crate::{
     tensor::{DataType, elements},
 };
 
-/// What the JSON of a request says.
+/// Parsed JSON of a request.
 #[derive(Debug, Default)]
 pub(super) struct Envelope {
     pub(super) inputs: Vec<Input>,

@@ -1,5 +1,4 @@
-//! What is wrong with a body that could not be read. Only reached after a failure, so it may take
-//! its time.
+//! Errors of bodies that could not be parsed. Only made after a failure, so they may take their time.
 
 use crate::{
     error::Error,

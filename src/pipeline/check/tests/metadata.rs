@@ -1,4 +1,4 @@
-//! What the pipeline as a whole takes and gives.
+//! Inputs and outputs of the pipeline as a whole.
 
 use super::{sound, validate};
 use crate::pipeline::PipelineTensor;

@@ -1,4 +1,4 @@
-//! What is told where not everything can be looked at.
+//! Findings where not everything can be examined.
 
 use super::{Known, pipeline};
 use crate::pipeline::{PipelineError, PipelineRule, PipelineSurvey, check, survey};
