@@ -1,10 +1,10 @@
 //! `ovms infer`: send requests to a server by hand.
 //!
-//! [`Args`] are the flags as typed; `job` checks them and reads the files before anything is sent, and `task`
-//! is the use of the response. `run` talks to the server, `answer` shows one response, `load` measures many.
-//! `inspect` asks for states and metadata instead, and `listing` shows them. `curl` prints commands of other
-//! programs. `sequence` sends step after step to stateful models, and `stream` request after request over one
-//! call. The client itself is in [`ovms::client`].
+//! [`InferArgs`] are the flags as typed; `job` checks them and reads the files before anything is sent, and
+//! `task` is the use of the response. `run` talks to the server, `answer` shows one response, `load`
+//! measures many. `inspect` asks for states and metadata instead, and `listing` shows them. `curl` prints
+//! commands of other programs. `sequence` sends step after step to stateful models, and `stream` request
+//! after request over one call. The client itself is in [`ovms::client`].
 
 mod answer;
 mod args;

@@ -1,10 +1,12 @@
 //! The other end of the wire: talks to a model server.
 //!
-//! [`Client`] is one face over the wires of [`Api`]: it connects, asks for models, their states and
-//! their inputs, and sends a [`Request`], once, or as a [`Call`] that is encoded once and sent many
-//! times, or many of them over one stream ([`Requests`], [`Answers`]). [`spelled`] has a request for other programs to send. What wires have in common is in `grpc`, `http` and `tfs`. [`input`]
-//! makes tensors of files and JSON, [`output`] makes rows, JSON and files of an [`Answer`],
-//! [`sequence`] sends step after step to models that remember, and [`bench`](mod@bench) measures. Nothing here prints or reads flags; `commands/infer` does.
+//! [`Client`] is one face over the wires of [`Api`]: it connects, asks for models, their states and their
+//! inputs, and sends a [`Request`], once, or as a [`EncodedRequest`] that is encoded once and sent many
+//! times, or many of them over one stream ([`RequestSender`], [`ResponseReceiver`]). [`spelled`] has a
+//! request for other programs to send. What wires have in common is in `grpc`, `http` and `tfs`. [`input`]
+//! makes tensors of files and JSON, [`output`] makes rows, JSON and files of an [`ClientResponse`],
+//! [`sequence`] sends step after step to models that remember, and [`bench`](mod@bench) measures. Nothing
+//! here prints or reads flags; `commands/infer` does.
 //!
 //! Any server of the KServe v2 or TensorFlow Serving protocols will do, not only this crate's.
 

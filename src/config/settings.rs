@@ -42,7 +42,7 @@ pub struct ServerSettings {
     pub grpc_workers: u32,
     /// Checked, without effect, as `grpc_workers`; 0 for no cap.
     pub grpc_max_threads: u32,
-    /// Checked, without effect: [`Limits`] bounds messages and connections; 0 for no quota. Bytes.
+    /// Checked, without effect: [`ServerLimits`] bounds messages and connections; 0 for no quota. Bytes.
     pub grpc_memory_quota: u64,
     /// Settings of the C++ server's gRPC library.
     pub grpc_channel_arguments: Vec<(String, ChannelArgument)>,

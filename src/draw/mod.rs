@@ -1,10 +1,11 @@
-//! Pictures of pipelines, and of [`graphs`]: from an [`Outline`](crate::pipeline::Outline) to text in several formats.
+//! Pictures of pipelines, and of [`graphs`]: from an [`Outline`](crate::pipeline::PipelineOutline) to text
+//! in several formats.
 //!
-//! [`text()`] and [`svg()`] share one layout, made in columns and lines: `graph.rs` says what is
-//! drawn, `rows.rs` which boxes stand in a row, `layers.rs` where links pass other boxes and what
-//! fits (`layers/cell.rs`), `order.rs` and `place.rs` in which order and columns, `route.rs` how lines run between two rows, and `scene.rs` puts it together.
-//! [`dot()`] and [`mermaid()`] leave the layout to others, [`json()`] has none. Names are untrusted
-//! text everywhere.
+//! [`text()`] and [`svg()`] share one layout, made in columns and lines: `graph.rs` says what is drawn,
+//! `rows.rs` which boxes stand in a row, `layers.rs` where links pass other boxes and what fits
+//! (`layers/cell.rs`), `order.rs` and `place.rs` in which order and columns, `route.rs` how lines run
+//! between two rows, and `scene.rs` puts it together. [`dot()`] and [`mermaid()`] leave the layout to
+//! others, [`json()`] has none. Names are untrusted text everywhere.
 
 mod canvas;
 mod dot;

@@ -1,19 +1,19 @@
 //! Streams of requests: the seam between a frontend that has one open and what is served.
 //!
-//! [`Engine::open_stream`] looks at the first request and gives a [`Stream`] of two halves, which
-//! the frontend pumps: [`Requests`] takes what comes in, one request after another, and [`Answers`]
-//! gives what goes out. Neither half knows the wire.
+//! [`Engine::open_stream`] looks at the first request and gives a [`OpenStream`] of two halves, which the
+//! frontend pumps: [`StreamRequests`] takes what comes in, one request after another, and
+//! [`StreamResponses`] gives what goes out. Neither half knows the wire.
 //!
 //! What bounds what:
 //!
-//! - [`Requests::send`] waits while [`REQUESTS_AHEAD`] requests have been sent and not taken up. A
+//! - [`StreamRequests::send`] waits while [`REQUESTS_AHEAD`] requests have been sent and not taken up. A
 //!   frontend that reads no further meanwhile holds up its client, and with [`StreamRequest::room`]
 //!   it bounds the bytes that are held this way.
 //! - Little runs ahead of a reader: requests are taken up when answers are polled for, and what makes
 //!   answers meanwhile hands them over through something bounded. A frontend polls only when it can
 //!   send. What runs must not wait for that poll, since it may hold what others wait for.
-//! - Dropping [`Requests`] is the end of the requests: the answers still come, and then the end.
-//!   Dropping [`Answers`] drops all work of the stream.
+//! - Dropping [`StreamRequests`] is the end of the requests: the answers still come, and then the end.
+//!   Dropping [`StreamResponses`] drops all work of the stream.
 //!
 //! Models and pipelines answer [`Each`] request by itself, in the order in which they came; a stream to
 //! a graph has an instance of it ([`GraphStream`]).

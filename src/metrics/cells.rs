@@ -50,7 +50,7 @@ pub(super) const BOUNDS: [u64; 33] = [
     1_474_755_971,
 ];
 
-/// The number of kinds of [`Origin`].
+/// The number of kinds of [`RequestOrigin`].
 pub(super) const ORIGINS: usize = 4;
 
 /// Every kind of origin, by its place.

@@ -146,7 +146,7 @@ impl GraphCall {
     }
 
     /// A stream has ended: well, or with a fault of its opening or of the graph. Requests that are
-    /// answered one by one are counted by [`super::Call`].
+    /// answered one by one are counted by [`super::RequestRecord`].
     pub fn ended(&self, well: bool) {
         let streams = &self.counts().streams;
         let count = if well {

@@ -1,7 +1,7 @@
 //! Figures for operators: what `/metrics` shows, and what statistics calls answer.
 //!
 //! [`Metrics`] has a [`Reporter`] for each version of each model, which lives as long as the server
-//! does, whatever is reloaded. A request counts through a [`Call`]. Counting is a few relaxed
+//! does, whatever is reloaded. A request counts through a [`RequestRecord`]. Counting is a few relaxed
 //! additions in `cells`; everything else is done when a page is asked for, by `page`. What is
 //! shown is chosen by [`Families`].
 

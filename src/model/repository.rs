@@ -1,6 +1,6 @@
 //! The model repository on disk: `<base path>/<version>/<files>`.
 //!
-//! Version folders are positive whole numbers; [`Survey`] has the rules. In a version folder the
+//! Version folders are positive whole numbers; [`FolderSurvey`] has the rules. In a version folder the
 //! first format of [`ModelFiles`] that is complete wins. A base path that holds a model and no version
 //! folder, or is a model file, is version 1.
 

@@ -104,7 +104,7 @@ pub(super) fn prepared<'a>(
 ///
 /// # Errors
 ///
-/// See [`LoadError`].
+/// See [`ModelLoadError`].
 pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
     loader::give_way();
     let options = &*options(load.options)?;

@@ -2,7 +2,7 @@
 //!
 //! The runtime is a shared library, `libopenvino_c`, with its plugins beside it. It comes from
 //! the `openvino` wheel on PyPI, an archive, or a system package. The places are searched in the
-//! order of [`Origin`], and the first that opens is used.
+//! order of [`RuntimeOrigin`], and the first that opens is used.
 
 mod survey;
 

@@ -182,7 +182,7 @@ impl PipelineDefinition {
     }
 
     /// Returns inputs and outputs as models have them. Where a type is left open, see
-    /// [`Definition::is_open`], it says something else.
+    /// [`PipelineDefinition::is_open`], it says something else.
     #[must_use]
     pub fn info(&self) -> &ServableInfo {
         &self.info

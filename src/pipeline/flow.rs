@@ -25,12 +25,12 @@ pub struct RequestFlow {
 pub struct NodeJob {
     /// The node and what it runs for.
     pub ready: Ready,
-    /// Its inputs, in the order of [`PlanNode::inputs`], not gathered yet.
+    /// Its inputs, in the order of [`PipelinePlanNode::inputs`], not gathered yet.
     pub inputs: Vec<Parts>,
 }
 
 impl NodeJob {
-    /// Returns how much [`Job::tensors`] has to do: the bytes that it copies, and as many for each
+    /// Returns how much [`NodeJob::tensors`] has to do: the bytes that it copies, and as many for each
     /// part as take the time that a part takes.
     #[must_use]
     pub fn effort(&self, plan: &PipelinePlan) -> usize {
@@ -45,7 +45,7 @@ impl NodeJob {
         parts.map(|part| EACH + part.data().len()).sum()
     }
 
-    /// Returns the inputs, gathered and converted, in the order of [`PlanNode::inputs`]. For the
+    /// Returns the inputs, gathered and converted, in the order of [`PipelinePlanNode::inputs`]. For the
     /// exit that is the response. Copies what is gathered or converted, so it belongs where the
     /// node runs.
     ///
@@ -108,7 +108,7 @@ impl RequestFlow {
         Ok((flow, jobs))
     }
 
-    /// Takes what a node has given: its outputs in the order of [`PlanNode::outputs`], none for
+    /// Takes what a node has given: its outputs in the order of [`PipelinePlanNode::outputs`], none for
     /// the exit. Returns what can run now; nothing after a failure.
     ///
     /// # Errors

@@ -3,18 +3,18 @@
 //!
 //! [`check()`] makes a [`PipelinePlan`] of what is configured and of what [`Sources`] says of models and
 //! custom nodes, or tells every fault; [`survey`] does so where not all of them can be asked. For
-//! each request a [`Flow`] takes the outputs of the nodes that have run and says what can run next,
+//! each request a [`RequestFlow`] takes the outputs of the nodes that have run and says what can run next,
 //! with its inputs; it is made of a [`Schedule`], which knows no tensors, and [`shards`], which
 //! knows nothing else. [`fit`] judges what nodes really gave. All that waits for nothing and runs
 //! nothing.
 //!
-//! What does is [`Definition::run`], the driver, with [`Models`] to find models by, and around it
+//! What does is [`PipelineDefinition::run`], the driver, with [`Models`] to find models by, and around it
 //! [`Pipeline`]: the name, its state, and the definition that serves.
 //!
-//! Who drives a flow: [`Flow::start`] with the tensors of a judged request; each [`Job`] in a task of
-//! its own, which calls [`Job::tensors`], runs the node and returns those of its outputs that the
-//! plan names; [`Flow::finished`] with them, and so on with the jobs that gives, or
-//! [`Flow::failed`]. The job of the exit is the last: its tensors are the response.
+//! Who drives a flow: [`RequestFlow::start`] with the tensors of a judged request; each [`NodeJob`] in a
+//! task of its own, which calls [`NodeJob::tensors`], runs the node and returns those of its outputs that
+//! the plan names; [`RequestFlow::finished`] with them, and so on with the jobs that gives, or
+//! [`RequestFlow::failed`]. The job of the exit is the last: its tensors are the response.
 
 mod abort;
 mod adapt;

@@ -185,7 +185,7 @@ pub struct Input {
     pub name: String,
     /// The node that it comes from.
     pub source: NodeId,
-    /// Which of that node's [`PlanNode::outputs`] it is.
+    /// Which of that node's [`PipelinePlanNode::outputs`] it is.
     pub output: usize,
     /// Tensor of the input, after gathering; `None` for the exit, and for a node that is open.
     pub tensor: Option<TensorSource>,
@@ -200,7 +200,7 @@ pub struct PlanOutput {
     pub name: String,
     /// Tensor of the output, before it is split; `None` for the entry, and for a node that is open.
     pub tensor: Option<TensorSource>,
-    /// The inputs that take it: the node and which of its [`PlanNode::inputs`].
+    /// The inputs that take it: the node and which of its [`PipelinePlanNode::inputs`].
     pub consumers: Vec<(NodeId, usize)>,
 }
 

@@ -118,7 +118,7 @@ impl Parts {
     ///
     /// # Panics
     ///
-    /// Panics if there are more than the counted parts, or none; [`super::Job::tensors`] knows
+    /// Panics if there are more than the counted parts, or none; [`super::NodeJob::tensors`] knows
     /// what comes of none.
     pub fn gather(self, node: &str, input: &str) -> Result<Tensor, Abort> {
         let Self { counts, tensors } = self;

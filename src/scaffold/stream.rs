@@ -18,7 +18,7 @@ pub struct ScaffoldStream {
     pub shape: Option<Vec<i64>>,
 }
 
-/// Why a text is no [`Stream`].
+/// Why a text is no [`ScaffoldStream`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
     /// A name that streams cannot have.

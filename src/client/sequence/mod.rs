@@ -1,6 +1,6 @@
 //! Sequences of requests to models that remember: one session after another, step by step.
 //!
-//! A [`Session`] starts a sequence, sends its steps one at a time and ends it, in whichever form the
+//! A [`SequenceClient`] starts a sequence, sends its steps one at a time and ends it, in whichever form the
 //! wire has for that: request parameters over KServe, special inputs over TensorFlow Serving. Each
 //! request has the id in a header as well ([`SEQUENCE`](super::SEQUENCE)), for proxies.
 //! [`Steps`] cuts inputs into steps, and [`Stack`] puts the outputs of all steps together again.

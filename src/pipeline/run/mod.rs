@@ -51,9 +51,9 @@ pub struct Ran<'a> {
     pub started: Instant,
     /// When it ended.
     pub ended: Instant,
-    /// Its inputs, in the order of [`super::PlanNode::inputs`].
+    /// Its inputs, in the order of [`super::PipelinePlanNode::inputs`].
     pub inputs: &'a [Tensor],
-    /// Its outputs, in the order of [`super::PlanNode::outputs`].
+    /// Its outputs, in the order of [`super::PipelinePlanNode::outputs`].
     pub outputs: &'a [Tensor],
 }
 
