@@ -253,7 +253,7 @@ fn tree() -> TempDir {
         ("src/lib.rs", "mod a;"),
         ("src/a/tests.rs", "x"),
         ("src/a/tests/b.rs", "x"),
-        ("commands/serve.rs", "x"),
+        ("commands/serve/mod.rs", "x"),
         ("commands/serve/flags.rs", "x"),
         ("commands/infer.rs", "x"),
         ("proto/a.proto", "x"),

@@ -31,7 +31,7 @@ use crate::tensor::{Dim, PartialShape};
 /// Time limit of the transformation. Most of it goes to reading and writing the weights.
 const LIMIT: Duration = Duration::from_secs(300);
 
-const SCRIPT: &str = include_str!("low_latency/unroll.py");
+const SCRIPT: &str = include_str!("unroll.py");
 
 /// Error of the low latency transformation.
 #[derive(Debug, thiserror::Error)]
