@@ -7,14 +7,14 @@ use crate::{
     error::{Error, ErrorKind, Result},
     graph,
     metrics::RequestRecord,
-    model::{Loaded, Model, Version},
+    model::{
+        Loaded, LoadedInstance, Model, Version,
+        stateful::{self, Selection},
+    },
     openvino::{SequenceState, SlotInput},
     pipeline::PipelineObserver,
     request::{InferRequest, InferResponse, Parameters},
-    sequence::{
-        Arrival, Begun, LoadedInstance, SequenceCommand, SequenceRefusal, control,
-        infer::{self, Selection},
-    },
+    sequence::{Arrival, Begun, SequenceCommand, SequenceRefusal, control},
     servable::ServableInfo,
     task,
 };
@@ -292,14 +292,14 @@ impl OfModel {
                     rounds += 1;
                     tokio::task::yield_now().await;
                 }
-                begun => break begun.map_err(infer::explain)?,
+                begun => break begun.map_err(stateful::explain)?,
             }
         };
         // Whoever comes next may enter now.
         if let Some(arrival) = &stateful.arrival {
             arrival.leave();
         }
-        let ran = infer::run(begun, validated, selection, call).await;
+        let ran = stateful::run(begun, validated, selection, call).await;
         if ran.is_err() {
             site.version.tend(&site.loaded);
         }

@@ -6,6 +6,7 @@
 //! runs a validated request.
 
 pub mod check;
+pub mod cleaner;
 pub(crate) mod decoding;
 pub mod demo;
 mod folders;
@@ -20,6 +21,7 @@ pub mod repository;
 mod resize;
 pub mod rt_info;
 mod state;
+pub(crate) mod stateful;
 pub mod storage;
 mod variables;
 mod version;
@@ -39,6 +41,7 @@ pub use live::{Live, Served, Words, draining, let_go};
 pub use loaded::{Loaded, Spec, VersionError, VersionFailure, inspect};
 pub use phase::{Phase, PhaseEvent};
 pub use state::{Status, VersionErrorCode, VersionState};
+pub use stateful::{LoadedInstance, OfVersion};
 pub use version::Version;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -15,12 +15,13 @@ use futures::{
 };
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{Loaded, Version, infer::Failed, resize::is_same_but_for_shapes};
+use super::{
+    Loaded, LoadedInstance, Version, cleaner, infer::Failed, resize::is_same_but_for_shapes,
+};
 use crate::{
     error::chain,
     metrics::MAX_STUCK,
     openvino::{PoolError, RunError, Work},
-    sequence::{LoadedInstance, cleaner},
     task::Task,
 };
 

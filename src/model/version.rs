@@ -16,15 +16,16 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 
 use super::{
-    Loaded,
+    Loaded, cleaner,
     recover::Recovery,
     resize::Resizing,
     state::{Status, VersionErrorCode, VersionState},
+    stateful::{LoadedInstance, OfVersion},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Reporter,
-    sequence::{LoadedInstance, OfVersion, Sequences, cleaner},
+    sequence::Sequences,
     task::Task,
 };
 

@@ -1,22 +1,19 @@
 //! Sequences of requests to stateful models.
 //!
-//! [`control`] reads what a request says about its sequence, [`Sequences`] knows which ones there
-//! are and whose [`Turn`] it is, [`arrival`] keeps requests of one connection in the order in which
-//! they came, and [`infer`] runs a request on the state of its sequence. [`cleaner`] removes those
-//! that nobody uses.
+//! [`control`] reads the sequence controls of a request, [`Sequences`] knows the live ones and whose
+//! [`Turn`] it is, and [`arrival`] keeps requests of one connection in the order in which they came.
 //!
-//! State is never saved or restored: it lives in an infer request of the runtime that belongs to
-//! the sequence, and goes with it.
+//! Nothing here knows models: the state of a sequence and the instance that it runs on are type
+//! parameters. `src/model/stateful.rs` runs a step on them, and `src/model/cleaner.rs` ends those
+//! that are idle. State is never saved or restored: it lives in an infer request of the runtime that
+//! belongs to the sequence, and goes with it.
 
 pub mod arrival;
-pub mod cleaner;
 pub mod control;
-pub(crate) mod infer;
 mod registry;
 mod turn;
 
 pub use arrival::{Arrival, Line};
 pub use control::{CONTROL_INPUT, Echo, SEQUENCE_ID, SequenceCommand, SequenceControl};
-pub use infer::{LoadedInstance, OfVersion};
 pub use registry::{Bounds, SequenceRefusal, Sequences, StateHost};
 pub use turn::{Begun, Turn, Waiting};

@@ -36,8 +36,8 @@ use crate::{
     },
     frontends::{self, access::AccessLog, intake::BodyLimits, rest::Rest},
     metrics::{Family, Metrics, NameError},
+    model::cleaner,
     python,
-    sequence::cleaner,
     task::{self, Task},
 };
 

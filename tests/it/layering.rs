@@ -8,14 +8,15 @@ use std::{
 
 /// Modules of the library, lowest layer first. A module imports those of its own row and of the
 /// rows above it here, never one further down.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
     &[
         "budget", "error", "request", "servable", "task", "https", "proto", "tensor",
     ],
     &["metrics"],
+    &["sequence"],
     &["openvino", "custom_node", "python"],
     &["config"],
-    &["model", "sequence"],
+    &["model"],
     &["pipeline", "graph"],
     &["engine", "draw", "scaffold"],
     &["frontends", "server", "client"],

@@ -3,9 +3,8 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use super::LoadedInstance;
+use super::{LoadedInstance, Version};
 use crate::{
-    model::Version,
     openvino::{SequenceState, runtime},
     task,
 };

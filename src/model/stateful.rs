@@ -2,13 +2,13 @@
 
 use std::{fmt, sync::Arc, time::Instant};
 
-use super::{Begun, SEQUENCE_ID, SequenceRefusal, Sequences, StateHost, Turn};
+use super::Loaded;
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
-    model::Loaded,
     openvino::{Hold, SequenceState, SlotInput},
     request::InferRequest,
+    sequence::{Begun, SEQUENCE_ID, SequenceRefusal, Sequences, StateHost, Turn},
     tensor::{DataType, Tensor, TensorMap},
 };
 
