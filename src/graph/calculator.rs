@@ -18,9 +18,10 @@ use super::{
     error::GraphRunError,
     node::NodeSpec,
     packet::{Packet, PacketType, Payload},
+    servables::Servables,
     timestamp::Timestamp,
 };
-use crate::{error, python, request::InferRequest, servable::ServableInfo, tensor::TensorMap};
+use crate::python;
 
 /// Calculator of one node in one run.
 pub trait Calculator: Send {
@@ -222,26 +223,6 @@ impl Env {
         }
         is_asked
     }
-}
-
-/// Lookup of models and pipelines for sessions.
-pub trait Servables: Send + Sync {
-    /// Finds a model or pipeline, the default version if none is given. The session is bound to the
-    /// name: each inference uses the version then served.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it does not exist, or is not being served.
-    fn session(&self, name: &str, version: Option<i64>) -> error::Result<Arc<dyn ServableSession>>;
-}
-
-/// Model or pipeline, as used by nodes.
-pub trait ServableSession: Send + Sync {
-    /// Returns inputs and outputs as of the opening of the session.
-    fn info(&self) -> &ServableInfo;
-
-    /// Runs a request, which is validated like a client's.
-    fn infer(&self, request: InferRequest) -> BoxFuture<'static, error::Result<TensorMap>>;
 }
 
 /// Types of the inputs, outputs and side packets of a node.

@@ -9,13 +9,14 @@ use std::{
 };
 
 use super::{
-    calculator::{Env, Resources, Servables},
+    calculator::{Env, Resources},
     calculators,
     check::{self, CheckedGraph},
     convert,
     fingerprint::Fingerprint,
     plan::{GraphPlan, GraphPlanNode, PoolSize},
     pool::Pool,
+    servables::Servables,
     spec::GraphSpec,
     unary::Seat,
 };

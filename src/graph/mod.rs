@@ -19,8 +19,10 @@ mod packet;
 mod pbtxt;
 mod plan;
 mod pool;
+mod rules;
 mod run;
 mod scheduler;
+mod servables;
 mod session;
 mod spec;
 mod timestamp;
@@ -28,9 +30,9 @@ mod unary;
 
 pub use calculator::{
     Calculator, CalculatorContext, Contract, Emit, Ending, Env, Factory, Later, Resources,
-    ServableSession, Servables, StepOutcome,
+    StepOutcome,
 };
-pub use check::{CheckedGraph, FileWarning, GraphErrors, GraphFileError, GraphRule, check};
+pub use check::{CheckedGraph, check};
 pub use convert::VERSION;
 pub use definition::{GraphDefinition, GraphSource, LoadError, examine};
 pub use error::{AbseilCode, CalculatorStep, GraphRunError};
@@ -43,8 +45,10 @@ pub use plan::{
     GraphPlan, GraphPlanNode, GraphPort, InputHandler, PacketForm, PoolSize, SidePacketPlan,
     StreamPlan, StreamSource,
 };
+pub use rules::{FileWarning, GraphErrors, GraphFileError, GraphRule};
 pub use run::GraphObserver;
 pub use scheduler::{GraphJob, Scheduler, Ticket};
+pub use servables::{ServableSession, Servables};
 pub use session::{GraphResponse, GraphSession as StreamSession};
 pub use spec::{
     ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,

@@ -5,6 +5,12 @@ use std::fmt;
 use bytes::Bytes;
 use prost::{Message, Name};
 
+/// Tag of the streams by which a generating node triggers itself.
+pub(crate) const LOOPBACK: &str = "LOOPBACK";
+
+/// Calculator that runs a Python class.
+pub(super) const PYTHON: &str = "PythonExecutorCalculator";
+
 /// Position of a port among those of a node: `TAG`, `TAG:index` or, without a tag, `:index`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TagIndex {
@@ -186,4 +192,11 @@ pub struct NodeSpec {
     pub options: NodeOptions,
     /// Location in the file: line and column, from 1; zeros if unknown.
     pub place: (usize, usize),
+}
+
+impl NodeSpec {
+    /// Returns whether the node runs a Python class.
+    pub(super) fn is_python(&self) -> bool {
+        self.calculator == PYTHON
+    }
 }

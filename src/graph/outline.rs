@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use super::{
     calculator::{Contract, Factory},
-    check::{Found, GraphErrors, GraphFileError, GraphRule, check},
+    check::check,
     node::Port,
     packet::{PacketType, TensorKind},
     pbtxt,
+    rules::{Found, GraphErrors, GraphFileError, GraphRule},
     spec::{GraphSpec, NodeEntry, PortEntry},
 };
 use crate::proto::mediapipe::{

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{calculator::ServableSession, timestamp::Timestamp};
+use super::{servables::ServableSession, timestamp::Timestamp};
 use crate::{
     python,
     request::{InferRequest, InferResponse, InputTensor},

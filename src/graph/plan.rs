@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::{
     calculator::{Contract, Factory},
-    calculators::{LOOPBACK, is_python},
-    node::{NodeSpec, Port, TagIndex},
+    node::{LOOPBACK, NodeSpec, Port, TagIndex},
     packet::PacketType,
 };
 
@@ -172,7 +171,7 @@ impl GraphPort {
 impl GraphPlan {
     /// Returns the streams by which generating nodes trigger themselves.
     pub fn loops(&self) -> impl Iterator<Item = usize> {
-        let nodes = self.nodes.iter().filter(|node| is_python(&node.spec));
+        let nodes = self.nodes.iter().filter(|node| node.spec.is_python());
         nodes.filter_map(|node| {
             let place = node.spec.inputs.find(LOOPBACK, 0)?;
             Some(node.inputs[place])

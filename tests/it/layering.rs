@@ -251,3 +251,108 @@ fn the_reader_of_imports_finds_them() {
     );
     assert!(source.has_word("Result") && !source.has_word("Res"));
 }
+
+/// Folders with their rooms, lowest first, and the imports that run back up, each for a reason: a
+/// definition keeps the fingerprint of its source and runs unary requests, and a stream of any
+/// servable may be one of a graph.
+const ROOMS: [(&str, &[&str], &[(&str, &str)]); 3] = [
+    (
+        "graph",
+        &[
+            "timestamp",
+            "node",
+            "error",
+            "servables",
+            "packet",
+            "calculator",
+            "plan",
+            "convert",
+            "pbtxt",
+            "rules",
+            "spec",
+            "check",
+            "outline",
+            "handlers",
+            "scheduler",
+            "calculators",
+            "run",
+            "unary",
+            "pool",
+            "definition",
+            "session",
+            "fingerprint",
+            "live",
+        ],
+        &[("definition", "fingerprint"), ("unary", "definition")],
+    ),
+    (
+        "engine",
+        &[
+            "servable",
+            "of_pipeline",
+            "of_graph",
+            "registry",
+            "target",
+            "reload",
+            "sessions",
+            "stream",
+            "graph_stream",
+            "find",
+        ],
+        &[("stream", "graph_stream")],
+    ),
+    (
+        "sequence",
+        &["control", "turn", "registry", "arrival"],
+        &[("turn", "registry")],
+    ),
+];
+
+#[test]
+fn imports_within_folders_point_downward() {
+    let mut errors = Vec::new();
+    for (folder, rooms, known) in ROOMS {
+        let all = sources(&format!("src/{folder}"));
+        let place = |room: &str| rooms.iter().position(|it| *it == room);
+        let face = all
+            .iter()
+            .find(|it| it.path.ends_with(&format!("{folder}/mod.rs")));
+        let face = face.expect("each folder has one");
+        // Names that the folder passes on count as those of their rooms.
+        let passed_on = |name: &str| {
+            let has = |room: &&&str| face.names_after(&format!("{room}::")).contains(&name);
+            rooms.iter().find(has).copied()
+        };
+        for source in &all {
+            let below = source.path.strip_prefix(&format!("src/{folder}/")).unwrap();
+            let own = below.split(['/', '.']).next().unwrap();
+            if own == "mod" || own == "tests" || below.contains("tests") {
+                continue;
+            }
+            let Some(own_place) = place(own) else {
+                errors.push(format!("{} is in no row of ROOMS", source.path));
+                continue;
+            };
+            let code = source.code.split("#[cfg(test)]\nmod tests").next().unwrap();
+            let source = Source {
+                path: source.path.clone(),
+                code: code.to_owned(),
+                lines: source.lines,
+            };
+            let depth = below.matches('/').count() + usize::from(!below.ends_with("/mod.rs"));
+            let up = "super::".repeat(depth);
+            let from_top = source.names_after(&format!("{folder}::"));
+            let from_here = source.names_after(&up);
+            for name in from_top.into_iter().chain(from_here) {
+                let room = place(name).map(|_| name).or_else(|| passed_on(name));
+                if let Some(room) = room
+                    && place(room) > Some(own_place)
+                    && !known.contains(&(own, room))
+                {
+                    errors.push(format!("{} imports `{name}` of `{room}`", source.path));
+                }
+            }
+        }
+    }
+    none(&errors);
+}

@@ -38,7 +38,6 @@ mod value;
 use std::sync::LazyLock;
 
 pub use absent::absent;
-pub(super) use python_executor::{LOOPBACK, is_python};
 
 use super::Factory;
 

@@ -11,24 +11,17 @@ use crate::{
     graph::{
         AbseilCode, Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, Later,
         NodeSpec, Packet, PacketType, Payload, Resources, StepOutcome, Timestamp,
+        node::{LOOPBACK, PYTHON},
     },
     python::{self, HandlerGenerator, HandlerInstance, Produced, PythonHandler, Raised},
 };
-
-/// Tag of the streams by which a generating node triggers itself.
-pub(crate) const LOOPBACK: &str = "LOOPBACK";
-
-/// Returns whether a node runs a Python class.
-pub(crate) fn is_python(node: &NodeSpec) -> bool {
-    node.calculator == FACTORY.name
-}
 
 /// Tag of the side packet of Python nodes.
 pub(crate) const RESOURCES: &str = "PYTHON_NODE_RESOURCES";
 
 /// Factory of the calculator.
 pub(super) static FACTORY: Factory = Factory {
-    name: "PythonExecutorCalculator",
+    name: PYTHON,
     about: "Runs the execute method of a Python class.",
     contract,
     make,

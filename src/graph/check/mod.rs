@@ -3,8 +3,6 @@
 //! Parts that are unknown because of an error are not checked, so that one mistake is
 //! reported once.
 
-mod error;
-mod found;
 mod handlers;
 mod order;
 mod ports;
@@ -17,15 +15,13 @@ mod wiring;
 
 use std::collections::HashMap;
 
-pub use error::{FileWarning, GraphErrors, GraphFileError, GraphRule};
-pub(super) use found::{Found, New};
-
 use super::{
     calculator::{Contract, Factory},
     calculators,
     packet::PacketType,
     pbtxt,
     plan::{GraphPlan, GraphPlanNode, GraphPort, PoolSize, SidePacketPlan, StreamPlan},
+    rules::{FileWarning, Found, GraphErrors, GraphFileError, GraphRule, New},
     spec::GraphSpec,
 };
 use crate::error::nearest;

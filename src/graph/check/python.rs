@@ -5,39 +5,30 @@ use std::collections::HashMap;
 use super::{Draft, Found, GraphRule, New};
 use crate::{
     graph::{
-        node::Port,
+        node::{LOOPBACK, Port},
         plan::PoolSize,
         spec::{GraphSpec, NodeEntry, tag_index},
     },
     proto::mediapipe::PythonExecutorCalculatorOptions,
 };
 
-/// Calculator of Python nodes.
-const PYTHON: &str = "PythonExecutorCalculator";
-/// Tag by which a generative node triggers itself.
-const LOOPBACK: &str = "LOOPBACK";
-
-fn is_python(entry: &NodeEntry) -> bool {
-    entry.spec.calculator == PYTHON
-}
-
 /// Returns whether a Python node lacks the options for its class.
 pub(super) fn is_faulty(entry: &NodeEntry) -> bool {
     let options: Option<PythonExecutorCalculatorOptions> = entry.spec.options.get();
-    is_python(entry)
+    entry.spec.is_python()
         && (entry.given.is_none() || options.is_none_or(|options| options.handler_path.is_empty()))
 }
 
 /// Returns whether a Python node triggers itself by an input; errors in it are reported once, with
 /// the node.
 pub(super) fn is_loopback(entry: &NodeEntry, port: &Port) -> bool {
-    is_python(entry) && entry.is_sound && port.at.tag == LOOPBACK && port.at.index == 0
+    entry.spec.is_python() && entry.is_sound && port.at.tag == LOOPBACK && port.at.index == 0
 }
 
 /// Checks names and options, and whether instances may be pooled.
 pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
-    for entry in spec.nodes.iter().filter(|entry| is_python(entry)) {
+    for entry in spec.nodes.iter().filter(|entry| entry.spec.is_python()) {
         let name = entry.spec.name.as_str();
         let add = |rule: GraphRule, message: String, hint: String| {
             let error = New::of(rule, entry.at, message).hint(hint);
@@ -96,7 +87,7 @@ impl Draft<'_> {
     /// Checks the loopbacks of Python nodes.
     pub(super) fn loopbacks(&mut self) {
         for (place, entry) in self.spec.nodes.iter().enumerate() {
-            if is_python(entry) && entry.is_sound {
+            if entry.spec.is_python() && entry.is_sound {
                 self.loopback(place, entry);
             }
         }

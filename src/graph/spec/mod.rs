@@ -8,10 +8,10 @@ use std::{
 use prost_reflect::DynamicMessage;
 
 use super::{
-    check::{Found, GraphRule, New},
     node::{NodeOptions, NodeSpec, Port, Ports},
     pbtxt::{Document, Field, Value, all},
     plan::PoolSize,
+    rules::{Found, GraphRule, New},
 };
 use crate::proto::mediapipe::{
     CalculatorGraphConfig, InputStreamHandlerConfig, calculator_graph_config::Node,

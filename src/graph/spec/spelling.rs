@@ -5,9 +5,9 @@ use std::{collections::HashMap, fmt};
 
 use super::PortEntry;
 use crate::graph::{
-    check::{Found, GraphRule, New},
     node::{Port, TagIndex},
     pbtxt::Value,
+    rules::{Found, GraphRule, New},
 };
 
 /// Kind of ports.

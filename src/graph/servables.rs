@@ -1,0 +1,27 @@
+//! Models and pipelines, as nodes of graphs use them.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::{error, request::InferRequest, servable::ServableInfo, tensor::TensorMap};
+
+/// Lookup of models and pipelines for sessions.
+pub trait Servables: Send + Sync {
+    /// Finds a model or pipeline, the default version if none is given. The session is bound to the
+    /// name: each inference uses the version then served.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not exist, or is not being served.
+    fn session(&self, name: &str, version: Option<i64>) -> error::Result<Arc<dyn ServableSession>>;
+}
+
+/// Model or pipeline, as used by nodes.
+pub trait ServableSession: Send + Sync {
+    /// Returns inputs and outputs as of the opening of the session.
+    fn info(&self) -> &ServableInfo;
+
+    /// Runs a request, which is validated like a client's.
+    fn infer(&self, request: InferRequest) -> BoxFuture<'static, error::Result<TensorMap>>;
+}
