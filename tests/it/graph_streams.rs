@@ -5,9 +5,10 @@ use std::{fs, path::Path};
 use ovms::proto::kserve::{ModelInferRequest, infer_parameter::ParameterChoice};
 
 use crate::support::{
+    eventually,
     graphs::{
-        CODE, PASS, PYTHON, TWO, add, add_python, at, code, failed, file, generative, graph, next,
-        node, python, reported, rest, time, with_parameter,
+        CODE, PASS, PYTHON, TWO, accepted, add, add_python, at, code, failed, file, generative,
+        graph, next, node, python, reported, rest, time, with_parameter,
     },
     grpc::{Grpc, input, raw},
     pipelines::Config,
@@ -436,7 +437,7 @@ fn generators_give_sets_at_times_of_their_own() {
     let mut config = Config::of(&[]);
     add(&mut config, "gen", &generative(PYTHON));
     file(&config, "gen/handler.py", CODE);
-    let server = config.serve();
+    let server = config.serve_with(&["--metrics_enable"]);
     let client = Grpc::connect(&server);
     let count = |n: usize| {
         code(
@@ -516,7 +517,11 @@ fn generators_give_sets_at_times_of_their_own() {
     let mut talk = Talk::open(&client);
     talk.send(waits(&go));
     wait(&mut talk, &sets(0, 1));
+    let before = accepted(&server, "gen");
     talk.send(count(1));
+    eventually("the request is taken", || {
+        (accepted(&server, "gen") > before).then_some(())
+    });
     // Another stream is not held up.
     assert_eq!(
         opened(&client, count(1)),

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{
     Server,
     grpc::{self, Grpc},
-    http::post,
+    http::{get, post},
     pipelines::Config,
     streams::{Came, Talk},
 };
@@ -270,4 +270,15 @@ pub(crate) fn failed(node: &str) -> String {
         "Mediapipe execution failed. MP status - INTERNAL: CalculatorGraph::Run() failed: \n\
          Calculator::Process() for node \"{node}\" failed: Error occurred during graph execution"
     )
+}
+
+/// Returns the number of requests on streams whose packets a graph has taken; needs metrics.
+pub(crate) fn accepted(server: &Server, name: &str) -> u64 {
+    let sample = format!(
+        r#"ovms_requests_accepted{{api="KServe",interface="gRPC",method="ModelInferStream",name="{name}"}} "#
+    );
+    let page = get(server, "/metrics").text();
+    let count = page.lines().find_map(|line| line.strip_prefix(&sample));
+    let count = count.and_then(|count| count.parse().ok());
+    count.expect("it is counted")
 }
