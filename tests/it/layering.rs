@@ -252,13 +252,22 @@ fn the_reader_of_imports_finds_them() {
     assert!(source.has_word("Result") && !source.has_word("Res"));
 }
 
+/// Folder of the library with the order of its rooms.
+struct Folder {
+    name: &'static str,
+    /// Rooms, lowest first.
+    rooms: &'static [&'static str],
+    /// Imports that run back up: room, imported room.
+    known: &'static [(&'static str, &'static str)],
+}
+
 /// Folders with their rooms, lowest first, and the imports that run back up, each for a reason: a
 /// definition keeps the fingerprint of its source and runs unary requests, and a stream of any
 /// servable may be one of a graph.
-const ROOMS: [(&str, &[&str], &[(&str, &str)]); 3] = [
-    (
-        "graph",
-        &[
+const ROOMS: [Folder; 3] = [
+    Folder {
+        name: "graph",
+        rooms: &[
             "timestamp",
             "node",
             "error",
@@ -283,11 +292,11 @@ const ROOMS: [(&str, &[&str], &[(&str, &str)]); 3] = [
             "fingerprint",
             "live",
         ],
-        &[("definition", "fingerprint"), ("unary", "definition")],
-    ),
-    (
-        "engine",
-        &[
+        known: &[("definition", "fingerprint"), ("unary", "definition")],
+    },
+    Folder {
+        name: "engine",
+        rooms: &[
             "servable",
             "of_pipeline",
             "of_graph",
@@ -299,19 +308,24 @@ const ROOMS: [(&str, &[&str], &[(&str, &str)]); 3] = [
             "graph_stream",
             "find",
         ],
-        &[("stream", "graph_stream")],
-    ),
-    (
-        "sequence",
-        &["control", "turn", "registry", "arrival"],
-        &[("turn", "registry")],
-    ),
+        known: &[("stream", "graph_stream")],
+    },
+    Folder {
+        name: "sequence",
+        rooms: &["control", "turn", "registry", "arrival"],
+        known: &[("turn", "registry")],
+    },
 ];
 
 #[test]
 fn imports_within_folders_point_downward() {
     let mut errors = Vec::new();
-    for (folder, rooms, known) in ROOMS {
+    for Folder {
+        name: folder,
+        rooms,
+        known,
+    } in ROOMS
+    {
         let all = sources(&format!("src/{folder}"));
         let place = |room: &str| rooms.iter().position(|it| *it == room);
         let face = all
