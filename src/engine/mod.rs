@@ -136,9 +136,9 @@ impl Engine {
         self.course.send_replace(stream::Course::Draining);
     }
 
-    /// Starts no new sequences from now on, and waits until those that have time to end have
-    /// ended, or their time is over. Whether it was worth a wait.
-    pub async fn drain_sequences(&self) {
+    /// Starts no new sequences from the call on. What it returns waits until those that have time to
+    /// end have ended, or their time is over.
+    pub fn drain_sequences(&self) -> impl Future<Output = ()> {
         self.draining.store(true, Ordering::SeqCst);
         let versions = self.models().into_iter().flat_map(|model| model.versions());
         let waits = versions
@@ -148,7 +148,8 @@ impl Engine {
                 // What is left then goes with the server.
                 drop(tokio::time::timeout(version.drain(), gone).await);
             });
-        futures::future::join_all(waits).await;
+        let all = futures::future::join_all(waits);
+        async move { drop(all.await) }
     }
 
     /// Returns how many sequences have time to end before a stop.

@@ -146,9 +146,11 @@ pub async fn serve(
     shutdown.await;
     let sequences = engine.sequences_to_drain();
     if sequences > 0 {
+        // No sequence starts after the line is logged.
+        let drained = engine.drain_sequences();
         tracing::info!(sequences, "stopping; waiting for sequences to end");
         health.set(false).await;
-        engine.drain_sequences().await;
+        drained.await;
     }
     engine.stop();
     health.set(false).await;
