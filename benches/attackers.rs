@@ -4,7 +4,10 @@ use std::{io::Write as _, time::Duration};
 
 use axum::http::{HeaderMap, HeaderValue, Request};
 use bytes::Bytes;
-use flate2::{Compression, write::GzEncoder};
+use flate2::{
+    Compression,
+    write::{GzEncoder, ZlibEncoder},
+};
 use futures::future::join_all;
 use h2::client::{Builder, SendRequest};
 use ovms::proto::kserve::{ModelInferRequest, model_infer_request::InferInputTensor};
@@ -30,14 +33,18 @@ pub(crate) fn run(kind: &str, port: u16) {
     })));
 }
 
+const INFER: &str = "http://bench/inference.GRPCInferenceService/ModelInfer";
+const STREAM: &str = "http://bench/inference.GRPCInferenceService/ModelStreamInfer";
+
 /// Behaviour of the attackers.
 struct Attack {
     connections: usize,
+    address: &'static str,
     /// Calls of a connection at once.
     calls: usize,
     /// The window for each answer.
     window: u32,
-    /// A message, or the beginning of one, with its frame.
+    /// Messages, or the beginning of one, with their frames.
     body: Bytes,
     is_packed: bool,
     end: End,
@@ -56,6 +63,7 @@ impl Attack {
     fn of(kind: &str) -> Self {
         let usual = Self {
             connections: 8,
+            address: INFER,
             calls: 1,
             window: 1 << 20,
             body: Bytes::new(),
@@ -71,6 +79,31 @@ impl Attack {
             },
             "pictures" => Self {
                 body: message("image_any", &[("image", "BYTES", &[1], &image())]),
+                ..usual
+            },
+            "profiles" => Self {
+                body: message("image_any", &[("image", "BYTES", &[1], &profiled())]),
+                ..usual
+            },
+            "strings" => Self {
+                body: strings(),
+                ..usual
+            },
+            "queues" => {
+                let half = message("two", &[("a", "UINT8", &[1 << 20], &vec![0; 1 << 20])]);
+                Self {
+                    connections: 20,
+                    address: STREAM,
+                    body: half.repeat(20).into(),
+                    end: End::Never,
+                    ..usual
+                }
+            }
+            "declared" => Self {
+                connections: 10,
+                calls: TOGETHER,
+                body: framed(&vec![0; 16 << 20], false).slice(..6),
+                end: End::Never,
                 ..usual
             },
             "windows" => {
@@ -147,7 +180,7 @@ impl Attack {
 
     /// Makes a call and waits for its end, successful or not.
     async fn call(&self, client: SendRequest<Bytes>) -> Result<(), h2::Error> {
-        let mut request = Request::post("http://bench/inference.GRPCInferenceService/ModelInfer")
+        let mut request = Request::post(self.address)
             .header("content-type", "application/grpc")
             .header("te", "trailers");
         if self.is_packed {
@@ -174,6 +207,24 @@ fn trailers() -> HeaderMap {
         trailers.append("x-attack", HeaderValue::from_static("0123456789abcdef"));
     }
     trailers
+}
+
+/// Encodes a request of strings, none of which has a byte.
+fn strings() -> Bytes {
+    const COUNT: usize = 57 << 18;
+    let shape = [i64::try_from(COUNT).expect("it is small")];
+    let request = ModelInferRequest {
+        model_name: "passthrough_string".to_owned(),
+        inputs: vec![InferInputTensor {
+            name: "in".to_owned(),
+            datatype: "BYTES".to_owned(),
+            shape: shape.to_vec(),
+            ..InferInputTensor::default()
+        }],
+        raw_input_contents: vec![vec![0; 4 * COUNT].into()],
+        ..ModelInferRequest::default()
+    };
+    framed(&request.encode_to_vec(), false)
 }
 
 /// Encodes a request as a gRPC frame.
@@ -213,6 +264,27 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).expect("a Vec takes it");
     encoder.finish().expect("a Vec takes it")
+}
+
+/// Returns a PNG image of a few pixels with a compressed profile of 400 MB.
+fn profiled() -> Vec<u8> {
+    let mut file = std::io::Cursor::new(Vec::new());
+    image::RgbImage::new(8, 8)
+        .write_to(&mut file, image::ImageFormat::Png)
+        .expect("a Vec takes it");
+    let mut file = file.into_inner();
+    let mut packer = ZlibEncoder::new(b"iCCPa\0\0".to_vec(), Compression::best());
+    packer
+        .write_all(&vec![0; 400 << 20])
+        .expect("a Vec takes it");
+    let named = packer.finish().expect("a Vec takes it");
+    let mut sum = flate2::Crc::new();
+    sum.update(&named);
+    let length = u32::try_from(named.len() - 4).expect("it is short");
+    let chunk = [&length.to_be_bytes()[..], &named, &sum.sum().to_be_bytes()].concat();
+    // Behind the signature and the header, which has 25 bytes.
+    file.splice(33..33, chunk);
+    file
 }
 
 /// Returns a JPEG image of a few pixels, whose header claims 8000 by 8000.

@@ -36,7 +36,28 @@ const TURNS: usize = 3;
 const BUDGET: &str = "--max_bytes_in_flight=536870912";
 
 /// Models of the server, for the client and for attackers.
-const MODELS: [&str; 4] = ["dummy", "image_any", "passthrough_u8", "pair"];
+const MODELS: [&str; 5] = [
+    "dummy",
+    "image_any",
+    "pair",
+    "passthrough_string",
+    "passthrough_u8",
+];
+
+/// A graph that needs both of its inputs to pass them on.
+const TWO: &str = r#"
+input_stream: "OVTENSOR_A:a"
+input_stream: "OVTENSOR_B:b"
+output_stream: "OVTENSOR_A:c"
+output_stream: "OVTENSOR_B:d"
+node {
+  calculator: "PassThroughCalculator"
+  input_stream: "A:a"
+  input_stream: "B:b"
+  output_stream: "A:c"
+  output_stream: "B:d"
+}
+"#;
 
 /// Charges per loop, and number of loops.
 const CHARGES: (u32, usize) = (100_000, 11);
@@ -75,16 +96,20 @@ fn accounting() -> Vec<f64> {
         .collect()
 }
 
-/// Starts a server with the models; returns it with the folder of its configuration file.
+/// Starts a server with the models and the graph; returns it with the folder of its configuration file.
 fn serve() -> (tempfile::TempDir, Peer) {
     let folder = tempfile::tempdir().expect("a folder for the file");
     let fixtures = Path::new(env!("WORKSPACE_ROOT")).join("fixtures/models");
     let models = MODELS.map(
         |name| serde_json::json!({"config": {"name": name, "base_path": fixtures.join(name)}}),
     );
-    let config = serde_json::json!({"model_config_list": models});
+    let config = serde_json::json!({
+        "model_config_list": models,
+        "mediapipe_config_list": [{"name": "two", "graph_path": "two.pbtxt"}],
+    });
     let path = folder.path().join("config.json");
     std::fs::write(&path, config.to_string()).expect("the folder is ours");
+    std::fs::write(folder.path().join("two.pbtxt"), TWO).expect("the folder is ours");
     let peer = Peer::of_file(&path, &[BUDGET, "--log_level=ERROR"]);
     (folder, peer)
 }

@@ -84,18 +84,22 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     let args = with_subcommand(args.into_iter().collect());
     let mut args = without_help_for_help(&Cli::command(), args);
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
-    if args.get(name).is_some_and(|name| name == "serve") {
+    let is_serve = args.get(name).is_some_and(|name| name == "serve");
+    if is_serve {
         let flags = serve::without_empty(&args[name + 1..]);
         args.splice(name + 1.., flags);
-        serve::refuse_unmatched(&args[name + 1..])?;
     }
-    let command = with_defaults_apart(without_empty_variables(Cli::command()));
-    let command = with_whole_headers(command, &args);
-    let cli = match command.try_get_matches_from(args) {
-        Ok(matches) => Cli::from_arg_matches(&matches),
-        Err(error) => Err(error),
+    let flags = args.get(name + 1..).unwrap_or_default();
+    let parsed = match is_serve {
+        true => serve::refuse_unmatched(flags).and_then(|()| parse(&args)),
+        false => parse(&args),
     };
-    let cli = cli.map_err(explain)?;
+    let cli = parsed.inspect_err(|failure| {
+        if is_serve && !failure.is_quiet() && serve::asks_for_document(flags) {
+            // Its reader has the failure on stderr, whether this succeeds or not.
+            let _ = ui::print(serve::document_of(failure));
+        }
+    })?;
     if cli.quiet {
         ui::be_quiet();
     }
@@ -113,6 +117,14 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Supervise(args) => setup::supervise(&args),
         Command::ProbePython => doctor::probe_python(),
     }
+}
+
+fn parse(args: &[OsString]) -> Result<Cli, Failure> {
+    let command = with_defaults_apart(without_empty_variables(Cli::command()));
+    let command = with_whole_headers(command, args);
+    let matches = command.try_get_matches_from(args);
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    cli.map_err(explain)
 }
 
 /// Puts `serve` before arguments that begin with a server flag, so that start scripts of other

@@ -432,7 +432,7 @@ fn graphs() -> Vec<Spec> {
 }
 
 /// Kinds of attack, each with its description.
-pub(crate) const ATTACKS: [(&str, &str); 5] = [
+pub(crate) const ATTACKS: [(&str, &str); 9] = [
     ("packed", "200 KB of gzip that are 200 MB"),
     ("pictures", "small images that claim 8000 by 8000 pixels"),
     (
@@ -444,6 +444,16 @@ pub(crate) const ATTACKS: [(&str, &str); 5] = [
         "bodies of 60 KB without an end on thousands of streams",
     ),
     ("trailers", "calls with 10 KB of trailers"),
+    ("profiles", "images with compressed profiles of 400 MB"),
+    ("strings", "57 MiB of strings without a byte"),
+    (
+        "queues",
+        "streams of megabytes that wait in a graph for another input",
+    ),
+    (
+        "declared",
+        "messages that declare 16 MiB and stop, on a thousand streams",
+    ),
 ];
 
 fn attacks() -> Vec<Spec> {

@@ -15,12 +15,11 @@ use ovms::{
     custom_node::{Library, LibraryError, Node},
     error::chain,
     model::{self, VersionFailure, mapping, repository, storage, wanted},
-    openvino::{ModelLoadError, runtime},
+    openvino::{Inspected, ModelLoadError, runtime},
     pipeline::{
         CustomError, CustomFacts, MissingModel, ModelFacts, PythonNode, Sources, python::is_handler,
     },
     python::{self, NodeFacts, PythonHandler},
-    servable::ServableInfo,
 };
 
 use crate::{graph, places, serve::hints::of_load};
@@ -73,8 +72,8 @@ pub(crate) const REPORTED: &str = "its error is reported elsewhere";
 /// Result of reading a version.
 #[derive(Debug, Clone)]
 pub(crate) enum VersionLookup {
-    /// Inputs and outputs.
-    Info(ServableInfo),
+    /// Inputs and outputs, and what a load would warn of.
+    Info(Inspected),
     /// Error, and the next step.
     Error(String, Option<String>),
     /// Reason why it could not be read.
@@ -274,7 +273,7 @@ impl<'a> ConfigurationFacts<'a> {
             return VersionLookup::Unknown(reason.clone());
         }
         match model::inspect(&model.name, folder, &model.load) {
-            Ok(info) => VersionLookup::Info(info),
+            Ok(inspected) => VersionLookup::Info(inspected),
             Err(error @ VersionFailure::Load(ModelLoadError::Runtime(_))) => {
                 VersionLookup::Unknown(chain(&error))
             }
@@ -387,8 +386,8 @@ impl Sources for ConfigurationFacts<'_> {
             });
         }
         match looked? {
-            VersionLookup::Info(info) => Ok(ModelFacts {
-                info,
+            VersionLookup::Info(inspected) => Ok(ModelFacts {
+                info: inspected.info,
                 stateful,
                 auto,
             }),

@@ -24,6 +24,7 @@ use ovms::{
 use tempfile::TempDir;
 
 pub(crate) use args::{ServeArgs, refuse_unmatched, without_empty};
+pub(crate) use check::{is_asked as asks_for_document, of_failure as document_of};
 
 use self::{args::Check, start::Start};
 use crate::{

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     config::{StatefulConfig, Warmup},
     error::ErrorKind,
-    openvino::{self, Compiled, Guard, Load, LoadOptions, ModelLoadError},
+    openvino::{self, Compiled, Guard, Inspected, Load, LoadOptions, ModelLoadError},
     sequence::Bounds,
     servable::{ServableInfo, TensorInfo},
     task,
@@ -136,10 +136,24 @@ pub fn inspect(
     name: &str,
     folder: &Path,
     options: &LoadOptions,
-) -> Result<ServableInfo, VersionFailure> {
+) -> Result<Inspected, VersionFailure> {
     let files = repository::files(folder)?;
-    let inspect = || with_load(name, &files, options, (&[], false), openvino::inspect);
+    let inspect = || {
+        let mut inspected = with_load(name, &files, options, (&[], false), openvino::inspect)?;
+        if remembers_nothing(&files, options) {
+            inspected.warnings.push(REMEMBERS_NOTHING.to_owned());
+        }
+        Ok(inspected)
+    };
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFailure::Panicked))
+}
+
+const REMEMBERS_NOTHING: &str =
+    "served as stateful, and has no variables: its sequences remember nothing";
+
+/// Returns whether a model is served as stateful, and is known to have no state.
+fn remembers_nothing(files: &ModelFiles, options: &LoadOptions) -> bool {
+    options.stateful && !options.low_latency && variables::exist(files) == Some(false)
 }
 
 /// Assembles the load of a version for the runtime.
@@ -254,11 +268,8 @@ impl Loaded {
             Watch::By(guard) => runner.watch(Some(guard)),
         }
         let options = &spec.options;
-        if options.stateful && !options.low_latency && variables::exist(&files) == Some(false) {
-            tracing::warn!(
-                model = name,
-                "served as stateful, and has no variables: its sequences remember nothing"
-            );
+        if remembers_nothing(&files, options) {
+            tracing::warn!(model = name, "{REMEMBERS_NOTHING}");
         }
         if from_cache {
             tracing::info!(model = name, "taken from the cache of compiled models");

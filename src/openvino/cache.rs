@@ -13,6 +13,17 @@ static REPORTED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 /// Maximum number of folders that are remembered as reported.
 const MAX_REPORTED: usize = 100;
 
+/// Checks that a folder can be used, without creating it.
+///
+/// # Errors
+///
+/// Fails if the folder, or the nearest one above that exists, cannot be written to.
+pub fn check(folder: &Path) -> io::Result<()> {
+    let existing = folder.ancestors().find(|above| above.exists());
+    let existing = existing.filter(|path| !path.as_os_str().is_empty());
+    tempfile::tempfile_in(existing.unwrap_or(Path::new("."))).map(drop)
+}
+
 /// Makes the folder if it is not there and checks that it can be written to. A folder that cannot
 /// be used is reported in the log, once for all loads, and the model is loaded without it: a cache
 /// only saves time.
@@ -60,7 +71,7 @@ fn is_news(folder: &Path, error: Option<String>) -> bool {
 mod tests {
     use std::fs;
 
-    use super::{is_news, prepare};
+    use super::{check, is_news, prepare};
 
     #[test]
     fn a_folder_is_made_and_nothing_is_left_in_it() {
@@ -68,6 +79,17 @@ mod tests {
         let folder = root.path().join("a/b");
         assert_eq!(prepare(&folder).as_deref(), folder.to_str());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_check_creates_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(check(&root.path().join("a/b")).is_ok());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+        let file = root.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(check(&file.join("below")).is_err());
+        assert!(check(&file).is_err());
     }
 
     #[test]

@@ -42,9 +42,10 @@ mod testing;
 mod workers;
 
 pub use binding::spare_binding;
+pub use cache::check as check_cache;
 pub use error::ModelLoadError;
 pub use guard::Guard;
-pub use inspect::inspect;
+pub use inspect::{Inspected, inspect};
 pub use layouts::LayoutMismatch;
 pub use load::{Compiled, Load, NIREQ_LIMIT, load};
 pub use low_latency::LowLatencyError;

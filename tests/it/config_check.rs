@@ -277,11 +277,11 @@ fn the_server_does_not_start_with_such_a_file() {
 #[test]
 fn a_stateful_model_is_good() {
     let folder = repository::folder();
-    let path = model("dummy");
+    let path = model("running_total");
     let run = check(
         folder.path(),
         &[
-            "--model_name=dummy",
+            "--model_name=total",
             "--model_path",
             path.to_str().unwrap(),
             "--stateful",

@@ -189,6 +189,47 @@ fn json_is_one_document_whatever_is_wrong() {
     let (code, document) = document(folder.path(), "{}", &["--nireq=2"]);
     assert_eq!(code, Some(64), "{document}");
     assert_eq!(document["verdict"], "faults");
+    let (code, document) = self::document(folder.path(), "{}", &["--no_such=2"]);
+    assert_eq!(code, Some(64), "{document}");
+    let expected = "error parsing options - unmatched arguments: --no_such=2, ";
+    assert_eq!(document["faults"], serde_json::json!([expected]));
+    let (code, document) = self::document(folder.path(), "{}", &["--nireq=two"]);
+    assert_eq!(code, Some(64), "{document}");
+    let error = document["faults"][0].as_str().expect("there is a text");
+    assert!(
+        error.starts_with("error parsing options: invalid value 'two'"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_a_load_only_warns_of_is_a_warning() {
+    let folder = repository::folder();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    for (more, expected) in [
+        (
+            r#", "stateful": true"#.to_owned(),
+            "<folder>/config.json: model `m`, version 1: served as stateful, and has no variables: its sequences \
+             remember nothing"
+                .to_owned(),
+        ),
+        (
+            format!(r#", "cache_dir": "{}""#, file.display()),
+            format!(
+                "cannot use the cache folder {}: Not a directory (os error 20); models are \
+                 compiled at each start",
+                "<folder>/file"
+            ),
+        ),
+    ] {
+        let (code, found) = document(folder.path(), &of_dummy(&more), &[]);
+        assert_eq!(code, Some(2), "{found}");
+        let warnings = found["warnings"].to_string();
+        let expected = serde_json::json!([expected]).to_string();
+        let place = folder.path().to_str().unwrap();
+        assert_eq!(warnings.replace(place, "<folder>"), expected);
+    }
 }
 
 #[test]

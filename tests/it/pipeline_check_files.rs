@@ -331,7 +331,8 @@ fn a_model_that_is_looked_at_is_what_it_is_when_loaded() {
         "classifier",
     ] {
         let compiled = loaded::load(&model(name), &options, &[]).unwrap();
-        let info = ovms::model::inspect(name, &model(name).join("1"), &options).unwrap();
+        let inspected = ovms::model::inspect(name, &model(name).join("1"), &options);
+        let info = inspected.unwrap().info;
         assert_eq!(info, compiled.info, "{name}");
         assert!(!info.inputs.is_empty(), "{name}");
     }

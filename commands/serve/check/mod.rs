@@ -11,6 +11,8 @@ mod model;
 mod page;
 mod servables;
 
+pub(crate) use page::{is_asked, of_failure};
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

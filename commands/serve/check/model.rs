@@ -5,6 +5,7 @@ use std::path::Path;
 use ovms::{
     config::{ModelConfig, VersionPolicy},
     model::{Ignored, Reason, repository, storage, wanted},
+    openvino::check_cache,
 };
 
 use super::{ERROR, GOOD, Kind, NOT_CHECKED, Report};
@@ -74,13 +75,27 @@ impl Report {
             ));
             return;
         }
+        if let Some(cache) = &model.load.cache_dir
+            && let Err(error) = check_cache(cache)
+        {
+            let cache = cache.display();
+            self.warn(format!(
+                "cannot use the cache folder {cache}: {error}; models are compiled at each start"
+            ));
+        }
         let mut state: &'static str = GOOD;
         // What all versions have in common, such as a device that is not there, is one error.
         let mut errors: Vec<(String, Vec<String>)> = Vec::new();
         let chosen = |(number, _): &&(i64, _)| chosen.contains(number);
         for (number, folder) in existing.iter().filter(chosen) {
             match facts.looked(model, *number, folder) {
-                VersionLookup::Info(_) => {}
+                VersionLookup::Info(inspected) => {
+                    for warning in inspected.warnings {
+                        self.warn(format!(
+                            "{origin}model `{name}`, version {number}: {warning}"
+                        ));
+                    }
+                }
                 VersionLookup::Error(reason, hint) => {
                     state = ERROR;
                     match errors.iter_mut().find(|(known, _)| *known == reason) {
@@ -118,5 +133,12 @@ impl Report {
         let numbers = existing.iter().filter(chosen).map(|(number, _)| *number);
         let numbers = numbers.collect();
         self.row(Kind::Model, name, numbers, state);
+    }
+
+    /// Adds a warning, once.
+    fn warn(&mut self, warning: String) {
+        if !self.findings.warnings.contains(&warning) {
+            self.findings.warnings.push(warning);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Output of the results.
 
+use std::ffi::OsString;
+
 use serde::Serialize;
 
 use super::{Kind, Report, Row};
@@ -21,10 +23,23 @@ struct ReportJson<'a> {
 }
 
 /// Returns the document of an aborted check.
-pub(super) fn of_failure(failure: &Failure) -> String {
+pub(crate) fn of_failure(failure: &Failure) -> String {
     let mut report = Report::default();
     report.add_failure(failure);
     report.json() + "\n"
+}
+
+/// Returns whether flags that could not be parsed ask for the document of a check.
+pub(crate) fn is_asked(flags: &[OsString]) -> bool {
+    let is = |flag: &OsString, text: &str| flag == text;
+    let mut pairs = flags.iter().zip(flags.iter().skip(1));
+    let checks = |flag: &OsString| {
+        let flag = flag.to_string_lossy();
+        flag == "--check" || flag.starts_with("--check=")
+    };
+    flags.iter().any(checks)
+        && (flags.iter().any(|flag| is(flag, "--output=json"))
+            || pairs.any(|(flag, value)| is(flag, "--output") && is(value, "json")))
 }
 
 impl Kind {
@@ -41,7 +56,10 @@ impl Report {
     /// Adds the reason of an aborted check, unless there are errors already.
     pub(super) fn add_failure(&mut self, failure: &Failure) {
         if self.findings.errors.is_empty() {
-            self.findings.errors.push(failure.line());
+            // Without the usage that follows the errors of flags.
+            let line = failure.line();
+            let line = line.split("\n\n").next().unwrap_or_default().to_owned();
+            self.findings.errors.push(line);
         }
         self.hints.extend(failure.hints().iter().cloned());
     }
