@@ -305,6 +305,34 @@ fn inferences_that_do_not_end_are_answered_and_leave_the_model_to_others() {
 }
 
 #[test]
+fn a_model_with_eight_stuck_inferences_is_not_ready() {
+    let flags = [
+        ["--inference_timeout_ms", "100"],
+        ["--recovery_interval_ms", "1"],
+    ];
+    let server = busy::serve(&[flags.as_flattened(), &["--metrics_enable"]].concat());
+    let client = Grpc::connect(&server);
+    let ready = || get(&server, "/v2/models/busy/ready").status;
+    let metric = |count: u32| {
+        let line = format!("ovms_inferences_stuck{{name=\"busy\",version=\"1\"}} {count}");
+        get(&server, "/metrics")
+            .text()
+            .contains(&line)
+            .then_some(())
+    };
+    for stuck in 1..=8 {
+        assert_eq!(ready(), 200, "after {} of them", stuck - 1);
+        let text = client.refused(busy::request(busy::ENDLESS));
+        assert!(text.starts_with("DeadlineExceeded: "), "{text}");
+        eventually("the metric counts it", || metric(stuck));
+    }
+    eventually("it is not ready", || (ready() == 503).then_some(()));
+    let text = client.refused(busy::request(1));
+    assert!(text.starts_with("Unavailable: "), "{text}");
+    assert_eq!(get(&server, "/v2/health/live").status, 200);
+}
+
+#[test]
 fn an_endless_inference_whose_client_has_left_holds_up_nobody() {
     let flags = [
         ["--inference_timeout_ms", "1000"],
