@@ -12,6 +12,7 @@ mod doctor;
 mod error;
 mod graph;
 mod infer;
+mod local;
 mod logging;
 mod man;
 mod pipeline;

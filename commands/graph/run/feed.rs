@@ -13,15 +13,15 @@ use ovms::{
         input::{Argument, ElementSource, Inputs, RequestLine},
     },
     graph::convert::TIMESTAMP,
-    request::{Data, Declared, InferRequest, InputTensor, Parameter, Parameters},
+    request::{InferRequest, Parameter, Parameters},
     tensor::TensorMap,
 };
 use tokio::sync::mpsc;
 
-use super::load::Loaded;
+use super::load::LocalGraph;
 use crate::{
     error::{Failure, FailureKind},
-    infer,
+    infer, local,
 };
 
 /// Maximum length of a line, in bytes.
@@ -41,7 +41,7 @@ impl Feed {
     /// Sends the requests, from a thread if they are read while the graph runs.
     pub(super) fn start(
         self,
-        loaded: &Loaded,
+        loaded: &LocalGraph,
         inputs: Inputs,
     ) -> Result<mpsc::Receiver<Fed>, Failure> {
         let (send, receive) = mpsc::channel(1);
@@ -153,28 +153,17 @@ fn request(tensors: &TensorMap, at: Option<i64>, mut parameters: Parameters) -> 
     if let Some(at) = at {
         parameters.push((TIMESTAMP.to_owned(), Parameter::Int(at)));
     }
-    let inputs = tensors.iter().map(|(name, tensor)| InputTensor {
-        name: name.to_owned(),
-        datatype: Declared::Known(tensor.dtype()),
-        // Lengths of what is in memory fit.
-        shape: tensor.shape().iter().map(|&length| length as i64).collect(),
-        data: Data::Raw(tensor.data().clone()),
-    });
-    InferRequest {
-        inputs: inputs.collect(),
-        parameters,
-        ..InferRequest::default()
-    }
+    local::request(tensors, parameters)
 }
 
-fn no_inputs(loaded: &Loaded) -> Failure {
+fn no_inputs(loaded: &LocalGraph) -> Failure {
     let inputs = loaded.plan().inputs.iter();
     let names: Vec<String> = inputs
         .map(|input| format!("`{}`", input.port.name))
         .collect();
     Failure::new(
         FailureKind::Usage,
-        format!("found no inputs for graph `{}`", loaded.name()),
+        format!("found no inputs for graph `{}`", loaded.name),
     )
     .detail(format!("it takes {}", names.join(", ")))
     .hint("give each with `-i NAME:DTYPE=VALUE`, or requests in lines with `--requests FILE`")

@@ -1,115 +1,62 @@
-//! Graph with its servables, loaded as the server loads it.
+//! Graph with what it uses.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::path::Path;
 
 use ovms::{
     client::{ModelMetadata, TensorMetadata},
-    config::{Defaults, FileConfig, GraphConfig, ModelEntry},
-    engine::{
-        Engine, Servable,
-        reload::{ReloadError, Reloader},
-    },
-    error::chain,
+    config::{FileConfig, GraphConfig, ModelEntry},
+    engine::Servable,
     graph::{GraphDefinition, GraphNodeKind, GraphOutline, GraphPlan, GraphPort, calculators},
-    openvino::runtime,
     tensor::PartialShape,
 };
 
 use crate::{
     error::{Failure, FailureKind},
     graph::source,
-    places, setup, ui,
+    local::{self, LocalServable},
 };
 
 /// Datatype of inputs and outputs in the metadata of graphs.
 const NO_TYPE: &str = "INVALID";
 
-/// Time limit for handlers to finish.
-const LIMIT: Duration = Duration::from_secs(5);
-
-/// Graph before it is loaded.
-pub(super) struct Loader {
-    name: String,
-    config: FileConfig,
-    defaults: Defaults,
-}
-
 /// Graph that is ready to run.
-pub(super) struct Loaded {
-    pub(super) engine: Arc<Engine>,
-    pub(super) definition: Arc<GraphDefinition>,
+pub(super) type LocalGraph = LocalServable<GraphDefinition>;
+
+/// Finds a graph, with its parts of the configuration file, and opens the runtime if it is needed.
+pub(super) fn read(path: &Path, name: Option<&str>) -> Result<(String, FileConfig), Failure> {
+    let found = source::find(path, name, &local::defaults())?;
+    let [graph] = &found.graphs[..] else {
+        let text = format!("{} has several graphs: name one", path.display());
+        let failure = Failure::new(FailureKind::Usage, text);
+        let graphs = found.graphs.iter();
+        return Err(graphs.fold(failure, |failure, graph| failure.detail(&graph.name)));
+    };
+    // Handlers get their location as from the server.
+    let mut graph = graph.clone();
+    for path in [
+        &mut graph.base_path,
+        &mut graph.graph_path,
+        &mut graph.subconfig,
+    ] {
+        *path = std::path::absolute(&*path)?;
+    }
+    let config = used(found.file.unwrap_or_default(), &graph);
+    if !config.models.is_empty() || graph.subconfig.is_file() {
+        local::open_runtime()?;
+    }
+    Ok((graph.name, config))
 }
 
-impl Loader {
-    /// Finds the graph; keeps only its parts of the configuration file, and opens the runtime if it
-    /// is needed.
-    pub(super) fn new(path: &Path, name: Option<&str>) -> Result<Self, Failure> {
-        let defaults = Defaults {
-            most_waiting: 1024,
-            most_custom_runs: 16,
-            custom_load: Duration::from_secs(300),
-            most_graph_runs: 16,
-            graph_load: Duration::from_secs(300),
-            ..Defaults::default()
-        };
-        let found = source::find(path, name, &defaults)?;
-        let [graph] = &found.graphs[..] else {
-            let text = format!("{} has several graphs: name one", path.display());
-            let failure = Failure::new(FailureKind::Usage, text);
-            let graphs = found.graphs.iter();
-            return Err(graphs.fold(failure, |failure, graph| failure.detail(&graph.name)));
-        };
-        // Handlers get their location as from the server.
-        let mut graph = graph.clone();
-        for path in [
-            &mut graph.base_path,
-            &mut graph.graph_path,
-            &mut graph.subconfig,
-        ] {
-            *path = std::path::absolute(&*path)?;
-        }
-        let config = used(found.file.unwrap_or_default(), &graph);
-        if !config.models.is_empty() || graph.subconfig.is_file() {
-            runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
-        }
-        Ok(Self {
-            name: graph.name,
-            config,
-            defaults,
-        })
-    }
-
-    /// Loads models, pipelines and the graph.
-    pub(super) async fn load(self) -> Result<Loaded, Failure> {
-        let engine = Engine::new(Duration::ZERO, 1);
-        let mut reloader = Reloader::given(engine.clone(), self.config, &self.defaults);
-        let errors = {
-            let bar = ui::steps(None);
-            bar.set_message("loading");
-            reloader.load().await
-        };
-        let servable = engine.servable(&self.name).ok();
-        let definition = match servable {
-            Some(Servable::Graph(graph)) => graph.definition().ok(),
-            _ => None,
-        };
-        let Some(definition) = definition else {
-            close(&engine, LIMIT).await;
-            return Err(refused(&self.name, &errors));
-        };
-        // A model that is not there fails when its session is opened; this says why.
-        for error in errors {
-            ui::warn(&format!("warning: {}", chain(&error)));
-        }
-        Ok(Loaded { engine, definition })
-    }
+/// Loads models, pipelines and the graph.
+pub(super) async fn load(name: String, config: FileConfig) -> Result<LocalGraph, Failure> {
+    let definition = |servable| match servable {
+        Servable::Graph(graph) => graph.definition().ok(),
+        _ => None,
+    };
+    LocalServable::load("graph", name, config, &local::defaults(), definition).await
 }
 
-impl Loaded {
-    pub(super) fn name(&self) -> &str {
-        self.definition.name()
-    }
-
+impl LocalGraph {
     pub(super) fn plan(&self) -> &GraphPlan {
         self.definition.plan()
     }
@@ -122,27 +69,13 @@ impl Loaded {
             shape: PartialShape(Vec::new()),
         };
         ModelMetadata {
-            name: self.name().to_owned(),
+            name: self.name.clone(),
             versions: Vec::new(),
             platform: String::new(),
             inputs: self.plan().inputs.iter().map(tensor).collect(),
             outputs: self.plan().outputs.iter().map(tensor).collect(),
         }
     }
-
-    /// Waits for handlers and custom nodes to finish, within a limit or 5 s.
-    pub(super) async fn close(self, limit: Option<Duration>) {
-        let Self {
-            engine, definition, ..
-        } = self;
-        drop(definition);
-        close(&engine, limit.unwrap_or(LIMIT)).await;
-    }
-}
-
-/// Waits for everything the graph has loaded to finish, and abandons the rest at the limit.
-async fn close(engine: &Engine, limit: Duration) {
-    drop(tokio::time::timeout(limit, engine.close()).await);
 }
 
 /// Removes all entries from a file that a graph does not use.
@@ -171,24 +104,4 @@ fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
     config.refused.clear();
     config.warnings.clear();
     config
-}
-
-/// Returns the failure of a graph that cannot run.
-fn refused(name: &str, errors: &[ReloadError]) -> Failure {
-    let mut failure = Failure::new(
-        FailureKind::Failed,
-        format!("the graph `{name}` cannot run"),
-    );
-    for error in errors {
-        match error {
-            ReloadError::Graph { error, .. } => {
-                failure = failure.detail(error.status.clone());
-                for line in &error.log {
-                    failure = failure.detail(line.clone());
-                }
-            }
-            other => failure = failure.detail(chain(other)),
-        }
-    }
-    failure.hint("`ovms graph check` shows each error with its place in the file")
 }

@@ -15,19 +15,20 @@ use clap::ValueEnum;
 use ovms::{
     graph::{Env, GraphObserver, GraphResponse, NoTally},
     python,
-    request::{ApiFamily, InferRequest, Interface, Parameter, RequestOrigin},
+    request::{InferRequest, Parameter},
 };
 use tokio::sync::mpsc;
 
 use self::{
     feed::{Fed, Feed},
-    load::{Loaded, Loader},
+    load::LocalGraph,
     show::{Ending, Times},
 };
 use super::environment;
 use crate::{
     error::{Failure, FailureKind},
     infer::{self, ImageArgs, InputArgs},
+    local,
     pipeline::aside::Aside,
     ui::{self, Look},
 };
@@ -126,12 +127,6 @@ enum Format {
     Json,
 }
 
-/// Origin of requests from this process; it is not shown.
-const ORIGIN: RequestOrigin = RequestOrigin {
-    api: ApiFamily::KServe,
-    interface: Interface::Grpc,
-};
-
 /// Maximum number of responses waiting to be shown.
 const WAITING: usize = 64;
 
@@ -151,12 +146,12 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
         parameters: args.param,
     };
     let inputs = infer::inputs(args.inputs, args.images)?;
-    let loader = Loader::new(&args.path, args.name.as_deref())?;
+    let (name, config) = load::read(&args.path, args.name.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let result = runtime.block_on(async {
-        let loaded = loader.load().await?;
+        let loaded = load::load(name, config).await?;
         let shown = match feed.start(&loaded, inputs) {
             Ok(requests) => all(&loaded, requests, args.output, &mut stdout).await,
             Err(failure) => Err(failure),
@@ -174,7 +169,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
 
 /// Runs the graph for all requests, and shows the results.
 async fn all(
-    loaded: &Loaded,
+    loaded: &LocalGraph,
     mut fed: mpsc::Receiver<Fed>,
     format: Format,
     stdout: &mut Aside,
@@ -191,7 +186,7 @@ async fn all(
     };
     let times = Arc::new(Times::new(loaded.plan()));
     let watch: Arc<dyn GraphObserver> = Arc::clone(&times) as _;
-    let env = Env::new(loaded.engine.sessions(ORIGIN));
+    let env = Env::new(loaded.engine.sessions(local::ORIGIN));
     let begun = Instant::now();
     let session = loaded.definition.open(&first.parameters, env, Some(watch));
     let session = session.map_err(|error| failed(loaded, error.message()))?;
@@ -280,8 +275,8 @@ async fn interrupted() {
     }
 }
 
-fn failed(loaded: &Loaded, error: &str) -> Failure {
-    let text = format!("the graph `{}` failed", loaded.name());
+fn failed(loaded: &LocalGraph, error: &str) -> Failure {
+    let text = format!("the graph `{}` failed", loaded.name);
     Failure::new(FailureKind::Failed, text).detail(error)
 }
 

@@ -10,13 +10,13 @@ use ovms::{
 use serde_json::{Value, json};
 
 use super::{
-    load::Loaded,
+    load::LocalPipeline,
     measure::{Measured, median},
 };
 
 /// Describes everything as one object. Times are in microseconds; `null` stands for what is not a
 /// finite number.
-pub(super) fn text(loaded: &Loaded, measured: &Measured) -> Value {
+pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
     let plan = loaded.plan();
     let last = &measured.last;
     let nodes = plan

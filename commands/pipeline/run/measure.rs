@@ -8,17 +8,13 @@ use std::{
 use ovms::{
     error::chain,
     pipeline::{NodeTrace, Trace, critical_path},
-    request::{ApiFamily, Data, Declared, InferRequest, InputTensor, Interface, RequestOrigin},
     tensor::TensorMap,
 };
 
-use super::load::Loaded;
-use crate::error::{Failure, FailureKind};
-
-/// Origin of requests from this process; it is not shown.
-const ORIGIN: RequestOrigin = RequestOrigin {
-    api: ApiFamily::KServe,
-    interface: Interface::Grpc,
+use super::load::LocalPipeline;
+use crate::{
+    error::{Failure, FailureKind},
+    local,
 };
 
 /// Results of the measurement.
@@ -54,19 +50,19 @@ pub(super) struct Last {
 
 /// Runs a pipeline a number of times in sequence, or until it fails; the first runs are not measured.
 pub(super) async fn run(
-    loaded: &Loaded,
+    loaded: &LocalPipeline,
     tensors: &TensorMap,
     warmup: u32,
     repeat: u32,
 ) -> Result<Measured, Failure> {
-    let request = request(tensors);
+    let request = local::request(tensors, Vec::new());
     let trace = Arc::new(Trace::default());
     let mut totals = Vec::new();
     let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes().len()];
     let mut last = None;
     let mut error = None;
     for round in 0..warmup.saturating_add(repeat) {
-        let target = loaded.engine.find(&loaded.name, None, ORIGIN).await;
+        let target = loaded.engine.find(&loaded.name, None, local::ORIGIN).await;
         let target = target.map_err(failed)?.watched(trace.clone());
         let begun = Instant::now();
         let answer = target.infer(request.clone()).await;
@@ -100,20 +96,6 @@ pub(super) async fn run(
         last,
         error,
     })
-}
-
-fn request(tensors: &TensorMap) -> InferRequest {
-    let inputs = tensors.iter().map(|(name, tensor)| InputTensor {
-        name: name.to_owned(),
-        datatype: Declared::Known(tensor.dtype()),
-        // Lengths of what is in memory fit.
-        shape: tensor.shape().iter().map(|&length| length as i64).collect(),
-        data: Data::Raw(tensor.data().clone()),
-    });
-    InferRequest {
-        inputs: inputs.collect(),
-        ..InferRequest::default()
-    }
 }
 
 fn failed(error: ovms::error::Error) -> Failure {

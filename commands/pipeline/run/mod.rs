@@ -6,7 +6,7 @@ mod measure;
 mod report;
 mod save;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
 use ovms::client::ModelMetadata;
@@ -97,17 +97,20 @@ enum Format {
     Json,
 }
 
+/// Time limit for custom nodes to finish.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
     let inputs = infer::inputs(args.inputs, args.images)?;
-    let loader = load::Loader::new(&args.config, &args.name)?;
+    let config = load::read(&args.config, &args.name)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let result = runtime.block_on(async {
-        let loaded = loader.load().await?;
+        let loaded = load::load(&args.name, config).await?;
         let metadata = loaded.metadata();
         if inputs.is_empty() && !metadata.inputs.is_empty() {
             return Err(no_inputs(&args.name, &metadata));
@@ -131,7 +134,7 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
                 None => Ok(()),
             }
         });
-        loaded.close().await;
+        loaded.close(Some(CLOSE_LIMIT)).await;
         shown
     });
     // A custom node that never ends is not waited for.

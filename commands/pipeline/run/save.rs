@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ovms::{client::output::save_tensors, tensor::TensorMap};
 
-use super::{load::Loaded, measure::Measured};
+use super::{load::LocalPipeline, measure::Measured};
 use crate::{
     error::{Failure, FailureKind},
     ui,
@@ -13,7 +13,7 @@ use crate::{
 /// Saves the inputs of the pipeline, the tensors of each run, and the response.
 pub(super) fn all(
     folder: &Path,
-    loaded: &Loaded,
+    loaded: &LocalPipeline,
     inputs: &TensorMap,
     measured: &Measured,
 ) -> Result<(), Failure> {

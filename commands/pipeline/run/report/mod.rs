@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt::Write, time::Duration};
 use ovms::pipeline::{NodeId, PipelinePlan, PlanKind};
 
 use super::{
-    load::Loaded,
+    load::LocalPipeline,
     measure::{Measured, median},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 const WORTH_TELLING: f64 = 0.02;
 
 /// Writes the report.
-pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
+pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look: Look) -> String {
     let mut text = ui::filled(&headline(loaded, measured), look);
     if measured.error.is_some() {
         // Sections about the request as a whole cannot be written.
@@ -43,7 +43,7 @@ pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) 
     text
 }
 
-fn headline(loaded: &Loaded, measured: &Measured) -> String {
+fn headline(loaded: &LocalPipeline, measured: &Measured) -> String {
     let nodes = loaded.plan().nodes().len() - 2;
     let runs = measured.last.runs.len();
     let head = format!(
@@ -72,7 +72,7 @@ fn headline(loaded: &Loaded, measured: &Measured) -> String {
 }
 
 /// Returns the table of nodes: model or library, levels, number of runs, and times.
-fn nodes(loaded: &Loaded, measured: &Measured) -> Table {
+fn nodes(loaded: &LocalPipeline, measured: &Measured) -> Table {
     let mut table = Table::new(&[
         ("node", Align::Left),
         ("runs on", Align::Left),
@@ -135,7 +135,7 @@ fn path(plan: &PipelinePlan, measured: &Measured) -> String {
 }
 
 /// Writes the waits of runs for models and libraries, and the remedy.
-fn waits(loaded: &Loaded, measured: &Measured) -> String {
+fn waits(loaded: &LocalPipeline, measured: &Measured) -> String {
     let plan = loaded.plan();
     let last = &measured.last;
     let mut by_node: BTreeMap<NodeId, (usize, usize, Duration, Duration)> = BTreeMap::new();

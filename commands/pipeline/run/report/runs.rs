@@ -7,7 +7,7 @@ use ovms::{client::output::Summary, pipeline::NodeTrace};
 use unicode_width::UnicodeWidthStr;
 
 use super::{
-    super::{load::Loaded, measure::Measured},
+    super::{load::LocalPipeline, measure::Measured},
     inner, share, time,
 };
 use crate::{
@@ -37,7 +37,7 @@ struct Line {
 }
 
 /// Writes the runs of the last request.
-pub(super) fn text(loaded: &Loaded, measured: &Measured, all: bool, look: Look) -> String {
+pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look: Look) -> String {
     let plan = loaded.plan();
     let last = &measured.last;
     let (mut rows, mut hidden) = (Vec::new(), Vec::new());

@@ -1,0 +1,161 @@
+//! Engine in this process with one pipeline or graph, loaded as a server loads it: the target of dry
+//! runs.
+
+use std::{sync::Arc, time::Duration};
+
+use ovms::{
+    config::{Defaults, FileConfig},
+    engine::{
+        Engine, Servable,
+        reload::{ReloadError, Reloader},
+    },
+    error::chain,
+    model::{VersionErrorCode, VersionState},
+    openvino::runtime,
+    request::{
+        ApiFamily, Data, Declared, InferRequest, InputTensor, Interface, Parameters, RequestOrigin,
+    },
+    tensor::TensorMap,
+};
+
+use crate::{
+    error::{Failure, FailureKind},
+    places, setup, ui,
+};
+
+/// Origin of requests from this process; it is not shown.
+pub(crate) const ORIGIN: RequestOrigin = RequestOrigin {
+    api: ApiFamily::KServe,
+    interface: Interface::Grpc,
+};
+
+/// Time limit for custom nodes and handlers to finish.
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Pipeline or graph that is ready to run.
+pub(crate) struct LocalServable<D> {
+    pub(crate) name: String,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) definition: Arc<D>,
+}
+
+/// Returns the limits of a server with default flags.
+pub(crate) fn defaults() -> Defaults {
+    Defaults {
+        most_waiting: 1024,
+        most_custom_runs: 16,
+        custom_load: Duration::from_secs(300),
+        most_graph_runs: 16,
+        graph_load: Duration::from_secs(300),
+        ..Defaults::default()
+    }
+}
+
+/// Opens the runtime.
+pub(crate) fn open_runtime() -> Result<(), Failure> {
+    let opened = runtime::open(&places::all());
+    opened.map(drop).map_err(|error| setup::explain(&error))
+}
+
+impl<D> LocalServable<D> {
+    /// Loads a configuration, with a bar on a terminal, and finds the `kind` of a name: pipeline or
+    /// graph, as the subcommand that checks it is called.
+    pub(crate) async fn load(
+        kind: &str,
+        name: String,
+        config: FileConfig,
+        defaults: &Defaults,
+        definition: impl Fn(Servable) -> Option<Arc<D>>,
+    ) -> Result<Self, Failure> {
+        let models = config.models.len();
+        let engine = Engine::new(Duration::ZERO, 1);
+        let mut reloader = Reloader::given(engine.clone(), config, defaults);
+        let errors = {
+            let bar = ui::steps((models > 0).then_some(models));
+            bar.set_message("loading");
+            let mut load = std::pin::pin!(reloader.load());
+            let mut ticks = tokio::time::interval(ui::BAR_STEP);
+            loop {
+                tokio::select! {
+                    errors = &mut load => break errors,
+                    _ = ticks.tick() => bar.set_position(settled(&engine)),
+                }
+            }
+        };
+        let Some(definition) = engine.servable(&name).ok().and_then(definition) else {
+            close(&engine, CLOSE_LIMIT).await;
+            return Err(refused(kind, &name, &errors));
+        };
+        // A model that a graph lacks fails when its session is opened; this says why.
+        for error in errors {
+            ui::warn(&format!("warning: {}", chain(&error)));
+        }
+        Ok(Self {
+            name,
+            engine,
+            definition,
+        })
+    }
+
+    /// Waits for custom nodes and handlers to finish, within a limit or 5 s.
+    pub(crate) async fn close(self, limit: Option<Duration>) {
+        let Self {
+            engine, definition, ..
+        } = self;
+        drop(definition);
+        close(&engine, limit.unwrap_or(CLOSE_LIMIT)).await;
+    }
+}
+
+/// Creates a request of tensors.
+pub(crate) fn request(tensors: &TensorMap, parameters: Parameters) -> InferRequest {
+    let inputs = tensors.iter().map(|(name, tensor)| InputTensor {
+        name: name.to_owned(),
+        datatype: Declared::Known(tensor.dtype()),
+        // Lengths of what is in memory fit.
+        shape: tensor.shape().iter().map(|&length| length as i64).collect(),
+        data: Data::Raw(tensor.data().clone()),
+    });
+    InferRequest {
+        inputs: inputs.collect(),
+        parameters,
+        ..InferRequest::default()
+    }
+}
+
+/// Waits for everything that is loaded to finish, and abandons the rest at the limit.
+async fn close(engine: &Engine, limit: Duration) {
+    drop(tokio::time::timeout(limit, engine.close()).await);
+}
+
+/// Returns the number of models that are loaded or have failed to load.
+fn settled(engine: &Engine) -> u64 {
+    let models = engine.models();
+    let settled = models.iter().filter(|model| {
+        let versions = model.versions();
+        versions.iter().any(|version| {
+            let status = version.status();
+            status.state > VersionState::Loading || status.code != VersionErrorCode::Ok
+        })
+    });
+    settled.count() as u64
+}
+
+/// Returns the failure of a servable that cannot run.
+fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
+    let text = format!("the {kind} `{name}` cannot run");
+    let failure = Failure::new(FailureKind::Failed, text);
+    let lines = errors.iter().flat_map(|error| match error {
+        ReloadError::Pipeline { errors, .. } => {
+            errors.errors.iter().map(ToString::to_string).collect()
+        }
+        ReloadError::Graph { error, .. } => {
+            [std::slice::from_ref(&error.status), &error.log].concat()
+        }
+        other => vec![chain(other)],
+    });
+    let failure = lines.fold(failure, Failure::detail);
+    failure.hint(format!(
+        "`ovms {kind} check` shows each error with its place in the file"
+    ))
+}
