@@ -105,7 +105,7 @@ fn serve() -> (tempfile::TempDir, Peer) {
     );
     let config = serde_json::json!({
         "model_config_list": models,
-        "mediapipe_config_list": [{"name": "two", "graph_path": "two.pbtxt"}],
+        "mediapipe_config_list": [{"name": "two", "base_path": folder.path(), "graph_path": "two.pbtxt"}],
     });
     let path = folder.path().join("config.json");
     std::fs::write(&path, config.to_string()).expect("the folder is ours");

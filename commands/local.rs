@@ -42,10 +42,10 @@ pub(crate) struct LocalServable<D> {
 /// Returns the limits of a server with default flags.
 pub(crate) fn defaults() -> Defaults {
     Defaults {
-        most_waiting: 1024,
-        most_custom_runs: 16,
+        max_waiting: 1024,
+        max_custom_runs: 16,
         custom_load: Duration::from_secs(300),
-        most_graph_runs: 16,
+        max_graph_runs: 16,
         graph_load: Duration::from_secs(300),
         ..Defaults::default()
     }

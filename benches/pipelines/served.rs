@@ -48,8 +48,8 @@ impl Served {
         let engine = Engine::new(Duration::ZERO, 16);
         let reloader = runtime.block_on(async {
             let defaults = Defaults {
-                most_waiting: 1000,
-                most_custom_runs: cores,
+                max_waiting: 1000,
+                max_custom_runs: cores,
                 ..Defaults::default()
             };
             let source = ConfigSource::File { path, defaults };

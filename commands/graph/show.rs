@@ -21,7 +21,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 A box is a node, with its calculator and what that runs: a handler file, or a model. What stands \
 beside an arrow is a stream of the node above, the tag by which it is taken, and what it carries. \
-Side packets are dashed where there are lines for that. A stream that goes back is told in the \
+Side packets are dashed where there are lines for that. A stream that goes back is named in the \
 box of the node that wakes itself with it, or comes from a box that says so. A graph is drawn \
 also if it cannot be served: what nobody sends has a box that says so.
 

@@ -27,7 +27,7 @@ const AFTER_HELP: &str = "\
 A box is a node, with the model or custom node that it runs. What stands beside an arrow is an \
 output of the node above, the input that takes it, and type and shape of what goes over it at a \
 time. A dashed frame is what runs for each part of a demultiplexer: × 4 for four parts, × N for \
-as many as there are. Types and shapes are told as far as models and libraries can be looked at, \
+as many as there are. Types and shapes are shown as far as models and libraries can be looked at, \
 and a pipeline is drawn also if it cannot be served: what is not there has a box that says so, be \
 it a node, or the model or library that a node runs.
 
@@ -80,7 +80,7 @@ pub(crate) struct PipelineShowArgs {
 
     /// Do not open the libraries of custom nodes
     ///
-    /// Their types and shapes are not told then.
+    /// Their types and shapes are not shown then.
     #[arg(long)]
     no_custom_nodes: bool,
 

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{ClientError, EncodedRequest};
 use crate::error::chain;
 
-/// Latencies are told apart from a nanosecond to an hour, to three digits.
+/// Range of the latencies: from a nanosecond to an hour, to three digits.
 const LONGEST_NANOSECONDS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 
@@ -31,7 +31,7 @@ pub struct LoadPlan {
     pub requests: Option<u64>,
     /// How long to go on sending.
     pub duration: Option<Duration>,
-    /// Requests under way at once.
+    /// Requests in flight at once.
     pub concurrency: usize,
     /// Requests to send before, not measured.
     pub warmup: u64,
@@ -112,7 +112,7 @@ impl Bench {
         }
     }
 
-    /// Sends until a limit of the plan is reached, and waits for the answers under way.
+    /// Sends until a limit of the plan is reached, and waits for the answers in flight.
     ///
     /// # Errors
     ///

@@ -139,7 +139,7 @@ pub enum AnswerError {
     /// An output came without its elements.
     #[error("found no elements of output `{0}`")]
     Missing(String),
-    /// An output whose name or type only the model's metadata could have told.
+    /// An output whose name or type only the model's metadata has.
     #[error("found the output `{0}`, which the model's metadata does not have")]
     Unknown(String),
     /// One output without a name, of a model that has several or none.

@@ -37,7 +37,7 @@ pub enum LibraryError {
 }
 
 impl LibraryError {
-    /// Returns why the library does not open, for where its name is told anyway.
+    /// Returns why the library does not open, for texts that have its name anyway.
     #[must_use]
     pub fn into_reason(self) -> String {
         match self {
@@ -213,7 +213,7 @@ impl CallError {
 }
 
 impl From<CallError> for Error {
-    /// The fault is the node's, whatever the request was: clients get the text they know, the log
+    /// The error is the node's, whatever the request was: clients get the text they know, the log
     /// also what happened.
     fn from(error: CallError) -> Self {
         Self::internal(error.status()).with_source(error)

@@ -22,7 +22,7 @@ const SEGMENT: usize = 56;
 const LOAD: u64 = 1;
 
 /// Returns whether a file is a library that ends before its last segment does. What cannot be read,
-/// or is another kind of file, the system's loader judges itself.
+/// or is another kind of file, the system's loader finds itself.
 pub(super) fn is_cut_short(path: &Path) -> bool {
     let Ok(mut file) = File::open(path) else {
         return false;

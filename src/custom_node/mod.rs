@@ -5,7 +5,7 @@
 //! [executes](Node::execute). What it returns is not copied: the [`Tensor`]s keep node and library
 //! alive, and the last one who drops such a tensor gives its bytes back.
 //!
-//! Everything that a library says is judged before it is used. What cannot be judged, it is
+//! Everything that a library says is validated before it is used. What cannot be validated, it is
 //! trusted with: it runs in this process.
 //!
 //! [`Tensor`]: crate::tensor::Tensor

@@ -78,7 +78,7 @@ struct Data {
     /// `None` only while this is dropped.
     node: Option<Arc<Node>>,
     start: *mut u8,
-    /// 0 until the size has been judged.
+    /// 0 until the size has been validated.
     length: usize,
 }
 
@@ -190,7 +190,7 @@ pub(super) unsafe fn take(
             }
         }
     }
-    // After what was in it, and before the tensors that are dropped if there is a fault.
+    // After what was in it, and before the tensors that are dropped if there is an error.
     drop(array);
     match failure {
         None => Ok(taken),

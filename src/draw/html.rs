@@ -1,4 +1,4 @@
-//! Pictures and tables in one HTML file, which loads nothing.
+//! Diagrams and tables in one HTML file, which loads nothing.
 
 use super::{
     escape::xml,

@@ -16,7 +16,7 @@ pub(super) struct Label {
     pub(super) tensor: String,
     /// Problem of it.
     pub(super) error: Option<&'static str>,
-    /// Whether the name of the box that it comes from is told.
+    /// Whether the name of the box that it comes from is shown.
     pub(super) is_named: bool,
     /// Whether no line is drawn for it, since there are too many beside each other.
     pub(super) is_skipped: bool,

@@ -1,4 +1,4 @@
-//! Pictures of pipelines, and of [`graphs`]: from an [`Outline`](crate::pipeline::PipelineOutline) to text
+//! Diagrams of pipelines, and of [`graphs`]: from an [`Outline`](crate::pipeline::PipelineOutline) to text
 //! in several formats.
 //!
 //! [`text()`] and [`svg()`] share one layout, made in columns and lines: `graph.rs` says what is drawn,

@@ -8,7 +8,7 @@ const SWEEPS: usize = 12;
 /// Columns that are not needed, so that boxes can stand in the middle of what they belong to.
 const SLACK: usize = 6;
 
-/// The columns of a picture.
+/// The columns of a diagram.
 #[derive(Debug)]
 pub(super) struct Columns {
     /// Of the line of each item.

@@ -1,4 +1,4 @@
-//! A picture in columns and lines, for whatever draws it.
+//! Diagram in columns and lines, for whatever draws it.
 
 use super::{
     escape::width,
@@ -10,7 +10,7 @@ use super::{
     route::{Channel, channel},
 };
 
-/// A picture.
+/// Diagram.
 #[derive(Debug, Default)]
 pub(super) struct Scene {
     pub(super) width: usize,

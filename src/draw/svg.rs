@@ -1,4 +1,4 @@
-//! A picture as SVG, in the layout of the terminal's.
+//! Diagram as SVG, in the layout of the terminal's.
 
 use super::{
     escape::{width, xml},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::pipeline::PipelineOutline;
 
-/// The most columns of a picture.
+/// The most columns of a diagram.
 const WIDTH: usize = 140;
 
 /// Pixels of a column and of a line; monospaced letters of [`FONT`] are narrower.
@@ -17,10 +17,10 @@ const LINE: usize = 18;
 const FONT: usize = 13;
 /// Pixels that the head of an arrow is long.
 const HEAD: usize = 9;
-/// Pixels around the picture.
+/// Pixels around the diagram.
 const MARGIN: usize = 16;
 
-/// Colours and letters of pictures, light and dark, for pages that have some.
+/// Colours and letters of diagrams, light and dark, for pages that have some.
 pub const STYLE: &str = "\
 .pipeline{--paper:#fff;--ink:#1f2328;--soft:#656d76;--wire:#8c959f;--end:#f6f8fa;--model:#ddf4ff;\
 --model-edge:#54aeff;--custom:#fbefff;--custom-edge:#c297ff;--end-edge:#afb8c1;--level:#9a6700;\

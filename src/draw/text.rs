@@ -1,4 +1,4 @@
-//! A picture for a terminal.
+//! Diagram for a terminal.
 
 use super::{
     canvas::Canvas,
@@ -8,13 +8,13 @@ use super::{
 };
 use crate::pipeline::{PipelineNodeKind, PipelineOutline};
 
-/// The columns of a picture for nobody in particular.
+/// The columns of a diagram for nobody in particular.
 pub const WIDTH: usize = 80;
 
 /// Capabilities of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// The most columns of a picture.
+    /// The most columns of a diagram.
     pub width: usize,
     /// Whether there are only the characters of ASCII.
     pub ascii: bool,

@@ -8,8 +8,14 @@ use std::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    Engine, InFlight, RequestInFlight, Servable, Target, not_found, of_graph::OfGraph,
-    of_pipeline::OfPipeline, stream,
+    engine::Engine,
+    in_flight::{InFlight, RequestInFlight},
+    of_graph::OfGraph,
+    of_pipeline::OfPipeline,
+    registry::not_found,
+    servable::Servable,
+    stream,
+    target::Target,
 };
 use crate::{
     error::{Error, Result},
@@ -42,10 +48,10 @@ impl Engine {
             return Err(stream::shutting_down());
         }
         let target = self.find_in(place, name, version, origin).await?;
-        Ok(target.bounded(self.most_strings()))
+        Ok(target.bounded(self.max_strings()))
     }
 
-    /// Finds what a node of a graph runs, for a request of this origin that is under way: also while
+    /// Finds what a node of a graph runs, for a request of this origin that is in flight: also while
     /// the server is stopping.
     pub(super) async fn find_for_node(
         self: &Arc<Self>,

@@ -13,8 +13,9 @@ use tokio::{
 };
 
 use super::{
-    Engine,
-    stream::{Course, StreamHead, StreamRequest, StreamResponse, other_name, shutting_down},
+    course::{Course, shutting_down},
+    engine::Engine,
+    stream_messages::{StreamHead, StreamRequest, StreamResponse, other_name},
 };
 use crate::{
     error::{Error, Result},
@@ -56,11 +57,11 @@ impl GraphStream {
         let (sender, answers) = mpsc::channel(ANSWERS_AHEAD);
         let name = head.name.to_owned();
         let mut is_first = true;
-        let most_strings = engine.most_strings();
+        let max_strings = engine.max_strings();
         let read = move |came: &mut StreamRequest| {
             let first = std::mem::take(&mut is_first);
             let request = read(came, &name, first)?;
-            request.bound_strings(most_strings)?;
+            request.bound_strings(max_strings)?;
             Ok(request)
         };
         let (course, grace) = (engine.course(), engine.stream_grace());
@@ -114,7 +115,7 @@ impl GraphStream {
     }
 }
 
-/// Waits until the server gives its streams up. Some time before, a run that would go on by itself is told
+/// Waits until the server gives its streams up. Some time before, a run that would go on by itself is notified
 /// to end.
 async fn stopped(mut course: watch::Receiver<Course>, grace: Duration, ending: Ending) {
     // An error is the end of the engine.

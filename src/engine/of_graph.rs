@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Engine, servable::info_of};
+use super::{engine::Engine, servable::info_of};
 use crate::{
     error::{Error, Result},
     graph::{Env, Graph, GraphDefinition, Tally, VERSION},
@@ -24,7 +24,7 @@ pub(super) struct OfGraph {
     pub(super) origin: RequestOrigin,
     /// Inputs and outputs, once anybody has asked.
     pub(super) info: OnceLock<ServableInfo>,
-    /// The place of the request among those under way.
+    /// The place of the request among those in flight.
     pub(super) _admitted: OwnedSemaphorePermit,
 }
 

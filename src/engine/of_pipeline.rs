@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::{
     error::{Error, Result},
     metrics::{RequestRecord, Times},
@@ -28,7 +28,7 @@ pub(super) struct OfPipeline {
     pub(super) origin: RequestOrigin,
     /// Observer of the nodes.
     pub(super) watch: Option<Arc<dyn PipelineObserver>>,
-    /// The place of the request among those under way.
+    /// The place of the request among those in flight.
     pub(super) _admitted: OwnedSemaphorePermit,
 }
 
@@ -118,7 +118,7 @@ impl OfPipeline {
     }
 }
 
-/// Makes tensors of judged inputs, in the order of the pipeline's inputs in the file.
+/// Makes tensors of validated inputs, in the order of the pipeline's inputs in the file.
 fn tensors(info: &ServableInfo, mut inputs: Vec<SlotInput>) -> Result<Vec<Tensor>> {
     inputs.sort_by_key(|input| input.port);
     let dtype = |port: usize| -> DataType {

@@ -2,8 +2,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::Servable;
-use crate::{graph::Graph, model::Model, pipeline::Pipeline};
+use super::servable::Servable;
+use crate::{
+    error::{Error, ErrorKind},
+    graph::Graph,
+    model::Model,
+    pipeline::Pipeline,
+};
 
 /// Names and what they stand for.
 #[derive(Debug, Default)]
@@ -53,4 +58,12 @@ impl FromIterator<Arc<Model>> for Registry {
                 .collect(),
         )
     }
+}
+
+/// Returns the error for an unknown name.
+pub(crate) fn not_found() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "Model with requested name is not found",
+    )
 }

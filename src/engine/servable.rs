@@ -224,7 +224,7 @@ impl ServableFacts {
 pub(super) fn info_of(plan: &graph::GraphPlan) -> ServableInfo {
     let named = |(place, port): (usize, &GraphPort)| TensorInfo {
         name: port.port.name.clone(),
-        // Nobody is told; see `Facts::dtype`.
+        // Reported to nobody; see `Facts::dtype`.
         dtype: DataType::U8,
         shape: PartialShape(Vec::new()),
         layout: Layout::unspecified(0),

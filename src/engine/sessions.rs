@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use futures::future::BoxFuture;
 
-use super::{Engine, Servable, not_found};
+use super::{engine::Engine, registry::not_found, servable::Servable};
 use crate::{
     error::{Error, ErrorKind, Result},
     graph::{ServableSession, Servables},
@@ -45,6 +45,14 @@ impl Servables for Sessions {
             origin: self.origin,
             info: facts.info().clone(),
         }))
+    }
+}
+
+impl Engine {
+    /// Returns what the nodes of graphs find models and pipelines by, for a request of this origin.
+    #[must_use]
+    pub fn sessions(self: &Arc<Self>, origin: RequestOrigin) -> Arc<dyn Servables> {
+        Arc::new(Sessions::new(self, origin))
     }
 }
 

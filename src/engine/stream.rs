@@ -33,10 +33,19 @@ use futures::{
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use super::{Engine, InFlight, RequestInFlight, Servable, graph_stream::GraphStream};
+pub use super::{
+    course::{Course, shutting_down},
+    stream_messages::{StreamHead, StreamRequest, StreamResponse, other_name},
+};
+use super::{
+    engine::Engine,
+    graph_stream::GraphStream,
+    in_flight::{InFlight, RequestInFlight},
+    servable::Servable,
+};
 use crate::{
-    error::{Error, ErrorKind, Result},
-    request::{InferRequest, InferResponse, Parameters, RequestOrigin},
+    error::{Error, Result},
+    request::RequestOrigin,
     sequence::Line,
     task::Task,
 };
@@ -45,50 +54,14 @@ use crate::{
 /// need not wait for each other with every single one.
 pub const REQUESTS_AHEAD: usize = 8;
 
-/// How many requests of one stream to a model or pipeline are under way at once: enough to keep the
+/// How many requests of one stream to a model or pipeline are in flight at once: enough to keep the
 /// infer requests of a small machine busy, and few enough that a hundred such streams do not fill
 /// the queue of a model.
-pub const REQUESTS_UNDER_WAY: usize = 8;
+pub const MAX_REQUESTS_IN_FLIGHT: usize = 8;
 
 /// How long generators in graphs may go on when the server stops, unless all of the stop is to take less
 /// than twice as long.
 const STREAM_GRACE: Duration = Duration::from_secs(5);
-
-/// Head of a stream: its first request, of which name and parameters count.
-#[derive(Debug, Clone, Copy)]
-pub struct StreamHead<'a> {
-    /// The servable that all requests of the stream are for.
-    pub name: &'a str,
-    /// The parameters of the first request.
-    pub parameters: &'a Parameters,
-    /// How the stream came in.
-    pub origin: RequestOrigin,
-}
-
-/// One request of a stream, also the first.
-#[derive(Debug)]
-pub struct StreamRequest {
-    /// The name that it has for the servable.
-    pub name: String,
-    /// The version that it names, or why that is none.
-    pub version: Result<Option<i64>>,
-    /// The request.
-    pub request: InferRequest,
-    /// The time limit that it sets for itself.
-    pub limit: Option<Duration>,
-    /// The room that its bytes take among those of the stream; free again when this is dropped,
-    /// which is when the request has been answered or made into something else.
-    pub room: Option<OwnedSemaphorePermit>,
-}
-
-/// Response on a stream.
-#[derive(Debug)]
-pub enum StreamResponse {
-    /// A response.
-    Response(InferResponse),
-    /// A fault after which the stream goes on; clients are told its text.
-    Error(Error),
-}
 
 /// A stream that is open.
 #[derive(Debug)]
@@ -115,7 +88,7 @@ impl StreamRequests {
 /// is the end of it.
 pub struct StreamResponses {
     source: Source,
-    /// A stream counts as under way, so that a stop waits for its end.
+    /// A stream counts as in flight, so that a stop waits for its end.
     _place: RequestInFlight,
     /// Its place among those that may be open.
     _seat: OwnedSemaphorePermit,
@@ -144,18 +117,6 @@ impl fmt::Debug for StreamResponses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answers").finish_non_exhaustive()
     }
-}
-
-/// Whether streams may go on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Course {
-    /// They may.
-    #[default]
-    Open,
-    /// They take no more requests, and end with the answers to those that they have.
-    Draining,
-    /// They end now.
-    Over,
 }
 
 impl Engine {
@@ -207,7 +168,7 @@ impl Engine {
         self.course.subscribe()
     }
 
-    /// Says how long a stop waits for what is under way; only the first word counts.
+    /// Says how long a stop waits for what is in flight; only the first word counts.
     pub fn limit_stop(&self, limit: Duration) {
         let _ = self.stop_limit.set(limit);
     }
@@ -223,12 +184,6 @@ impl Engine {
     pub fn give_up_streams(&self) {
         self.course.send_replace(Course::Over);
     }
-}
-
-/// Returns the error for new and open streams while the server stops.
-#[must_use]
-pub fn shutting_down() -> Error {
-    Error::new(ErrorKind::Overloaded, "Server is shutting down")
 }
 
 /// A request that was answered in place, or that a task sees to: one that waits here for a reader who
@@ -251,7 +206,7 @@ struct Each {
 
 impl Each {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<StreamResponse>> {
-        while self.in_flight.len() < REQUESTS_UNDER_WAY
+        while self.in_flight.len() < MAX_REQUESTS_IN_FLIGHT
             && let Some(requests) = &mut self.requests
         {
             match requests.poll_recv(context) {
@@ -314,10 +269,4 @@ impl Each {
 fn elsewhere(answer: BoxFuture<'static, StreamResponse>) -> BoxFuture<'static, StreamResponse> {
     let lost = |_| StreamResponse::Error(Error::internal("Internal error"));
     Box::pin(Task::spawn(answer).unwrap_or_else(lost))
-}
-
-/// Refuses a request for another servable than the first.
-#[must_use]
-pub fn other_name() -> Error {
-    Error::invalid("Subsequent request with incorrect servable name; validate subsequent requests")
 }

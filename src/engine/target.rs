@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Engine, RequestInFlight, of_graph::OfGraph, of_pipeline::OfPipeline};
+use super::{
+    engine::Engine, in_flight::RequestInFlight, of_graph::OfGraph, of_pipeline::OfPipeline,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     graph,
@@ -29,8 +31,8 @@ pub struct Target {
     /// Counts the request as failed, unless it is answered.
     call: RequestRecord,
     /// How many strings an input may have.
-    most_strings: usize,
-    /// The request counts as under way for as long as it has its target.
+    max_strings: usize,
+    /// The request counts as in flight for as long as it has its target.
     _place: RequestInFlight,
 }
 
@@ -78,7 +80,7 @@ impl Target {
                 stateful: None,
             }),
             call,
-            most_strings: usize::MAX,
+            max_strings: usize::MAX,
             _place: place,
         }
     }
@@ -91,7 +93,7 @@ impl Target {
         Self {
             found: Found::Pipeline(Box::new(found)),
             call,
-            most_strings: usize::MAX,
+            max_strings: usize::MAX,
             _place: place,
         }
     }
@@ -100,7 +102,7 @@ impl Target {
         Self {
             found: Found::Graph(Box::new(found)),
             call,
-            most_strings: usize::MAX,
+            max_strings: usize::MAX,
             _place: place,
         }
     }
@@ -112,8 +114,8 @@ impl Target {
     }
 
     /// Says how many strings an input may have.
-    pub(super) fn bounded(mut self, most_strings: usize) -> Self {
-        self.most_strings = most_strings;
+    pub(super) fn bounded(mut self, max_strings: usize) -> Self {
+        self.max_strings = max_strings;
         self
     }
 
@@ -196,7 +198,7 @@ impl Target {
     /// Fails if the request does not fit, no slot comes free, the rules of sequences do not allow
     /// it, or the runtime fails.
     pub async fn infer(&self, mut request: InferRequest) -> Result<InferResponse> {
-        request.bound_strings(self.most_strings)?;
+        request.bound_strings(self.max_strings)?;
         let id = std::mem::take(&mut request.id);
         let found = match &self.found {
             Found::Model(found) => found,

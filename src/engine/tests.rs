@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{Engine, Registry};
+use super::{engine::Engine, registry::Registry};
 use crate::{
     error::ErrorKind,
     metrics::Metrics,
@@ -55,7 +55,7 @@ async fn names_and_versions_are_distinguished() {
 async fn a_stopping_engine_refuses_and_waits_for_what_is_in_flight() {
     let engine = Engine::new(Duration::ZERO, 1);
     engine.set_ready();
-    let place = super::InFlight::enter(&engine.in_flight);
+    let place = super::in_flight::InFlight::enter(&engine.in_flight);
     engine.stop();
     assert!(!engine.ready());
     let refused = engine.find("m", None, ORIGIN).await.err().unwrap();

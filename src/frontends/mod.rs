@@ -1,7 +1,7 @@
 //! The protocols: wire bytes to an [`InferRequest`](crate::request::InferRequest) and back.
 //!
 //! A frontend translates and does nothing else. It finds the target before it parses tensors, so
-//! that the most basic fault is the answer; KServe REST alone parses its body first, as its
+//! that the most basic error is the answer; KServe REST alone parses its body first, as its
 //! clients expect. Codes come from [`crate::error::ErrorKind`], through `reply`.
 
 pub mod access;

@@ -1,4 +1,4 @@
-//! Errors as each protocol has them, and the one place where a request's fault is logged.
+//! Errors as each protocol has them, and the one place where a request's error is logged.
 
 use axum::{
     body::Body,
@@ -90,7 +90,7 @@ impl Whole {
     }
 }
 
-/// A client's fault is nothing to wake anybody for; ours is, with its causes.
+/// Errors of clients are logged at a low level, ours with their causes.
 fn log(error: &Error) {
     if error.kind().http() == 500 {
         tracing::error!("{}", chain(error));

@@ -107,7 +107,7 @@ pub(super) fn call<C: Unary>(
         let decode = move || C::Request::decode(message);
         let request = task::sized("decode", size.max(weight) / RAW_SPEED, decode)
             .await
-            // The framework's own words and code for the same fault.
+            // The framework's own words and code for the same error.
             .map_err(|error| Status::internal(error.to_string()))?;
         let seen = access::seen(&extensions, C::model(&request));
         let answer = service
@@ -224,7 +224,7 @@ pub(super) fn success(data: Bytes) -> Response<UnaryBody> {
     response
 }
 
-/// The body of an answer: the framed message, then trailers that say that all is well. A fault is
+/// The body of an answer: the framed message, then trailers that say that all is well. An error is
 /// in the headers and has no body (which gRPC calls "Trailers-Only").
 #[derive(Debug, Default)]
 pub struct UnaryBody {

@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone)]
 struct Context {
     engine: Arc<Engine>,
-    /// When the server started, which is what is told as the time of every model.
+    /// When the server started, which is reported as the time of every model.
     since: u64,
     /// API key that clients must send.
     key: Option<Arc<str>>,
@@ -104,7 +104,7 @@ fn serves(servable: &Servable) -> bool {
     !servable.available().is_empty()
 }
 
-/// Whatever is not served here. Who may not send anything is not told what there is.
+/// Response to unknown paths. Clients without a key learn nothing of what there is.
 async fn other(State(context): State<Context>, request: Request) -> Response {
     let refused = context
         .key

@@ -1,4 +1,4 @@
-//! The memory that a message of Protocol Buffers takes once it is decoded, told from its bytes.
+//! The memory that a message of Protocol Buffers takes once it is decoded, computed from its bytes.
 //!
 //! An empty element of a list can be two bytes on the wire and some hundred in memory, so that the
 //! length of a message does not bound what decoding it takes. [`Kind::weight`] goes over the fields of a

@@ -1,29 +1,27 @@
 //! Loaded graph: its plan, its Python objects, and its pooled instances.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
 
 use super::{
     calculator::{Env, Resources},
     calculators,
     check::{self, CheckedGraph},
     convert,
+    error::explain,
+    file::GraphSpec,
     fingerprint::Fingerprint,
-    plan::{GraphPlan, GraphPlanNode, PoolSize},
-    pool::Pool,
+    packet::Packet,
+    plan::{GraphPlan, PoolSize},
+    pool::{Pool, Seat},
+    run::{GraphObserver, Run},
     servables::Servables,
-    spec::GraphSpec,
-    unary::Seat,
+    source::GraphSource,
 };
 use crate::{
+    error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
-    proto::mediapipe::PythonExecutorCalculatorOptions,
     python::{NodeFacts, PythonHandler},
+    request::Parameters,
     task,
 };
 
@@ -35,20 +33,6 @@ const NO_POOLS: &str = "OVMS_GRAPH_QUEUE_OFF";
 
 /// Size of a pool if the number of threads of the machine is unknown.
 const USUAL_POOL: usize = 16;
-
-/// Calculator of Python nodes.
-const PYTHON: &str = "PythonExecutorCalculator";
-
-/// Source files of a graph.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GraphSource {
-    /// Name used by clients.
-    pub name: String,
-    /// Folder that paths of handlers are relative to.
-    pub base_path: PathBuf,
-    /// Path of the graph file.
-    pub graph_path: PathBuf,
-}
 
 /// Loaded graph. Runs hold a reference, so that a reload does not disturb them.
 pub struct GraphDefinition {
@@ -142,7 +126,7 @@ impl GraphDefinition {
 
     fn load_handlers(&mut self, base: &Path) -> Result<(), LoadError> {
         for node in &self.plan.nodes {
-            if node.spec.calculator != PYTHON {
+            if !node.spec.is_python() {
                 continue;
             }
             let names = |ports: &super::Ports| {
@@ -153,7 +137,7 @@ impl GraphDefinition {
                 node_name: node.spec.name.clone(),
                 input_names: names(&node.spec.inputs),
                 output_names: names(&node.spec.outputs),
-                handler_path: base.join(handler_path(node).unwrap_or_default()),
+                handler_path: base.join(node.handler_path().unwrap_or_default()),
                 params: None,
             };
             match PythonHandler::load(facts) {
@@ -181,8 +165,7 @@ impl GraphDefinition {
                 let mut run = self.start(side, Env::new(Arc::clone(servables)), None)?;
                 // The remaining steps run when the first request comes.
                 run.turn();
-                run.error()
-                    .map_or(Ok(()), |f| Err(super::unary::explain(&f)))?;
+                run.error().map_or(Ok(()), |f| Err(explain(&f)))?;
                 Ok(run)
             });
             let run = run.map_err(|error| {
@@ -197,6 +180,33 @@ impl GraphDefinition {
         }
         self.pool = Some(pool);
         Ok(())
+    }
+
+    /// Creates a run for a request or stream with these parameters.
+    pub(super) fn begin(
+        &self,
+        parameters: &Parameters,
+        env: Env,
+        watch: Option<Arc<dyn GraphObserver>>,
+    ) -> Result<Run> {
+        let side = convert::side_packets(self.plan(), parameters, self.has_pool())?;
+        self.start(side, env, watch)
+    }
+
+    /// Creates a run with its side packets.
+    pub(super) fn start(
+        &self,
+        side: Vec<Option<Packet>>,
+        env: Env,
+        watch: Option<Arc<dyn GraphObserver>>,
+    ) -> Result<Run> {
+        let (plan, times) = (self.plan(), self.times());
+        Run::new(plan, side, self, env, times, watch).map_err(|error| {
+            Error::new(
+                ErrorKind::FailedPrecondition,
+                format!("Failed to start mediapipe graph - {error}"),
+            )
+        })
     }
 
     /// Returns the name.
@@ -274,15 +284,6 @@ impl Resources for GraphDefinition {
     fn hides_python_errors(&self) -> bool {
         self.is_silent
     }
-}
-
-/// Returns the handler path of a Python node, as in the file.
-pub(super) fn handler_path(node: &GraphPlanNode) -> Option<String> {
-    if node.spec.calculator != PYTHON {
-        return None;
-    }
-    let options = node.spec.options.get::<PythonExecutorCalculatorOptions>()?;
-    Some(options.handler_path)
 }
 
 /// Returns the number of pooled instances; `None` for none.

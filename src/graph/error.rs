@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::{Error, ErrorKind};
+
 /// Kind of an error: Abseil's status codes, whose names appear in messages to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AbseilCode {
@@ -120,6 +122,37 @@ impl GraphRunError {
             message: format!("CalculatorGraph::Run() failed: \n{}", reported.join("\n")),
         })
     }
+}
+
+/// Converts the error of a rejected packet.
+pub(super) fn not_added(error: &GraphRunError) -> Error {
+    Error::new(
+        ErrorKind::FailedPrecondition,
+        format!("Failed to add packet to mediapipe graph input stream - {error}"),
+    )
+}
+
+/// Converts the error of a failed run.
+pub(super) fn explain(error: &GraphRunError) -> Error {
+    if error.code == AbseilCode::FailedPrecondition {
+        let text = format!("Mediapipe graph precondition failed - {error}");
+        return Error::new(ErrorKind::FailedPrecondition, text);
+    }
+    Error::new(
+        ErrorKind::InvalidArgument,
+        format!("Mediapipe execution failed. MP status - {error}"),
+    )
+    .with_source(error.clone())
+}
+
+/// Returns whether a node has failed by itself, not because of the client's request, though clients
+/// receive the same code.
+#[must_use]
+pub fn is_within(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let failure = source.and_then(|source| source.downcast_ref::<GraphRunError>());
+    failure
+        .is_some_and(|failure| matches!(failure.code, AbseilCode::Internal | AbseilCode::Unknown))
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{GraphDefinition, GraphOutline, GraphSource, Tally, calculators};
+use super::{
+    calculators, definition::GraphDefinition, outline::GraphOutline, source::GraphSource,
+    unary::Tally,
+};
 use crate::{
     metrics::{GraphCall, Reporter},
     model::{Live, Served, Words},

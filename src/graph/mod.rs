@@ -10,6 +10,7 @@ mod check;
 pub mod convert;
 mod definition;
 mod error;
+mod file;
 mod fingerprint;
 mod handlers;
 mod live;
@@ -24,7 +25,7 @@ mod run;
 mod scheduler;
 mod servables;
 mod session;
-mod spec;
+mod source;
 mod timestamp;
 mod unary;
 
@@ -34,8 +35,11 @@ pub use calculator::{
 };
 pub use check::{CheckedGraph, check};
 pub use convert::VERSION;
-pub use definition::{GraphDefinition, GraphSource, LoadError, examine};
-pub use error::{AbseilCode, CalculatorStep, GraphRunError};
+pub use definition::{GraphDefinition, LoadError, examine};
+pub use error::{AbseilCode, CalculatorStep, GraphRunError, is_within};
+pub use file::{
+    ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
+};
 pub use fingerprint::Fingerprint;
 pub use live::{Graph, GraphLimits};
 pub use node::{NodeOptions, NodeSpec, Port, Ports, TagIndex};
@@ -50,8 +54,6 @@ pub use run::GraphObserver;
 pub use scheduler::{GraphJob, Scheduler, Ticket};
 pub use servables::{ServableSession, Servables};
 pub use session::{GraphResponse, GraphSession as StreamSession};
-pub use spec::{
-    ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
-};
+pub use source::GraphSource;
 pub use timestamp::Timestamp;
-pub use unary::{NoTally, Tally, is_within};
+pub use unary::{NoTally, Tally};

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use super::{
     calculator::{Contract, Factory},
     check::check,
+    file::{GraphSpec, NodeEntry, PortEntry},
     node::Port,
     packet::{PacketType, TensorKind},
     pbtxt,
     rules::{Found, GraphErrors, GraphFileError, GraphRule},
-    spec::{GraphSpec, NodeEntry, PortEntry},
 };
 use crate::proto::mediapipe::{
     OpenVinoModelServerSessionCalculatorOptions, PythonExecutorCalculatorOptions,

@@ -7,6 +7,7 @@ use super::{
     node::{LOOPBACK, NodeSpec, Port, TagIndex},
     packet::PacketType,
 };
+use crate::proto::mediapipe::PythonExecutorCalculatorOptions;
 
 /// Checked graph.
 #[derive(Debug)]
@@ -64,6 +65,17 @@ pub struct GraphPlanNode {
     pub handler: InputHandler,
     /// Maximum number of concurrent `process` calls.
     pub max_in_flight: usize,
+}
+
+impl GraphPlanNode {
+    /// Returns the handler path of a Python node, as in the file.
+    pub(super) fn handler_path(&self) -> Option<String> {
+        if !self.spec.is_python() {
+            return None;
+        }
+        let options = self.spec.options.get::<PythonExecutorCalculatorOptions>()?;
+        Some(options.handler_path)
+    }
 }
 
 /// Policy for when a node runs, and with which inputs; indices are those of its inputs.

@@ -4,7 +4,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::unary::Seat;
+use super::{run::Run, timestamp::Timestamp};
+
+/// Instance of the pool: started, with its current timestamp.
+pub(super) struct Seat {
+    pub(super) run: Run,
+    /// Timestamp of the last request.
+    pub(super) last: Option<Timestamp>,
+}
 
 /// Started instances of a graph. Each slot has one, or starts one when it is next needed.
 pub(super) struct Pool {

@@ -11,10 +11,10 @@ use super::{
     calculator::Env,
     convert,
     definition::GraphDefinition,
-    error::AbseilCode,
+    error::{AbseilCode, explain, not_added},
     run::{GraphObserver, More, Run},
     timestamp::Timestamp,
-    unary::{Tally, explain, not_added},
+    unary::Tally,
 };
 use crate::{
     error::{Error, ErrorKind, Result},

@@ -6,15 +6,16 @@ use super::{
     calculator::Env,
     convert,
     definition::GraphDefinition,
-    error::{AbseilCode, GraphRunError},
+    error::{GraphRunError, explain, not_added},
     packet::Packet,
     plan::GraphPlan,
+    pool::Seat,
     run::{GraphObserver, More, Run},
     timestamp::Timestamp,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    request::{InferRequest, InferResponse, Parameters},
+    request::{InferRequest, InferResponse},
 };
 
 /// Events of a run, for metrics.
@@ -106,33 +107,6 @@ impl GraphDefinition {
             return Err(explain(&error));
         }
         self.answer(&id, firsts)
-    }
-
-    /// Creates a run for a request or stream with these parameters.
-    pub(super) fn begin(
-        &self,
-        parameters: &Parameters,
-        env: Env,
-        watch: Option<Arc<dyn GraphObserver>>,
-    ) -> Result<Run> {
-        let side = convert::side_packets(self.plan(), parameters, self.has_pool())?;
-        self.start(side, env, watch)
-    }
-
-    /// Creates a run with its side packets.
-    pub(super) fn start(
-        &self,
-        side: Vec<Option<Packet>>,
-        env: Env,
-        watch: Option<Arc<dyn GraphObserver>>,
-    ) -> Result<Run> {
-        let (plan, times) = (self.plan(), self.times());
-        Run::new(plan, side, self, env, times, watch).map_err(|error| {
-            Error::new(
-                ErrorKind::FailedPrecondition,
-                format!("Failed to start mediapipe graph - {error}"),
-            )
-        })
     }
 
     /// Pushes a request into a run: all inputs of the graph must be present. Returns its timestamp;
@@ -237,13 +211,6 @@ impl GraphDefinition {
     }
 }
 
-/// Instance of the pool: started, with its current timestamp.
-pub(super) struct Seat {
-    pub(super) run: Run,
-    /// Timestamp of the last request.
-    pub(super) last: Option<Timestamp>,
-}
-
 /// Required extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
@@ -312,35 +279,4 @@ fn collect(run: &mut Run, firsts: &mut Firsts) -> bool {
         }
     }
     any
-}
-
-/// Converts the error of a rejected packet.
-pub(super) fn not_added(error: &GraphRunError) -> Error {
-    Error::new(
-        ErrorKind::FailedPrecondition,
-        format!("Failed to add packet to mediapipe graph input stream - {error}"),
-    )
-}
-
-/// Converts the error of a failed run.
-pub(super) fn explain(error: &GraphRunError) -> Error {
-    if error.code == AbseilCode::FailedPrecondition {
-        let text = format!("Mediapipe graph precondition failed - {error}");
-        return Error::new(ErrorKind::FailedPrecondition, text);
-    }
-    Error::new(
-        ErrorKind::InvalidArgument,
-        format!("Mediapipe execution failed. MP status - {error}"),
-    )
-    .with_source(error.clone())
-}
-
-/// Returns whether a node has failed by itself, not because of the client's request, though clients
-/// receive the same code.
-#[must_use]
-pub fn is_within(error: &Error) -> bool {
-    let source = std::error::Error::source(error);
-    let failure = source.and_then(|source| source.downcast_ref::<GraphRunError>());
-    failure
-        .is_some_and(|failure| matches!(failure.code, AbseilCode::Internal | AbseilCode::Unknown))
 }

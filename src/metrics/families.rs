@@ -12,7 +12,7 @@ pub enum Family {
     RequestTime,
     /// Execution streams.
     Streams,
-    /// Inference requests under way.
+    /// Inference requests in flight.
     CurrentRequests,
     /// Runs in the runtime.
     InferenceTime,

@@ -145,7 +145,7 @@ impl GraphCall {
         self.own().errors.fetch_add(1, Relaxed);
     }
 
-    /// A stream has ended: well, or with a fault of its opening or of the graph. Requests that are
+    /// A stream has ended: well, or with an error of its opening or of the graph. Requests that are
     /// answered one by one are counted by [`super::RequestRecord`].
     pub fn ended(&self, well: bool) {
         let streams = &self.counts().streams;
@@ -157,7 +157,7 @@ impl GraphCall {
         count.fetch_add(1, Relaxed);
     }
 
-    /// Says that the graph runs until the return value is dropped, or told that all went well.
+    /// Says that the graph runs until the return value is dropped, or marked as successful.
     #[must_use]
     pub fn running(&self) -> Running {
         self.counts().running.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! Whether the recent requests of a servable failed through no fault of the client's.
+//! Whether the recent requests of a servable failed through reasons other than the client's.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,7 +25,7 @@ pub enum ServableHealth {
     Failing(Arc<str>),
 }
 
-/// The outcomes of the most recent requests, from the first failure on. Answers are not told here but
+/// The outcomes of the most recent requests, from the first failure on. Answers are not recorded here but
 /// counted by somebody else, so that those of a healthy servable cost nothing.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<Option<Failed>>);
@@ -60,7 +60,7 @@ impl Recent {
         *self.failures() = None;
     }
 
-    /// Judges the recent requests; `answers` is how many have been answered so far.
+    /// Validates the recent requests; `answers` is how many have been answered so far.
     pub(super) fn health(&self, answers: u64) -> ServableHealth {
         let failures = self.failures();
         let Some(failed) = &*failures else {

@@ -28,19 +28,19 @@ pub(crate) struct Decoding {
     turns: Arc<Semaphore>,
     /// Permits to wait.
     places: Semaphore,
-    most_waiting: usize,
+    max_waiting: usize,
 }
 
 impl Decoding {
     /// Bounds the pixels of an image, and the requests that wait for their turn.
-    pub(crate) fn new(limit: PixelLimit, most_waiting: usize, budget: Budget) -> Self {
+    pub(crate) fn new(limit: PixelLimit, max_waiting: usize, budget: Budget) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             limit,
             budget,
             turns: Arc::new(Semaphore::new(cores)),
-            places: Semaphore::new(most_waiting.min(Semaphore::MAX_PERMITS)),
-            most_waiting,
+            places: Semaphore::new(max_waiting.min(Semaphore::MAX_PERMITS)),
+            max_waiting,
         }
     }
 
@@ -87,7 +87,7 @@ impl Decoding {
                 format!(
                     "Server is overloaded - requests waiting for their images to be decoded: {}, \
                      the most allowed; try again later",
-                    self.most_waiting
+                    self.max_waiting
                 ),
             )
         };

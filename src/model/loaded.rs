@@ -282,8 +282,8 @@ impl Loaded {
             asked,
             runner,
             decoding: Decoding::new(
-                options.most_image_pixels,
-                options.most_waiting,
+                options.max_image_pixels,
+                options.max_waiting,
                 options.budget.clone(),
             ),
         })
@@ -325,7 +325,7 @@ impl Loaded {
         let stateful = self.spec.stateful.as_ref();
         Bounds {
             sequences: stateful.map_or(0, |config| config.max_sequence_number),
-            waiting: self.spec.options.most_waiting,
+            waiting: self.spec.options.max_waiting,
         }
     }
 

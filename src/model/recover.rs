@@ -79,7 +79,7 @@ impl Version {
         let Failed::Run(RunError::Spoilt(error, work)) = failed else {
             return Err(failed);
         };
-        let most = loaded.spec.options.most_waiting;
+        let most = loaded.spec.options.max_waiting;
         let _place = Waiting(&self.recovery.waiting);
         if self.recovery.waiting.fetch_add(1, Relaxed) > most {
             let full = PoolError::Replacement(most);

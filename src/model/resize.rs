@@ -119,7 +119,7 @@ impl Version {
         let place = Waiting::new(self);
         loop {
             let current = self.loaded()?;
-            let most = current.spec.options.most_waiting;
+            let most = current.spec.options.max_waiting;
             if place.ahead > most {
                 return Err(Error::new(
                     ErrorKind::Overloaded,

@@ -67,7 +67,7 @@ impl Selection {
     }
 }
 
-/// Runs a judged request once it has its turn; returns the outputs, the id of the sequence among
+/// Runs a validated request once it has its turn; returns the outputs, the id of the sequence among
 /// them, the id, and when the run ended.
 ///
 /// # Errors

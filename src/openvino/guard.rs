@@ -38,7 +38,7 @@ pub struct Guard {
     /// Held while the spare model is reshaped, also if nobody waits for the verdict any more.
     turn: Arc<Semaphore>,
     waiting: AtomicUsize,
-    most_waiting: usize,
+    max_waiting: usize,
 }
 
 /// A combination: the lengths of all inputs, whose ranks never change.
@@ -58,11 +58,7 @@ struct Spare {
 impl Guard {
     /// Makes a guard of an uncompiled model; `None` if all shapes of its inputs are fixed, so that
     /// there is nothing to find out.
-    pub(super) fn new(
-        model: Model,
-        inputs: &[Described],
-        most_waiting: usize,
-    ) -> Option<Arc<Self>> {
+    pub(super) fn new(model: Model, inputs: &[Described], max_waiting: usize) -> Option<Arc<Self>> {
         let declared: Vec<_> = inputs
             .iter()
             .map(|input| (input.info.port, input.info.shape.clone()))
@@ -79,7 +75,7 @@ impl Guard {
             }),
             turn: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
-            most_waiting,
+            max_waiting,
         }))
     }
 
@@ -126,8 +122,8 @@ impl Guard {
 
     fn queue(&self) -> Result<Place<'_>, RunError> {
         let place = Place(&self.waiting);
-        if self.waiting.fetch_add(1, Ordering::Relaxed) > self.most_waiting {
-            return Err(RunError::Pool(PoolError::Shapes(self.most_waiting)));
+        if self.waiting.fetch_add(1, Ordering::Relaxed) > self.max_waiting {
+            return Err(RunError::Pool(PoolError::Shapes(self.max_waiting)));
         }
         Ok(place)
     }

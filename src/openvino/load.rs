@@ -163,7 +163,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
         .iter()
         .map(|input| &input.info)
         .all(|info| info.shape.fixed().is_some() && info.dtype != DataType::String);
-    let guard = spare.and_then(|model| Guard::new(model, &inputs, options.most_waiting));
+    let guard = spare.and_then(|model| Guard::new(model, &inputs, options.max_waiting));
     let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
     Ok(Compiled {
         info: ServableInfo::new(infos(inputs), infos(outputs)),

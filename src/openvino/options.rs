@@ -18,9 +18,9 @@ pub struct LoadOptions {
     /// least if the model's tensors are small.
     pub nireq: u32,
     /// Maximum number of requests waiting for an infer request.
-    pub most_waiting: usize,
+    pub max_waiting: usize,
     /// Maximum pixels of an encoded image that an input takes.
-    pub most_image_pixels: PixelLimit,
+    pub max_image_pixels: PixelLimit,
     /// Memory budget of requests and responses.
     pub budget: Budget,
     /// The batch dimension of all inputs; the model's own if `None`. Shapes come before it.

@@ -66,7 +66,7 @@ pub(super) struct Pool<S = Slot> {
     size: usize,
     /// Requests in the queue, those that are being woken included.
     waiting: AtomicUsize,
-    most_waiting: usize,
+    max_waiting: usize,
     returned: Notify,
     /// Slots in inferences that do not end.
     stuck: AtomicUsize,
@@ -75,14 +75,14 @@ pub(super) struct Pool<S = Slot> {
 }
 
 impl<S> Pool<S> {
-    /// Takes the slots in; at most `most_waiting` requests wait for one at a time.
-    pub(super) fn new(slots: Vec<S>, most_waiting: usize) -> Arc<Self> {
+    /// Takes the slots in; at most `max_waiting` requests wait for one at a time.
+    pub(super) fn new(slots: Vec<S>, max_waiting: usize) -> Arc<Self> {
         Arc::new(Self {
             size: slots.len(),
             free: AtomicUsize::new(slots.len()),
             slots: Mutex::new(slots),
             waiting: AtomicUsize::new(0),
-            most_waiting,
+            max_waiting,
             returned: Notify::new(),
             stuck: AtomicUsize::new(0),
             shut: AtomicBool::new(false),
@@ -208,10 +208,10 @@ impl<S> Pool<S> {
             waiting: &self.waiting,
             ahead,
         };
-        if queue == Queue::Bounded && ahead >= self.most_waiting {
+        if queue == Queue::Bounded && ahead >= self.max_waiting {
             return Err(PoolError::Full {
                 slots: self.size,
-                waiting: self.most_waiting,
+                waiting: self.max_waiting,
             });
         }
         Ok(place)

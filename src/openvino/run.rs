@@ -113,7 +113,7 @@ impl Runner {
         // Nobody can be answered from within a run in place.
         let steady = steady && limit.is_none();
         Self {
-            pool: Pool::new(slots, options.most_waiting),
+            pool: Pool::new(slots, options.max_waiting),
             workers,
             average: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
             typical: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),

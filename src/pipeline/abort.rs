@@ -162,7 +162,7 @@ impl Abort {
         }
     }
 
-    /// Returns the kind: what the request itself has wrong is the client's fault.
+    /// Returns the kind: what the request itself has wrong is an error of the client.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
@@ -178,7 +178,7 @@ impl Abort {
 
 impl From<Abort> for Error {
     /// Makes the error for the client: the text that it knows, and behind it the details. That there
-    /// is nothing to go on with is no fault, and has the text alone.
+    /// is nothing to go on with is no error, and has the text alone.
     fn from(abort: Abort) -> Self {
         match abort {
             Abort::NoResults { .. } => Self::new(abort.kind(), abort.text()).with_source(abort),

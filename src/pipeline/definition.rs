@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How much may go on at once in a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineLimits {
-    /// Requests under way.
+    /// Requests in flight.
     pub requests: usize,
     /// Runs of one custom node.
     pub custom_runs: usize,
@@ -111,7 +111,7 @@ pub(super) struct Bound {
 /// The models of one request, by node: a request stays on the versions that it found.
 pub(super) struct Used {
     pub(super) models: Vec<Option<Model>>,
-    /// How many runs may be under way at once, by pool.
+    /// How many runs may be in flight at once, by pool.
     pub(super) pools: Vec<usize>,
     /// The pool of each node.
     pub(super) pool_of: Vec<usize>,

@@ -97,7 +97,7 @@ impl OrderError {
 }
 
 impl PipelineRule {
-    /// Returns the number of the rule; the rules are judged in this order.
+    /// Returns the number of the rule; the rules are validated in this order.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -178,7 +178,7 @@ impl PipelineRule {
     }
 }
 
-/// One fault of a pipeline.
+/// One error of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineError {
     /// The rule that is broken.
@@ -213,10 +213,10 @@ impl fmt::Display for PipelineError {
     }
 }
 
-/// Every fault of a pipeline, in the order of the rules.
+/// Every error of a pipeline, in the order of the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineErrors {
-    /// The faults; never empty. The first decides what the pipeline's status says.
+    /// The errors; never empty. The first decides what the pipeline's status says.
     pub errors: Vec<PipelineError>,
     /// Warnings.
     pub warnings: Vec<Warning>,
@@ -231,7 +231,7 @@ impl PipelineErrors {
 }
 
 impl fmt::Display for PipelineErrors {
-    /// Writes every fault, parted by semicolons.
+    /// Writes every error, parted by semicolons.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in self.errors.iter().enumerate() {
             if index > 0 {

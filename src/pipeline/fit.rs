@@ -7,7 +7,7 @@ use crate::{
     tensor::{DataType, Dim, PartialShape, ShapeText, Tensor},
 };
 
-/// Judges an input of a node, after gathering, by what the node takes.
+/// Validates an input of a node, after gathering, by what the node takes.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub fn input(node: &str, expected: &TensorSource, tensor: &Tensor) -> Result<()>
     if fits(&expected.shape, shape) {
         return Ok(());
     }
-    // The batch is told first, wherever the layout has it.
+    // The batch is reported first, wherever the layout has it.
     match expected.layout.axis('N', shape.len()) {
         Some(axis) if !allowed[axis].allows(shape[axis]) => error(
             "Invalid input batch size",
@@ -56,11 +56,11 @@ pub fn input(node: &str, expected: &TensorSource, tensor: &Tensor) -> Result<()>
     }
 }
 
-/// Judges an output of the pipeline by what its metadata says.
+/// Validates an output of the pipeline by what its metadata says.
 ///
 /// # Errors
 ///
-/// Fails if it is another tensor than clients were told; the cause, for the log, says which.
+/// Fails if it is another tensor than the metadata says; the cause, for the log, says which.
 pub fn output(expected: &PipelineTensor, tensor: &Tensor) -> Result<()> {
     let Some(dtype) = expected.dtype else {
         return Ok(());

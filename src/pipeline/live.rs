@@ -79,11 +79,11 @@ impl Pipeline {
         &self.limits
     }
 
-    /// Judges a request by these inputs and outputs, as one to a model is.
+    /// Validates a request by these inputs and outputs, as one to a model is.
     ///
     /// # Errors
     ///
-    /// Fails with the first fault.
+    /// Fails with the first error.
     pub(crate) async fn validate(
         &self,
         info: &ServableInfo,

@@ -2,10 +2,10 @@
 //! request. No file is read here.
 //!
 //! [`check()`] makes a [`PipelinePlan`] of what is configured and of what [`Sources`] says of models and
-//! custom nodes, or tells every fault; [`survey`] does so where not all of them can be asked. For
+//! custom nodes, or reports every error; [`survey`] does so where not all of them can be asked. For
 //! each request a [`RequestFlow`] takes the outputs of the nodes that have run and says what can run next,
 //! with its inputs; it is made of a [`Schedule`], which knows no tensors, and [`shards`], which
-//! knows nothing else. [`fit`] judges what nodes really gave. All that waits for nothing and runs
+//! knows nothing else. [`fit`] validates what nodes really gave. All that waits for nothing and runs
 //! nothing.
 //!
 //! What does is [`PipelineDefinition::run`], the driver, with [`Models`] to find models by, and around it

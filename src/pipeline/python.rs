@@ -21,7 +21,7 @@ pub struct PythonNode {
     handler: Arc<PythonHandler>,
     name: String,
     outputs: Vec<String>,
-    /// Whether clients are not told what Python code raises, and what is wrong with its results.
+    /// Whether errors of Python code and of its results are hidden from clients.
     is_silent: bool,
 }
 
@@ -44,7 +44,7 @@ fn each_once<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     all
 }
 
-/// Returns what the handler of a node is told of it.
+/// Returns the facts that the handler of a node receives.
 fn facts(node: &NodeConfig, params: &[(String, String)], path: &Path) -> NodeFacts {
     let (input_names, output_names) = names(node);
     NodeFacts {
@@ -100,7 +100,7 @@ impl PythonNode {
         Ok(())
     }
 
-    /// Finalizes the object, once no call is under way any more. Blocks for as long as that takes.
+    /// Finalizes the object, once no call is in flight any more. Blocks for as long as that takes.
     pub fn finalize(&self) {
         self.handler.finalize();
     }
@@ -137,7 +137,7 @@ impl PythonNode {
         }
     }
 
-    /// Judges what `execute` gave.
+    /// Validates what `execute` gave.
     ///
     /// # Errors
     ///

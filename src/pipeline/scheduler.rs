@@ -1,6 +1,6 @@
 //! The order of a request's work: which node runs when, and for which part of what.
 //!
-//! Knows no tensors. Each run that ends is told to [`Schedule::finished`], which says what can run
+//! Knows no tensors. Each run that ends goes to [`Schedule::finished`], which says what can run
 //! now: the nodes of which all sources have run for the same session, or, for a node that gathers,
 //! for all parts of its session, which may be none. Counters are kept for each node and session and touched once for
 //! each source that has run, so that the work is in proportion to the runs.
@@ -76,7 +76,7 @@ impl Schedule {
         }
     }
 
-    /// Returns what runs first: the entry, which is to be told as finished once the request's
+    /// Returns what runs first: the entry, which is to be reported as finished once the request's
     /// tensors are there, and nodes without inputs.
     pub fn start(&mut self) -> Vec<Ready> {
         let without_sources = |node: &NodeId| self.plan.node(*node).sources.is_empty();
@@ -164,7 +164,7 @@ impl Schedule {
         self.done
     }
 
-    /// Returns how many runs are ready or under way.
+    /// Returns how many runs are ready or in flight.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running

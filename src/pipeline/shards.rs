@@ -10,7 +10,7 @@ use crate::tensor::{DataType, ShapeText, Tensor, byte_size};
 pub struct Splitter<'a> {
     /// Its name.
     pub node: &'a str,
-    /// Whether it is the entry, so that what is wrong is the client's fault.
+    /// Whether it is the entry, so that what is wrong is an error of the client.
     pub entry: bool,
     /// Into how many parts.
     pub count: Count,
@@ -19,11 +19,11 @@ pub struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
-    /// Judges the outputs of a run and returns into how many parts each is split.
+    /// Validates the outputs of a run and returns into how many parts each is split.
     ///
     /// # Errors
     ///
-    /// Fails with the first fault of the first output that has one.
+    /// Fails with the first error of the first output that has one.
     pub fn count<'t>(
         &self,
         outputs: impl IntoIterator<Item = (&'t str, &'t Tensor)>,

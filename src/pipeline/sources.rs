@@ -106,7 +106,7 @@ pub enum MissingModel {
     Version(Vec<i64>),
     /// It is known, but not available: its state or what is wrong with it.
     NotAvailable(String),
-    /// Nobody has looked at it, which is no fault. A server never says so.
+    /// Nobody has looked at it, which is no error. A server never says so.
     NotLooked {
         /// Why not.
         reason: String,
@@ -125,7 +125,7 @@ pub struct CustomFacts {
     /// Its outputs.
     pub outputs: Vec<TensorSource>,
     /// Whether it takes and gives whatever the configuration names, of any type and shape, as Python
-    /// nodes do. It lists no inputs and outputs then, and what is connected to it is judged when it
+    /// nodes do. It lists no inputs and outputs then, and what is connected to it is validated when it
     /// is there.
     pub is_open: bool,
 }
@@ -149,7 +149,7 @@ pub enum CustomError {
     Count(&'static str, i32),
     /// A Python handler does not load: why.
     Handler(String),
-    /// Nobody has asked it, which is no fault: why not. A server never says so.
+    /// Nobody has asked it, which is no error: why not. A server never says so.
     NotLooked(String),
 }
 

@@ -1,6 +1,6 @@
 //! Strings at the ends of a pipeline, as models have them: rows of bytes within, strings outside.
 //!
-//! Strings that a client sends become rows where the request is judged: an input of UINT8 with two
+//! Strings that a client sends become rows where the request is validated: an input of UINT8 with two
 //! dimensions takes them, each ended by one zero byte at least. Here the way back.
 
 use crate::{
@@ -17,7 +17,7 @@ pub fn size(outputs: &TensorMap) -> usize {
 
 /// Turns the outputs of a pipeline whose names end with `_string`, of UINT8 and two dimensions,
 /// into strings: each row up to its first zero byte. The others stay as they are. They have to be
-/// judged by [`super::fit::output`] before: metadata, as a model's, tell the rows.
+/// validated by [`super::fit::output`] before: metadata, as a model's, tell the rows.
 ///
 /// # Errors
 ///

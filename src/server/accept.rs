@@ -405,7 +405,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stop: Stop,
 ) {
     let unread = Arc::clone(&calls.unread);
-    let stream = Paced::http2(stream, terms.patience, channel.most_block(), unread);
+    let stream = Paced::http2(stream, terms.patience, channel.max_block(), unread);
     let watchdog = Arc::clone(&calls.watchdog);
     terms.reaper.watch(&watchdog);
     let inline = InlineCalls::new(Arc::clone(&watchdog));
@@ -471,7 +471,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 trait AtWork {
     fn is(&self) -> bool;
 
-    /// Told when the server stops while there is.
+    /// Notified when the server stops while there is.
     fn stop(&self) {}
 }
 

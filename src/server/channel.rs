@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::inline_calls::InlineCalls;
 use crate::config::{ChannelArgument, ServerSettings};
 
-/// Calls that one connection may have under way at once.
+/// Calls that one connection may have in flight at once.
 const STREAMS: u32 = 128;
 
 /// How long a connection may say nothing before it is asked whether it is there.
@@ -90,7 +90,7 @@ impl Channel {
 
     /// Returns the longest header block that is read: what is too large for the list, but not by
     /// far, is refused by its stream, and more ends the connection.
-    pub(super) fn most_block(&self) -> usize {
+    pub(super) fn max_block(&self) -> usize {
         4 * self.metadata.max(METADATA) as usize
     }
 }

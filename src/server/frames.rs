@@ -103,7 +103,7 @@ pub(super) struct Frames {
     length: usize,
     /// Bytes of the header block that is not at its end.
     block: usize,
-    most_block: usize,
+    max_block: usize,
     cost: usize,
     streams: Streams,
 }
@@ -155,15 +155,15 @@ impl Streams {
 }
 
 impl Frames {
-    /// Takes a connection from its start; `most_block` is the longest header block.
-    pub(super) fn new(most_block: usize) -> Self {
+    /// Takes a connection from its start; `max_block` is the longest header block.
+    pub(super) fn new(max_block: usize) -> Self {
         Self {
             read: Cutter::behind(PREFACE),
             written: Cutter::behind(0),
             is_data: false,
             length: 0,
             block: 0,
-            most_block,
+            max_block,
             cost: 0,
             streams: Streams::default(),
         }
@@ -236,10 +236,10 @@ impl Frames {
         self.streams.read(head);
         if head.kind == HEADERS || head.kind == CONTINUATION {
             self.block += head.length;
-            if self.block > self.most_block {
+            if self.block > self.max_block {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    format!("a header block is longer than {} bytes", self.most_block),
+                    format!("a header block is longer than {} bytes", self.max_block),
                 ));
             }
             if head.flags & END_HEADERS != 0 {

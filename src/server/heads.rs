@@ -2,7 +2,7 @@
 //!
 //! hyper takes such lines, and a proxy before it may take them otherwise; what one of the two takes
 //! for a header is then something else to the other. Everything else about a head is for hyper to
-//! judge; here only as much is read of it as tells where the next one begins.
+//! validate; here only as much is read of it as tells where the next one begins.
 
 /// The bytes of a line that are kept: enough for the headers that tell how a body ends.
 const KEPT: usize = 128;

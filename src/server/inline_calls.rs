@@ -63,7 +63,7 @@ struct Shared {
 }
 
 impl InlineCalls {
-    /// Runs calls that the watchdog was told of.
+    /// Runs calls that the watchdog knows.
     pub(super) fn new(watchdog: Arc<Watchdog>) -> Self {
         Self(Arc::new(Shared {
             watchdog,

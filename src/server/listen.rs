@@ -164,7 +164,7 @@ enum Families {
     Both,
 }
 
-/// Opens an address; `open` is told whether it is IPv6 only.
+/// Opens an address; `open` receives whether it is IPv6 only.
 fn bind_one(
     address: SocketAddr,
     families: Families,

@@ -61,7 +61,7 @@ pub enum StartError {
 /// How long custom nodes have to come to an end, once nobody waits for any request.
 const CUSTOM_END: Duration = Duration::from_secs(5);
 
-/// Wishes for a reload that may wait while one is under way.
+/// Wishes for a reload that may wait while one is in progress.
 const RELOADS_WAITING: usize = 64;
 
 /// Observer of the start, such as a command line.
@@ -70,7 +70,7 @@ const RELOADS_WAITING: usize = 64;
 pub trait Observer: Sync {
     /// The first load begins. From now on the engine tells how far it is; needs a runtime.
     fn loading(&self, _engine: &Arc<Engine>) {}
-    /// The first load is over and the server is ready; these faults are logged already.
+    /// The first load is over and the server is ready; these errors are logged already.
     fn ready(&self, _engine: &Arc<Engine>, _errors: &[ReloadError]) {}
 }
 

@@ -240,11 +240,11 @@ impl<S> Paced<S> {
     pub(super) fn http2(
         stream: S,
         patience: Patience,
-        most_block: usize,
+        max_block: usize,
         unread: Arc<Unread>,
     ) -> Self {
         let wire = Wire::Http2(Streams {
-            frames: Frames::new(most_block),
+            frames: Frames::new(max_block),
             unread,
             full: None,
         });

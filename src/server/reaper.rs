@@ -30,7 +30,7 @@ const PERIOD_WAITING: Duration = Duration::from_millis(100);
 /// its next one.
 const LEAST_IDLE: Duration = Duration::from_secs(1);
 
-/// How long a client has to close a connection that it was told to.
+/// How long a client has to close a connection after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The connections of a port.
@@ -81,7 +81,7 @@ impl Reaper {
         self.entries().push(entry);
     }
 
-    /// Told when somebody waits for a place, and when nobody does any more.
+    /// Notified when a connection waits for a place, and when none does any more.
     pub(super) fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Relaxed);
         if is_full {

@@ -2,7 +2,7 @@
 //!
 //! Everywhere in the crate the elements of a string tensor stand one after another, each as its
 //! length in four bytes, little endian, and its bytes. That is also the raw form of KServe's BYTES.
-//! Nothing here says what the strings mean; [`super::images`] reads some of them as pictures.
+//! Nothing here says what the strings mean; [`super::images`] reads some of them as images.
 
 use bytes::Bytes;
 

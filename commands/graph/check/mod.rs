@@ -25,7 +25,7 @@ const AFTER_HELP: &str = "\
 The graph file is read and judged as the server does: its text, streams, tags, side packets, \
 options and what each calculator demands. Then each handler file is imported, which runs its \
 code, and its class OvmsPythonModel is looked at. No object is made and `initialize` is not \
-called, unless --initialize asks for that. What cannot be looked at is told, and no error.
+called, unless --initialize asks for that. What cannot be checked is listed, and is no error.
 
 Models and pipelines that sessions name are looked for in the configuration file and in the \
 graph's subconfig.json. Without either of them nobody can tell whether they are there.
@@ -78,7 +78,7 @@ pub(crate) struct GraphCheckArgs {
 /// Format of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// The faults of each graph and handler, with their places
+    /// The errors of each graph and handler, with their places
     #[value(alias = "text")]
     Table,
     /// The same as one JSON object

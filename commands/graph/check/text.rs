@@ -68,7 +68,7 @@ fn entry(text: &mut String, graph: &GraphReport, entry: &Entry) -> fmt::Result {
     if let Some(node) = &entry.node {
         writeln!(text, "    node   {}", visible(node))?;
     }
-    // Faults of the text itself begin with the word.
+    // Errors of the text itself begin with the word.
     let found = entry.message.strip_prefix("found ");
     let found = found.unwrap_or(&entry.message);
     writeln!(text, "    found  {}", visible_below(found, INDENT))?;

@@ -34,7 +34,7 @@ pub(crate) struct InputArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Pictures")]
+#[command(next_help_heading = "Images")]
 pub(crate) struct ImageArgs {
     /// Layout of images: NCHW, NHWC, CHW or HWC
     ///

@@ -55,7 +55,7 @@ pub(crate) struct PipelineCheckArgs {
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
 Models are read, not compiled, and libraries of custom nodes are opened. What cannot be looked \
-at, because there is no runtime or a model is in the cloud, is told, and no error; so is what \
+at, because there is no runtime or a model is in the cloud, is listed, and is no error; so is what \
 cannot be judged since a model or library is missing, beside that error.
 
 Examples:
@@ -70,7 +70,7 @@ that no pipeline of the file has.";
 /// Format of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// The faults of each pipeline, with their places in the file
+    /// The errors of each pipeline, with their places in the file
     #[value(alias = "text")]
     Table,
     /// The same as one JSON object

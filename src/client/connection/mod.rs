@@ -34,7 +34,7 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Sent with every request; see [`header`](super::header).
     pub headers: HeaderMap,
-    /// How many calls will be under way at once.
+    /// How many calls will be in flight at once.
     pub concurrency: usize,
 }
 

@@ -13,7 +13,7 @@ const MAX_OF_STDIN: u64 = 4 << 30;
 /// Name of standard input in messages.
 const STDIN: &str = "standard input";
 
-/// How files begin that are told apart by their first bytes.
+/// First bytes of the files that are recognized by them.
 const BEGINNINGS: [(&[u8], FileKind); 4] = [
     (b"\x93NUMPY", FileKind::Npy),
     (b"PK\x03\x04", FileKind::Npz),
@@ -21,7 +21,7 @@ const BEGINNINGS: [(&[u8], FileKind); 4] = [
     (b"\xff\xd8\xff", FileKind::Image),
 ];
 
-/// The kinds of files that are read, told by the end of their names.
+/// Kinds of files, by the end of their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// One array of NumPy.
@@ -68,7 +68,7 @@ pub(super) enum Content {
     Arrays(Vec<(String, Tensor)>),
     /// The outputs of an answer, by name.
     Outputs(Vec<(String, Tensor)>),
-    /// An encoded picture.
+    /// An encoded image.
     Image(Bytes),
     /// A string, or numbers as text.
     Text(Bytes),

@@ -164,7 +164,7 @@ pub enum ValueProblem {
     /// Top scores of a response.
     #[error("found a ranking, expected an answer with outputs")]
     Ranking,
-    /// The picture cannot be used.
+    /// The image cannot be used.
     #[error(transparent)]
     Image(#[from] InputImageError),
     /// The argument has no value, and neither zeros nor random values were asked for.

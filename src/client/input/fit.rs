@@ -6,7 +6,7 @@ use crate::tensor::{Dim, PartialShape, ShapeText, TensorError, elements};
 /// Finds the shape to send.
 ///
 /// A value with as many dimensions as the model asks for keeps its shape, right or wrong: the
-/// server judges, and some servers adapt the model. A value with fewer is arranged if there is
+/// server validates, and some servers adapt the model. A value with fewer is arranged if there is
 /// one way only: every dimension fixed, or all but one; else dimensions of 1 go in front.
 pub(super) fn fit(found: &[usize], wanted: &PartialShape) -> Result<Vec<usize>, ValueProblem> {
     if found.len() >= wanted.0.len() {
@@ -97,7 +97,7 @@ mod tests {
             // Several ways: dimensions of 1 go in front.
             (&[5], &[-1, -1], &[1, 5]),
             (&[3, 4, 5], &[-1, 3, -1, -1], &[1, 3, 4, 5]),
-            // As many dimensions, or more: the server judges.
+            // As many dimensions, or more: the server validates.
             (&[2, 10], &[1, 10], &[2, 10]),
             (&[1, 1, 10], &[1, 10], &[1, 1, 10]),
         ];

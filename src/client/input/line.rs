@@ -223,7 +223,7 @@ mod tests {
         RequestLine::read(text, &only, &model).map_err(|error| chain(&error))
     }
 
-    /// Names and values, as far as they are told.
+    /// Names and values, as far as they are given.
     fn inputs(line: &RequestLine) -> Vec<String> {
         let reported = |(argument, value): &(Argument, String)| {
             let dtype = argument.dtype.map_or(String::new(), |it| format!(" {it}"));

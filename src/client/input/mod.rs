@@ -1,4 +1,4 @@
-//! Inputs as people give them: values in JSON, files, pictures, or nothing at all.
+//! Inputs as people give them: values in JSON, files, images, or nothing at all.
 //!
 //! An [`Argument`] is read from its text without a server. [`Inputs::load`] reads the files, and
 //! [`Inputs::tensors`] makes tensors of them once the model's inputs are known: datatype and

@@ -1,7 +1,7 @@
 //! Responses of another command, from a pipe or a file.
 //!
 //! That is the object that `ovms infer --output json` writes ([`answer_json`]), or the body of an
-//! answer of KServe's REST, which has the same outputs. Datatypes and shapes stay as they are told.
+//! answer of KServe's REST, which has the same outputs. Datatypes and shapes stay as they are.
 //!
 //! [`answer_json`]: crate::client::output::answer_json
 

@@ -41,7 +41,7 @@ impl Target<'_> {
             let text = json::quote_not_finite(text);
             let first = text.trim_start_matches([' ', '\t', '\n', '\r', '[']);
             if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_err() {
-                // A list that has a fault is told as a list.
+                // A list that has an error is reported as a list.
                 let is_list = text.trim_start().starts_with('[');
                 return if is_list {
                     DataType::F32
@@ -59,7 +59,7 @@ impl Target<'_> {
         })
     }
 
-    /// Returns the datatype, or that of strings for what is a file of text or a picture.
+    /// Returns the datatype, or that of strings for what is a file of text or an image.
     pub(super) fn dtype_of_file(&self) -> DataType {
         self.dtype().unwrap_or(DataType::String)
     }
@@ -73,7 +73,7 @@ impl Target<'_> {
         }
         let model = self.model?;
         let dtype = model.dtype()?;
-        // Strings for a model of numbers are texts or pictures that the server takes apart, so
+        // Strings for a model of numbers are texts or images that the server takes apart, so
         // they have a shape of their own.
         let is_packed = self.dtype == Some(DataType::String) && dtype != DataType::String;
         (!is_packed).then(|| model.shape.clone())
@@ -105,7 +105,7 @@ impl Target<'_> {
             (Some(shape), _) => force(found, shape)?,
             (None, Some(_)) if self.is_whole => found.to_vec(),
             (None, Some(wanted)) => fit(found, &wanted)?,
-            // The protocols' texts and pictures are lists, and so is a value whose shape nobody
+            // The protocols' texts and images are lists, and so is a value whose shape nobody
             // tells.
             (None, None) if found.is_empty() && (dtype == DataType::String || self.is_open()) => {
                 vec![1]

@@ -37,19 +37,19 @@ use crate::{budget::Budget, openvino::Placement, tensor::images::PixelLimit};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Defaults {
     /// Maximum number of requests waiting for an infer request of a model.
-    pub most_waiting: usize,
+    pub max_waiting: usize,
     /// Maximum number of concurrent runs of one custom node.
-    pub most_custom_runs: usize,
+    pub max_custom_runs: usize,
     /// Time limit for opening, initializing and describing custom nodes.
     pub custom_load: Duration,
     /// Maximum number of concurrent runs of one graph.
-    pub most_graph_runs: usize,
+    pub max_graph_runs: usize,
     /// Time limit for loading a graph.
     pub graph_load: Duration,
     /// Whether errors raised by Python nodes are hidden from clients.
     pub hide_python_errors: bool,
     /// Maximum pixels of an encoded image that an input takes.
-    pub most_image_pixels: PixelLimit,
+    pub max_image_pixels: PixelLimit,
     /// Memory budget of requests and responses.
     pub budget: Budget,
     /// Folder of the compiled-model cache.

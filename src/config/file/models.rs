@@ -156,8 +156,8 @@ fn entry<'a>(
         nireq: nireq
             .and_then(|number| u32::try_from(number).ok())
             .unwrap_or(0),
-        most_waiting: defaults.most_waiting,
-        most_image_pixels: defaults.most_image_pixels,
+        max_waiting: defaults.max_waiting,
+        max_image_pixels: defaults.max_image_pixels,
         budget: defaults.budget.clone(),
         batch,
         shapes,

@@ -34,13 +34,13 @@ impl Config {
         let settings = check(&flags)?;
         let cache_dir = flags.cache_dir.clone().or_else(usual_cache_dir);
         let defaults = Defaults {
-            most_waiting: flags.max_queued_requests,
-            most_custom_runs: flags.max_custom_node_runs,
+            max_waiting: flags.max_queued_requests,
+            max_custom_runs: flags.max_custom_node_runs,
             custom_load: Duration::from_secs(flags.custom_node_load_seconds.into()),
-            most_graph_runs: flags.max_graph_runs,
+            max_graph_runs: flags.max_graph_runs,
             graph_load: Duration::from_secs(flags.graph_load_seconds.into()),
             hide_python_errors: flags.hide_python_errors,
-            most_image_pixels: PixelLimit(flags.max_image_pixels),
+            max_image_pixels: PixelLimit(flags.max_image_pixels),
             budget: settings.limits.budget.clone(),
             cache_dir,
             cpu_extension: flags.cpu_extension.clone(),
@@ -437,8 +437,8 @@ fn model(
             properties,
             stateful: flags.stateful,
             nireq: flags.nireq,
-            most_waiting: defaults.most_waiting,
-            most_image_pixels: defaults.most_image_pixels,
+            max_waiting: defaults.max_waiting,
+            max_image_pixels: defaults.max_image_pixels,
             budget: defaults.budget,
             batch,
             shapes,

@@ -173,7 +173,7 @@ fn a_file_describes_its_models_alone() {
         panic!("a model");
     };
     assert_eq!(path, std::path::Path::new("/models/config.json"));
-    assert_eq!(defaults.most_waiting, 1024);
+    assert_eq!(defaults.max_waiting, 1024);
     assert_eq!(
         defaults.cache_dir.as_deref(),
         Some(std::path::Path::new("/cache"))

@@ -1,4 +1,4 @@
-//! Pictures of graphs of calculators: from an [`GraphOutline`] to text in the same formats, by the same
+//! Diagrams of graphs of calculators: from an [`GraphOutline`] to text in the same formats, by the same
 //! layout, as those of pipelines.
 //!
 //! Streams are arrows, side packets dashed ones. What goes back is drawn as an arrow where a format

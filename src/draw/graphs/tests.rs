@@ -1,4 +1,4 @@
-//! Pictures of graphs, sound and not.
+//! Diagrams of graphs, sound and not.
 
 use super::{GraphOutline, Style, dot, html, json, mermaid, svg, text};
 use crate::graph::calculators;

@@ -17,7 +17,7 @@ const GAP: usize = 2;
 /// Columns that frames leave for the boxes in the innermost of them.
 const ROOM: usize = 24;
 
-/// The rows of a picture.
+/// The rows of a diagram.
 #[derive(Debug)]
 pub(super) struct Layers {
     pub(super) items: Vec<Item>,

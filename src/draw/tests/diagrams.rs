@@ -50,7 +50,7 @@ fn cycles_and_what_is_not_there() {
 #[test]
 fn models_and_libraries_that_are_not_there() {
     let image = drawn(shapes::MISSING);
-    // Nobody has looked at the last one, which is no fault.
+    // Nobody has looked at the last one, which is no error.
     assert_eq!(image.matches("│ model far │").count(), 1, "{image}");
     insta::assert_snapshot!(image);
 }

@@ -1,4 +1,4 @@
-//! Pictures of six shapes of pipelines, and of many random ones.
+//! Diagrams of six shapes of pipelines, and of many random ones.
 
 mod diagrams;
 mod formats;

@@ -10,7 +10,7 @@ use crate::{
     pipeline::PipelineOutline,
 };
 
-/// Makes a pipeline without faults in its order, of up to so many nodes and two levels.
+/// Makes a pipeline without errors in its order, of up to so many nodes and two levels.
 fn random(rng: &mut StdRng, most: usize) -> PipelineOutline {
     let mut open: Vec<(String, Vec<String>)> = vec![(String::new(), vec!["request.x".to_owned()])];
     let mut text = String::from("x\n");
@@ -46,7 +46,7 @@ fn random(rng: &mut StdRng, most: usize) -> PipelineOutline {
     outline(&text)
 }
 
-/// Fails where a line is too long, or something is not told whole.
+/// Fails where a line is too long, or something is cut short.
 fn validate(outline: &PipelineOutline, image: &str) {
     for line in image.lines() {
         assert!(line.chars().count() <= WIDTH, "{line}\n{image}");

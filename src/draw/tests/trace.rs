@@ -1,4 +1,4 @@
-//! Reads a picture as people do: from a box along its lines to the boxes below.
+//! Reads a diagram as people do: from a box along its lines to the boxes below.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! The check of one pipeline: off the async workers, within a limit, and told in the log.
+//! The check of one pipeline: off the async workers, within a limit, and reported in the log.
 
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Duration};
 

@@ -2,7 +2,7 @@
 
 use super::ReloadError;
 use crate::{
-    engine::Reload,
+    engine::engine::Reload,
     error::{Error, ErrorKind, Result, chain},
 };
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     config::{EntryError, FileConfig, GraphConfig},
-    engine::Registry,
+    engine::registry::Registry,
     graph::{
         Fingerprint, Graph, GraphDefinition, GraphLimits, GraphSource, LoadError, Servables,
         VERSION,
@@ -35,7 +35,7 @@ pub(super) struct Graphs {
     limits: GraphLimits,
     /// Look-up of models and pipelines for nodes.
     servables: Arc<dyn Servables>,
-    /// Whether clients are not told what Python nodes raise.
+    /// Whether errors of Python nodes are hidden from clients.
     is_silent: bool,
     known: BTreeMap<String, Known>,
 }
@@ -88,7 +88,7 @@ impl Graphs {
         }
     }
 
-    /// Makes new names known, so that requests for them are told that they are loading.
+    /// Makes new names known, so that requests for them wait for their load.
     pub(super) fn announce(
         &mut self,
         config: &FileConfig,

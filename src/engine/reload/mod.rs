@@ -22,4 +22,4 @@ mod subconfigs;
 mod wanted;
 
 pub use error::ReloadError;
-pub use reloader::{ReloadRequest, Reloader};
+pub use reloader::Reloader;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     config::{EntryError, FileConfig, NodeKind, PipelineConfig},
-    engine::Registry,
+    engine::registry::Registry,
     metrics::Metrics,
     model::{Loaded, Model, Phase, PhaseEvent},
     pipeline::{self, Pipeline, PipelineDefinition, PipelineLimits},
@@ -28,7 +28,7 @@ pub(super) struct Pipelines {
     limits: PipelineLimits,
     known: BTreeMap<String, Known>,
     libraries: Libraries,
-    /// Whether clients are not told what Python nodes raise.
+    /// Whether errors of Python nodes are hidden from clients.
     is_silent: bool,
 }
 
@@ -116,7 +116,7 @@ impl Pipelines {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Makes new names known, so that requests for them are told that they are loading.
+    /// Makes new names known, so that requests for them wait for their load.
     pub(super) fn announce(
         &mut self,
         config: &FileConfig,
@@ -209,7 +209,7 @@ impl Pipelines {
         config.pipelines.iter().cloned().chain(clashing).collect()
     }
 
-    /// Returns whether a pipeline is to be checked, and what the check is told.
+    /// Returns whether a pipeline is to be checked, and the facts for its check.
     fn due(
         &mut self,
         config: PipelineConfig,

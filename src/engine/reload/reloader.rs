@@ -9,7 +9,7 @@ use std::{
 
 use futures::{FutureExt, StreamExt};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::mpsc,
     time::{Instant, MissedTickBehavior},
 };
 
@@ -24,7 +24,10 @@ use super::{
 };
 use crate::{
     config::{ConfigSource, Defaults, FileConfig, ModelConfig},
-    engine::{Engine, Registry, Reload},
+    engine::{
+        engine::{Engine, ReloadRequest},
+        registry::Registry,
+    },
     error::{Result, chain},
     graph,
     metrics::Metrics,
@@ -33,9 +36,6 @@ use crate::{
     request::{ApiFamily, Interface, RequestOrigin},
     task::Task,
 };
-
-/// A client's wish for a pass, and where the answer goes.
-pub type ReloadRequest = oneshot::Sender<Result<Reload>>;
 
 /// Keeps what is served as it is configured.
 pub struct Reloader {
@@ -48,9 +48,9 @@ pub struct Reloader {
     subconfigs: Subconfigs,
     /// Servable of the flags, if there is no file.
     only: Option<Only>,
-    /// Whether clients are not told what Python code raises.
+    /// Whether errors of Python code are hidden from clients.
     is_silent: bool,
-    /// The faults of the last pass, so that the watcher tells each of them once.
+    /// The errors of the last pass, so that the watcher reports each of them once.
     reported: HashSet<String>,
 }
 
@@ -91,8 +91,8 @@ impl Reloader {
             pipelines: Pipelines::new(limits(defaults), defaults.hide_python_errors),
             graphs: Graphs::new(
                 graph::GraphLimits {
-                    runs: defaults.most_graph_runs,
-                    waiting: defaults.most_waiting,
+                    runs: defaults.max_graph_runs,
+                    waiting: defaults.max_waiting,
                     load: defaults.graph_load,
                 },
                 servables,
@@ -204,7 +204,7 @@ impl Reloader {
             }
             Err(error) => {
                 done.errors.push(ReloadError::File(error));
-                // A client is told and nothing changes; version folders are the watcher's.
+                // The client gets an error and nothing changes; version folders are the watcher's.
                 if trigger == Trigger::Asked {
                     self.tell(&done.errors, trigger);
                     return done;
@@ -319,7 +319,7 @@ impl Reloader {
         done.errors.extend(outcome.errors);
     }
 
-    /// Makes new names known, so that requests for them are told that they are loading.
+    /// Makes new names known, so that requests for them wait for their load.
     fn announce(&mut self, wanted: &BTreeMap<String, ModelConfig>, config: &FileConfig) {
         for name in wanted.keys() {
             if !self.served.contains_key(name) {
@@ -382,10 +382,10 @@ fn limits(defaults: &Defaults) -> pipeline::PipelineLimits {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     pipeline::PipelineLimits {
         // Those that run, and those that wait.
-        requests: defaults.most_waiting.saturating_add(cores),
-        custom_runs: defaults.most_custom_runs,
+        requests: defaults.max_waiting.saturating_add(cores),
+        custom_runs: defaults.max_custom_runs,
         custom_load: defaults.custom_load,
-        image_pixels: defaults.most_image_pixels,
+        image_pixels: defaults.max_image_pixels,
         budget: defaults.budget.clone(),
     }
 }
@@ -396,5 +396,5 @@ const AT_LOAD: RequestOrigin = RequestOrigin {
     interface: Interface::Grpc,
 };
 
-/// The most texts that are remembered as told.
+/// Maximum number of texts remembered as reported.
 const MAX_REPORTED: usize = 1000;

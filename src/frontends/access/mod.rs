@@ -1,7 +1,7 @@
 //! The access log: a line for each HTTP request and gRPC call.
 //!
 //! A request costs the log a record, which goes through a bounded channel to a thread that writes.
-//! Nothing here waits: what the thread cannot keep up with is dropped, counted and told. Without a
+//! Nothing here waits: what the thread cannot keep up with is dropped, counted and reported. Without a
 //! log there is no record and no thread.
 
 mod line;
@@ -141,7 +141,7 @@ impl Seen {
     }
 }
 
-/// The record of a request under way; written when dropped.
+/// The record of a request in flight; written when dropped.
 pub(crate) struct Entry(Box<Pending>);
 
 struct Pending {

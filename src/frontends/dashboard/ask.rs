@@ -7,10 +7,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use super::view::Condition;
 use crate::engine::Servable;
 
-/// How many servables are told of unless an address says otherwise.
+/// Default number of servables in a response.
 pub(super) const USUAL: usize = 50;
 
-/// The most servables that are told of at once.
+/// Maximum number of servables in a response.
 pub(super) const MAX: usize = 100;
 
 /// The longest text that names are searched for, in bytes.
@@ -32,7 +32,7 @@ pub(super) struct Ask {
     pub(super) condition: Option<Condition>,
     /// How many of those found are passed over.
     pub(super) offset: usize,
-    /// How many of the rest are told of.
+    /// How many of the rest are included.
     pub(super) limit: usize,
 }
 

@@ -17,7 +17,7 @@ use crate::{draw, frontends::SERVER_NAME};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// A picture for the tab: three layers.
+/// Diagram for the tab: three layers.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'\
     %3E%3Crect width='16' height='16' rx='4' fill='%230969da'/%3E%3Cpath d='M3 5h10M3 8h10M3 11h6' \
     stroke='white' stroke-width='1.6' stroke-linecap='round'/%3E%3C/svg%3E";

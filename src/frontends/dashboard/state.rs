@@ -1,7 +1,7 @@
 //! `/dashboard/state`: where everything stands, for the page and for scripts.
 //!
 //! All counts only rise, so that whoever asks twice knows what has happened between. The form is
-//! told in docs/dashboard.md.
+//! described in docs/dashboard.md.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     metrics::{Figures, LatencyHistogram},
 };
 
-/// Everything that is told.
+/// State of the server and of everything it serves.
 #[derive(Debug, Serialize)]
 pub(super) struct State {
     pub(super) server: Server,
@@ -61,7 +61,7 @@ pub(super) struct Device {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Readiness {
-    /// The first load is under way.
+    /// The first load is in progress.
     Loading,
     Ready,
     /// It takes requests, and something that it serves fails all of them.

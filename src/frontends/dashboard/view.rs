@@ -14,10 +14,10 @@ use crate::{
     tensor::PartialShape,
 };
 
-/// The most versions of a model that are told of: the newest.
+/// Maximum number of versions of a model that are shown: the newest.
 const MAX_VERSIONS: usize = 20;
 
-/// The most inputs, and the most outputs, that are told of.
+/// Maximum number of inputs, and of outputs, that are shown.
 const MAX_TENSORS: usize = 64;
 
 /// The most bytes of a text about a failure.
@@ -229,7 +229,7 @@ impl View {
         }
     }
 
-    /// Returns whether there is a picture of it.
+    /// Returns whether there is a diagram of it.
     pub(super) fn is_drawn(&self) -> bool {
         self.kind != Kind::Model
     }

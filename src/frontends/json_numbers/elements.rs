@@ -24,7 +24,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Differences between the protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::frontends) enum Rules {
-    /// A list, nested in any way: the shape is told elsewhere, only the number of elements counts.
+    /// A list, nested in any way: the shape is given elsewhere, only the number of elements counts.
     /// Every element is one of the type.
     KServe,
     /// The shape is that of the lists, which are rectangular. For a type of numbers
@@ -201,7 +201,7 @@ impl Elements {
     }
 
     /// Sees to it that a string is in a list, unless the type is that of strings: bytes that stand for
-    /// numbers or pictures are always several.
+    /// numbers or images are always several.
     fn list_of_strings(&self, depth: usize) -> Result<(), JsonError> {
         match depth {
             0 if self.dtype != DataType::String => Err(JsonError::NoList),

@@ -4,7 +4,7 @@
 //! [`Elements`] takes one value after another off it, nested in lists, and packs the elements as a
 //! type. There is no tree between: a number goes from the text to its place in one step.
 //!
-//! What is read here is correct JSON. A reader that meets a fault asks `json_fault` whether the
+//! What is read here is correct JSON. A reader that meets an error asks `json_fault` whether the
 //! text as a whole is JSON at all, which is slower and says where it ends to be.
 
 mod cursor;

@@ -39,7 +39,7 @@ fn type_name(facts: &ServableFacts, side: TensorDirection, info: &TensorInfo) ->
     facts.dtype(side, info).map_or(open, DataType::kserve)
 }
 
-/// Makes the inputs and the outputs that metadata calls tell of; each is told the name of its type.
+/// Makes the inputs and the outputs of metadata responses, each with the name of its type.
 fn tensors<'a, T>(
     facts: &'a ServableFacts,
     make: impl Fn(&'a TensorInfo, &'static str) -> T,

@@ -43,7 +43,7 @@ struct Tensor {
 /// By this, load generators know that requests belong to sequences.
 #[derive(Debug, Serialize)]
 struct SequenceBatching {
-    /// 0: not told, since the time until an idle sequence goes varies.
+    /// 0: unknown, since the time until an idle sequence goes varies.
     max_sequence_idle_microseconds: u64,
 }
 

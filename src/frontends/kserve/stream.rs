@@ -1,7 +1,7 @@
 //! `ModelStreamInfer`: requests and answers of one stream, over an engine's stream.
 //!
 //! The answer begins at once, so that clients that wait for its head before they send do not wait
-//! for ever; what opens or ends the stream wrongly is told in the trailers. Its body is a [`Talk`],
+//! for ever; errors of its opening or end are in the trailers. Its body is a [`Talk`],
 //! which is polled when there is room for more data on the wire: then it reads requests, hands them
 //! to the engine and frames what comes back. So a client that reads nothing is not read from either.
 
@@ -409,7 +409,7 @@ fn error_message(status: &Status) -> ModelStreamInferResponse {
     }
 }
 
-/// Frames a message, or the fault that it is too large.
+/// Frames a message, or the error that it is too large.
 fn framed(
     message: &ModelStreamInferResponse,
     limit: usize,

@@ -58,7 +58,7 @@ pub(super) fn decode(
     })
 }
 
-/// Reads a special input: its value is in the one field where clients are told to put it, whatever
+/// Reads a special input: its value is in the one field where the protocol puts it, whatever
 /// its type says.
 fn decode_special<T: Copy + Into<u64>>(tensor: &TensorProto, values: &[T]) -> Special {
     let shape = tensor.tensor_shape.as_ref();
@@ -125,7 +125,7 @@ fn pack(dtype: DataType, tensor: TensorProto) -> Data {
         DataType::String => unreachable!("answered above"),
     };
     match packed {
-        // Nothing in either place: told in bytes, save for the types that have but the list in
+        // Nothing in either place: counted in bytes, save for the types that have but the list in
         // the C++ server.
         Data::Values { count: 0, .. } if dtype != DataType::U16 => Data::Raw(Bytes::new()),
         packed => packed,

@@ -1,6 +1,10 @@
 //! Outputs with bounds managed by the calculator.
 
-use crate::graph::{CalculatorContext, Emit, Packet, Timestamp};
+use crate::graph::{
+    calculator::{CalculatorContext, Emit},
+    packet::Packet,
+    timestamp::Timestamp,
+};
 
 /// Output of a node: keeps its bound, so that bounds only rise and it closes once.
 #[derive(Debug, Clone)]

@@ -2,7 +2,11 @@
 
 use std::{borrow::Cow, fmt};
 
-use crate::graph::{Contract, NodeSpec, PacketType, Ports};
+use crate::graph::{
+    calculator::Contract,
+    node::{NodeSpec, Ports},
+    packet::PacketType,
+};
 
 /// Placeholder for all tags, if ports are identified by their order only.
 pub(super) const EVERY: &str = "*";
@@ -260,7 +264,10 @@ fn tag_text(tag: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::{Ask, Count};
-    use crate::graph::{NodeSpec, PacketType, Ports};
+    use crate::graph::{
+        node::{NodeSpec, Ports},
+        packet::PacketType,
+    };
 
     fn node() -> NodeSpec {
         NodeSpec {

@@ -1,6 +1,10 @@
 //! Calculators with a variant for each element type: their names and types.
 
-use crate::graph::{Factory, NodeSpec, PacketType, TensorKind};
+use crate::graph::{
+    calculator::Factory,
+    node::NodeSpec,
+    packet::{PacketType, TensorKind},
+};
 
 /// Calculator for elements of one type.
 pub(super) struct Typed {

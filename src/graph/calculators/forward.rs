@@ -5,8 +5,12 @@ use std::sync::Arc;
 use super::contract::{Ask, Count};
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec,
-        PacketType, Ports, Resources, StepOutcome,
+        calculator::{
+            Calculator, CalculatorContext, Contract, Emit, Factory, Resources, StepOutcome,
+        },
+        error::GraphRunError,
+        node::{NodeSpec, Ports},
+        packet::PacketType,
     },
     proto::mediapipe::BypassCalculatorOptions,
 };
@@ -198,9 +202,9 @@ fn place(ports: &Ports, text: &str, option: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Node, list};
+    use super::super::tests::harness::{Node, list};
     use crate::{
-        graph::{PacketType, Payload::Int},
+        graph::packet::{PacketType, Payload::Int},
         proto::mediapipe::BypassCalculatorOptions,
     };
 

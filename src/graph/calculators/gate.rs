@@ -6,8 +6,10 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec,
-        PacketType, Payload, StepOutcome,
+        calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome},
+        error::GraphRunError,
+        node::NodeSpec,
+        packet::{PacketType, Payload},
     },
     proto::mediapipe::{GateCalculatorOptions, gate_calculator_options::GateState},
 };
@@ -121,9 +123,9 @@ impl Calculator for Gate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::Node;
+    use super::super::tests::harness::Node;
     use crate::{
-        graph::{
+        graph::packet::{
             PacketType,
             Payload::{Bool, Int},
         },

@@ -7,8 +7,10 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, GraphRunError, NodeSpec, PacketType, Payload,
-        StepOutcome,
+        calculator::{Calculator, CalculatorContext, Contract, StepOutcome},
+        error::GraphRunError,
+        node::NodeSpec,
+        packet::{PacketType, Payload},
     },
     proto::mediapipe::{ClipVectorSizeCalculatorOptions, GetVectorItemCalculatorOptions},
 };
@@ -199,9 +201,9 @@ impl Calculator for Size {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Node, list};
+    use super::super::tests::harness::{Node, list};
     use crate::{
-        graph::{
+        graph::packet::{
             PacketType,
             Payload::{Int, UInt},
         },

@@ -3,8 +3,11 @@
 use super::contract::{Ask, Count, EVERY};
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec, Packet,
-        PacketType, Payload, StepOutcome, Timestamp,
+        calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome},
+        error::GraphRunError,
+        node::NodeSpec,
+        packet::{Packet, PacketType, Payload},
+        timestamp::Timestamp,
     },
     proto::mediapipe::PacketClonerCalculatorOptions,
 };
@@ -253,9 +256,12 @@ impl Calculator for ValueOrDefault {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Node, text};
+    use super::super::tests::harness::{Node, text};
     use crate::{
-        graph::{PacketType, Payload::Int, Timestamp},
+        graph::{
+            packet::{PacketType, Payload::Int},
+            timestamp::Timestamp,
+        },
         proto::mediapipe::PacketClonerCalculatorOptions,
     };
 

@@ -7,8 +7,10 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, GraphRunError, NodeSpec, PacketType, Payload,
-        StepOutcome,
+        calculator::{Calculator, CalculatorContext, Contract, StepOutcome},
+        error::GraphRunError,
+        node::NodeSpec,
+        packet::{PacketType, Payload},
     },
     proto::mediapipe::{ConcatenateVectorCalculatorOptions, SplitVectorCalculatorOptions},
 };
@@ -208,9 +210,9 @@ impl Calculator for Concatenate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Node, list};
+    use super::super::tests::harness::{Node, list};
     use crate::{
-        graph::{PacketType, Payload::Int},
+        graph::packet::{PacketType, Payload::Int},
         proto::mediapipe::{
             ConcatenateVectorCalculatorOptions, SplitVectorCalculatorOptions,
             split_vector_calculator_options::Range,

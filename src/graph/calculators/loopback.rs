@@ -7,8 +7,11 @@ use super::{
     contract::{Ask, Count},
 };
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, Packet, PacketType,
-    StepOutcome, Timestamp,
+    calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
+    error::GraphRunError,
+    node::NodeSpec,
+    packet::{Packet, PacketType},
+    timestamp::Timestamp,
 };
 
 /// Factories of this module.
@@ -113,8 +116,11 @@ impl Calculator for Loopback {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::Node;
-    use crate::graph::{PacketType, Payload::Int, Timestamp};
+    use super::super::tests::harness::Node;
+    use crate::graph::{
+        packet::{PacketType, Payload::Int},
+        timestamp::Timestamp,
+    };
 
     fn node() -> Node {
         Node::of("PreviousLoopbackCalculator")

@@ -7,8 +7,11 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Emit, GraphRunError, NodeSpec, Packet, PacketType,
-    Payload, StepOutcome, Timestamp,
+    calculator::{Calculator, CalculatorContext, Contract, Emit, StepOutcome},
+    error::GraphRunError,
+    node::NodeSpec,
+    packet::{Packet, PacketType, Payload},
+    timestamp::Timestamp,
 };
 
 /// Calculators that begin a loop.
@@ -154,11 +157,13 @@ impl Calculator for End {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Node, list, text};
+    use super::super::tests::harness::{Node, list, text};
     use crate::graph::{
-        PacketType,
-        Payload::{Int, Time},
-        Timestamp,
+        packet::{
+            PacketType,
+            Payload::{Int, Time},
+        },
+        timestamp::Timestamp,
     };
 
     fn begin() -> Node {

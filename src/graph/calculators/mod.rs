@@ -9,14 +9,8 @@ mod bounds;
 mod contract;
 mod converter;
 mod elements;
-#[cfg(test)]
-mod fake;
 mod forward;
 mod gate;
-#[cfg(test)]
-mod graphs;
-#[cfg(test)]
-mod harness;
 mod inference;
 mod items;
 mod joins;
@@ -39,7 +33,7 @@ use std::sync::LazyLock;
 
 pub use absent::absent;
 
-use super::Factory;
+use super::calculator::Factory;
 
 /// Calculators with a single variant.
 static SINGLE: &[&[Factory]] = &[
@@ -99,32 +93,4 @@ pub fn find(name: &str) -> Option<&'static Factory> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{all, find};
-
-    #[test]
-    fn names_are_sorted_and_found() {
-        let names: Vec<&str> = all().iter().map(|factory| factory.name).collect();
-        let mut sorted = names.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        assert_eq!(names, sorted);
-        for name in names {
-            assert_eq!(find(name).unwrap().name, name);
-            assert!(name.ends_with("Calculator"), "{name}");
-        }
-        assert!(find("NoCalculator").is_none());
-    }
-
-    #[test]
-    fn all_say_what_they_do() {
-        for factory in all() {
-            let about = factory.about;
-            assert!(
-                about.ends_with('.') && about.len() < 100,
-                "{}: {about}",
-                factory.name
-            );
-        }
-    }
-}
+mod tests;

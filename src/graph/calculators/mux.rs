@@ -6,8 +6,10 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, Packet, PacketType,
-    Payload, StepOutcome,
+    calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
+    error::GraphRunError,
+    node::NodeSpec,
+    packet::{Packet, PacketType, Payload},
 };
 
 /// Factories of this module.
@@ -194,8 +196,8 @@ impl Calculator for RoundRobin {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Node, text};
-    use crate::graph::{PacketType, Payload::Int};
+    use super::super::tests::harness::{Node, text};
+    use crate::graph::packet::{PacketType, Payload::Int};
 
     #[test]
     fn a_mux_follows_its_selection() {

@@ -9,9 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     graph::{
-        AbseilCode, Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, Later,
-        NodeSpec, Packet, PacketType, Payload, Resources, StepOutcome, Timestamp,
-        node::{LOOPBACK, PYTHON},
+        calculator::{
+            Calculator, CalculatorContext, Contract, Emit, Factory, Later, Resources, StepOutcome,
+        },
+        error::{AbseilCode, GraphRunError},
+        node::{LOOPBACK, NodeSpec, PYTHON},
+        packet::{Packet, PacketType, Payload},
+        timestamp::Timestamp,
     },
     python::{self, HandlerGenerator, HandlerInstance, Produced, PythonHandler, Raised},
 };

@@ -6,8 +6,11 @@ use super::{
 };
 use crate::{
     graph::{
-        AbseilCode, Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec,
-        Packet, PacketType, StepOutcome, Timestamp,
+        calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
+        error::{AbseilCode, GraphRunError},
+        node::NodeSpec,
+        packet::{Packet, PacketType},
+        timestamp::Timestamp,
     },
     proto::mediapipe::PacketResamplerCalculatorOptions,
 };
@@ -169,9 +172,9 @@ impl Calculator for Resampler {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::Node;
+    use super::super::tests::harness::Node;
     use crate::{
-        graph::{Payload::Int, Timestamp},
+        graph::{packet::Payload::Int, timestamp::Timestamp},
         proto::mediapipe::PacketResamplerCalculatorOptions,
     };
 

@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use crate::{
     graph::{
-        AbseilCode, Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError,
-        NodeSpec, Packet, PacketType, Payload, Resources, StepOutcome,
+        calculator::{
+            Calculator, CalculatorContext, Contract, Emit, Factory, Resources, StepOutcome,
+        },
+        error::{AbseilCode, GraphRunError},
+        node::NodeSpec,
+        packet::{Packet, PacketType, Payload},
     },
     proto::mediapipe::OpenVinoModelServerSessionCalculatorOptions as Options,
 };
@@ -84,8 +88,11 @@ fn version(text: &str) -> Option<i64> {
 mod tests {
     use super::{FACTORY, Options, TAG, version};
     use crate::graph::{
-        AbseilCode, NodeOptions, NodeSpec, PacketType, Payload, Ports, Timestamp,
-        calculators::fake::{Fake, Run},
+        calculators::tests::fake::{Fake, Run},
+        error::AbseilCode,
+        node::{NodeOptions, NodeSpec, Ports},
+        packet::{PacketType, Payload},
+        timestamp::Timestamp,
     };
 
     fn node(name: &str, version: Option<&str>) -> NodeSpec {

@@ -5,8 +5,11 @@ use std::collections::VecDeque;
 use super::contract::{Ask, Count, EVERY};
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec, Packet,
-        PacketType, StepOutcome, Timestamp,
+        calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome},
+        error::GraphRunError,
+        node::NodeSpec,
+        packet::{Packet, PacketType},
+        timestamp::Timestamp,
     },
     proto::mediapipe::SequenceShiftCalculatorOptions,
 };
@@ -88,8 +91,8 @@ impl Calculator for Shift {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::Node;
-    use crate::{graph::Payload::Int, proto::mediapipe::SequenceShiftCalculatorOptions};
+    use super::super::tests::harness::Node;
+    use crate::{graph::packet::Payload::Int, proto::mediapipe::SequenceShiftCalculatorOptions};
 
     fn run(by: i32, empty: bool) -> Vec<String> {
         let node = node(by, empty);

@@ -5,8 +5,11 @@ use super::{
     value,
 };
 use crate::graph::{
-    AbseilCode, Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, Packet,
-    PacketType, Payload, StepOutcome, Timestamp,
+    calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
+    error::{AbseilCode, GraphRunError},
+    node::NodeSpec,
+    packet::{Packet, PacketType, Payload},
+    timestamp::Timestamp,
 };
 
 /// Factories of this module.
@@ -124,8 +127,8 @@ impl Calculator for Counting {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Node, text};
-    use crate::graph::Payload::{Bool, Int};
+    use super::super::tests::harness::{Node, text};
+    use crate::graph::packet::Payload::{Bool, Int};
 
     const SIDES: [&str; 6] = [
         "MAX_COUNT:max",

@@ -6,8 +6,10 @@ use super::{
     value,
 };
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Emit, GraphRunError, NodeSpec, Packet, PacketType,
-    Payload, StepOutcome,
+    calculator::{Calculator, CalculatorContext, Contract, Emit, StepOutcome},
+    error::GraphRunError,
+    node::NodeSpec,
+    packet::{Packet, PacketType, Payload},
 };
 
 /// Factories of this module.
@@ -93,8 +95,8 @@ impl Calculator for Parse {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Node, text};
-    use crate::graph::{PacketType, Payload::Int};
+    use super::super::tests::harness::{Node, text};
+    use crate::graph::packet::{PacketType, Payload::Int};
 
     fn node(kind: &str, value: &str) -> Node {
         Node::of(&format!("StringTo{kind}Calculator"))

@@ -7,8 +7,11 @@ use super::{
 };
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, Packet,
-        PacketType, StepOutcome, Timestamp,
+        calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
+        error::GraphRunError,
+        node::NodeSpec,
+        packet::{Packet, PacketType},
+        timestamp::Timestamp,
     },
     proto::mediapipe::{
         PacketThinnerCalculatorOptions, packet_thinner_calculator_options::ThinnerType,
@@ -173,9 +176,9 @@ impl Calculator for Thinner {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Node, text};
+    use super::super::tests::harness::{Node, text};
     use crate::{
-        graph::Payload::Int,
+        graph::packet::Payload::Int,
         proto::mediapipe::{
             PacketThinnerCalculatorOptions, packet_thinner_calculator_options::ThinnerType,
         },

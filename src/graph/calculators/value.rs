@@ -1,6 +1,10 @@
 //! Accessors for packet values, as needed by calculators.
 
-use crate::graph::{CalculatorContext, GraphRunError, Packet, Payload};
+use crate::graph::{
+    calculator::CalculatorContext,
+    error::GraphRunError,
+    packet::{Packet, Payload},
+};
 
 /// Reads an `int`: 32 bits in graphs; wider values are accepted if they fit.
 pub(super) fn int(payload: &Payload, what: &str) -> Result<i32, GraphRunError> {
@@ -83,7 +87,7 @@ pub(super) fn tagged<'a>(context: &CalculatorContext<'a>, tag: &str) -> Option<&
 #[cfg(test)]
 mod tests {
     use super::{flag, int, list, long};
-    use crate::graph::Payload;
+    use crate::graph::packet::Payload;
 
     #[test]
     fn ints_are_held_to_their_range() {

@@ -6,9 +6,9 @@ use super::{Draft, New};
 use crate::{
     error::nearest,
     graph::{
+        file::{HandlerEntry, tag_index},
         node::{NodeOptions, NodeSpec},
         plan::InputHandler,
-        spec::{HandlerEntry, tag_index},
     },
     proto::mediapipe::{
         DefaultInputStreamHandlerOptions, FixedSizeInputStreamHandlerOptions,

@@ -18,11 +18,11 @@ use std::collections::HashMap;
 use super::{
     calculator::{Contract, Factory},
     calculators,
+    file::GraphSpec,
     packet::PacketType,
     pbtxt,
     plan::{GraphPlan, GraphPlanNode, GraphPort, PoolSize, SidePacketPlan, StreamPlan},
     rules::{FileWarning, Found, GraphErrors, GraphFileError, GraphRule, New},
-    spec::GraphSpec,
 };
 use crate::error::nearest;
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::{Found, GraphRule, New};
 use crate::graph::{
+    file::{GraphSpec, PortEntry},
     plan::PacketForm,
-    spec::{GraphSpec, PortEntry},
 };
 
 /// Tag prefix of tensors that clients cannot send.

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use super::{Draft, Found, GraphRule, New};
 use crate::{
     graph::{
+        file::{GraphSpec, NodeEntry, tag_index},
         node::{LOOPBACK, Port},
         plan::PoolSize,
-        spec::{GraphSpec, NodeEntry, tag_index},
     },
     proto::mediapipe::PythonExecutorCalculatorOptions,
 };

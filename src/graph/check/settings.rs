@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Found, New};
 use crate::{
     error::nearest,
-    graph::spec::{GraphSpec, NodeEntry},
+    graph::file::{GraphSpec, NodeEntry},
 };
 
 /// Default maximum number of packets in a queue.

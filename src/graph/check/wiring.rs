@@ -6,9 +6,9 @@ use super::{Draft, GraphRule, New, ports};
 use crate::{
     error::nearest,
     graph::{
+        file::{NodeEntry, PortEntry, tag_index},
         packet::PacketType,
         plan::{GraphPort, SidePacketPlan, StreamPlan, StreamSource},
-        spec::{NodeEntry, PortEntry, tag_index},
     },
 };
 

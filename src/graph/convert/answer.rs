@@ -3,7 +3,10 @@
 use super::{TIMESTAMP, image};
 use crate::{
     graph::{
-        GraphPort, GraphRunError, Packet, PacketForm, PacketType, Payload, TensorKind, Timestamp,
+        error::GraphRunError,
+        packet::{Packet, PacketType, Payload, TensorKind},
+        plan::{GraphPort, PacketForm},
+        timestamp::Timestamp,
     },
     request::{InferResponse, LooseTensor, Parameter},
     tensor::{DataType, Tensor, TensorMap},

@@ -7,7 +7,11 @@ use bytes::Bytes;
 use super::{image, python};
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph::{GraphPlan, Packet, PacketForm, Payload, TensorKind, Timestamp},
+    graph::{
+        packet::{Packet, Payload, TensorKind},
+        plan::{GraphPlan, PacketForm},
+        timestamp::Timestamp,
+    },
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     tensor::{DataType, ShapeText, Tensor, byte_size, elements, strings::Strings},
 };

@@ -3,7 +3,10 @@
 use super::TIMESTAMP;
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph::{GraphPlan, Packet, Payload, SidePacketPlan},
+    graph::{
+        packet::{Packet, Payload},
+        plan::{GraphPlan, SidePacketPlan},
+    },
     request::{Parameter, Parameters},
 };
 

@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    graph::Timestamp,
+    graph::timestamp::Timestamp,
     request::{InferRequest, Parameter},
 };
 

@@ -1,7 +1,7 @@
 //! `BarrierInputStreamHandler`: one packet of each input, at any time.
 
 use super::{Input, Look, Rule, lowest};
-use crate::graph::{Packet, Timestamp};
+use crate::graph::{packet::Packet, timestamp::Timestamp};
 
 /// Handler that runs the node when every input has a packet.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! `DefaultInputStreamHandler`: all inputs of a timestamp together.
 
 use super::{Input, Look, Rule, together};
-use crate::graph::{Packet, Timestamp};
+use crate::graph::{packet::Packet, timestamp::Timestamp};
 
 /// Handler that runs the node at the lowest timestamp with a packet once all inputs
 /// are settled at it.

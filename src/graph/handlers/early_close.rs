@@ -1,7 +1,7 @@
 //! `EarlyCloseInputStreamHandler`: as the default one, until any input is done.
 
 use super::{Input, Look, Rule, default::ByTime};
-use crate::graph::{Packet, Timestamp};
+use crate::graph::{packet::Packet, timestamp::Timestamp};
 
 /// Default handler that also closes the node when any input is done.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! `FixedSizeInputStreamHandler`: as the default one, but old packets are dropped.
 
 use super::{Input, Look, Rule, default::ByTime};
-use crate::graph::{Packet, Timestamp};
+use crate::graph::{packet::Packet, timestamp::Timestamp};
 
 /// Handler that works as the default one, and drops the oldest packets when all queues have reached
 /// a size.

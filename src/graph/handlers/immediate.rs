@@ -1,7 +1,7 @@
 //! `ImmediateInputStreamHandler`: each input independently.
 
 use super::{Input, Look, Rule};
-use crate::graph::{Packet, Timestamp};
+use crate::graph::{packet::Packet, timestamp::Timestamp};
 
 /// Handler that runs the node as soon as any input has a packet, with the available packets of
 /// that timestamp.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::graph::{Packet, Timestamp};
+use crate::graph::{packet::Packet, timestamp::Timestamp};
 
 /// Queue at an input of a node, and the lowest timestamp that may still arrive.
 #[derive(Debug)]

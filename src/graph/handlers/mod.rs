@@ -20,7 +20,7 @@ use self::{
     barrier::Barrier, default::ByTime, early_close::EarlyClose, fixed_size::FixedSize,
     immediate::Immediate, mux::Mux, sync_set::SyncSet, timestamp_align::TimestampAlign,
 };
-use super::{InputHandler, Packet, Timestamp};
+use super::{packet::Packet, plan::InputHandler, timestamp::Timestamp};
 
 /// State of a node's queues, as seen by a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

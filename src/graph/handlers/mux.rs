@@ -1,7 +1,10 @@
 //! `MuxInputStreamHandler`: the last input selects which of the others is taken.
 
 use super::{Input, Look, Rule};
-use crate::graph::{Packet, Payload, Timestamp};
+use crate::graph::{
+    packet::{Packet, Payload},
+    timestamp::Timestamp,
+};
 
 /// Handler that runs the node when the last input has a number and the input of that number is
 /// settled.

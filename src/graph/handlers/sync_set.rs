@@ -1,7 +1,7 @@
 //! `SyncSetInputStreamHandler`: sets of inputs, each independently.
 
 use super::{Input, Look, Rule, together};
-use crate::graph::{Packet, Timestamp};
+use crate::graph::{packet::Packet, timestamp::Timestamp};
 
 /// Handler that runs the node for the set ready at the lowest timestamp; the first set if several
 /// are.

@@ -1,7 +1,11 @@
 //! Tests of when each handler is ready, and of the packets it takes.
 
 use super::{Input, Look, Policy};
-use crate::graph::{InputHandler, Packet, Payload, Timestamp};
+use crate::graph::{
+    packet::{Packet, Payload},
+    plan::InputHandler,
+    timestamp::Timestamp,
+};
 
 /// Test node with inputs and a handler.
 struct Bench {

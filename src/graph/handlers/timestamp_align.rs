@@ -1,7 +1,7 @@
 //! `TimestampAlignInputStreamHandler`: timestamps are shifted to align the first packets.
 
 use super::{Input, Look, Rule};
-use crate::graph::{Packet, Timestamp};
+use crate::graph::{packet::Packet, timestamp::Timestamp};
 
 /// Handler that works as the default one, with the timestamps of the other inputs shifted by the
 /// difference between their first packet and that of the base. Until all have one, the base runs

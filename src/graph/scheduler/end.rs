@@ -1,7 +1,11 @@
 //! Steps taken when no node can run by the regular rules.
 
 use super::{MAX_IN_QUEUE, Scheduler, missing_side, node::Phase};
-use crate::graph::{AbseilCode, GraphRunError, Timestamp, handlers::Input};
+use crate::graph::{
+    error::{AbseilCode, GraphRunError},
+    handlers::Input,
+    timestamp::Timestamp,
+};
 
 impl Scheduler {
     /// Raises the limits of full queues that block a producer while nothing runs; or fails, if the

@@ -1,7 +1,13 @@
 //! Propagation of packets, bounds and side packets from node to node.
 
 use super::{Scheduler, missing_side, needs};
-use crate::graph::{AbseilCode, Emit, GraphRunError, Packet, StreamSource, Timestamp};
+use crate::graph::{
+    calculator::Emit,
+    error::{AbseilCode, GraphRunError},
+    packet::Packet,
+    plan::StreamSource,
+    timestamp::Timestamp,
+};
 
 impl Scheduler {
     /// Sends a packet on a stream. An empty one only settles its timestamp.

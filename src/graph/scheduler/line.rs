@@ -1,7 +1,10 @@
 //! State of a stream in a run.
 
 use crate::graph::{
-    AbseilCode, GraphPlan, GraphRunError, InputHandler, Timestamp, convert::TIMESTAMP,
+    convert::TIMESTAMP,
+    error::{AbseilCode, GraphRunError},
+    plan::{GraphPlan, InputHandler},
+    timestamp::Timestamp,
 };
 
 /// Stream in a run.

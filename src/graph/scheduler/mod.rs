@@ -18,7 +18,12 @@ mod tests;
 use std::{collections::VecDeque, sync::Arc};
 
 use self::{line::Line, node::Node, queue::Ready};
-use super::{AbseilCode, CalculatorStep, GraphPlan, GraphRunError, Packet, Timestamp};
+use super::{
+    error::{AbseilCode, CalculatorStep, GraphRunError},
+    packet::Packet,
+    plan::GraphPlan,
+    timestamp::Timestamp,
+};
 
 /// Default number of output packets that may wait before the nodes of a graph pause.
 const BACKLOG: usize = 64;

@@ -3,8 +3,12 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::graph::{
-    GraphPlan, GraphRunError, Later, Packet, Timestamp,
+    calculator::Later,
+    error::GraphRunError,
     handlers::{Input, Policy},
+    packet::Packet,
+    plan::GraphPlan,
+    timestamp::Timestamp,
 };
 
 /// Phase of a node.

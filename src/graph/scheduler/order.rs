@@ -1,6 +1,6 @@
 //! Order of the nodes of a graph.
 
-use crate::graph::GraphPlan;
+use crate::graph::plan::GraphPlan;
 
 /// Orders the nodes so that producers of streams and side packets come before their consumers,
 /// except for back edges; in the order of the plan otherwise.

@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use super::{GraphJob, Scheduler, Ticket, node::Phase};
 use crate::graph::{
-    CalculatorStep, GraphRunError, Later, Packet, StreamSource, Timestamp,
+    calculator::Later,
+    error::{CalculatorStep, GraphRunError},
     handlers::{Input, Look},
+    packet::Packet,
+    plan::StreamSource,
+    timestamp::Timestamp,
 };
 
 impl Scheduler {

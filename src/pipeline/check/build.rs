@@ -1,4 +1,4 @@
-//! From a pipeline without faults to its plan.
+//! From a pipeline without errors to its plan.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Draft<'_> {
-    /// Makes the plan. There are no faults, so that every link is complete.
+    /// Makes the plan. There are no errors, so that every link is complete.
     pub(super) fn plan(
         &self,
         order: &[usize],
@@ -189,7 +189,7 @@ impl Draft<'_> {
             (Count::Dynamic, Some(facts)) if !node.is_model() => {
                 let first = facts.outputs.iter().min_by(|a, b| a.name.cmp(&b.name));
                 let dim = first.and_then(|first| first.shape.0.first().copied());
-                // Clients are told what they may get.
+                // Metadata says what clients may get.
                 dim.filter(|dim| !self.allows_empty() || dim.allows(0))
                     .unwrap_or(Dim::Any)
             }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Draft<'_> {
-    /// Judges the connections of a node.
+    /// Validates the connections of a node.
     pub(super) fn connections(&mut self, node: usize) {
         for index in 0..self.nodes[node].connections.len() {
             let connection = &self.nodes[node].connections[index];

@@ -246,7 +246,7 @@ impl<'a> Draft<'a> {
                 "a handler that loads and initializes".to_owned(),
                 "correct the handler; the log has where it was raised".to_owned(),
             ),
-            // Told later, in the order of the rules.
+            // Reported later, in the order of the rules.
             error => {
                 self.nodes[index].failure = Some(Failure::Custom(error));
                 return;
@@ -259,7 +259,7 @@ impl<'a> Draft<'a> {
         self.unchecked(index, Some(rule), key, reason);
     }
 
-    /// Lists a node of which a fault keeps what it takes and gives.
+    /// Lists a node of which an error keeps what it takes and gives.
     fn behind(&mut self, index: usize, key: &str) {
         let what = match self.nodes[index].is_model() {
             true => "model",
@@ -281,7 +281,7 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Adds a fault at a key of a node.
+    /// Adds an error at a key of a node.
     pub(super) fn error(
         &mut self,
         node: usize,
@@ -295,7 +295,7 @@ impl<'a> Draft<'a> {
         self.error_at(node, rule, place, found, expected, next);
     }
 
-    /// Adds a fault of a node.
+    /// Adds an error of a node.
     pub(super) fn error_at(
         &mut self,
         node: usize,
@@ -334,7 +334,7 @@ pub(super) fn one_of<T: AsRef<str>>(what: &str, known: &[T]) -> String {
     if known.is_empty() {
         return format!("{what}, of which there is none");
     }
-    /// The most names that are told; the nearest is told besides.
+    /// Maximum number of names that are listed; the nearest is listed besides.
     const MAX: usize = 8;
     let mut names: Vec<&str> = known.iter().map(AsRef::as_ref).take(MAX).collect();
     if known.len() > MAX {

@@ -1,10 +1,10 @@
-//! From what is configured to a [`PipelinePlan`], or to every fault of it.
+//! From what is configured to a [`PipelinePlan`], or to all its errors.
 //!
 //! The order is that of the rules: names and libraries, the nodes one by one, cycles, the order of
 //! levels, and what the pipeline as a whole takes. Where something is not known because of a
-//! fault, what depends on it is not judged, so that one mistake is told once. The same goes for
+//! error, what depends on it is not validated, so that one mistake is reported once. The same goes for
 //! what could not be looked at. Where a node's inputs and outputs are not known, for whichever
-//! reason, [`survey`] tells so beside the faults.
+//! reason, [`survey`] reports that beside the errors.
 
 mod build;
 mod connections;
@@ -27,13 +27,13 @@ pub struct CheckedPipeline {
     pub warnings: Vec<Warning>,
 }
 
-/// A node of which not everything could be judged.
+/// A node of which not everything could be validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unchecked {
     /// The node.
     pub node: String,
-    /// The first rule that was not judged, and that all later ones need as well; `None` if it was
-    /// judged, and the fault is told.
+    /// The first rule that was not validated, and that all later ones need as well; `None` if it was
+    /// validated, and the error is reported.
     pub rule: Option<PipelineRule>,
     /// Where in the file.
     pub place: FilePosition,
@@ -44,9 +44,9 @@ pub struct Unchecked {
 /// Findings for a pipeline that could not be examined completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineSurvey {
-    /// How to serve it, if there is no fault and everything was looked at.
+    /// How to serve it, if there is no error and everything was looked at.
     pub plan: Option<PipelinePlan>,
-    /// Every fault that was found, in the order of the rules.
+    /// Every error that was found, in the order of the rules.
     pub errors: Vec<PipelineError>,
     /// Warnings.
     pub warnings: Vec<Warning>,
@@ -58,8 +58,8 @@ pub struct PipelineSurvey {
 ///
 /// # Errors
 ///
-/// Fails with every fault; the status text of the pipeline is that of the first. What was not
-/// looked at is a fault here.
+/// Fails with every error; the status text of the pipeline is that of the first. What was not
+/// looked at is an error here.
 pub fn check(
     config: &PipelineConfig,
     sources: &impl Sources,
@@ -79,7 +79,7 @@ pub fn check(
     }
 }
 
-/// Checks a pipeline as far as there is something to judge by.
+/// Checks a pipeline as far as there is something to validate by.
 pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> PipelineSurvey {
     let mut draft = Draft::new(config);
     draft.name(sources);

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Draft<'_> {
-    /// Judges a node without its connections.
+    /// Validates a node without its connections.
     pub(super) fn node(&mut self, index: usize) {
         let Some(config) = self.nodes[index].config else {
             return;
@@ -56,7 +56,7 @@ impl Draft<'_> {
         };
         let is_unknown = matches!(missing, MissingModel::Unknown(_));
         if is_unknown && self.nodes[..index].iter().any(runs_it) {
-            // Told of the first of them.
+            // Reported for the first of them.
             return;
         }
         let (key, found, expected, next) = match missing {
@@ -81,7 +81,7 @@ impl Draft<'_> {
                 "a model that is available".to_owned(),
                 "fix that first".to_owned(),
             ),
-            // Told as what could not be judged.
+            // Reported as not validated.
             MissingModel::NotLooked { .. } => return,
         };
         self.error(
@@ -181,7 +181,7 @@ impl Draft<'_> {
                 format!("{count} tensors from `{call}`"),
                 "at least 1".to_owned(),
             ),
-            // Told before, where libraries are asked.
+            // Reported before, where libraries are asked.
             CustomError::Library(_)
             | CustomError::NotOpen(_)
             | CustomError::Parameter(_)
@@ -330,7 +330,7 @@ impl Draft<'_> {
             inputs.any(|input| input.name == name)
         };
         let strangers = node.connections.iter().filter(|it| !known(&it.name));
-        // Those that were meant are connected under other names, which was told.
+        // Those that were meant are connected under other names, which was reported.
         if strangers.count() >= open.len() {
             return;
         }

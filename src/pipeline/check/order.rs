@@ -137,7 +137,7 @@ impl Draft<'_> {
             }
             stacks[node] = self.levels_of(node, given);
         }
-        // In the order of the file, as other faults are.
+        // In the order of the file, as other errors are.
         self.errors[before..].sort_by_key(|error| (error.place.line, error.place.column));
         stacks
     }
@@ -158,7 +158,7 @@ impl Draft<'_> {
             self.without_inputs(node);
             return Some(Vec::new());
         };
-        // The response is judged for each of its inputs.
+        // The response is validated for each of its inputs.
         if node != last
             && let Some((link, other)) = given.find(|(_, other)| *other != stack)
         {
@@ -223,7 +223,7 @@ impl Draft<'_> {
         );
     }
 
-    /// Judges whether every way to the response leaves those levels open that it is to close.
+    /// Validates whether every way to the response leaves those levels open that it is to close.
     fn closed_by_response(&mut self, given: &[(Link, Vec<usize>)], reached: &[bool]) {
         let last = self.nodes.len() - 1;
         let gathered = |from: usize| {

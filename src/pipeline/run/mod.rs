@@ -2,7 +2,7 @@
 //!
 //! One task drives a request. Each node that runs is a future of its own, so that branches and parts
 //! go on beside each other; what a model runs on is waited for inside it, and never by the driver.
-//! No more runs of a request are under way for one model than that has infer requests, and where its
+//! No more runs of a request are in flight for one model than that has infer requests, and where its
 //! threads run them as many wait for these, so that no infer request stands idle meanwhile. So a
 //! request of thousands of parts does not push the requests of others far back. Nothing holds an
 //! infer request while it waits for anything else: pipelines that share one cannot lock each other
@@ -85,7 +85,7 @@ struct Outcome {
 
 type Running = FuturesUnordered<Pin<Box<dyn Future<Output = Outcome> + Send>>>;
 
-/// Runs under way at once, by what they run on.
+/// Runs in flight at once, by what they run on.
 struct Pool {
     most: usize,
     /// A node of the model, if it is one.
@@ -106,7 +106,7 @@ struct Driver<'a> {
 }
 
 impl PipelineDefinition {
-    /// Runs a judged request: tensors in the order of the pipeline's inputs in the file. Returns the
+    /// Runs a validated request: tensors in the order of the pipeline's inputs in the file. Returns the
     /// response's in the order of its outputs there.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl Driver<'_> {
     }
 
     /// Takes in what can run and starts as much of it as may be. If that is one node and nothing else
-    /// is under way, it is returned instead.
+    /// is in flight, it is returned instead.
     fn take(&mut self, jobs: Vec<NodeJob>) -> Option<Waiting> {
         let since = Instant::now();
         let exit = self.shared.definition.plan().exit();
@@ -283,7 +283,7 @@ async fn spread(run: impl Future<Output = Outcome> + Send + 'static) -> Outcome 
 /// Makes the error for the client of what the flow has refused.
 fn explain(abort: Abort) -> Error {
     let node = match &abort {
-        // Not a fault, and clients know the text as it is.
+        // Not an error, and clients know the text as it is.
         Abort::NoResults { .. } => return abort.into(),
         abort => abort.node().to_owned(),
     };

@@ -137,7 +137,7 @@ impl Shared {
     }
 }
 
-/// Judges what Python nodes gave to a custom node, which the check could not do.
+/// Validates what Python nodes gave to a custom node, which the check could not do.
 fn validate_open(plan: &PipelinePlan, node: &PipelinePlanNode, tensors: &[Tensor]) -> Result<()> {
     for (input, tensor) in node.inputs.iter().zip(tensors) {
         let source = plan.node(input.source);

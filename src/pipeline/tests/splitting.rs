@@ -58,7 +58,7 @@ fn outputs_are_validated_in_the_known_order() {
             None,
             "Pipeline execution aborted due to no content from custom node",
         ),
-        // The first output that has a fault.
+        // The first output that has an error.
         (
             vec![ok.clone(), numbers(&[2, 2], 0), text(&[2])],
             None,

@@ -1,6 +1,6 @@
 //! Sequence controls of a request: two special inputs, or KServe's request parameters.
 //!
-//! The special inputs and the texts of their faults are those of the C++ server; the parameters
+//! The special inputs and the texts of their errors are those of the C++ server; the parameters
 //! are those that Triton's clients send. A request may have both, as long as they agree.
 
 use crate::{
@@ -66,7 +66,7 @@ pub struct SequenceCommand {
     pub control: SequenceControl,
 }
 
-/// How the id is told in the parameters of the response.
+/// Form of the id in the parameters of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Echo {
     /// Not at all, since the request had no parameters about a sequence.
@@ -94,7 +94,7 @@ impl Echo {
 ///
 /// # Errors
 ///
-/// Fails with the first fault, in the order that clients know.
+/// Fails with the first error, in the order that clients know.
 pub fn take(request: &mut InferRequest) -> Result<(SequenceCommand, Echo)> {
     let special = &mut request.special;
     let id = special.id.take();
@@ -165,7 +165,7 @@ fn take_input(inputs: &mut Vec<InputTensor>, name: &str, dtype: DataType) -> Opt
     })
 }
 
-/// Judges a special input and returns its value.
+/// Validates a special input and returns its value.
 fn value(input: &Special, name: &str, what: &str, field: &str) -> Result<u64> {
     let Some(shape) = &input.shape else {
         return Err(Error::invalid(

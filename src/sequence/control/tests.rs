@@ -39,7 +39,7 @@ fn control(value: u32) -> InputTensor {
     input(CONTROL_INPUT, DataType::U32, &[1], data)
 }
 
-/// Shows what a request says, or the fault.
+/// Shows what a request says, or the error.
 fn read(inputs: Vec<InputTensor>, parameters: &[(&str, Parameter)]) -> String {
     let parameters: Parameters = parameters
         .iter()

@@ -49,7 +49,7 @@ pub struct Bounds {
 pub struct Sequences<I: StateHost, S> {
     inner: Mutex<Inner<I, S>>,
     pub(super) reporter: Arc<Reporter>,
-    /// Told whenever sequences go.
+    /// Notified whenever sequences go.
     pub(super) gone: Notify,
 }
 
@@ -271,7 +271,7 @@ impl<I: StateHost, S> Sequences<I, S> {
         removed
     }
 
-    /// Removes sequences. Requests that wait for a turn in one are told that it does not exist;
+    /// Removes sequences. Requests that wait for a turn in one fail since it does not exist;
     /// one that runs ends as it will.
     fn drop_where(&self, mut gone: impl FnMut(u64, &mut Entry<I, S>) -> bool) -> Vec<S> {
         let mut inner = self.lock();

@@ -52,7 +52,7 @@ struct Sequence {
     steps: u64,
 }
 
-/// A request that is under way.
+/// A request that is in flight.
 struct Request {
     id: u64,
     control: SequenceControl,
@@ -185,7 +185,7 @@ fn a_million_random_operations_do_what_the_rules_say() {
                 requests.insert(number, Request { id, control, begun });
             }
         } else {
-            // One of those under way goes on: whichever.
+            // One of those in flight goes on: whichever.
             let place = random.below(requests.len() as u64) as usize;
             let (&which, request) = requests.iter_mut().nth(place).unwrap();
             let (id, control) = (request.id, request.control);

@@ -6,7 +6,7 @@ use image::{ColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use super::PixelLimit;
 
-/// A decoded picture: rows of pixels with their channels side by side.
+/// A decoded image: rows of pixels with their channels side by side.
 pub(super) struct Decoded {
     pub(super) width: usize,
     pub(super) height: usize,
@@ -48,7 +48,7 @@ pub enum DecodeError {
     /// The file is broken, or has something that is not read.
     #[error(transparent)]
     Broken(#[from] image::ImageError),
-    /// The picture is too large.
+    /// The image is too large.
     #[error("found {width}x{height} pixels, at most {most} are decoded; see --max_image_pixels")]
     Pixels {
         /// Its width.
@@ -61,23 +61,23 @@ pub enum DecodeError {
     /// The end is missing.
     #[error("found no end of the image: it is cut short")]
     Truncated,
-    /// A JPEG goes over the picture too often.
+    /// A JPEG goes over the image too often.
     #[error("found more than {MAX_SCANS} scans")]
     Scans,
 }
 
-/// The most times that a JPEG may go over the picture. A scan can be a few bytes and cost time for
+/// The most times that a JPEG may go over the image. A scan can be a few bytes and cost time for
 /// every pixel; programs that write JPEG make about ten.
 const MAX_SCANS: usize = 500;
 
-/// The memory of a picture while it is decoded, over that of its samples: JPEG keeps the coefficients of
+/// The memory of an image while it is decoded, over that of its samples: JPEG keeps the coefficients of
 /// all scans, in twice the bytes of the samples, and PNG a copy of wide samples.
 const WORKING: usize = 3;
 
 /// Signature of PNG files (PNG specification, 5.2).
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// Leaves out what is no part of the picture: chunks of a PNG that say something of it may be packed, and
+/// Leaves out what is no part of the image: chunks of a PNG that say something of it may be packed, and
 /// expand to any size.
 ///
 /// # Errors
@@ -120,7 +120,7 @@ fn check_end(encoded: &[u8]) -> Result<(), DecodeError> {
     is_whole.then_some(()).ok_or(DecodeError::Truncated)
 }
 
-/// Returns a PNG with the chunks that make up the picture: those that every reader has to know (their names
+/// Returns a PNG with the chunks that make up the image: those that every reader has to know (their names
 /// begin with a capital letter), and which color is transparent (PNG specification, 5.3 and 11.3).
 fn plain_png(encoded: &[u8], limit: PixelLimit) -> Result<Cow<'_, [u8]>, DecodeError> {
     let mut rest = encoded.strip_prefix(PNG).ok_or(DecodeError::Format)?;
@@ -175,7 +175,7 @@ fn check_pixels(width: u32, height: u32, limit: PixelLimit) -> Result<(), Decode
     Ok(())
 }
 
-/// A picture of which the header is read.
+/// An image of which the header is read.
 pub(super) struct Header<'a> {
     decoder: Box<dyn ImageDecoder + 'a>,
     encoded: &'a [u8],
@@ -184,7 +184,7 @@ pub(super) struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads what kind of picture it is, and how large.
+    /// Reads what kind of image it is, and how large.
     ///
     /// # Errors
     ///
@@ -213,11 +213,11 @@ impl<'a> Header<'a> {
         self.bytes.saturating_mul(WORKING)
     }
 
-    /// Decodes the picture. Alpha is left out unless it is wanted.
+    /// Decodes the image. Alpha is left out unless it is wanted.
     ///
     /// # Errors
     ///
-    /// Fails if the picture is broken, or of samples that are not read.
+    /// Fails if the image is broken, or of samples that are not read.
     pub(super) fn decode(self, keeps_alpha: bool) -> Result<Decoded, DecodeError> {
         if self.format == ImageFormat::Jpeg {
             check_end(self.encoded)?;
@@ -230,7 +230,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Puts the samples of a picture in order.
+/// Puts the samples of an image in order.
 fn samples(
     bytes: Vec<u8>,
     color: ColorType,

@@ -1,9 +1,9 @@
-//! Encoded pictures (JPEG and PNG) as the numbers of an image tensor.
+//! Encoded images (JPEG and PNG) as the numbers of an image tensor.
 //!
 //! What comes out is what clients of the C++ server get, which decodes and resizes with OpenCV:
 //! rows of pixels, their channels side by side in the order blue, green, red; samples converted to
 //! the tensor's type without scaling, clamped to its range; the EXIF orientation is not applied.
-//! How large a picture is, is known and judged before it is decoded.
+//! How large an image is, is known and validated before it is decoded.
 
 mod decode;
 mod resize;
@@ -51,7 +51,7 @@ pub enum ImageError {
     /// Samples are not converted to this type.
     #[error("found a tensor of {0}")]
     Type(DataType),
-    /// The bytes are no picture, or one that is too large.
+    /// The bytes are no image, or one that is too large.
     #[error("image {index} cannot be decoded")]
     Decode {
         /// Which one.
@@ -99,7 +99,7 @@ enum Route {
 }
 
 impl ImageTensor<'_> {
-    /// Judges whether the tensor can take images at all.
+    /// Validates whether the tensor can take images at all.
     ///
     /// # Errors
     ///

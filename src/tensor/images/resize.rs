@@ -3,7 +3,7 @@
 //! The centre of a pixel is half a pixel from its edge, so the place of target pixel `d` in a
 //! source scaled by `s` is `(d + 0.5) s - 0.5`; the value is that of the two neighbours on either
 //! axis, weighted by how near they are, whatever the scale. Bytes are computed in whole numbers
-//! with weights of 11 bits. Compared with OpenCV 5.0 on 400 random pictures of random sizes, all
+//! with weights of 11 bits. Compared with OpenCV 5.0 on 400 random images of random sizes, all
 //! bytes were equal, and single precision differed by 0.0012 at most.
 
 /// Where one target pixel gets its value on one axis.
@@ -73,8 +73,8 @@ macro_rules! float_sample {
 float_sample!(f32);
 float_sample!(f64);
 
-/// Goes through the rows of a picture of `[height, width, channels]` as they are at another height
-/// and width. `line` gives a row of the picture; it is asked for each at most once if the picture
+/// Goes through the rows of an image of `[height, width, channels]` as they are at another height
+/// and width. `line` gives a row of the image; it is asked for each at most once if the image
 /// gets no higher.
 pub(super) fn each_row<T: Sample>(
     [height, width, channels]: [usize; 3],

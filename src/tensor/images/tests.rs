@@ -17,12 +17,12 @@ use crate::{
     },
 };
 
-/// A sample of the picture that the tests draw.
+/// A sample of the image that the tests draw.
 fn sample(row: usize, column: usize, channel: usize) -> u8 {
     u8::try_from((row * 37 + column * 61 + channel * 101 + row * column * 17) % 256).unwrap()
 }
 
-/// The picture as samples, its channels in the order blue, green, red.
+/// The image as samples, its channels in the order blue, green, red.
 fn drawn(height: usize, width: usize, channels: usize) -> Vec<u8> {
     let mut samples = Vec::new();
     for row in 0..height {
@@ -41,7 +41,7 @@ fn png(samples: &[u8], width: u32, height: u32, color: ExtendedColorType) -> Vec
     file
 }
 
-/// The picture as a PNG file.
+/// The image as a PNG file.
 fn drawn_png(height: usize, width: usize, channels: usize) -> Vec<u8> {
     let mut samples = drawn(height, width, channels);
     let color = match channels {
@@ -207,7 +207,7 @@ fn other_types_are_resized_as_opencv_does_it() {
         let got = filled(dtype, &fixed([1, 3, 4, 1]), &[&file]);
         assert_eq!(got, expected, "{dtype}");
     }
-    // The picture times 100, with 16 bits.
+    // The image times 100, with 16 bits.
     let words: Vec<u8> = drawn(5, 7, 1)
         .into_iter()
         .flat_map(|sample| (u16::from(sample) * 100).to_ne_bytes())
@@ -384,7 +384,7 @@ fn the_orientation_in_a_jpeg_is_not_applied() {
         .write_to(&mut file, image::ImageFormat::Jpeg)
         .unwrap();
     let mut file = file.into_inner();
-    // After the start: an EXIF segment that says that the picture lies on its side.
+    // After the start: an EXIF segment that says that the image lies on its side.
     let exif =
         b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
     file.splice(2..2, exif.iter().copied());

@@ -17,7 +17,7 @@ pub(crate) fn options() -> LoadOptions {
         device: "CPU".to_owned(),
         properties: vec![("INFERENCE_PRECISION_HINT".to_owned(), "f32".to_owned())],
         nireq: 1,
-        most_waiting: 1,
+        max_waiting: 1,
         ..LoadOptions::default()
     }
 }

@@ -124,7 +124,7 @@ impl Inputs {
 
     /// Does the same, but leaves arrays and lists in the shape in which they were given.
     ///
-    /// Pictures, single values, flat lists that fill the model's shape, and what is filled without
+    /// Images, single values, flat lists that fill the model's shape, and what is filled without
     /// a shape of its own have the model's shape nevertheless.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl Inputs {
             };
             let tensor = self.tensor(given, input, filler, !is_of_the_model)?;
             let step = input.filter(|_| !is_of_the_model);
-            // Texts and pictures for the server to take apart have a shape of their own.
+            // Texts and images for the server to take apart have a shape of their own.
             let step = step
                 .filter(|it| {
                     tensor.dtype() != DataType::String || it.dtype() == Some(DataType::String)

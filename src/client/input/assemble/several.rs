@@ -45,7 +45,7 @@ pub(super) fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(Strin
         Content::Json(text) if no_answer(text).is_some() && !names_one(text, model) => None,
         Content::Inline(text) | Content::Json(text) if text.trim_start().starts_with('{') => {
             let text = json::quote_not_finite(text);
-            // What is no object after all is read again as a value, which tells the fault.
+            // What is no object after all is read again as a value, which reports the error.
             let inputs: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).ok()?;
             let inputs = inputs.into_iter();
             Some(

@@ -1,4 +1,4 @@
-//! PNG and JPEG pictures as the numbers that a vision model takes.
+//! PNG and JPEG images as the numbers that a vision model takes.
 
 use std::{fmt, io::Cursor, str::FromStr};
 
@@ -8,10 +8,10 @@ use image::{DynamicImage, ImageDecoder, ImageReader, imageops::FilterType};
 use super::ValueProblem;
 use crate::tensor::{DataType, Dim, PartialShape, Tensor, values::Packer};
 
-/// How pictures become tensors.
+/// How images become tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImageOptions {
-    /// Where the channels stand; told by the model's shape if left out.
+    /// Where the channels stand; from the model's shape if left out.
     pub layout: Option<ImageLayout>,
     /// Subtracted from each value: one number, or one for each channel; empty for none.
     pub mean: Vec<f64>,
@@ -31,7 +31,7 @@ pub enum ChannelOrder {
     Bgr,
 }
 
-/// Where the dimensions of a picture stand.
+/// Where the dimensions of an image stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageLayout {
     /// Batch, channels, height, width.
@@ -44,10 +44,10 @@ pub enum ImageLayout {
     Hwc,
 }
 
-/// Why a picture cannot become the tensor of an input.
+/// Why an image cannot become the tensor of an input.
 #[derive(Debug, thiserror::Error)]
 pub enum InputImageError {
-    /// The file is no picture, or a broken one.
+    /// The file is no image, or a broken one.
     #[error("found an image that cannot be decoded")]
     Decode(#[from] image::ImageError),
     /// The shape does not tell where the channels stand.
@@ -64,7 +64,7 @@ pub enum InputImageError {
     /// Neither grey nor colour.
     #[error("layout {layout} finds {channels} channels in shape {shape}, expected 1 or 3")]
     Channels {
-        /// The layout asked for, or told by the shape.
+        /// The layout asked for, or the one that follows from the shape.
         layout: ImageLayout,
         /// The length where it has the channels.
         channels: usize,
@@ -165,7 +165,7 @@ impl ImageOptions {
             (None, Some(shape)) => {
                 ImageLayout::of_shape(shape).ok_or_else(|| InputImageError::Layout(shape.clone()))
             }
-            // What pictures are elsewhere.
+            // What images are elsewhere.
             (None, None) => Ok(ImageLayout::Hwc),
         }
     }

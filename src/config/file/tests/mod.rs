@@ -16,13 +16,13 @@ use crate::{
 
 fn read(text: &str) -> Result<FileConfig, FileError> {
     let defaults = Defaults {
-        most_graph_runs: 1,
+        max_graph_runs: 1,
         graph_load: std::time::Duration::ZERO,
         hide_python_errors: false,
-        most_waiting: 7,
-        most_custom_runs: 5,
+        max_waiting: 7,
+        max_custom_runs: 5,
         custom_load: std::time::Duration::from_secs(3),
-        most_image_pixels: PixelLimit(9),
+        max_image_pixels: PixelLimit(9),
         budget: Budget::new(11),
         cache_dir: Some("/cache".into()),
         cpu_extension: Some("/ext.so".into()),
@@ -96,11 +96,11 @@ fn every_field_of_a_model_is_read() {
     assert!(model.load.low_latency);
     let load = &model.load;
     assert_eq!((load.nireq, load.device.as_str()), (4, "AUTO"));
-    assert_eq!(load.most_waiting, 7);
+    assert_eq!(load.max_waiting, 7);
     assert_eq!(load.inference_timeout, Some(Duration::from_millis(250)));
     assert_eq!(load.recovery_interval, Duration::from_secs(2));
     assert!(load.hide_errors);
-    assert_eq!(load.most_image_pixels, PixelLimit(9));
+    assert_eq!(load.max_image_pixels, PixelLimit(9));
     assert_eq!(load.budget.max(), 11);
     assert_eq!(load.cpu_extension.as_deref(), Some(Path::new("/ext.so")));
     assert_eq!(load.cache_dir.as_deref(), Some(Path::new("/cache")));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::Ignored;
 
-/// The folders that have been told of.
+/// Folders that were reported before.
 #[derive(Default)]
 pub(super) struct Reported(BTreeSet<Ignored>);
 

@@ -56,7 +56,7 @@ pub(super) type Surveyed = Result<FolderSurvey<FoundVersion>, SourceError>;
 pub(super) struct Outcome {
     pub(super) changed: bool,
     pub(super) errors: Vec<ReloadError>,
-    /// The texts of faults that are news, though they may be the same as at the last pass: of loads
+    /// The texts of errors that are news, though they may be the same as at the last pass: of loads
     /// whose beginning is in the log.
     pub(super) news: Vec<String>,
 }

@@ -41,7 +41,7 @@ pub(super) fn explain(body: &[u8], unread: Unread) -> Error {
     }
 }
 
-/// The fault of anything in `inputs` that is not what it should be.
+/// The error of anything in `inputs` that is not what it should be.
 pub(super) fn not_an_array() -> Error {
     Error::invalid("Could not parse input content. Not valid ndarray detected")
 }

@@ -34,7 +34,7 @@ pub(super) struct Wishes {
 ///
 /// # Errors
 ///
-/// Fails with the first fault.
+/// Fails with the first error.
 pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferRequest, Wishes)> {
     let (json, mut binary) = split(body, json_length)?;
     let Envelope {
@@ -75,7 +75,7 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
 }
 
 /// Marks an input whose elements are in the JSON while those of others are binary, which is one of
-/// the faults that are judged with the model in hand. The special inputs of stateful models may be
+/// the errors that are validated with the model in hand. The special inputs of stateful models may be
 /// either.
 fn refuse_mixed(inputs: &mut [InputTensor]) {
     let special = |input: &InputTensor| [SEQUENCE_ID, CONTROL_INPUT].contains(&&*input.name);

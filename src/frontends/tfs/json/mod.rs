@@ -2,7 +2,7 @@
 //!
 //! A body is read in one pass, each number straight into the tensor that it belongs to, since the
 //! model and with it the types of its inputs are known. Only when that fails is the body looked at
-//! again, slowly, for a fault that is more basic than the one that was met.
+//! again, slowly, for an error that is more basic than the one that was met.
 
 mod special;
 
@@ -70,7 +70,7 @@ pub(super) enum Kind {
 ///
 /// # Errors
 ///
-/// Fails with the most basic fault.
+/// Fails with the most basic error.
 pub(super) fn decode(
     body: &[u8],
     info: &ServableInfo,
@@ -176,8 +176,8 @@ fn members<'a>(
     }
 }
 
-/// The fault of what is no JSON; the client gets the words of [`no_object`] instead, unless only
-/// a string is at fault.
+/// The error of what is no JSON; the client gets the words of [`no_object`] instead, unless only
+/// a string is wrong.
 fn malformed(error: JsonError) -> Error {
     Error::invalid(format!("Invalid JSON structure. - {error}"))
 }

@@ -116,7 +116,7 @@ fn the_id_is_found_without_the_model() {
     }
 }
 
-/// Shows what is read, or the fault.
+/// Shows what is read, or the error.
 fn shown(info: &ServableInfo, body: &str) -> String {
     match decode(body.as_bytes(), info) {
         Ok((request, format)) => {

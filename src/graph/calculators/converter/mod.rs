@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, PacketType,
-        Payload, Port, Resources, StepOutcome, TensorKind,
+        calculator::{Calculator, CalculatorContext, Contract, Factory, Resources, StepOutcome},
+        error::GraphRunError,
+        node::{NodeSpec, Port},
+        packet::{PacketType, Payload, TensorKind},
     },
     proto::mediapipe::PyTensorOvTensorConverterCalculatorOptions as Options,
     python,

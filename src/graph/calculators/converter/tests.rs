@@ -3,9 +3,11 @@ use bytes::Bytes;
 use super::{FACTORY, Options};
 use crate::{
     graph::{
-        AbseilCode, GraphRunError, NodeOptions, NodeSpec, Packet, PacketType, Payload, Ports,
-        TensorKind, Timestamp,
-        calculators::fake::{Fake, Run},
+        calculators::tests::fake::{Fake, Run},
+        error::{AbseilCode, GraphRunError},
+        node::{NodeOptions, NodeSpec, Ports},
+        packet::{Packet, PacketType, Payload, TensorKind},
+        timestamp::Timestamp,
     },
     python,
     tensor::{DataType, Tensor},

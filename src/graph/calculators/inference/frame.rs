@@ -6,7 +6,11 @@ use super::{
 };
 use crate::{
     graph::{
-        Emit, GraphRunError, Later, Packet, PacketType, Payload, TensorKind, Timestamp, convert,
+        calculator::{Emit, Later},
+        convert,
+        error::GraphRunError,
+        packet::{Packet, PacketType, Payload, TensorKind},
+        timestamp::Timestamp,
     },
     request::{Data, Declared, InputTensor},
     tensor::{DataType, Tensor, TensorMap},

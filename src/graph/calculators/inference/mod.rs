@@ -14,8 +14,11 @@ use self::{
 use super::session::TAG as SESSION;
 use crate::{
     graph::{
-        Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, PacketType,
-        Payload, Ports, Resources, ServableSession, StepOutcome,
+        calculator::{Calculator, CalculatorContext, Contract, Factory, Resources, StepOutcome},
+        error::GraphRunError,
+        node::{NodeSpec, Ports},
+        packet::{PacketType, Payload},
+        servables::ServableSession,
     },
     proto::mediapipe::OpenVinoInferenceCalculatorOptions as Options,
     request::InferRequest,

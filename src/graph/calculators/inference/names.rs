@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Options, frame::Frame};
 use crate::{
-    graph::{Port, Ports},
+    graph::node::{Port, Ports},
     servable::{ServableInfo, TensorInfo},
 };
 

@@ -6,9 +6,11 @@ use super::{FACTORY, Options};
 use crate::{
     error::{Error, ErrorKind},
     graph::{
-        GraphRunError, NodeOptions, NodeSpec, Packet, PacketType, Payload, Ports, TensorKind,
-        Timestamp,
-        calculators::fake::{Fake, Run},
+        calculators::tests::fake::{Fake, Run},
+        error::GraphRunError,
+        node::{NodeOptions, NodeSpec, Ports},
+        packet::{Packet, PacketType, Payload, TensorKind},
+        timestamp::Timestamp,
     },
     request::{Data, Declared, InputTensor},
     tensor::{DataType, Tensor, TensorMap},

@@ -9,8 +9,11 @@ use super::{
 };
 use crate::{
     graph::{
-        AbseilCode, Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec,
-        Packet, PacketType, Payload, StepOutcome, Timestamp,
+        calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
+        error::{AbseilCode, GraphRunError},
+        node::NodeSpec,
+        packet::{Packet, PacketType, Payload},
+        timestamp::Timestamp,
     },
     proto::mediapipe::FlowLimiterCalculatorOptions,
 };

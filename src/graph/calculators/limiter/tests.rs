@@ -1,8 +1,8 @@
-use super::super::harness::Node;
+use super::super::tests::harness::Node;
 use crate::{
     graph::{
-        Payload::{Bool, Int},
-        Timestamp,
+        packet::Payload::{Bool, Int},
+        timestamp::Timestamp,
     },
     proto::mediapipe::FlowLimiterCalculatorOptions,
 };

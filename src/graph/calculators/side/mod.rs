@@ -6,8 +6,11 @@ use super::{
 };
 use crate::{
     graph::{
-        AbseilCode, Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError,
-        NodeSpec, Packet, PacketType, Payload, StepOutcome, Timestamp,
+        calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome},
+        error::{AbseilCode, GraphRunError},
+        node::NodeSpec,
+        packet::{Packet, PacketType, Payload},
+        timestamp::Timestamp,
     },
     proto::mediapipe::{
         ConstantSidePacketCalculatorOptions,

@@ -1,6 +1,9 @@
-use super::super::harness::{Node, text};
+use super::super::tests::harness::{Node, text};
 use crate::{
-    graph::{PacketType, Payload::Int, Timestamp},
+    graph::{
+        packet::{PacketType, Payload::Int},
+        timestamp::Timestamp,
+    },
     proto::mediapipe::{
         ConstantSidePacketCalculatorOptions,
         constant_side_packet_calculator_options::{

@@ -4,7 +4,7 @@ use std::{fmt::Write, time::Instant};
 
 use super::{sound, validate};
 use crate::{
-    graph::InputHandler,
+    graph::plan::InputHandler,
     proto::mediapipe::{
         PyTensorOvTensorConverterCalculatorOptions, PythonExecutorCalculatorOptions,
     },

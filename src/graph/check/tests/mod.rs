@@ -13,8 +13,10 @@ use std::{fmt::Write, sync::Arc};
 
 use super::{CheckedGraph, GraphErrors, check};
 use crate::graph::{
-    Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, PacketType,
-    Resources, StepOutcome, TensorKind,
+    calculator::{Calculator, CalculatorContext, Contract, Factory, Resources, StepOutcome},
+    error::GraphRunError,
+    node::NodeSpec,
+    packet::{PacketType, TensorKind},
 };
 
 struct Nothing;

@@ -1,7 +1,7 @@
 //! Plans of valid graphs.
 
 use super::sound;
-use crate::graph::{PacketForm, StreamSource};
+use crate::graph::plan::{PacketForm, StreamSource};
 
 #[test]
 fn nodes_streams_and_side_packets_become_indices() {

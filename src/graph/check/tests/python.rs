@@ -1,7 +1,7 @@
 //! Python nodes, without Python.
 
 use super::{each_reported, sound, validate};
-use crate::graph::InputHandler;
+use crate::graph::plan::InputHandler;
 
 const OPTIONS: &str = "node_options: { [type.googleapis.com / mediapipe.PythonExecutorCalculatorOptions]: { handler_path: \"m.py\" } }";
 const INFO: &str = "input_stream_info: { tag_index: 'LOOPBACK:0', back_edge: true }";

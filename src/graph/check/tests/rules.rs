@@ -1,7 +1,10 @@
 //! Rules 3 to 11, status texts and log lines.
 
 use super::{each_reported, reported, sound, validate, with};
-use crate::graph::{GraphFileError, GraphRule, PoolSize};
+use crate::graph::{
+    plan::PoolSize,
+    rules::{GraphFileError, GraphRule},
+};
 
 #[test]
 fn empty_files_and_texts_that_are_none() {

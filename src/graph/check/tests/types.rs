@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{each_reported, sound};
-use crate::graph::{PacketType, TensorKind};
+use crate::graph::packet::{PacketType, TensorKind};
 
 #[test]
 fn both_ends_agree() {

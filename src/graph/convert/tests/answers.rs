@@ -7,8 +7,11 @@ use bytes::Bytes;
 use super::plan;
 use crate::{
     graph::{
-        AbseilCode, GraphRunError, Packet, PacketForm, Payload, TensorKind, Timestamp,
         convert::{TIMESTAMP, VERSION, output, response},
+        error::{AbseilCode, GraphRunError},
+        packet::{Packet, Payload, TensorKind},
+        plan::PacketForm,
+        timestamp::Timestamp,
     },
     python,
     request::{InferResponse, LooseTensor, Parameter},

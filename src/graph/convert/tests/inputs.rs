@@ -5,7 +5,12 @@ use std::sync::Arc;
 use super::{input, plan, raw, request, values};
 use crate::{
     error::{ErrorKind, Result},
-    graph::{Packet, PacketForm, Payload, TensorKind, Timestamp, convert::packets},
+    graph::{
+        convert::packets,
+        packet::{Packet, Payload, TensorKind},
+        plan::PacketForm,
+        timestamp::Timestamp,
+    },
     request::{Data, InferRequest, InputTensor},
     tensor::{DataType, Tensor},
 };

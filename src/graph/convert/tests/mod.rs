@@ -7,7 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    graph::{GraphPlan, GraphPort, PacketForm, PoolSize, Ports},
+    graph::{
+        node::Ports,
+        plan::{GraphPlan, GraphPort, PacketForm, PoolSize},
+    },
     request::{Data, Declared, InferRequest, InputTensor},
 };
 

@@ -6,9 +6,12 @@ use super::plan;
 use crate::{
     error::ErrorKind,
     graph::{
-        Calculator, Contract, Factory, GraphPlan, GraphPlanNode, InputHandler, NodeSpec, Packet,
-        PacketType, Ports, Resources, SidePacketPlan, Timestamp,
+        calculator::{Calculator, Contract, Factory, Resources},
         convert::{TIMESTAMP, following, side_packets, timestamp},
+        node::{NodeSpec, Ports},
+        packet::{Packet, PacketType},
+        plan::{GraphPlan, GraphPlanNode, InputHandler, SidePacketPlan},
+        timestamp::Timestamp,
     },
     request::{InferRequest, Parameter},
 };

@@ -1,7 +1,13 @@
 //! Propagation of timestamps and bounds through a graph.
 
 use super::rig::{Rig, full, int, later, node, pass, through, value};
-use crate::graph::{AbseilCode, CalculatorStep, Emit, InputHandler, Packet, Timestamp};
+use crate::graph::{
+    calculator::Emit,
+    error::{AbseilCode, CalculatorStep},
+    packet::Packet,
+    plan::InputHandler,
+    timestamp::Timestamp,
+};
 
 /// Returns a node that sums and counts the available inputs.
 fn join(name: &str, inputs: &[&str], output: &str) -> super::rig::Made {

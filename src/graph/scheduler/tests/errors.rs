@@ -1,7 +1,10 @@
 //! Runs in which a node fails.
 
 use super::rig::{Made, Rig, full, int, later, node, pass, through};
-use crate::graph::{AbseilCode, CalculatorStep, Emit, GraphRunError};
+use crate::graph::{
+    calculator::Emit,
+    error::{AbseilCode, CalculatorStep, GraphRunError},
+};
 
 /// Returns a node that fails in a step.
 fn bad(name: &str, input: &str, output: &str, step: CalculatorStep) -> Made {

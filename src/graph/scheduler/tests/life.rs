@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use super::rig::{Made, Rig, full, int, later, node, pass, plan, through, value};
 use crate::graph::{
-    AbseilCode, CalculatorStep, Emit, InputHandler, Packet, Payload, Scheduler, Timestamp,
+    calculator::Emit,
+    error::{AbseilCode, CalculatorStep},
+    packet::{Packet, Payload},
+    plan::InputHandler,
+    scheduler::Scheduler,
+    timestamp::Timestamp,
 };
 
 /// Returns a node without streams that sets a side packet.

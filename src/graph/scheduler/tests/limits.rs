@@ -1,7 +1,11 @@
 //! Limits of queues and of concurrent steps.
 
 use super::rig::{Made, Rig, int, node, pass, value};
-use crate::graph::{AbseilCode, CalculatorStep, Emit, InputHandler};
+use crate::graph::{
+    calculator::Emit,
+    error::{AbseilCode, CalculatorStep},
+    plan::InputHandler,
+};
 
 fn join(inputs: &[&str], output: &str) -> Made {
     node("join", inputs, &[output], |job| {

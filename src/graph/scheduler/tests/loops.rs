@@ -1,7 +1,13 @@
 //! Back edges: generators, limiters, loopbacks.
 
 use super::rig::{Made, Rig, full, int, later, node, pass, value};
-use crate::graph::{CalculatorStep, Emit, GraphRunError, InputHandler, Packet, Timestamp};
+use crate::graph::{
+    calculator::Emit,
+    error::{CalculatorStep, GraphRunError},
+    packet::Packet,
+    plan::InputHandler,
+    timestamp::Timestamp,
+};
 
 /// Returns a node like Python generators: for an input `n` it sends 0..n, one at a time, triggered
 /// by itself.

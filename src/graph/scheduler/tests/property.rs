@@ -9,7 +9,11 @@ use super::{
     random::{Case, Spy, cases},
     rig::Rig,
 };
-use crate::graph::{CalculatorStep, GraphJob, GraphRunError, Timestamp};
+use crate::graph::{
+    error::{CalculatorStep, GraphRunError},
+    scheduler::GraphJob,
+    timestamp::Timestamp,
+};
 
 /// Random numbers for the interleaving.
 struct Dice(u64);

@@ -5,7 +5,12 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 use proptest::prelude::*;
 
 use super::rig::{Made, Rig, full, int, later, value};
-use crate::graph::{CalculatorStep, Emit, GraphJob, GraphRunError, InputHandler};
+use crate::graph::{
+    calculator::Emit,
+    error::{CalculatorStep, GraphRunError},
+    plan::InputHandler,
+    scheduler::GraphJob,
+};
 
 /// Observer of every step of every node, which may fail it.
 pub(super) type Spy = Rc<RefCell<dyn FnMut(usize, &GraphJob) -> Result<(), GraphRunError>>>;

@@ -3,9 +3,16 @@
 use std::sync::Arc;
 
 use crate::graph::{
-    CalculatorStep, Contract, Emit, Factory, GraphJob, GraphPlan, GraphPlanNode, GraphPort,
-    GraphRunError, InputHandler, Later, NodeSpec, Packet, PacketForm, PacketType, Payload,
-    PoolSize, Ports, Scheduler, SidePacketPlan, StreamPlan, StreamSource, Ticket, Timestamp,
+    calculator::{Contract, Emit, Factory, Later},
+    error::{CalculatorStep, GraphRunError},
+    node::{NodeSpec, Ports},
+    packet::{Packet, PacketType, Payload},
+    plan::{
+        GraphPlan, GraphPlanNode, GraphPort, InputHandler, PacketForm, PoolSize, SidePacketPlan,
+        StreamPlan, StreamSource,
+    },
+    scheduler::{GraphJob, Scheduler, Ticket},
+    timestamp::Timestamp,
 };
 
 static FACTORY: Factory = Factory {

@@ -272,7 +272,7 @@ fn sound(text: &str) -> CheckedPipeline {
     validate(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-/// Returns the texts of the warnings of a pipeline without faults.
+/// Returns the texts of the warnings of a pipeline without errors.
 fn warnings(text: &str) -> Vec<String> {
     let warnings = sound(text).warnings.into_iter();
     warnings.map(|warning| warning.text).collect()

@@ -1,8 +1,8 @@
-//! One pipeline for each rule, and what is no fault.
+//! One pipeline for each rule, and what is no error.
 
 use super::{sound, validate, warnings};
 
-/// Pipelines and the faults that they have: number and status text, in order.
+/// Pipelines and the errors that they have: number and status text, in order.
 const BROKEN: &[(&str, &[(u8, &str)])] = &[
     (
         "name dummy\nin i\na = dummy(b < request.i) -> a\nout o < a.a",

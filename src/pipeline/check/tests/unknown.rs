@@ -115,7 +115,7 @@ fn what_hides_behind_a_error_is_reported() {
     19:49 pipeline_config_list[0].nodes[5].library_name f: its inputs and outputs, and what depends on them, since the custom node cannot be asked
     22:49 pipeline_config_list[0].nodes[6].library_name g: its inputs and outputs, and what depends on them, since the custom node cannot be asked
     ");
-    // Each of them has its fault, and a server tells no more.
+    // Each of them has its error, and a server tells no more.
     let nodes = |errors: &[PipelineError]| -> Vec<Option<String>> {
         errors.iter().map(|error| error.node.clone()).collect()
     };

@@ -115,7 +115,7 @@ pub(super) struct Node {
     gathers: Option<usize>,
     seed: i64,
     is_model: bool,
-    /// Which dimensions are told as they are.
+    /// Dimensions that are reported as they are.
     fixed: bool,
 }
 

@@ -7,8 +7,14 @@ use futures::{FutureExt, future::BoxFuture};
 use crate::{
     error::{Error, ErrorKind, Result},
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Env, Factory, GraphRunError, NodeSpec,
-        Packet, Payload, Resources, ServableSession, Servables, StepOutcome, Timestamp,
+        calculator::{
+            Calculator, CalculatorContext, Contract, Emit, Env, Factory, Resources, StepOutcome,
+        },
+        error::GraphRunError,
+        node::NodeSpec,
+        packet::{Packet, Payload},
+        servables::{ServableSession, Servables},
+        timestamp::Timestamp,
     },
     python,
     request::InferRequest,
@@ -17,7 +23,7 @@ use crate::{
 };
 
 /// Single fake servable, or none.
-pub(super) struct Fake {
+pub(in crate::graph::calculators) struct Fake {
     info: Option<ServableInfo>,
     inner: Arc<Inner>,
 }
@@ -31,7 +37,7 @@ struct Inner {
 
 impl Fake {
     /// Creates a servable with these inputs and outputs.
-    pub(super) fn new(inputs: &[&str], outputs: &[&str]) -> Arc<Self> {
+    pub(in crate::graph::calculators) fn new(inputs: &[&str], outputs: &[&str]) -> Arc<Self> {
         let tensors = |names: &[&str]| names.iter().enumerate().map(tensor).collect();
         Arc::new(Self {
             info: Some(ServableInfo::new(tensors(inputs), tensors(outputs))),
@@ -40,7 +46,7 @@ impl Fake {
     }
 
     /// Creates a fake without a servable.
-    pub(super) fn missing() -> Arc<Self> {
+    pub(in crate::graph::calculators) fn missing() -> Arc<Self> {
         Arc::new(Self {
             info: None,
             inner: Arc::default(),
@@ -48,22 +54,22 @@ impl Fake {
     }
 
     /// Sets the response to the next request.
-    pub(super) fn answers(&self, answer: Result<TensorMap>) {
+    pub(in crate::graph::calculators) fn answers(&self, answer: Result<TensorMap>) {
         *lock(&self.inner.answer) = Some(answer);
     }
 
     /// Returns the names and versions that were looked up.
-    pub(super) fn asked(&self) -> Vec<(String, Option<i64>)> {
+    pub(in crate::graph::calculators) fn asked(&self) -> Vec<(String, Option<i64>)> {
         lock(&self.inner.asked).clone()
     }
 
     /// Takes the received requests.
-    pub(super) fn requests(&self) -> Vec<InferRequest> {
+    pub(in crate::graph::calculators) fn requests(&self) -> Vec<InferRequest> {
         std::mem::take(&mut lock(&self.inner.requests))
     }
 
     /// Returns a session as a side packet.
-    pub(super) fn side(self: &Arc<Self>) -> Packet {
+    pub(in crate::graph::calculators) fn side(self: &Arc<Self>) -> Packet {
         let session = self.session("m", None).expect("there is one");
         Packet::side(Payload::Session(session))
     }
@@ -129,8 +135,8 @@ impl Resources for NoPython {
 }
 
 /// Node that runs step by step.
-pub(super) struct Run {
-    pub(super) contract: Contract,
+pub(in crate::graph::calculators) struct Run {
+    pub(in crate::graph::calculators) contract: Contract,
     node: Arc<NodeSpec>,
     calculator: Box<dyn Calculator>,
     side: Vec<Packet>,
@@ -138,7 +144,11 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(factory: &Factory, node: NodeSpec, servables: &Arc<Fake>) -> Self {
+    pub(in crate::graph::calculators) fn new(
+        factory: &Factory,
+        node: NodeSpec,
+        servables: &Arc<Fake>,
+    ) -> Self {
         let contract = (factory.contract)(&node).expect("the node keeps the contract");
         let node = Arc::new(node);
         let servables: Arc<dyn Servables> = Arc::clone(servables) as _;
@@ -152,7 +162,7 @@ impl Run {
     }
 
     /// Opens the node; returns its output side packets.
-    pub(super) fn open(
+    pub(in crate::graph::calculators) fn open(
         &mut self,
         side: Vec<Packet>,
     ) -> Result<Vec<(usize, Packet)>, GraphRunError> {
@@ -168,7 +178,7 @@ impl Run {
     }
 
     /// Passes the packets of a timestamp to the node; returns its output.
-    pub(super) fn process(
+    pub(in crate::graph::calculators) fn process(
         &mut self,
         at: Timestamp,
         inputs: &[Packet],

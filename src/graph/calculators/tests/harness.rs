@@ -7,31 +7,36 @@ use prost::{Message, Name};
 use crate::{
     error,
     graph::{
-        Calculator, CalculatorContext, Contract, Emit, Env, Factory, GraphRunError, NodeOptions,
-        NodeSpec, Packet, Payload, Ports, Resources, ServableSession, Servables, StepOutcome,
-        Timestamp,
+        calculator::{
+            Calculator, CalculatorContext, Contract, Emit, Env, Factory, Resources, StepOutcome,
+        },
+        error::GraphRunError,
+        node::{NodeOptions, NodeSpec, Ports},
+        packet::{Packet, Payload},
+        servables::{ServableSession, Servables},
+        timestamp::Timestamp,
     },
 };
 
 /// Returns a list of numbers.
-pub(super) fn list(values: &[i64]) -> Payload {
+pub(in crate::graph::calculators) fn list(values: &[i64]) -> Payload {
     Payload::List(values.iter().copied().map(Payload::Int).collect())
 }
 
 /// Returns a text.
-pub(super) fn text(text: &str) -> Payload {
+pub(in crate::graph::calculators) fn text(text: &str) -> Payload {
     Payload::Text(text.to_owned())
 }
 
 /// Node as in a graph file.
 #[derive(Clone)]
-pub(super) struct Node {
+pub(in crate::graph::calculators) struct Node {
     spec: NodeSpec,
     side: Vec<(String, Payload)>,
 }
 
 impl Node {
-    pub(super) fn of(calculator: &str) -> Self {
+    pub(in crate::graph::calculators) fn of(calculator: &str) -> Self {
         let spec = NodeSpec {
             name: calculator.to_owned(),
             calculator: calculator.to_owned(),
@@ -43,33 +48,33 @@ impl Node {
         }
     }
 
-    pub(super) fn inputs(mut self, texts: &[&str]) -> Self {
+    pub(in crate::graph::calculators) fn inputs(mut self, texts: &[&str]) -> Self {
         self.spec.inputs = Ports::of(texts);
         self
     }
 
-    pub(super) fn outputs(mut self, texts: &[&str]) -> Self {
+    pub(in crate::graph::calculators) fn outputs(mut self, texts: &[&str]) -> Self {
         self.spec.outputs = Ports::of(texts);
         self
     }
 
-    pub(super) fn side_inputs(mut self, texts: &[&str]) -> Self {
+    pub(in crate::graph::calculators) fn side_inputs(mut self, texts: &[&str]) -> Self {
         self.spec.side_inputs = Ports::of(texts);
         self
     }
 
-    pub(super) fn side_outputs(mut self, texts: &[&str]) -> Self {
+    pub(in crate::graph::calculators) fn side_outputs(mut self, texts: &[&str]) -> Self {
         self.spec.side_outputs = Ports::of(texts);
         self
     }
 
-    pub(super) fn options<T: Message + Name>(mut self, options: &T) -> Self {
+    pub(in crate::graph::calculators) fn options<T: Message + Name>(mut self, options: &T) -> Self {
         self.spec.options = NodeOptions::of(options);
         self
     }
 
     /// Adds a side packet by its name.
-    pub(super) fn side(mut self, name: &str, payload: Payload) -> Self {
+    pub(in crate::graph::calculators) fn side(mut self, name: &str, payload: Payload) -> Self {
         self.side.push((name.to_owned(), payload));
         self
     }
@@ -78,24 +83,24 @@ impl Node {
         super::find(&self.spec.calculator).expect("a known calculator")
     }
 
-    pub(super) fn contract(&self) -> Result<Contract, String> {
+    pub(in crate::graph::calculators) fn contract(&self) -> Result<Contract, String> {
         (self.factory().contract)(&self.spec)
     }
 
     /// Returns the error of the contract.
-    pub(super) fn refused(&self) -> String {
+    pub(in crate::graph::calculators) fn refused(&self) -> String {
         self.contract().expect_err("a broken contract")
     }
 
     /// Creates and opens the calculator.
-    pub(super) fn start(&self) -> Run {
+    pub(in crate::graph::calculators) fn start(&self) -> Run {
         let mut run = self.prepare();
         run.opened = run.step(Timestamp::UNSTARTED, Step::Open).expect("opens");
         run
     }
 
     /// Creates the calculator, and returns the error of opening it.
-    pub(super) fn fails_to_open(&self) -> String {
+    pub(in crate::graph::calculators) fn fails_to_open(&self) -> String {
         let mut run = self.prepare();
         let error = run.step(Timestamp::UNSTARTED, Step::Open);
         error.expect_err("does not open").to_string()
@@ -135,7 +140,7 @@ enum Step {
 }
 
 /// Running calculator.
-pub(super) struct Run {
+pub(in crate::graph::calculators) struct Run {
     spec: Arc<NodeSpec>,
     calculator: Box<dyn Calculator>,
     side: Vec<Packet>,
@@ -147,33 +152,49 @@ pub(super) struct Run {
 
 impl Run {
     /// Returns the packets emitted by `open`.
-    pub(super) fn opened(&self) -> &[String] {
+    pub(in crate::graph::calculators) fn opened(&self) -> &[String] {
         &self.opened
     }
 
     /// Returns whether the calculator has stopped.
-    pub(super) fn stopped(&self) -> bool {
+    pub(in crate::graph::calculators) fn stopped(&self) -> bool {
         self.stopped
     }
 
     /// Passes packets of a timestamp, by the names of the streams; all other inputs are empty.
-    pub(super) fn at(&mut self, at: i64, packets: &[(&str, Payload)]) -> Vec<String> {
+    pub(in crate::graph::calculators) fn at(
+        &mut self,
+        at: i64,
+        packets: &[(&str, Payload)],
+    ) -> Vec<String> {
         self.try_at(Timestamp::new(at), packets).expect("processes")
     }
 
     /// Like `at`, with a special timestamp.
-    pub(super) fn at_time(&mut self, at: Timestamp, packets: &[(&str, Payload)]) -> Vec<String> {
+    pub(in crate::graph::calculators) fn at_time(
+        &mut self,
+        at: Timestamp,
+        packets: &[(&str, Payload)],
+    ) -> Vec<String> {
         self.try_at(at, packets).expect("processes")
     }
 
     /// Like `at`, and returns the error.
-    pub(super) fn error_at(&mut self, at: i64, packets: &[(&str, Payload)]) -> String {
+    pub(in crate::graph::calculators) fn error_at(
+        &mut self,
+        at: i64,
+        packets: &[(&str, Payload)],
+    ) -> String {
         let emits = self.try_at(Timestamp::new(at), packets);
         emits.expect_err("an error").to_string()
     }
 
     /// Raises bounds of inputs, and calls `process` without packets.
-    pub(super) fn bound(&mut self, at: i64, streams: &[(&str, Timestamp)]) -> Vec<String> {
+    pub(in crate::graph::calculators) fn bound(
+        &mut self,
+        at: i64,
+        streams: &[(&str, Timestamp)],
+    ) -> Vec<String> {
         for (name, bound) in streams {
             let place = self.spec.inputs.named(name).expect("a stream of the node");
             self.bounds[place] = *bound;
@@ -183,14 +204,14 @@ impl Run {
             .expect("processes")
     }
 
-    pub(super) fn close(&mut self) -> Vec<String> {
+    pub(in crate::graph::calculators) fn close(&mut self) -> Vec<String> {
         self.bounds.clear();
         self.inputs.clear();
         self.step(Timestamp::DONE, Step::Close).expect("closes")
     }
 
     /// Closes the calculator, and returns the error.
-    pub(super) fn error_at_close(&mut self) -> String {
+    pub(in crate::graph::calculators) fn error_at_close(&mut self) -> String {
         let emits = self.step(Timestamp::DONE, Step::Close);
         emits.expect_err("an error").to_string()
     }
@@ -245,7 +266,7 @@ impl Run {
 }
 
 /// Resources without models and Python.
-pub(super) struct Nothing;
+pub(in crate::graph::calculators) struct Nothing;
 
 impl Resources for Nothing {
     fn hides_python_errors(&self) -> bool {

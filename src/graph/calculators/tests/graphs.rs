@@ -7,8 +7,13 @@ use bytes::Bytes;
 use super::{all, harness::Nothing};
 use crate::{
     graph::{
-        Calculator, CalculatorContext, CalculatorStep, Env, GraphPlan, GraphRunError, Later,
-        Packet, Payload, Scheduler, StepOutcome, TensorKind, Timestamp, check,
+        calculator::{Calculator, CalculatorContext, Env, Later, StepOutcome},
+        check::check,
+        error::{CalculatorStep, GraphRunError},
+        packet::{Packet, Payload, TensorKind},
+        plan::GraphPlan,
+        scheduler::Scheduler,
+        timestamp::Timestamp,
     },
     tensor::{DataType, Tensor},
 };

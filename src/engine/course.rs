@@ -1,0 +1,21 @@
+//! Course of open streams, which a stop changes.
+
+use crate::error::{Error, ErrorKind};
+
+/// Whether streams may go on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Course {
+    /// They may.
+    #[default]
+    Open,
+    /// They take no more requests, and end with the answers to those that they have.
+    Draining,
+    /// They end now.
+    Over,
+}
+
+/// Returns the error for new and open streams while the server stops.
+#[must_use]
+pub fn shutting_down() -> Error {
+    Error::new(ErrorKind::Overloaded, "Server is shutting down")
+}

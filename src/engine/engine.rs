@@ -1,0 +1,300 @@
+//! Registry of everything that is served, with the state of the server around it.
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+
+use super::{
+    course::{Course, shutting_down},
+    in_flight::InFlight,
+    registry::{Registry, not_found},
+    servable::Servable,
+};
+use crate::{
+    custom_node,
+    error::{Error, ErrorKind, Result},
+    metrics::RequestRecord,
+    model::{self, Loaded, Model, Version},
+    pipeline::Models,
+    request::RequestOrigin,
+};
+
+/// Registry of servables, with their readiness.
+#[derive(Debug)]
+pub struct Engine {
+    pub(super) registry: ArcSwap<Registry>,
+    pub(super) ready: AtomicBool,
+    pub(super) stopping: AtomicBool,
+    /// No more sequences start.
+    pub(super) draining: AtomicBool,
+    pub(super) in_flight: Arc<InFlight>,
+    pub(super) loading_wait: Duration,
+    /// How many requests may wait for versions that are loading.
+    pub(super) loading_places: Semaphore,
+    /// How many streams may be open.
+    pub(super) streams: Arc<Semaphore>,
+    /// Where wishes for a reload go, once there is somebody to fulfil them.
+    pub(super) reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
+    /// Whether streams may go on.
+    pub(super) course: watch::Sender<Course>,
+    /// How long a stop waits, if that is known.
+    pub(super) stop_limit: OnceLock<Duration>,
+    /// How many strings an input of a request may have, if that is bounded.
+    pub(super) max_strings: OnceLock<usize>,
+}
+
+impl Engine {
+    /// Makes an engine that serves nothing yet and is not ready. `loading_wait` is how long a
+    /// request waits for a version that is loading, and `max_waiting` how many do.
+    #[must_use]
+    pub fn new(loading_wait: Duration, max_waiting: usize) -> Arc<Self> {
+        Self::with_streams(loading_wait, max_waiting, Semaphore::MAX_PERMITS)
+    }
+
+    /// Makes an engine as [`Engine::new`], and says how many streams may be open.
+    #[must_use]
+    pub fn with_streams(
+        loading_wait: Duration,
+        max_waiting: usize,
+        max_streams: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            streams: Arc::new(Semaphore::new(max_streams.min(Semaphore::MAX_PERMITS))),
+            registry: ArcSwap::default(),
+            ready: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            in_flight: Arc::default(),
+            loading_wait,
+            loading_places: Semaphore::new(max_waiting.min(Semaphore::MAX_PERMITS)),
+            reloads: OnceLock::new(),
+            course: watch::Sender::default(),
+            stop_limit: OnceLock::new(),
+            max_strings: OnceLock::new(),
+        })
+    }
+
+    /// Says how many strings an input of a request may have; only the first word counts.
+    pub fn limit_strings(&self, most: usize) {
+        let _ = self.max_strings.set(most);
+    }
+
+    /// Returns how many strings an input of a request may have.
+    pub(super) fn max_strings(&self) -> usize {
+        self.max_strings.get().copied().unwrap_or(usize::MAX)
+    }
+
+    /// Puts another registry in the place of the present one. Requests in flight keep what they
+    /// have found.
+    pub fn replace(&self, registry: Registry) {
+        self.registry.store(Arc::new(registry));
+    }
+
+    /// Says that the first load is over.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the first load is over and the server is not stopping.
+    #[must_use]
+    pub fn ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire) && !self.is_stopping()
+    }
+
+    /// Returns whether the server is about to end: it starts no more sequences, and may refuse requests.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire) || self.draining.load(Ordering::Acquire)
+    }
+
+    /// Refuses requests from now on; those in flight go on, and streams to the end of those that
+    /// they have taken.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.course.send_replace(Course::Draining);
+    }
+
+    /// Starts no new sequences from the call on. What it returns waits until those that have time to
+    /// end have ended, or their time is over.
+    pub fn drain_sequences(&self) -> impl Future<Output = ()> {
+        self.draining.store(true, Ordering::SeqCst);
+        let versions = self.models().into_iter().flat_map(|model| model.versions());
+        let waits = versions
+            .filter(|version| !version.drain().is_zero() && !version.sequences().is_empty())
+            .map(async |version| {
+                let gone = version.sequences().wait_gone(|_| true);
+                // What is left then goes with the server.
+                drop(tokio::time::timeout(version.drain(), gone).await);
+            });
+        let all = futures::future::join_all(waits);
+        async move { drop(all.await) }
+    }
+
+    /// Returns how many sequences have time to end before a stop.
+    #[must_use]
+    pub fn sequences_to_drain(&self) -> usize {
+        let versions = self.models().into_iter().flat_map(|model| model.versions());
+        versions
+            .filter(|version| !version.drain().is_zero())
+            .map(|version| version.sequences().len())
+            .sum()
+    }
+
+    /// Returns why no sequence can start, if so.
+    pub(super) fn refuses_sequences(&self) -> Option<Error> {
+        let draining = self.draining.load(Ordering::SeqCst);
+        draining.then(shutting_down)
+    }
+
+    /// Waits until no request is in flight.
+    pub async fn idle(&self) {
+        self.in_flight.idle().await;
+    }
+
+    /// Returns the number of requests in flight.
+    #[must_use]
+    pub fn requests_in_flight(&self) -> usize {
+        self.in_flight.count.load(Ordering::Acquire)
+    }
+
+    /// Returns every model, sorted by name.
+    #[must_use]
+    pub fn models(&self) -> Vec<Arc<Model>> {
+        let registry = self.registry.load();
+        let models = registry.servables().filter_map(Servable::model);
+        models.cloned().collect()
+    }
+
+    /// Returns everything that is served, sorted by name.
+    #[must_use]
+    pub fn servables(&self) -> Vec<Servable> {
+        self.registry.load().servables().cloned().collect()
+    }
+
+    /// Returns how many names stand for something.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.registry.load().len()
+    }
+
+    /// Finds what a name stands for.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is nothing.
+    pub fn servable(&self, name: &str) -> Result<Servable> {
+        self.registry
+            .load()
+            .get(name)
+            .cloned()
+            .ok_or_else(not_found)
+    }
+
+    /// Lets go of all pipelines and graphs, and waits for the end of all custom nodes and of all that
+    /// graphs have loaded, also of those that earlier definitions have left behind. Nothing must be
+    /// reloaded any more.
+    pub async fn close(&self) {
+        /// Rare enough to cost nothing, often enough that a stop is not held up.
+        const LOOK: Duration = Duration::from_millis(10);
+        let closing = self
+            .servables()
+            .into_iter()
+            .map(async |servable| match servable {
+                Servable::Model(_) => {}
+                Servable::Pipeline(pipeline) => pipeline.close().await,
+                Servable::Graph(graph) => graph.close().await,
+            });
+        futures::future::join_all(closing).await;
+        while custom_node::alive() > 0 || model::draining() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Reads configuration and version folders again and brings what is served up to date.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the text and code that clients of `POST /v1/config/reload` know; what can be
+    /// brought up to date is, all the same.
+    pub async fn reload(&self) -> Result<Reload> {
+        let busy = || {
+            Error::new(
+                ErrorKind::Overloaded,
+                "Server is starting, stopping, or busy with other reloads; try again later",
+            )
+        };
+        let (reply, answer) = oneshot::channel();
+        let reloads = self.reloads.get().ok_or_else(busy)?;
+        reloads.try_send(reply).map_err(|_| busy())?;
+        answer.await.map_err(|_| busy())?
+    }
+
+    /// Opens the way for wishes for a reload; at most so many wait.
+    pub fn accept_reloads(&self, max_waiting: usize) -> mpsc::Receiver<ReloadRequest> {
+        let (sender, receiver) = mpsc::channel(max_waiting);
+        // Only the first counts; there is one server to an engine.
+        let _ = self.reloads.set(sender);
+        receiver
+    }
+
+    /// Finds a model by name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is none.
+    pub fn model(&self, name: &str) -> Result<Arc<Model>> {
+        let registry = self.registry.load();
+        let model = registry.get(name).and_then(Servable::model);
+        model.cloned().ok_or_else(not_found)
+    }
+
+    /// Takes one of the places of streams, which is free again when the return value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if as many as allowed are open.
+    pub fn stream_place(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
+            Error::new(
+                ErrorKind::Overloaded,
+                "Server is overloaded - there are as many streams open as --max_streams allows; \
+                 try again later",
+            )
+        })
+    }
+
+    /// Counts a request that was refused before its target was looked up, as a failed one of
+    /// `origin`; one for an unknown name or version is not counted.
+    pub fn refused(&self, name: &str, version: Option<i64>, origin: RequestOrigin) {
+        if let Ok(part) = self.servable(name).and_then(|found| found.part(version)) {
+            drop(RequestRecord::new(part.reporter(), origin));
+        }
+    }
+}
+
+impl Models for Engine {
+    fn loaded(&self, name: &str, version: Option<i64>) -> Result<(Arc<Version>, Arc<Loaded>)> {
+        let version = self.model(name)?.version(version)?;
+        let loaded = version.loaded()?;
+        Ok((version, loaded))
+    }
+}
+
+/// Outcome of a reload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reload {
+    /// Something that is served is another one now.
+    Changed,
+    /// Nothing had changed.
+    Unchanged,
+}
+
+/// Reply to a request for a reload.
+pub type ReloadRequest = oneshot::Sender<Result<Reload>>;

@@ -1,0 +1,52 @@
+//! Messages between a frontend that has a stream open and what is served.
+
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{
+    error::{Error, Result},
+    request::{InferRequest, InferResponse, Parameters, RequestOrigin},
+};
+
+/// Head of a stream: its first request, of which name and parameters count.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamHead<'a> {
+    /// The servable that all requests of the stream are for.
+    pub name: &'a str,
+    /// The parameters of the first request.
+    pub parameters: &'a Parameters,
+    /// How the stream came in.
+    pub origin: RequestOrigin,
+}
+
+/// One request of a stream, also the first.
+#[derive(Debug)]
+pub struct StreamRequest {
+    /// The name that it has for the servable.
+    pub name: String,
+    /// The version that it names, or why that is none.
+    pub version: Result<Option<i64>>,
+    /// The request.
+    pub request: InferRequest,
+    /// The time limit that it sets for itself.
+    pub limit: Option<Duration>,
+    /// The room that its bytes take among those of the stream; free again when this is dropped,
+    /// which is when the request has been answered or made into something else.
+    pub room: Option<OwnedSemaphorePermit>,
+}
+
+/// Response on a stream.
+#[derive(Debug)]
+pub enum StreamResponse {
+    /// A response.
+    Response(InferResponse),
+    /// An error after which the stream goes on; clients receive its text.
+    Error(Error),
+}
+
+/// Refuses a request for another servable than the first.
+#[must_use]
+pub fn other_name() -> Error {
+    Error::invalid("Subsequent request with incorrect servable name; validate subsequent requests")
+}
