@@ -10,6 +10,7 @@ use super::{
     error::explain,
     file::GraphSpec,
     fingerprint::Fingerprint,
+    node::Ports,
     packet::Packet,
     plan::{GraphPlan, PoolSize},
     pool::{Pool, Seat},
@@ -129,7 +130,7 @@ impl GraphDefinition {
             if !node.spec.is_python() {
                 continue;
             }
-            let names = |ports: &super::Ports| {
+            let names = |ports: &Ports| {
                 let written = ports.written().into_iter();
                 written.map(|place| ports[place].name.clone()).collect()
             };

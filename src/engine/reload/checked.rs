@@ -6,7 +6,7 @@ use futures::FutureExt;
 use tokio::time::timeout;
 
 use super::{
-    ReloadError,
+    error::ReloadError,
     facts::{Facts, Heard, Made},
     pipelines::Outcome,
 };

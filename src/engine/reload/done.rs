@@ -1,6 +1,6 @@
 //! Results of a pass over the configuration, and the response to the client that asked for it.
 
-use super::ReloadError;
+use super::error::ReloadError;
 use crate::{
     engine::engine::Reload,
     error::{Error, ErrorKind, Result, chain},

@@ -11,7 +11,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
-    ReloadError,
+    error::ReloadError,
     pipelines::{Outcome, Why},
     served::Trigger,
 };

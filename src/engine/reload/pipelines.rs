@@ -8,9 +8,9 @@ use std::{
 use futures::StreamExt;
 
 use super::{
-    ReloadError,
     checked::{Checked, Finds, check, report},
     code::{Code, Libraries, drop_elsewhere},
+    error::ReloadError,
     facts::{Facts, Kept},
     served::Trigger,
     serving::{Before, Left, Serving},

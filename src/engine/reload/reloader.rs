@@ -14,8 +14,8 @@ use tokio::{
 };
 
 use super::{
-    ReloadError,
     done::{Done, answer},
+    error::ReloadError,
     graphs::Graphs,
     pipelines::{Pipelines, Why},
     served::{Outcome, Served, Surveyed, Trigger},

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::ReloadError;
+use super::error::ReloadError;
 use crate::{
     config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
     task,

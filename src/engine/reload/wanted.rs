@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ReloadError, done::Done, reloader::Reloader};
+use super::{done::Done, error::ReloadError, reloader::Reloader};
 use crate::config::{EntryError, FileConfig, ModelConfig, ModelEntry};
 
 impl Reloader {

@@ -42,7 +42,7 @@ macro_rules! family {
     ($before:literal, $after:literal, $about:literal, $contract:path, $make:expr,
      [$(($word:literal, $element:expr)),* $(,)?]) => {
         &[$(super::elements::Typed {
-            factory: $crate::graph::Factory {
+            factory: $crate::graph::calculator::Factory {
                 name: concat!($before, $word, $after),
                 about: $about,
                 contract: $contract,
@@ -66,11 +66,11 @@ macro_rules! every_kind {
             $contract,
             $make,
             [
-                ("Float", $crate::graph::PacketType::Float),
+                ("Float", $crate::graph::packet::PacketType::Float),
                 ("Image", super::elements::IMAGE),
                 ("OVTensor", super::elements::OV_TENSOR),
-                ("PyTensor", $crate::graph::PacketType::Python),
-                ("String", $crate::graph::PacketType::Text),
+                ("PyTensor", $crate::graph::packet::PacketType::Python),
+                ("String", $crate::graph::packet::PacketType::Text),
                 ("TFTensor", super::elements::TF_TENSOR),
                 ("Tensor", super::elements::TENSOR),
                 ("TfLiteTensor", super::elements::TF_LITE_TENSOR),

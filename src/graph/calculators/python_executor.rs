@@ -32,7 +32,7 @@ pub(super) static FACTORY: Factory = Factory {
 };
 
 fn contract(node: &NodeSpec) -> Result<Contract, String> {
-    let is_loop = |port: &crate::graph::Port| port.at.tag == LOOPBACK;
+    let is_loop = |port: &crate::graph::node::Port| port.at.tag == LOOPBACK;
     let taken = node.inputs.iter().filter(|port| !is_loop(port)).count();
     let given = node.outputs.iter().filter(|port| !is_loop(port)).count();
     if taken == 0 || given == 0 {
@@ -49,7 +49,7 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
             "it needs input_side_packet: \"{RESOURCES}:py\", which the server gives"
         ));
     }
-    let carries = |port: &crate::graph::Port| {
+    let carries = |port: &crate::graph::node::Port| {
         if is_loop(port) {
             PacketType::Any
         } else {

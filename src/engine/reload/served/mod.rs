@@ -13,7 +13,7 @@ use self::{
     attempt::{Attempt, Facts, kept},
     ignored::Reported,
 };
-use super::ReloadError;
+use super::error::ReloadError;
 use crate::{
     config::{ModelConfig, VersionPolicy},
     error::chain,
