@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Api;
+use super::api::Api;
 
 /// A server's host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use futures::future::{join_all, try_join_all};
 use hdrhistogram::Histogram;
 use tokio::time::Instant;
 
-use super::{ClientError, EncodedRequest};
+use super::{connection::EncodedRequest, error::ClientError};
 use crate::error::chain;
 
 /// Range of the latencies: from a nanosecond to an hour, to three digits.
@@ -242,7 +242,7 @@ mod tests {
     use std::{cell::Cell, time::Duration};
 
     use super::{Bench, LoadPlan};
-    use crate::client::{ClientError, ServerError, ServerErrorCode};
+    use crate::client::error::{ClientError, ServerError, ServerErrorCode};
 
     const PLAN: LoadPlan = LoadPlan {
         requests: Some(100),

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::{Address, Api};
+use super::{address::Address, api::Api};
 use crate::tensor::{DataType, values::ValueError};
 
 /// Why a call to a server gave no answer that can be used.

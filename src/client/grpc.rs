@@ -18,7 +18,9 @@ use tonic::{
 use tower::Service;
 
 use super::{
-    Address, AnswerError, ClientError, ClientOptions, RequestError, ServerError, ServerErrorCode,
+    address::Address,
+    connection::ClientOptions,
+    error::{AnswerError, ClientError, RequestError, ServerError, ServerErrorCode},
 };
 
 /// The largest message, both ways; servers have the same limit.

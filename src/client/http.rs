@@ -8,7 +8,11 @@ use reqwest::{
 };
 use serde::Deserialize;
 
-use super::{Address, AnswerError, ClientError, ClientOptions, ServerError, ServerErrorCode};
+use super::{
+    address::Address,
+    connection::ClientOptions,
+    error::{AnswerError, ClientError, ServerError, ServerErrorCode},
+};
 use crate::https;
 
 /// How much of an error's body is shown if it is not the JSON of a model server.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
 
-use super::{AnswerError, RequestError};
+use super::error::{AnswerError, RequestError};
 use crate::{
     request::Parameters,
     tensor::{DataType, Dim, PartialShape, TensorMap},

@@ -11,8 +11,12 @@ use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde_json::{Value as Json, json};
 
 use super::{
-    Api, ClientOptions, ModelId, Request, RequestError, http, kserve_grpc, kserve_rest, tfs_grpc,
-    tfs_rest,
+    api::Api,
+    connection::ClientOptions,
+    error::RequestError,
+    http, kserve_grpc, kserve_rest,
+    message::{ModelId, Request},
+    tfs_grpc, tfs_rest,
 };
 use crate::{
     proto::{

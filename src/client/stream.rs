@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use super::{ClientError, ClientResponse, Request, RequestError, kserve_grpc};
+use super::{
+    error::{ClientError, RequestError},
+    kserve_grpc,
+    message::{ClientResponse, Request},
+};
 
 /// Where the requests of a stream go; dropped when there are no more.
 #[derive(Debug)]

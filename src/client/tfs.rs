@@ -2,7 +2,10 @@
 //! responses are decoded with.
 
 use super::{
-    AnswerError, ModelId, Request, TensorMetadata, VersionStatus, message::ClientResponse, sequence,
+    error::AnswerError,
+    message::{ClientResponse, ModelId, Request, TensorMetadata},
+    sequence,
+    status::VersionStatus,
 };
 use crate::{
     proto::tensorflow::DataType as TfType,

@@ -1,8 +1,8 @@
 //! `model_version_policy`: which versions of a model are served.
 
 use super::{
-    VersionPolicy,
     file::{Findings, Node, Source},
+    model::VersionPolicy,
 };
 
 /// A text that is no version policy.
@@ -95,7 +95,7 @@ pub(super) fn read(node: &Node<'_>) -> Option<VersionPolicy> {
 #[cfg(test)]
 mod tests {
     use super::{PolicyError, parse};
-    use crate::config::VersionPolicy;
+    use crate::config::model::VersionPolicy;
 
     #[test]
     fn policies_are_read() {

@@ -8,13 +8,13 @@ use std::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
+    course::shutting_down,
     engine::Engine,
     in_flight::{InFlight, RequestInFlight},
     of_graph::OfGraph,
     of_pipeline::OfPipeline,
     registry::not_found,
     servable::Servable,
-    stream,
     target::Target,
 };
 use crate::{
@@ -45,7 +45,7 @@ impl Engine {
         let place = InFlight::enter(&self.in_flight);
         // After entering: a stop either sees this request or is seen by it.
         if self.stopping.load(Ordering::SeqCst) {
-            return Err(stream::shutting_down());
+            return Err(shutting_down());
         }
         let target = self.find_in(place, name, version, origin).await?;
         Ok(target.bounded(self.max_strings()))

@@ -10,9 +10,9 @@ use std::{
 };
 
 use super::{
-    Family, Reporter,
     cells::{self, Buckets},
-    reporter::Outcomes,
+    families::Family,
+    reporter::{Outcomes, Reporter},
 };
 use crate::request::{Interface, RequestOrigin};
 

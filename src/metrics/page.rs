@@ -12,9 +12,8 @@ use std::{
 };
 
 use super::{
-    Families, Family,
     cells::{ALL_ORIGINS, BOUNDS, BUCKETS},
-    families::SampleKind,
+    families::{Families, Family, SampleKind},
     graphs::{GraphCounts, Method, WAYS, WayCounts},
     parts::SequenceCounts,
     reporter::{Outcomes, Reporter, interface},

@@ -11,10 +11,11 @@ use std::{
 };
 
 use super::{
-    Families, Family, LatencyHistogram,
     cells::{self, Cells, ORIGINS, place},
+    families::{Families, Family},
     graphs::GraphCounts,
     health::{self, ServableHealth},
+    latency::LatencyHistogram,
     parts::{NodeTimes, SequenceCounts},
     statistics::{Figures, Stage, Statistics},
 };

@@ -1,6 +1,6 @@
 //! Figures as they are given to those who ask.
 
-use super::LatencyHistogram;
+use super::latency::LatencyHistogram;
 
 /// Counts and times of a version since it was first loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

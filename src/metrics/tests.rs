@@ -5,7 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Metrics, Query, Reporter, RequestRecord, ServableHealth, Times, cells::ALL_ORIGINS};
+use super::{
+    Metrics,
+    cells::ALL_ORIGINS,
+    health::ServableHealth,
+    reporter::{Query, Reporter, RequestRecord, Times},
+};
 use crate::{
     error::{Error, ErrorKind},
     request::{ApiFamily, Interface, RequestOrigin},

@@ -3,7 +3,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use super::{LoadedInstance, Version};
+use super::{stateful::LoadedInstance, version::Version};
 use crate::{
     openvino::{SequenceState, runtime},
     task,

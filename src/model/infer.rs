@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Loaded, Version, decoding::Validated, resize};
+use super::{decoding::Validated, loaded::Loaded, resize, version::Version};
 use crate::{
     budget::OVERHEAD,
     error::{Error, ErrorKind, Result},

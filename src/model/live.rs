@@ -13,7 +13,10 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::{Phase, PhaseEvent, Status, VersionErrorCode, VersionState};
+use super::{
+    phase::{Phase, PhaseEvent},
+    state::{Status, VersionErrorCode, VersionState},
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Reporter,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Status, VersionErrorCode, VersionState};
+use super::state::{Status, VersionErrorCode, VersionState};
 
 /// Phase in the life of a pipeline or graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

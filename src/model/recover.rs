@@ -16,7 +16,8 @@ use futures::{
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    Loaded, LoadedInstance, Version, cleaner, infer::Failed, resize::is_same_but_for_shapes,
+    cleaner, infer::Failed, loaded::Loaded, resize::is_same_but_for_shapes,
+    stateful::LoadedInstance, version::Version,
 };
 use crate::{
     error::chain,

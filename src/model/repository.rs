@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{FolderSurvey, Ignored, Reason};
+use super::folders::{FolderSurvey, Ignored, Reason};
 
 /// Version number of a base path without version folders.
 const ONLY: i64 = 1;

@@ -6,7 +6,11 @@ use std::sync::{Arc, atomic::Ordering};
 use futures::{FutureExt, future::Shared};
 use tokio::sync::oneshot;
 
-use super::{Loaded, Version, check::tensor_shape, loaded::Asked};
+use super::{
+    check::tensor_shape,
+    loaded::{Asked, Loaded},
+    version::Version,
+};
 use crate::{
     error::{Error, ErrorKind, Result, chain},
     openvino::{BatchOption, LoadOptions, PerTensor, ShapeOption},

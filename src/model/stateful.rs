@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Instant};
 
-use super::Loaded;
+use super::loaded::Loaded;
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,

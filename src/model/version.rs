@@ -16,7 +16,8 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 
 use super::{
-    Loaded, cleaner,
+    cleaner,
+    loaded::Loaded,
     recover::Recovery,
     resize::Resizing,
     state::{Status, VersionErrorCode, VersionState},
@@ -345,7 +346,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::Version;
-    use crate::{error::ErrorKind, model::VersionState};
+    use crate::{error::ErrorKind, model::state::VersionState};
 
     #[tokio::test(start_paused = true)]
     async fn a_version_that_stays_loading_is_waited_for_and_then_refused() {

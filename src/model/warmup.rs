@@ -6,7 +6,7 @@ use std::{io, path::PathBuf};
 use bytes::Bytes;
 use rand::RngExt;
 
-use super::Loaded;
+use super::loaded::Loaded;
 use crate::{
     config::{Warmup, WarmupData},
     metrics::RequestRecord,

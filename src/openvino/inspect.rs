@@ -14,7 +14,7 @@ use crate::servable::ServableInfo;
 pub struct Inspected {
     /// Inputs and outputs, as they are once it is loaded.
     pub info: ServableInfo,
-    /// What a load would warn of.
+    /// Warnings that its load would give.
     pub warnings: Vec<String>,
 }
 

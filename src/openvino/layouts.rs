@@ -152,7 +152,10 @@ mod tests {
 
     use super::{choose, public, turned};
     use crate::{
-        openvino::{LayoutOption, PerTensor, names::Port},
+        openvino::{
+            names::Port,
+            options::{LayoutOption, PerTensor},
+        },
         tensor::{Dim, Layout, PartialShape},
     };
 

@@ -156,7 +156,10 @@ fn fixed(shape: &[usize]) -> PartialShape {
 mod tests {
     use super::{ShapeMismatch, decide};
     use crate::{
-        openvino::{BatchOption, LoadOptions, PerTensor, ShapeOption, names::Port},
+        openvino::{
+            names::Port,
+            options::{BatchOption, LoadOptions, PerTensor, ShapeOption},
+        },
         tensor::{Dim, Layout, PartialShape},
     };
 

@@ -1,6 +1,6 @@
 //! Connections that convert: the type, and the order of the axes where both sides name it.
 
-use super::{TensorSource, dims::letters};
+use super::{dims::letters, sources::TensorSource};
 use crate::tensor::{DataType, Layout, Tensor, cast, transpose};
 
 /// Conversion of a tensor between two nodes, after gathering.
@@ -109,7 +109,7 @@ fn part(tensor: &TensorSource, without_first: bool) -> Option<Layout> {
 mod tests {
     use super::Adapter;
     use crate::{
-        pipeline::TensorSource,
+        pipeline::sources::TensorSource,
         tensor::{DataType, Dim, Layout, PartialShape, Tensor},
     };
 

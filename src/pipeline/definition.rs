@@ -10,7 +10,12 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
-use super::{NodeId, PipelinePlan, PipelineTensor, PlanKind, PythonNode, TensorSource};
+use super::{
+    info::PipelineTensor,
+    plan::{NodeId, PipelinePlan, PlanKind},
+    python::PythonNode,
+    sources::TensorSource,
+};
 use crate::{
     budget::Budget,
     custom_node::Node,

@@ -2,7 +2,12 @@
 
 use bytes::Bytes;
 
-use super::{Abort, Input, PipelinePlan, PipelinePlanNode, dims::common, shards::Parts};
+use super::{
+    abort::Abort,
+    dims::common,
+    plan::{Input, PipelinePlan, PipelinePlanNode},
+    shards::Parts,
+};
 use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor};
 
 /// Makes an input of a node that gathers parts of which there are none: a tensor without elements,

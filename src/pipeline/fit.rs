@@ -1,7 +1,7 @@
 //! Validation of tensors between nodes at run time. The check of the pipeline has validated everything
 //! known before; a custom node may return something else.
 
-use super::{PipelineTensor, TensorSource};
+use super::{info::PipelineTensor, sources::TensorSource};
 use crate::{
     error::{Error, Result},
     tensor::{DataType, Dim, PartialShape, ShapeText, Tensor},
@@ -88,7 +88,7 @@ mod tests {
     use super::{input, output};
     use crate::{
         error::{ErrorKind, chain},
-        pipeline::{PipelineTensor, TensorSource},
+        pipeline::{info::PipelineTensor, sources::TensorSource},
         tensor::{DataType, Dim, Layout, PartialShape, Tensor},
     };
 

@@ -4,8 +4,11 @@
 use std::sync::Arc;
 
 use super::{
-    Abort, Count, NodeId, PipelinePlan, PipelinePlanNode, PipelineSession, Ready, Schedule,
-    Sessions, empty,
+    abort::Abort,
+    empty,
+    plan::{Count, NodeId, PipelinePlan, PipelinePlanNode},
+    scheduler::{Ready, Schedule},
+    session::{PipelineSession, Sessions},
     shards::{Parts, Splitter, split},
 };
 use crate::tensor::Tensor;

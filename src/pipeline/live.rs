@@ -5,8 +5,8 @@ use std::{ops::Deref, sync::Arc};
 use arc_swap::ArcSwapOption;
 
 use super::{
-    PipelineOutline,
     definition::{PipelineDefinition, PipelineLimits},
+    outline::PipelineOutline,
 };
 use crate::{
     error::Result,

@@ -1,6 +1,6 @@
 //! Missing models and custom nodes, for diagrams.
 
-use super::{CustomError, MissingModel};
+use super::sources::{CustomError, MissingModel};
 
 /// Why what a node runs cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Missing {
 #[cfg(test)]
 mod tests {
     use super::Missing;
-    use crate::pipeline::{CustomError, MissingModel};
+    use crate::pipeline::sources::{CustomError, MissingModel};
 
     #[test]
     fn every_reason_is_reported_with_its_names() {

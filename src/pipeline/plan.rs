@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Adapter, PipelineInfo, TensorSource};
+use super::{adapt::Adapter, info::PipelineInfo, sources::TensorSource};
 
 /// A node of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path, sync::Arc};
 
-use super::CustomError;
+use super::sources::CustomError;
 use crate::{
     config::NodeConfig,
     error::Error,

@@ -8,8 +8,10 @@
 use std::sync::Arc;
 
 use super::{
-    Abort, Count, LevelId, MAX_SHARDS, NodeId, PipelinePlan, PipelinePlanNode, PipelineSession,
-    Sessions,
+    MAX_SHARDS,
+    abort::Abort,
+    plan::{Count, LevelId, NodeId, PipelinePlan, PipelinePlanNode},
+    session::{PipelineSession, Sessions},
 };
 
 /// The most sessions of one request: parts of parts, which may be more than any one demultiplexer

@@ -1,6 +1,6 @@
 //! Sessions: which part of which demultiplexer a node runs for.
 
-use super::{LevelId, PipelinePlan};
+use super::plan::{LevelId, PipelinePlan};
 
 /// Part of a request that a node runs for: the whole, or a part of a part of it. An index into the
 /// [`Sessions`] of one request, so it costs nothing to copy, compare and hash.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Abort, Count, MAX_SHARDS};
+use super::{MAX_SHARDS, abort::Abort, plan::Count};
 use crate::tensor::{DataType, ShapeText, Tensor, byte_size};
 
 /// A node whose outputs are split.

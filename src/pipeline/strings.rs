@@ -35,7 +35,7 @@ mod tests {
     use crate::{
         budget::Budget,
         model::check::check,
-        pipeline::{PipelineInfo, PipelineTensor},
+        pipeline::info::{PipelineInfo, PipelineTensor},
         request::{Data, Declared, InferRequest, InputTensor},
         tensor::{DataType, Dim, Layout, PartialShape, Tensor, TensorMap, images::PixelLimit},
     };

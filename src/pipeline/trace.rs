@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{NodeId, PipelineObserver, PipelinePlan, Ran};
+use super::{
+    plan::{NodeId, PipelinePlan},
+    run::{PipelineObserver, Ran},
+};
 use crate::tensor::Tensor;
 
 /// Keeps every run of a request.
@@ -110,7 +113,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::{NodeTrace, critical_path};
-    use crate::pipeline::{NodeId, PipelinePlan, tests::plan};
+    use crate::pipeline::{
+        plan::{NodeId, PipelinePlan},
+        tests::plan,
+    };
 
     /// Runs of nodes by name: session, and milliseconds of ready, started and ended.
     fn runs(plan: &PipelinePlan, reported: &[(&str, &str, [u64; 3])]) -> Vec<NodeTrace> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{
-    SequenceControl, SequenceRefusal, Sequences, StateHost,
-    registry::{Entry, Waiter},
+    control::SequenceControl,
+    registry::{Entry, SequenceRefusal, Sequences, StateHost, Waiter},
 };
 
 /// The turn of a request in its sequence: for as long as it lives, no other request of the

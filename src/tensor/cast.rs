@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::{DataType, Tensor};
+use super::{Tensor, dtype::DataType};
 
 /// Returns a tensor with its elements as those of another type; `None` if one of the two types is
 /// strings.
@@ -209,7 +209,8 @@ number!(
 mod tests {
     use super::cast;
     use crate::tensor::{
-        DataType, Tensor,
+        Tensor,
+        dtype::DataType,
         values::{Packer, Value, values},
     };
 

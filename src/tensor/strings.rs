@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::{DataType, Tensor, TensorError, TensorMap};
+use super::{Tensor, TensorError, TensorMap, dtype::DataType};
 
 /// Bytes of the length before each string.
 pub const PREFIX: usize = 4;
@@ -227,7 +227,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{PaddedSizeError, Strings, push, rows_size, strings, unpad, unpad_all};
-    use crate::tensor::{DataType, Tensor, TensorMap};
+    use crate::tensor::{Tensor, TensorMap, dtype::DataType};
 
     fn framed(list: &[&[u8]]) -> Bytes {
         let mut framed = Vec::new();

@@ -4,8 +4,11 @@ use reqwest::header::HeaderMap;
 
 use super::{
     super::{
-        Address, CallPhase, ClientError, ClientResponse, kserve_grpc, kserve_rest, tfs_grpc,
-        tfs_rest,
+        address::Address,
+        error::{CallPhase, ClientError},
+        kserve_grpc, kserve_rest,
+        message::ClientResponse,
+        tfs_grpc, tfs_rest,
     },
     Limit,
 };

@@ -11,9 +11,14 @@ pub use call::{EncodedRequest, Reply};
 
 use self::call::Body;
 use super::{
-    Address, Api, CallPhase, ClientError, ClientResponse, ModelId, ModelMetadata, ModelStatus,
-    Request, RequestError, RequestSender, ResponseReceiver, ServerMetadata, VersionStatus,
-    kserve_grpc, kserve_rest, tfs_grpc, tfs_rest,
+    address::Address,
+    api::Api,
+    error::{CallPhase, ClientError, RequestError},
+    kserve_grpc, kserve_rest,
+    message::{ClientResponse, ModelId, ModelMetadata, Request},
+    status::{ModelStatus, ServerMetadata, VersionStatus},
+    stream::{RequestSender, ResponseReceiver},
+    tfs_grpc, tfs_rest,
 };
 
 /// How long an address is tried for another protocol.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{InputImageError, PipedProblem};
 use crate::{
-    client::TensorMetadata,
+    client::message::TensorMetadata,
     tensor::{DataType, PartialShape, TensorError, values::ValueError},
 };
 

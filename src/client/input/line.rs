@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{Argument, ElementSource, piped};
 use crate::{
-    client::{ModelMetadata, json},
+    client::{json, message::ModelMetadata},
     request::{Parameter, Parameters},
     tensor::DataType,
 };
@@ -193,7 +193,7 @@ fn parameters(object: BTreeMap<String, serde_json::Value>) -> Result<Parameters,
 mod tests {
     use super::{Argument, ElementSource, RequestLine};
     use crate::{
-        client::{ModelMetadata, TensorMetadata},
+        client::message::{ModelMetadata, TensorMetadata},
         error::chain,
         request::Parameter,
         tensor::PartialShape,

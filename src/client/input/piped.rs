@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{error::Category, value::RawValue};
 
 use crate::{
-    client::{BoxError, json},
+    client::{error::BoxError, json},
     tensor::{DataType, Tensor},
 };
 
@@ -136,7 +136,7 @@ impl Output<'_> {
 mod tests {
     use super::{head, outputs};
     use crate::{
-        client::{ClientResponse, output::answer_json},
+        client::{message::ClientResponse, output::answer_json},
         error::chain,
         tensor::{
             DataType, Tensor, TensorMap,

@@ -8,7 +8,7 @@ use super::{
     fit::{fit, force},
 };
 use crate::{
-    client::{TensorMetadata, json},
+    client::{json, message::TensorMetadata},
     tensor::{
         DataType, Dim, PartialShape, Tensor,
         values::{Packer, Value, values},

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::super::{
-    AnswerError, ClientResponse, Opaque, RequestError, TensorForm,
+    error::{AnswerError, RequestError},
     grpc::framed,
-    message::{dtype, lengths},
+    message::{ClientResponse, Opaque, TensorForm, dtype, lengths},
 };
 use crate::{
     client,
@@ -231,7 +231,10 @@ mod tests {
 
     use super::{answer, request};
     use crate::{
-        client::{ModelId, Request, TensorForm, grpc::FRAME},
+        client::{
+            grpc::FRAME,
+            message::{ModelId, Request, TensorForm},
+        },
         proto::kserve::{
             ModelInferRequest, ModelInferResponse, model_infer_response::InferOutputTensor,
         },

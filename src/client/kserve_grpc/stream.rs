@@ -7,7 +7,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status, Streaming};
 
 use super::{
-    super::{ClientError, Request, RequestError, StreamAnswer, StreamEvent, grpc::Grpc},
+    super::{
+        error::{ClientError, RequestError},
+        grpc::Grpc,
+        message::Request,
+        stream::{StreamAnswer, StreamEvent},
+    },
     message,
 };
 use crate::proto::kserve::{

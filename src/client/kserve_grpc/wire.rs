@@ -6,10 +6,11 @@ use tonic::transport::Channel;
 
 use super::{
     super::{
-        ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
-        ServerMetadata, TensorMetadata, VersionStatus,
+        connection::ClientOptions,
+        error::{ClientError, RequestError},
         grpc::{Grpc, MESSAGE_LIMIT},
-        status::by_model,
+        message::{ModelId, ModelMetadata, Request, TensorMetadata},
+        status::{ModelStatus, ServerMetadata, VersionStatus, by_model},
     },
     Answers, Requests, message, stream,
 };

@@ -5,8 +5,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json, value::RawValue};
 
 use super::super::{
-    AnswerError, ClientResponse, Opaque, RequestError, TensorForm, json,
-    message::{dtype, lengths},
+    error::{AnswerError, RequestError},
+    json,
+    message::{ClientResponse, Opaque, TensorForm, dtype, lengths},
 };
 use super::Reply;
 use crate::{
@@ -251,7 +252,7 @@ mod tests {
 
     use super::{Reply, answer, request};
     use crate::{
-        client::{ModelId, Request, TensorForm},
+        client::message::{ModelId, Request, TensorForm},
         error::chain,
         request::Parameter,
         tensor::{DataType, Tensor, TensorMap},

@@ -9,9 +9,12 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
-        ServerErrorCode, ServerMetadata, TensorMetadata, VersionStatus, http::Http,
-        status::by_model, tfs_rest,
+        connection::ClientOptions,
+        error::{ClientError, RequestError, ServerErrorCode},
+        http::Http,
+        message::{ModelId, ModelMetadata, Request, TensorMetadata},
+        status::{ModelStatus, ServerMetadata, VersionStatus, by_model},
+        tfs_rest,
     },
     body::{self, Body},
 };

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Ranked, elements};
 use crate::{
-    client::{ClientResponse, StreamAnswer},
+    client::{message::ClientResponse, stream::StreamAnswer},
     tensor::values::{Value, write_json_value},
 };
 
@@ -184,7 +184,7 @@ fn finite(value: Value<'_>, out: &mut Vec<u8>) -> Option<&'static str> {
 mod tests {
     use super::{OfSequence, ResponsePart, answer_json, ranking_json};
     use crate::{
-        client::{ClientResponse, output::top},
+        client::{message::ClientResponse, output::top},
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 

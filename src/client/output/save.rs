@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    client::ClientResponse,
+    client::message::ClientResponse,
     tensor::{DataType, TensorMap, npy},
 };
 
@@ -92,7 +92,7 @@ const fn safe(character: char) -> char {
 mod tests {
     use super::{file_names, save};
     use crate::{
-        client::ClientResponse,
+        client::message::ClientResponse,
         tensor::{DataType, Tensor, TensorMap, npy},
     };
 

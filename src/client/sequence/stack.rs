@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::pieces::Places;
 use crate::{
-    client::ClientResponse,
+    client::message::ClientResponse,
     tensor::{DataType, ShapeText, Tensor, TensorMap},
 };
 
@@ -172,7 +172,7 @@ impl Pile {
 mod tests {
     use super::{Stack, StackError};
     use crate::{
-        client::ClientResponse,
+        client::message::ClientResponse,
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 

@@ -9,10 +9,12 @@ use tonic::Code as GrpcCode;
 
 use super::{
     super::{
-        AnswerError, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request,
-        RequestError, ServerError, ServerErrorCode, ServerMetadata, TensorMetadata, VersionStatus,
+        connection::ClientOptions,
+        error::{AnswerError, ClientError, RequestError, ServerError, ServerErrorCode},
         grpc::{Grpc, MESSAGE_LIMIT},
         kserve_grpc,
+        message::{ModelId, ModelMetadata, Request, TensorMetadata},
+        status::{ModelStatus, ServerMetadata, VersionStatus},
         tfs::{Asked, datatype, dtype, signature, version_status},
     },
     message,

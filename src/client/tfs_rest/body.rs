@@ -8,7 +8,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::{AnswerError, BoxError, ClientResponse, RequestError, TensorMetadata, json, sequence},
+    super::{
+        error::{AnswerError, BoxError, RequestError},
+        json,
+        message::{ClientResponse, TensorMetadata},
+        sequence,
+    },
     Reply,
 };
 use crate::{
@@ -146,7 +151,10 @@ mod tests {
 
     use super::{Reply, answer, request};
     use crate::{
-        client::{ModelId, Request, TensorForm, TensorMetadata, tfs::Asked},
+        client::{
+            message::{ModelId, Request, TensorForm, TensorMetadata},
+            tfs::Asked,
+        },
         error::chain,
         tensor::{DataType, Tensor, TensorMap, values::write_json},
     };

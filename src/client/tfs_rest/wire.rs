@@ -11,9 +11,11 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
-        ServerMetadata, TensorMetadata, VersionStatus,
+        connection::ClientOptions,
+        error::{ClientError, RequestError},
         http::Http,
+        message::{ModelId, ModelMetadata, Request, TensorMetadata},
+        status::{ModelStatus, ServerMetadata, VersionStatus},
         tfs::{Asked, datatype, dtype, signature, version_status},
     },
     body,

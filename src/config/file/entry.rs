@@ -3,7 +3,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use crate::{
-    config::{PreprocessingError, shape::ParseShapeError},
+    config::{preprocessing::PreprocessingError, shape::ParseShapeError},
     tensor::LayoutError,
 };
 

@@ -30,7 +30,7 @@ pub use sections::{CustomLoaderConfig, LibraryConfig};
 pub(in crate::config) use node::{Findings, Node};
 pub(in crate::config) use syntax::Source;
 
-use super::{MetricsSettings, ModelConfig};
+use super::{model::ModelConfig, settings::MetricsSettings};
 use crate::{budget::Budget, openvino::Placement, tensor::images::PixelLimit};
 
 /// Model settings that the server's flags provide for all models of a file.

@@ -14,8 +14,9 @@ use super::{
 };
 use crate::{
     config::{
-        ModelConfig, StatefulConfig, VersionPolicy, layout_option, plugin, preprocessing, shape,
-        version_policy,
+        layout_option,
+        model::{ModelConfig, StatefulConfig, VersionPolicy},
+        plugin, preprocessing, shape, version_policy,
     },
     openvino::{BatchOption, LayoutOption, LoadOptions, PerTensor, Preprocessing, ShapeOption},
 };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Node;
-use crate::config::MetricsSettings;
+use crate::config::settings::MetricsSettings;
 
 /// A library of custom nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast::Value;
 
 use super::{Node, sections::resolve};
-use crate::config::{Warmup, WarmupData};
+use crate::config::model::{Warmup, WarmupData};
 
 /// Maximum number of runs of one request.
 const MAX_RUNS: i64 = 1_000_000;

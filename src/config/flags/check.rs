@@ -9,9 +9,15 @@ use super::{FlagError, Flags};
 use crate::{
     budget::{self, Budget},
     config::{
-        ChannelArgument, Config, ConfigSource, Cors, Defaults, FileConfig, GraphConfig,
-        MetricsSettings, ModelConfig, PythonSettings, ServerLimits, ServerSettings, StatefulConfig,
-        VersionPolicy, address, layout_option, plugin, preprocessing, shape, version_policy,
+        Config, ConfigSource, address,
+        file::{Defaults, FileConfig, GraphConfig},
+        layout_option,
+        model::{ModelConfig, StatefulConfig, VersionPolicy},
+        plugin, preprocessing,
+        settings::{
+            ChannelArgument, Cors, MetricsSettings, PythonSettings, ServerLimits, ServerSettings,
+        },
+        shape, version_policy,
     },
     openvino::{LoadOptions, PerTensor, Placement, Preprocessing},
     tensor::images::PixelLimit,

@@ -5,9 +5,10 @@ mod check;
 use std::path::PathBuf;
 
 use super::{
-    AccessLogTarget, Cors, LogFormat, PolicyError, PreprocessingError,
-    settings::{MAX_IMAGE_PIXELS, MAX_STRING_ELEMENTS},
+    preprocessing::PreprocessingError,
+    settings::{AccessLogTarget, Cors, LogFormat, MAX_IMAGE_PIXELS, MAX_STRING_ELEMENTS},
     shape::ParseShapeError,
+    version_policy::PolicyError,
 };
 use crate::tensor::LayoutError;
 

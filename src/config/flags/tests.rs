@@ -5,8 +5,10 @@ use std::time::Duration;
 use super::{FlagEnvironment, FlagError, Flags};
 use crate::{
     config::{
-        ChannelArgument, Config, ConfigSource, FileConfig, MetricsSettings, ModelConfig,
-        StatefulConfig, VersionPolicy,
+        Config, ConfigSource,
+        file::FileConfig,
+        model::{ModelConfig, StatefulConfig, VersionPolicy},
+        settings::{ChannelArgument, MetricsSettings},
     },
     openvino::{BatchOption, PerTensor, ShapeOption},
 };

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::{
     error::ReloadError,
     facts::{Facts, Heard, Made},
-    pipelines::Outcome,
+    pass::PassOutcome,
 };
 use crate::{
     config::PipelineConfig,
@@ -68,7 +68,7 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
 pub(super) fn report(
     name: &str,
     checked: &Result<pipeline::CheckedPipeline, pipeline::PipelineErrors>,
-    outcome: &mut Outcome,
+    outcome: &mut PassOutcome,
 ) {
     let warnings = match checked {
         Ok(checked) => &checked.warnings,

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::timeout;
 
-use super::{pipelines::Why, served::Trigger};
+use super::{pass::PassReason, served::Trigger};
 use crate::{
     config::{LibraryConfig, NodeKind, PipelineConfig},
     custom_node::{Library, LibraryError},
@@ -52,7 +52,12 @@ impl Libraries {
     /// Opens the libraries that are new or elsewhere, and tries those again that could not be opened:
     /// if somebody asks for it, or if the file is another one by now. Handlers that have changed
     /// become others if somebody asks for it, or if the configuration has changed.
-    pub(super) async fn open(&mut self, listed: &[LibraryConfig], why: Why, limit: Duration) {
+    pub(super) async fn open(
+        &mut self,
+        listed: &[LibraryConfig],
+        why: PassReason,
+        limit: Duration,
+    ) {
         let is_listed = |name: &str| listed.iter().any(|library| library.name == name);
         let (kept, gone) = std::mem::take(&mut self.0)
             .into_iter()

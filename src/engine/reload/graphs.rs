@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     error::ReloadError,
-    pipelines::{Outcome, Why},
+    pass::{PassOutcome, PassReason},
     served::Trigger,
 };
 use crate::{
@@ -111,8 +111,8 @@ impl Graphs {
     }
 
     /// Brings everything up to date with the file and with the files of the graphs.
-    pub(super) async fn bring(&mut self, config: &FileConfig, why: Why) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub(super) async fn bring(&mut self, config: &FileConfig, why: PassReason) -> PassOutcome {
+        let mut outcome = PassOutcome::default();
         let listed = self.listed(config);
         self.retire(&listed, &mut outcome);
         let (limit, is_silent) = (self.limits.load, self.is_silent);
@@ -146,7 +146,7 @@ impl Graphs {
     }
 
     /// Retires what is not listed any more.
-    fn retire(&mut self, listed: &[GraphConfig], outcome: &mut Outcome) {
+    fn retire(&mut self, listed: &[GraphConfig], outcome: &mut PassOutcome) {
         let listed: BTreeSet<&str> = listed.iter().map(|graph| graph.name.as_str()).collect();
         for (name, known) in &mut self.known {
             if known.config.is_some() && !listed.contains(name.as_str()) {
@@ -174,7 +174,7 @@ impl Graphs {
         &mut self,
         due: Due,
         loaded: Result<Arc<GraphDefinition>, LoadError>,
-        outcome: &mut Outcome,
+        outcome: &mut PassOutcome,
     ) {
         let name = &due.config.name;
         let Some(known) = self.known.get_mut(name) else {
@@ -209,7 +209,7 @@ impl Graphs {
 
 impl Known {
     /// Returns whether the graph is to be loaded, and says so in its state.
-    async fn due(&mut self, config: GraphConfig, why: Why, limit: Duration) -> Option<Due> {
+    async fn due(&mut self, config: GraphConfig, why: PassReason, limit: Duration) -> Option<Due> {
         let is_new = self.config.is_none();
         let is_another = self.config.as_ref().is_some_and(|it| !it.is_same(&config));
         let looks = why.renewed || why.trigger != Trigger::Watch;

@@ -13,6 +13,7 @@ mod done;
 mod error;
 mod facts;
 mod graphs;
+mod pass;
 mod pipelines;
 mod reloader;
 mod served;

@@ -10,8 +10,8 @@ use futures::StreamExt;
 use super::{
     checked::{Checked, Finds, check, report},
     code::{Code, Libraries, drop_elsewhere},
-    error::ReloadError,
     facts::{Facts, Kept},
+    pass::{PassOutcome, PassReason, are_same, found},
     served::Trigger,
     serving::{Before, Left, Serving},
 };
@@ -47,16 +47,6 @@ struct Known {
     serving: Option<Serving>,
 }
 
-/// Why pipelines are brought up to date.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Why {
-    pub(super) trigger: Trigger,
-    /// The file has been read again.
-    pub(super) renewed: bool,
-    /// A model is another one, or in another state.
-    pub(super) moved: bool,
-}
-
 /// The most checks at once.
 const AT_ONCE: usize = 8;
 
@@ -74,13 +64,6 @@ struct Due {
     libraries: Vec<Weak<Code>>,
     /// State of the definition that serves until then.
     before: Before,
-}
-
-/// Outcome of a pass.
-#[derive(Default)]
-pub(super) struct Outcome {
-    pub(super) changed: bool,
-    pub(super) errors: Vec<ReloadError>,
 }
 
 impl Pipelines {
@@ -147,9 +130,9 @@ impl Pipelines {
         &mut self,
         config: &FileConfig,
         models: BTreeMap<String, Arc<Model>>,
-        why: Why,
-    ) -> Outcome {
-        let mut outcome = Outcome::default();
+        why: PassReason,
+    ) -> PassOutcome {
+        let mut outcome = PassOutcome::default();
         self.retire(config, &mut outcome);
         let listed = &config.custom_node_libraries;
         self.libraries
@@ -181,7 +164,7 @@ impl Pipelines {
     }
 
     /// Retires what is not listed any more.
-    fn retire(&mut self, config: &FileConfig, outcome: &mut Outcome) {
+    fn retire(&mut self, config: &FileConfig, outcome: &mut PassOutcome) {
         let listed = self.listed(config);
         let listed: BTreeSet<&str> = listed.iter().map(|p| p.name.as_str()).collect();
         for (name, known) in &mut self.known {
@@ -214,7 +197,7 @@ impl Pipelines {
         &mut self,
         config: PipelineConfig,
         models: &Arc<BTreeMap<String, Arc<Model>>>,
-        why: Why,
+        why: PassReason,
     ) -> Option<(Due, Facts)> {
         let taken = models.contains_key(&config.name);
         let found = found(&config, models);
@@ -284,7 +267,13 @@ impl Pipelines {
     }
 
     /// Brings what a check has found into effect.
-    fn settle(&mut self, due: Due, (checked, finds): Checked, left: Left, outcome: &mut Outcome) {
+    fn settle(
+        &mut self,
+        due: Due,
+        (checked, finds): Checked,
+        left: Left,
+        outcome: &mut PassOutcome,
+    ) {
         let name = &due.config.name;
         report(name, &checked, outcome);
         let Some(known) = self.known.get_mut(name) else {
@@ -356,28 +345,4 @@ impl Known {
 /// Returns whether a node runs a model.
 fn uses(kind: &NodeKind, model: &str) -> bool {
     matches!(kind, NodeKind::Model { model_name, .. } if model_name == model)
-}
-
-/// Finds what the models of a pipeline are at the moment; those that are not there are nothing.
-pub(super) fn found(
-    config: &PipelineConfig,
-    models: &BTreeMap<String, Arc<Model>>,
-) -> Vec<Weak<Loaded>> {
-    let nodes = config.nodes.iter().filter_map(|node| match &node.kind {
-        NodeKind::Model {
-            model_name,
-            version,
-        } => {
-            let model = models.get(model_name);
-            let version = model.and_then(|model| model.version(*version).ok());
-            let loaded = version.and_then(|version| version.loaded().ok());
-            Some(loaded.map_or_else(Weak::new, |loaded| Arc::downgrade(&loaded)))
-        }
-        NodeKind::Custom { .. } => None,
-    });
-    nodes.collect()
-}
-
-pub(super) fn are_same<T>(now: &[Weak<T>], before: &[Weak<T>]) -> bool {
-    now.len() == before.len() && now.iter().zip(before).all(|(a, b)| a.ptr_eq(b))
 }

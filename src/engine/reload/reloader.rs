@@ -17,7 +17,8 @@ use super::{
     done::{Done, answer},
     error::ReloadError,
     graphs::Graphs,
-    pipelines::{Pipelines, Why},
+    pass::PassReason,
+    pipelines::Pipelines,
     served::{Outcome, Served, Surveyed, Trigger},
     source::Reader,
     subconfigs::Subconfigs,
@@ -306,7 +307,7 @@ impl Reloader {
         }
         let models = self.served.iter();
         let models = models.map(|(name, served)| (name.clone(), Arc::clone(&served.model)));
-        let why = Why {
+        let why = PassReason {
             trigger,
             renewed: done.new_file,
             moved: done.changed,

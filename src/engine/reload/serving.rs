@@ -11,7 +11,7 @@ use super::{
     checked::{Finds, check},
     code::Opened,
     facts::{Facts, Kept},
-    pipelines::{are_same, found},
+    pass::{are_same, found},
 };
 use crate::{
     config::{NodeKind, PipelineConfig},

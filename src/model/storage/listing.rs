@@ -10,7 +10,7 @@ use std::{
 use object_store::{ObjectMeta, path::Path};
 
 use super::{StorageError, location::Location, options::StorageLimits};
-use crate::model::FolderSurvey;
+use crate::model::folders::FolderSurvey;
 
 /// One object of a version: a file to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,7 +173,7 @@ mod tests {
 
     use super::{Identity, Location, RemoteVersion, files, plain, sorted};
     use crate::model::{
-        FolderSurvey,
+        folders::FolderSurvey,
         storage::{StorageError, StorageLimits},
     };
 

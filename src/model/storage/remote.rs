@@ -19,7 +19,7 @@ use super::{
     location::Location,
     options::{StorageLimits, StorageOptions},
 };
-use crate::{model::FolderSurvey, task};
+use crate::{model::folders::FolderSurvey, task};
 
 /// Minimum time limit of a download, however small.
 const LEAST_TIME: Duration = Duration::from_secs(60);

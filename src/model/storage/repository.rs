@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     model::{
-        FolderSurvey, mapping,
+        folders::FolderSurvey,
+        mapping,
         repository::{self, RepositoryError},
     },
     task,

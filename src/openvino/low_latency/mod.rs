@@ -270,7 +270,7 @@ fn failed(error: serde_json::Error) -> LowLatencyError {
 mod tests {
     use super::{Kept, kept, own, shape_text};
     use crate::{
-        openvino::{LayoutOption, names::Port},
+        openvino::{names::Port, options::LayoutOption},
         tensor::{Dim, Layout, PartialShape},
     };
 

@@ -10,8 +10,12 @@ use super::{
 use crate::{
     config::{EmptyResults, NodeKind},
     pipeline::{
-        Adapter, Count, Input, Level, LevelId, NodeId, PipelineInfo, PipelinePlan,
-        PipelinePlanNode, PipelineTensor, PlanKind, PlanOutput,
+        adapt::Adapter,
+        info::{PipelineInfo, PipelineTensor},
+        plan::{
+            Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanKind,
+            PlanOutput,
+        },
     },
     tensor::{Dim, Layout, PartialShape},
 };

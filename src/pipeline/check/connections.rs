@@ -4,8 +4,11 @@ use super::draft::{Draft, Gathers, Link, one_of, or_meant, text};
 use crate::{
     config::Connection,
     pipeline::{
-        Count, PipelineRule, TensorSource, adapt,
+        adapt,
         dims::{agree, common, common_shape, letters},
+        error::PipelineRule,
+        plan::Count,
+        sources::TensorSource,
     },
     tensor::{DataType, Dim},
 };

@@ -8,8 +8,10 @@ use crate::{
     },
     error::nearest,
     pipeline::{
-        Count, CustomError, CustomFacts, MissingModel, ModelFacts, PipelineError, PipelineRule,
-        Sources, TensorSource, Unchecked,
+        check::Unchecked,
+        error::{PipelineError, PipelineRule},
+        plan::Count,
+        sources::{CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource},
     },
 };
 

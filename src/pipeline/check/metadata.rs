@@ -3,8 +3,11 @@
 use super::draft::{Draft, Gathers, REQUEST, text};
 use crate::{
     pipeline::{
-        Count, PipelineError, PipelineRule, PipelineTensor, TensorSource,
         dims::{common_layout, common_shape, letters},
+        error::{PipelineError, PipelineRule},
+        info::PipelineTensor,
+        plan::Count,
+        sources::TensorSource,
     },
     tensor::{Dim, Layout, PartialShape},
 };

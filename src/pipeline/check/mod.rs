@@ -15,7 +15,11 @@ mod order;
 
 use draft::Draft;
 
-use super::{PipelineError, PipelineErrors, PipelinePlan, PipelineRule, Sources};
+use super::{
+    error::{PipelineError, PipelineErrors, PipelineRule},
+    plan::PipelinePlan,
+    sources::Sources,
+};
 use crate::config::{FilePosition, PipelineConfig, Warning};
 
 /// A pipeline that can be served.
@@ -153,7 +157,7 @@ impl Draft<'_> {
 
     /// Rule 4.
     fn demultiplexers(&mut self) {
-        use super::Count::Dynamic;
+        use super::plan::Count::Dynamic;
         let mut demultiplexers = self.nodes.iter().filter(|node| node.count.is_some());
         let number = demultiplexers.clone().count();
         let Some(dynamic) = demultiplexers.find(|node| node.count == Some(Dynamic)) else {

@@ -5,7 +5,12 @@ use std::collections::HashSet;
 use super::draft::{Draft, DraftNode, Failure, Gathers, one_of, or_meant};
 use crate::{
     config::NodeKind,
-    pipeline::{Count, CustomError, MissingModel, PipelineRule, TensorSource, dims::common},
+    pipeline::{
+        dims::common,
+        error::PipelineRule,
+        plan::Count,
+        sources::{CustomError, MissingModel, TensorSource},
+    },
     tensor::{DataType, Dim},
 };
 

@@ -2,7 +2,7 @@
 
 use super::draft::{Draft, Gathers, Link};
 use crate::{
-    pipeline::{OrderError, PipelineRule},
+    pipeline::error::{OrderError, PipelineRule},
     tensor::Dim,
 };
 

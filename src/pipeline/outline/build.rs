@@ -9,8 +9,10 @@ use super::{
 use crate::{
     config::{Connection, NodeConfig, NodeKind, PipelineConfig},
     pipeline::{
-        Count, CustomFacts, Missing, Sources, TensorSource,
         dims::{common_shape, letters},
+        missing::Missing,
+        plan::Count,
+        sources::{CustomFacts, Sources, TensorSource},
     },
     tensor::{Dim, Layout, PartialShape},
 };

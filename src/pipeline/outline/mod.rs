@@ -2,7 +2,7 @@
 
 mod build;
 
-use super::{Count, Missing, TensorSource};
+use super::{missing::Missing, plan::Count, sources::TensorSource};
 
 /// The name of the entry.
 const REQUEST: &str = "request";

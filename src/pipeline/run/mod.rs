@@ -20,9 +20,11 @@ use tokio::sync::OnceCell;
 
 use self::node::Way;
 use super::{
-    Abort, NodeId, NodeJob, RequestFlow,
+    abort::Abort,
     definition::{Models, PipelineDefinition, Used},
     fit,
+    flow::{NodeJob, RequestFlow},
+    plan::NodeId,
 };
 use crate::{
     error::{Error, Result},

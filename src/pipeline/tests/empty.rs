@@ -5,7 +5,12 @@ use std::sync::Arc;
 use super::{numbers, plan, values};
 use crate::{
     error::{Error, ErrorKind},
-    pipeline::{Abort, Count, NodeJob, PipelinePlan, Ready, RequestFlow},
+    pipeline::{
+        abort::Abort,
+        flow::{NodeJob, RequestFlow},
+        plan::{Count, PipelinePlan},
+        scheduler::Ready,
+    },
     tensor::{
         DataType,
         Dim::{Any, Fixed, Range},

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use super::{numbers, plan, values};
-use crate::pipeline::{Abort, NodeJob, PipelinePlan, RequestFlow};
+use crate::pipeline::{
+    abort::Abort,
+    flow::{NodeJob, RequestFlow},
+    plan::PipelinePlan,
+};
 
 /// Takes the job of a node from those that can run.
 fn take(plan: &PipelinePlan, jobs: &mut Vec<NodeJob>, name: &str) -> NodeJob {

@@ -11,7 +11,9 @@ mod splitting;
 use std::{path::Path, sync::Arc};
 
 use super::{
-    CustomError, CustomFacts, MissingModel, ModelFacts, PipelinePlan, Sources, TensorSource, check,
+    check,
+    plan::PipelinePlan,
+    sources::{CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource},
 };
 use crate::{
     config::{Defaults, NodeConfig, PipelineConfig, parse},

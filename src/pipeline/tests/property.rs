@@ -9,7 +9,13 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::random::{Nothing, Random, Value};
 use crate::{
     config::{EmptyResults, NodeKind, PipelineConfig},
-    pipeline::{Abort, Count, PipelinePlan, PipelinePlanNode, PlanKind, Ready, RequestFlow, check},
+    pipeline::{
+        abort::Abort,
+        check,
+        flow::RequestFlow,
+        plan::{Count, PipelinePlan, PipelinePlanNode, PlanKind},
+        scheduler::Ready,
+    },
     tensor::{
         DataType, Tensor,
         values::{Value as Number, values},

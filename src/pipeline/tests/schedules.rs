@@ -5,7 +5,11 @@ use std::sync::Arc;
 use super::plan;
 use crate::{
     error::ErrorKind,
-    pipeline::{Abort, PipelinePlan, Ready, Schedule},
+    pipeline::{
+        abort::Abort,
+        plan::PipelinePlan,
+        scheduler::{Ready, Schedule},
+    },
 };
 
 /// Writes what is ready: `node` or `node@key`.

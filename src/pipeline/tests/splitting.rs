@@ -4,7 +4,8 @@ use super::{numbers, values};
 use crate::{
     error::{Error, ErrorKind, chain},
     pipeline::{
-        Abort, Count,
+        abort::Abort,
+        plan::Count,
         shards::{Parts, Splitter, split},
     },
     tensor::{DataType, Tensor},

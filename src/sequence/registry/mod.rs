@@ -12,7 +12,10 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
-use super::{Begun, SequenceCommand, SequenceControl, Turn, Waiting};
+use super::{
+    control::{SequenceCommand, SequenceControl},
+    turn::{Begun, Turn, Waiting},
+};
 use crate::metrics::Reporter;
 
 /// Why a request does not get a turn.

@@ -14,7 +14,10 @@ use futures::FutureExt;
 use super::{Bounds, SequenceRefusal, Sequences};
 use crate::{
     metrics::Reporter,
-    sequence::{Begun, SequenceCommand, SequenceControl, Turn, Waiting},
+    sequence::{
+        control::{SequenceCommand, SequenceControl},
+        turn::{Begun, Turn, Waiting},
+    },
 };
 
 /// A sequence of numbers that look random (xorshift64*).

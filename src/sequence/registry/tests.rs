@@ -7,7 +7,10 @@ use futures::{FutureExt, poll};
 use super::{Bounds, SequenceRefusal, Sequences, StateHost};
 use crate::{
     metrics::Reporter,
-    sequence::{Begun, SequenceCommand, SequenceControl, Turn},
+    sequence::{
+        control::{SequenceCommand, SequenceControl},
+        turn::{Begun, Turn},
+    },
 };
 
 impl StateHost for u32 {}

@@ -12,7 +12,12 @@ use bytes::Bytes;
 use half::f16;
 
 use self::{decode::Decoded, resize::each_row};
-use super::{DataType, Dim, Layout, PartialShape, ShapeText, strings::Strings};
+use super::{
+    dtype::DataType,
+    layout::Layout,
+    shape::{Dim, PartialShape, ShapeText},
+    strings::Strings,
+};
 use crate::{budget::Budget, error::Error};
 
 pub use self::decode::DecodeError;

@@ -11,7 +11,10 @@ use crate::{
     budget::Budget,
     error::chain,
     tensor::{
-        DataType, Dim, Layout, PartialShape, Tensor,
+        Tensor,
+        dtype::DataType,
+        layout::Layout,
+        shape::{Dim, PartialShape},
         strings::{Strings, push},
         values::values,
     },

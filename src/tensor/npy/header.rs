@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::NpyError;
-use crate::tensor::DataType;
+use crate::tensor::dtype::DataType;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 

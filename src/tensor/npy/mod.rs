@@ -17,7 +17,9 @@ use bytes::Bytes;
 
 use self::header::{Element, Header, Kind, descr, write_header};
 use super::{
-    DataType, Tensor, TensorError, elements,
+    Tensor, TensorError,
+    dtype::DataType,
+    shape::elements,
     strings::unframed,
     values::{Packer, Value, ValueError, values},
 };

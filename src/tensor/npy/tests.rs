@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::{read, read_archive, write};
 use crate::tensor::{
-    DataType, Tensor,
+    Tensor,
+    dtype::DataType,
     values::{Packer, Value, values, write_json},
 };
 

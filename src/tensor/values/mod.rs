@@ -9,7 +9,7 @@ use std::io::Write;
 use bytes::Bytes;
 use half::{bf16, f16};
 
-use super::{DataType, Tensor};
+use super::{Tensor, dtype::DataType};
 
 /// One element of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]

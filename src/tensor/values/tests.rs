@@ -1,5 +1,5 @@
 use super::{Packer, Value, values, write_json};
-use crate::tensor::{DataType, Tensor};
+use crate::tensor::{Tensor, dtype::DataType};
 
 fn pack(dtype: DataType, numbers: &[i64]) -> Result<Tensor, super::ValueError> {
     let mut packer = Packer::new(dtype, numbers.len());

@@ -14,7 +14,11 @@ use tonic::{Response, Status};
 
 use super::{Api, Client, ClientOptions, SEQUENCE};
 use crate::{
-    client::{Address, ClientError, ClientResponse, ModelId, Request, TensorForm},
+    client::{
+        address::Address,
+        error::ClientError,
+        message::{ClientResponse, ModelId, Request, TensorForm},
+    },
     error::chain,
     proto::kserve::{
         ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,

@@ -8,7 +8,10 @@ use tonic::{Response, Status};
 
 use super::{Api, Client, admitted, beside, grpc_server, listen, model, options, request};
 use crate::{
-    client::{ClientError, ModelId, RequestError, TensorForm},
+    client::{
+        error::{ClientError, RequestError},
+        message::{ModelId, TensorForm},
+    },
     error::chain,
     proto::{
         tensorflow::{

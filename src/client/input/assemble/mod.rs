@@ -13,7 +13,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    client::{ModelMetadata, TensorMetadata},
+    client::message::{ModelMetadata, TensorMetadata},
     tensor::{DataType, PartialShape, Tensor, TensorMap},
 };
 

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 use super::Given;
 use crate::{
     client::{
-        ModelMetadata,
         input::{ValueProblem, content::Content},
         json,
+        message::ModelMetadata,
     },
     tensor::Tensor,
 };

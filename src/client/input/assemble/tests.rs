@@ -3,8 +3,8 @@ use bytes::Bytes;
 use super::{Content, Given, Inputs, WholeInput};
 use crate::{
     client::{
-        ModelMetadata, TensorMetadata,
         input::{Argument, Fill, ImageOptions},
+        message::{ModelMetadata, TensorMetadata},
     },
     error::chain,
     tensor::{DataType, ShapeText, Tensor, TensorMap, npy, values::write_json},

@@ -4,7 +4,11 @@ use bytes::Bytes;
 
 use super::{CONTROL, END, ID, START};
 use crate::{
-    client::{Client, ClientError, ClientResponse, Request, ServerError},
+    client::{
+        connection::Client,
+        error::{ClientError, ServerError},
+        message::{ClientResponse, Request},
+    },
     request::Parameter,
     tensor::{
         DataType, Tensor, TensorMap,

@@ -14,8 +14,11 @@ use tokio::net::TcpListener;
 use super::{LARGEST_CHOSEN, SequenceClient, SequenceError, StepControl, mark};
 use crate::{
     client::{
-        Address, Api, Client, ClientError, ClientOptions, ModelId, Request, SEQUENCE, TensorForm,
-        TensorMetadata,
+        address::Address,
+        api::Api,
+        connection::{Client, ClientOptions, SEQUENCE},
+        error::ClientError,
+        message::{ModelId, Request, TensorForm, TensorMetadata},
     },
     request::Parameter,
     tensor::{DataType, Tensor, TensorMap},

@@ -5,9 +5,9 @@ use prost::Message;
 
 use super::{
     super::{
-        AnswerError, ClientResponse, ModelId, RequestError, TensorForm,
+        error::{AnswerError, RequestError},
         grpc::framed,
-        message::lengths,
+        message::{ClientResponse, ModelId, TensorForm, lengths},
         sequence,
         tfs::{dtype, tf_type},
     },

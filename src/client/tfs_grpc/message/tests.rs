@@ -6,7 +6,11 @@ use prost::Message;
 
 use super::{super::Reply, answer, shape};
 use crate::{
-    client::{ModelId, Request, TensorForm, TensorMetadata, grpc::FRAME, tfs::Asked},
+    client::{
+        grpc::FRAME,
+        message::{ModelId, Request, TensorForm, TensorMetadata},
+        tfs::Asked,
+    },
     error::chain,
     proto::{
         tensorflow::{DataType as TfType, TensorProto},

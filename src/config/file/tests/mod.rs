@@ -9,7 +9,7 @@ use std::{path::Path, time::Duration};
 use super::{Defaults, EntryError, FileConfig, FileError, ModelEntry, parse};
 use crate::{
     budget::Budget,
-    config::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
+    config::model::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
     openvino::{BatchOption, PerTensor, Placement, ShapeOption},
     tensor::{Dim, images::PixelLimit},
 };

@@ -1,7 +1,7 @@
 //! Pipeline features beyond the reference.
 
 use super::{errors, read};
-use crate::config::EmptyResults;
+use crate::config::file::EmptyResults;
 
 /// Writes a file of one pipeline with a demultiplexer.
 fn file(count: i32, fields: &str) -> String {

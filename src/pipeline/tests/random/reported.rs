@@ -3,7 +3,9 @@
 use super::{Node, Port, Random};
 use crate::{
     config::{Connection, NodeConfig, NodeKind, NodeOutput, PipelineConfig},
-    pipeline::{CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource},
+    pipeline::sources::{
+        CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource,
+    },
     tensor::{DataType, Dim, Layout, PartialShape},
 };
 
