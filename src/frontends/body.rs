@@ -39,7 +39,9 @@ where
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
     }
-    let mut gather = Gather::new(intake.budget().charge(CALL)?);
+    let expected = body.size_hint().exact().unwrap_or_default();
+    let expected = usize::try_from(expected).unwrap_or_default();
+    let mut gather = Gather::new(intake.budget().charge(CALL)?, expected);
     let mut body = std::pin::pin!(Paced::new(body, intake, &parts.extensions));
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else {

@@ -30,14 +30,14 @@ const FIRST: usize = 8 << 10;
 pub(super) async fn expand(body: Bytes, limit: usize, budget: &Budget) -> Result<Bytes> {
     let mut expansion = Expansion::new(body, limit, budget);
     if expansion.run(AT_ONCE)? {
-        return expansion.finish();
+        return Ok(expansion.finish());
     }
     // Those that wait hold what is packed. The semaphore is never closed.
     let turn = turns().acquire_owned().await.ok();
     task::blocking("expand", move || {
         let done = expansion.run(usize::MAX);
         drop(turn);
-        done.and_then(|_| expansion.finish())
+        done.map(|_| expansion.finish())
     })
     .await
 }
@@ -67,7 +67,7 @@ struct Expansion {
     /// [`AT_ONCE`] bytes at most, as long as its room; `filled` bytes of it are there.
     first: Vec<u8>,
     filled: usize,
-    /// Bytes after the first ones.
+    /// All bytes, once they are more than the first ones.
     rest: Mapped,
     charge: Charge,
 }
@@ -91,7 +91,7 @@ impl Expansion {
     /// Expands until so many bytes are there; returns whether that is all.
     fn run(&mut self, until: usize) -> Result<bool> {
         while self.len() < until {
-            let is_first = self.filled < AT_ONCE;
+            let is_first = self.rest.len() == 0 && self.filled < AT_ONCE;
             let room = match is_first {
                 true => {
                     self.grow_first()?;
@@ -100,6 +100,8 @@ impl Expansion {
                 false => {
                     if self.rest.is_full() {
                         self.charge.add(PIECE)?;
+                        self.rest.extend(&std::mem::take(&mut self.first))?;
+                        self.filled = 0;
                     }
                     self.rest.room()?
                 }
@@ -133,12 +135,12 @@ impl Expansion {
     }
 
     /// Returns all that was expanded as one buffer, which has the charge.
-    fn finish(mut self) -> Result<Bytes> {
+    fn finish(mut self) -> Bytes {
         self.first.truncate(self.filled);
         let whole = match self.rest.len() {
             0 => self.first.into(),
-            _ => self.rest.join(&self.first)?,
+            _ => self.rest.finish(),
         };
-        Ok(self.charge.keep(whole))
+        self.charge.keep(whole)
     }
 }

@@ -14,7 +14,7 @@ const SMALL: usize = 4 << 10;
 /// The most that small pieces are copied into one buffer, which is then a piece.
 const MAX_TAIL: usize = 64 << 10;
 
-/// Messages longer than this are copied piece by piece: pieces kept until the last one arrives would
+/// Messages longer than this are copied as they come: pieces kept until the last one arrives would
 /// double the memory.
 const LARGE: usize = 1 << 20;
 
@@ -28,17 +28,20 @@ pub(super) struct Gather {
     /// All that has come, in the place of both, once that is much.
     mapped: Option<Mapped>,
     length: usize,
+    expected: usize,
 }
 
 impl Gather {
-    /// Begins with a charge, to which the pieces are added.
-    pub(super) fn new(charge: Charge) -> Self {
+    /// Begins with a charge, to which the pieces are added; `expected` is the length in the end, 0 if
+    /// that is unknown.
+    pub(super) fn new(charge: Charge, expected: usize) -> Self {
         Self {
             charge,
             pieces: Vec::new(),
             tail: Vec::new(),
             mapped: None,
             length: 0,
+            expected,
         }
     }
 
@@ -84,7 +87,7 @@ impl Gather {
             self.pieces.push(piece);
         }
         if self.length > LARGE {
-            let mut mapped = Mapped::default();
+            let mut mapped = Mapped::expecting(self.expected);
             for piece in self.pieces.drain(..) {
                 mapped.extend(&piece)?;
             }
@@ -110,7 +113,7 @@ impl Gather {
     /// Fails if the system has no memory for it.
     pub(super) fn finish(mut self) -> Result<Bytes> {
         if let Some(mapped) = self.mapped {
-            return Ok(self.charge.keep(mapped.join(&[])?));
+            return Ok(self.charge.keep(mapped.finish()));
         }
         if self.pieces.is_empty() {
             return Ok(match self.tail.is_empty() {
@@ -145,7 +148,7 @@ mod tests {
     fn a_single_piece_is_not_copied() {
         let budget = Budget::new(1 << 20);
         let piece = Bytes::from(vec![1; 100]);
-        let mut gather = Gather::new(budget.charge(10).unwrap());
+        let mut gather = Gather::new(budget.charge(10).unwrap(), 0);
         gather.push(piece.clone()).unwrap();
         let whole = gather.finish().unwrap();
         assert_eq!(whole.as_ptr(), piece.as_ptr());
@@ -157,7 +160,7 @@ mod tests {
     #[test]
     fn what_is_too_much_is_refused_with_its_first_byte() {
         let budget = Budget::new(150);
-        let mut gather = Gather::new(budget.empty());
+        let mut gather = Gather::new(budget.empty(), 0);
         gather.push(vec![1; 100].into()).unwrap();
         assert!(gather.push(vec![1; 51].into()).is_err());
         gather.push(vec![1; 1].into()).unwrap();
@@ -171,7 +174,7 @@ mod tests {
             sizes in prop::collection::vec(prop_oneof![0_usize..20, 4000_usize..5000, Just(70_000), Just(600_000)], 0..40),
         ) {
             let budget = Budget::default();
-            let mut gather = Gather::new(budget.empty());
+            let mut gather = Gather::new(budget.empty(), 0);
             let mut expected = Vec::new();
             for (index, size) in sizes.into_iter().enumerate() {
                 let piece = vec![index.to_le_bytes()[0]; size];

@@ -140,7 +140,7 @@ where
     async fn contents(&mut self, is_compressed: bool, length: usize) -> Result<Bytes, Status> {
         let failure = |error| reply::status(&error);
         let charge = self.intake.budget().charge(OVERHEAD).map_err(failure)?;
-        let mut gather = Gather::new(charge);
+        let mut gather = Gather::new(charge, length);
         loop {
             let missing = length - gather.len();
             let piece = self.rest.split_to(self.rest.len().min(missing));
