@@ -23,6 +23,7 @@ mod kserve_grpc;
 mod kserve_rest;
 mod message;
 pub mod output;
+mod protocol;
 pub mod sequence;
 pub mod spelled;
 mod status;

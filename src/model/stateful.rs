@@ -8,7 +8,7 @@ use crate::{
     metrics::RequestRecord,
     openvino::{Hold, SequenceState, SlotInput},
     request::InferRequest,
-    sequence::{Begun, SEQUENCE_ID, SequenceRefusal, Sequences, StateHost, Turn},
+    sequence::{Begun, SEQUENCE_ID, SequenceRefusal, Sequences, Turn},
     tensor::{DataType, Tensor, TensorMap},
 };
 
@@ -21,8 +21,6 @@ impl PartialEq for LoadedInstance {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
-
-impl StateHost for LoadedInstance {}
 
 impl fmt::Debug for LoadedInstance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

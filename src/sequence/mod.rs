@@ -15,5 +15,5 @@ mod turn;
 
 pub use arrival::{Arrival, Line};
 pub use control::{CONTROL_INPUT, Echo, SEQUENCE_ID, SequenceCommand, SequenceControl};
-pub use registry::{Bounds, SequenceRefusal, Sequences, StateHost};
+pub use registry::{Bounds, SequenceRefusal, Sequences};
 pub use turn::{Begun, Turn, Waiting};

@@ -6,13 +6,13 @@ use tokio::sync::oneshot;
 
 use super::{
     control::SequenceControl,
-    registry::{Entry, SequenceRefusal, Sequences, StateHost, Waiter},
+    registry::{Entry, SequenceRefusal, Sequences, Waiter},
 };
 
 /// The turn of a request in its sequence: for as long as it lives, no other request of the
 /// sequence runs. A turn that is dropped before its run has changed nothing; one that is dropped
 /// during its run closes the sequence.
-pub struct Turn<I: StateHost, S> {
+pub struct Turn<I: Clone + PartialEq, S> {
     /// Nothing once the turn has been passed on.
     pub(super) sequences: Option<Arc<Sequences<I, S>>>,
     pub(super) id: u64,
@@ -25,7 +25,7 @@ pub struct Turn<I: StateHost, S> {
 }
 
 /// A place in the queue of a sequence; dropping it leaves the queue.
-pub struct Waiting<I: StateHost, S> {
+pub struct Waiting<I: Clone + PartialEq, S> {
     pub(super) sequences: Arc<Sequences<I, S>>,
     pub(super) id: u64,
     /// The sequence's serial.
@@ -37,14 +37,14 @@ pub struct Waiting<I: StateHost, S> {
 
 /// Turn of a request, or the wait for it.
 #[must_use]
-pub enum Begun<I: StateHost, S> {
+pub enum Begun<I: Clone + PartialEq, S> {
     /// The turn.
     Turn(Turn<I, S>),
     /// A place in the queue.
     Waiting(Waiting<I, S>),
 }
 
-impl<I: StateHost, S> Begun<I, S> {
+impl<I: Clone + PartialEq, S> Begun<I, S> {
     /// Waits for the turn.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ enum Outcome {
     Unused,
 }
 
-impl<I: StateHost, S> Turn<I, S> {
+impl<I: Clone + PartialEq, S> Turn<I, S> {
     /// Returns the id of the sequence.
     #[must_use]
     pub fn id(&self) -> u64 {
@@ -105,7 +105,7 @@ impl<I: StateHost, S> Turn<I, S> {
     }
 }
 
-impl<I: StateHost, S> Drop for Turn<I, S> {
+impl<I: Clone + PartialEq, S> Drop for Turn<I, S> {
     fn drop(&mut self) {
         drop(self.pass(if self.running {
             Outcome::Failed
@@ -115,7 +115,7 @@ impl<I: StateHost, S> Drop for Turn<I, S> {
     }
 }
 
-impl<I: StateHost, S> Drop for Waiting<I, S> {
+impl<I: Clone + PartialEq, S> Drop for Waiting<I, S> {
     fn drop(&mut self) {
         // What may have been sent meanwhile passes itself on when the receiver goes.
         self.turn.close();
@@ -140,7 +140,7 @@ impl<I: StateHost, S> Drop for Waiting<I, S> {
     }
 }
 
-impl<I: StateHost, S> Sequences<I, S> {
+impl<I: Clone + PartialEq, S> Sequences<I, S> {
     /// Takes a turn back and gives it to the next, or removes the sequence.
     fn pass(self: &Arc<Self>, turn: &mut Turn<I, S>, outcome: Outcome) -> Option<S> {
         let state = turn.state.take();
@@ -184,7 +184,7 @@ impl<I: StateHost, S> Sequences<I, S> {
     }
 }
 
-impl<I: StateHost, S> Entry<I, S> {
+impl<I: Clone + PartialEq, S> Entry<I, S> {
     /// Gives the turn to the first that still waits, or keeps the state until somebody comes.
     fn pass_on(&mut self, sequences: &Arc<Sequences<I, S>>, from: &Turn<I, S>, state: Option<S>) {
         let mut state = state;

@@ -9,13 +9,13 @@ use reqwest::header::{HeaderMap, HeaderName};
 
 pub use call::{EncodedRequest, Reply};
 
-use self::call::Body;
 use super::{
     address::Address,
     api::Api,
     error::{CallPhase, ClientError, RequestError},
     kserve_grpc, kserve_rest,
     message::{ClientResponse, ModelId, ModelMetadata, Request},
+    protocol::Protocol,
     status::{ModelStatus, ServerMetadata, VersionStatus},
     stream::{RequestSender, ResponseReceiver},
     tfs_grpc, tfs_rest,
@@ -46,33 +46,11 @@ pub struct ClientOptions {
 /// A connection to a server.
 #[derive(Debug)]
 pub struct Client {
-    wire: Wire,
+    wire: Box<dyn Protocol>,
     api: Api,
     limit: Limit,
     /// Whether the caller's own headers say where sequences go.
     routes_itself: bool,
-}
-
-/// The wires. Another API is another variant.
-#[derive(Debug)]
-enum Wire {
-    KserveGrpc(kserve_grpc::Wire),
-    KserveRest(kserve_rest::Wire),
-    TfsGrpc(tfs_grpc::Wire),
-    TfsRest(tfs_rest::Wire),
-}
-
-/// Asks something that every wire can be asked, within the limit.
-macro_rules! ask {
-    ($client:expr, $wire:ident => $question:expr) => {{
-        let limit = &$client.limit;
-        match &$client.wire {
-            Wire::KserveGrpc($wire) => limit.run(CallPhase::Answer, $question).await,
-            Wire::KserveRest($wire) => limit.run(CallPhase::Answer, $question).await,
-            Wire::TfsGrpc($wire) => limit.run(CallPhase::Answer, $question).await,
-            Wire::TfsRest($wire) => limit.run(CallPhase::Answer, $question).await,
-        }
-    }};
 }
 
 impl Client {
@@ -88,17 +66,17 @@ impl Client {
             address: options.address.clone(),
             timeout: options.timeout,
         };
-        let wire = match options.api {
+        let wire: Box<dyn Protocol> = match options.api {
             Api::KserveGrpc => {
                 let connect = kserve_grpc::Wire::connect(options);
-                Wire::KserveGrpc(limit.run(CallPhase::Connect, connect).await?)
+                Box::new(limit.run(CallPhase::Connect, connect).await?)
             }
-            Api::KserveRest => Wire::KserveRest(kserve_rest::Wire::new(options)?),
+            Api::KserveRest => Box::new(kserve_rest::Wire::new(options)?),
             Api::TfsGrpc => {
                 let connect = tfs_grpc::Wire::connect(options);
-                Wire::TfsGrpc(limit.run(CallPhase::Connect, connect).await?)
+                Box::new(limit.run(CallPhase::Connect, connect).await?)
             }
-            Api::TfsRest => Wire::TfsRest(tfs_rest::Wire::new(options)?),
+            Api::TfsRest => Box::new(tfs_rest::Wire::new(options)?),
         };
         Ok(Self {
             wire,
@@ -150,7 +128,7 @@ impl Client {
     ///
     /// Fails if no answer comes, or the server does not speak the protocol.
     pub async fn server_ready(&self) -> Result<bool, ClientError> {
-        ask!(self, wire => wire.is_ready())
+        self.ask(self.wire.is_ready()).await
     }
 
     /// Asks for the server's name, version and readiness; `None` if the protocol has no such
@@ -160,7 +138,7 @@ impl Client {
     ///
     /// Fails if no answer comes, or the server refuses.
     pub async fn server_metadata(&self) -> Result<Option<ServerMetadata>, ClientError> {
-        ask!(self, wire => wire.server())
+        self.ask(self.wire.server()).await
     }
 
     /// Asks for the inputs and outputs of a model.
@@ -169,7 +147,7 @@ impl Client {
     ///
     /// Fails if no answer comes, or the server does not know the model.
     pub async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError> {
-        ask!(self, wire => wire.model_metadata(model))
+        self.ask(self.wire.model_metadata(model)).await
     }
 
     /// Asks for all models and their states, by name.
@@ -178,10 +156,10 @@ impl Client {
     ///
     /// Fails if no answer comes, or the server has no such list.
     pub async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
-        let models = ask!(self, wire => wire.models())?;
-        let Wire::TfsGrpc(wire) = &self.wire else {
+        let models = self.ask(self.wire.models()).await?;
+        if self.wire.lists_states() {
             return Ok(models);
-        };
+        }
         // Here the list comes from another protocol, and the states from this one.
         let mut reported = Vec::with_capacity(models.len());
         for model in models {
@@ -189,12 +167,8 @@ impl Client {
                 name: model.name.clone(),
                 version: None,
             };
-            match self
-                .limit
-                .run(CallPhase::Answer, wire.model_status(&id))
-                .await
-            {
-                Ok(status) => reported.push(status),
+            match self.ask(self.wire.model_status(&id)).await {
+                Ok(status) => reported.push(status.unwrap_or(model)),
                 Err(ClientError::Refused(_)) => reported.push(model),
                 Err(error) => return Err(error),
             }
@@ -204,7 +178,7 @@ impl Client {
 
     /// Asks for the names of the server's models; `None` if the server has no such list.
     pub async fn model_names(&self) -> Option<Vec<String>> {
-        let models = ask!(self, wire => wire.models()).ok()?;
+        let models = self.ask(self.wire.models()).await.ok()?;
         Some(models.into_iter().map(|model| model.name).collect())
     }
 
@@ -214,17 +188,23 @@ impl Client {
     ///
     /// Fails if no answer comes, or the server does not know the model or the version.
     pub async fn model_status(&self, model: &ModelId) -> Result<ModelStatus, ClientError> {
-        let limit = &self.limit;
-        match &self.wire {
-            Wire::TfsGrpc(wire) => limit.run(CallPhase::Answer, wire.model_status(model)).await,
-            Wire::TfsRest(wire) => limit.run(CallPhase::Answer, wire.model_status(model)).await,
-            Wire::KserveGrpc(_) | Wire::KserveRest(_) => self.kserve_status(model).await,
+        match self.ask(self.wire.model_status(model)).await? {
+            Some(status) => Ok(status),
+            None => self.listed_status(model).await,
         }
+    }
+
+    /// Asks a question, within the limit.
+    async fn ask<T>(
+        &self,
+        question: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        self.limit.run(CallPhase::Answer, question).await
     }
 
     /// KServe has states in its list alone, which is an extension: without it, or if the model is
     /// not in it, the server is asked whether the model is ready, and answers what is wrong.
-    async fn kserve_status(&self, model: &ModelId) -> Result<ModelStatus, ClientError> {
+    async fn listed_status(&self, model: &ModelId) -> Result<ModelStatus, ClientError> {
         let listed = match self.models().await {
             Ok(models) => models.into_iter().find(|listed| listed.name == model.name),
             Err(ClientError::Refused(_)) => None,
@@ -239,19 +219,7 @@ impl Client {
                 return Ok(listed);
             }
         }
-        let is_ready = match &self.wire {
-            Wire::KserveRest(wire) => {
-                self.limit
-                    .run(CallPhase::Answer, wire.model_ready(model))
-                    .await
-            }
-            Wire::KserveGrpc(wire) => {
-                self.limit
-                    .run(CallPhase::Answer, wire.model_ready(model))
-                    .await
-            }
-            Wire::TfsGrpc(_) | Wire::TfsRest(_) => Ok(false),
-        }?;
+        let is_ready = self.ask(self.wire.model_ready(model)).await?;
         let asked: Vec<_> = model.version.iter().cloned().collect();
         let versions = match (is_ready, asked.is_empty()) {
             (true, true) => self.model_metadata(model).await?.versions,
@@ -287,14 +255,8 @@ impl Client {
         if self.api.is_tfs() && !request.parameters.is_empty() {
             return Err(no_field("request parameters").into());
         }
-        let body = match &self.wire {
-            Wire::KserveGrpc(wire) => Body::KserveGrpc(wire.call(request)?),
-            Wire::KserveRest(wire) => Body::KserveRest(wire.call(request)?),
-            Wire::TfsGrpc(wire) => Body::TfsGrpc(wire.call(request)?),
-            Wire::TfsRest(wire) => Body::TfsRest(wire.call(request)?),
-        };
         Ok(EncodedRequest {
-            body,
+            call: self.wire.encode(request)?,
             limit: &self.limit,
             headers: HeaderMap::new(),
         })
@@ -306,11 +268,10 @@ impl Client {
     ///
     /// Fails with any other protocol.
     pub fn stream(&self) -> Result<(RequestSender, ResponseReceiver<'_>), ClientError> {
-        let Wire::KserveGrpc(wire) = &self.wire else {
+        let Some((requests, answers)) = self.wire.stream() else {
             let (api, what) = (self.api, "streams");
             return Err(RequestError::NoField { api, what }.into());
         };
-        let (requests, answers) = wire.stream();
         Ok((RequestSender(requests), ResponseReceiver(answers)))
     }
 

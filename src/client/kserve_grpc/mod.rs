@@ -6,6 +6,6 @@ mod message;
 mod stream;
 mod wire;
 
-pub(super) use message::{answer, message};
+pub(super) use message::message;
 pub(super) use stream::{Answers, Requests};
-pub(super) use wire::{Call, Wire, index};
+pub(super) use wire::{Wire, index};

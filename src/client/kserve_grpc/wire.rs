@@ -1,5 +1,6 @@
 //! The calls over the shared connections.
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use tonic::transport::Channel;
@@ -7,9 +8,10 @@ use tonic::transport::Channel;
 use super::{
     super::{
         connection::ClientOptions,
-        error::{ClientError, RequestError},
+        error::{AnswerError, ClientError, RequestError},
         grpc::{Grpc, MESSAGE_LIMIT},
-        message::{ModelId, ModelMetadata, Request, TensorMetadata},
+        message::{ClientResponse, ModelId, ModelMetadata, Request, TensorMetadata},
+        protocol::{Call, Protocol, RawReply},
         status::{ModelStatus, ServerMetadata, VersionStatus, by_model},
     },
     Answers, Requests, message, stream,
@@ -33,8 +35,11 @@ impl Wire {
         let grpc = Grpc::connect(options).await?;
         Ok(Self { grpc })
     }
+}
 
-    pub(in crate::client) async fn server(&self) -> Result<Option<ServerMetadata>, ClientError> {
+#[async_trait]
+impl Protocol for Wire {
+    async fn server(&self) -> Result<Option<ServerMetadata>, ClientError> {
         let request = self.grpc.request(ServerMetadataRequest {});
         let answer = service(&self.grpc).server_metadata(request).await;
         let metadata = self.grpc.answer(answer)?;
@@ -45,10 +50,7 @@ impl Wire {
         }))
     }
 
-    pub(in crate::client) async fn model_metadata(
-        &self,
-        model: &ModelId,
-    ) -> Result<ModelMetadata, ClientError> {
+    async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError> {
         let request = self.grpc.request(ModelMetadataRequest {
             name: model.name.clone(),
             version: model.version.clone().unwrap_or_default(),
@@ -70,14 +72,11 @@ impl Wire {
         })
     }
 
-    pub(in crate::client) async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
+    async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
         index(&self.grpc).await
     }
 
-    pub(in crate::client) async fn model_ready(
-        &self,
-        model: &ModelId,
-    ) -> Result<bool, ClientError> {
+    async fn model_ready(&self, model: &ModelId) -> Result<bool, ClientError> {
         let request = self.grpc.request(ModelReadyRequest {
             name: model.name.clone(),
             version: model.version.clone().unwrap_or_default(),
@@ -86,18 +85,18 @@ impl Wire {
         Ok(self.grpc.answer(answer)?.ready)
     }
 
-    pub(in crate::client) fn call(&self, request: &Request) -> Result<Call<'_>, RequestError> {
-        Ok(Call {
+    fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError> {
+        Ok(Box::new(EncodedCall {
             grpc: &self.grpc,
             body: message::request(request)?,
-        })
+        }))
     }
 
-    pub(in crate::client) fn stream(&self) -> (Requests, Answers<'_>) {
-        stream::open(&self.grpc)
+    fn stream(&self) -> Option<(Requests, Answers<'_>)> {
+        Some(stream::open(&self.grpc))
     }
 
-    pub(in crate::client) async fn is_ready(&self) -> Result<bool, ClientError> {
+    async fn is_ready(&self) -> Result<bool, ClientError> {
         let request = self.grpc.request(ServerReadyRequest {});
         let answer = service(&self.grpc).server_ready(request).await;
         Ok(self.grpc.answer(answer)?.ready)
@@ -127,18 +126,30 @@ pub(super) fn service(grpc: &Grpc) -> GrpcInferenceServiceClient<Channel> {
 
 /// An encoded inference.
 #[derive(Debug)]
-pub(in crate::client) struct Call<'a> {
+struct EncodedCall<'a> {
     grpc: &'a Grpc,
     /// The message with its frame, shared by all that are sent.
     body: Bytes,
 }
 
-impl Call<'_> {
-    pub(in crate::client) async fn send(
+#[async_trait]
+impl Call for EncodedCall<'_> {
+    async fn send(
         &self,
         lane: usize,
         headers: &HeaderMap,
-    ) -> Result<Bytes, ClientError> {
-        self.grpc.send(INFER, &self.body, lane, headers).await
+    ) -> Result<Box<dyn RawReply>, ClientError> {
+        let body = self.grpc.send(INFER, &self.body, lane, headers).await?;
+        Ok(Box::new(Reply(body)))
+    }
+}
+
+/// A response as it came.
+#[derive(Debug)]
+struct Reply(Bytes);
+
+impl RawReply for Reply {
+    fn decode(self: Box<Self>) -> Result<ClientResponse, AnswerError> {
+        message::answer(self.0)
     }
 }

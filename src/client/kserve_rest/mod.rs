@@ -5,5 +5,5 @@
 mod body;
 mod wire;
 
-pub(super) use body::{answer, request};
-pub(super) use wire::{Call, Reply, Wire, segments};
+pub(super) use body::request;
+pub(super) use wire::{Reply, Wire, segments};

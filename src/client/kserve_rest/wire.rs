@@ -1,5 +1,6 @@
 //! The calls through the shared HTTP client.
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::{
     Url,
@@ -10,9 +11,10 @@ use serde::Deserialize;
 use super::{
     super::{
         connection::ClientOptions,
-        error::{ClientError, RequestError, ServerErrorCode},
+        error::{AnswerError, ClientError, RequestError, ServerErrorCode},
         http::Http,
-        message::{ModelId, ModelMetadata, Request, TensorMetadata},
+        message::{ClientResponse, ModelId, ModelMetadata, Request, TensorMetadata},
+        protocol::{Call, Protocol, RawReply},
         status::{ModelStatus, ServerMetadata, VersionStatus, by_model},
         tfs_rest,
     },
@@ -34,7 +36,14 @@ impl Wire {
         Ok(Self { http })
     }
 
-    pub(in crate::client) async fn server(&self) -> Result<Option<ServerMetadata>, ClientError> {
+    fn model_url(&self, model: &ModelId, verb: Option<&str>) -> Url {
+        self.http.url(&segments(model, verb))
+    }
+}
+
+#[async_trait]
+impl Protocol for Wire {
+    async fn server(&self) -> Result<Option<ServerMetadata>, ClientError> {
         #[derive(Deserialize)]
         struct Metadata {
             name: String,
@@ -49,10 +58,7 @@ impl Wire {
         }))
     }
 
-    pub(in crate::client) async fn model_metadata(
-        &self,
-        model: &ModelId,
-    ) -> Result<ModelMetadata, ClientError> {
+    async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError> {
         let request = self.http.get(self.model_url(model, None));
         let metadata: Metadata = self.http.decode(&self.http.fetch(request).await?.bytes)?;
         let tensors = |tensors: Vec<TensorJson>| {
@@ -71,7 +77,7 @@ impl Wire {
     }
 
     /// Asks for the list of models, an extension of the protocol that not every server has.
-    pub(in crate::client) async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
+    async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
         #[derive(Deserialize)]
         struct Entry {
             name: String,
@@ -100,24 +106,21 @@ impl Wire {
         })))
     }
 
-    pub(in crate::client) async fn model_ready(
-        &self,
-        model: &ModelId,
-    ) -> Result<bool, ClientError> {
+    async fn model_ready(&self, model: &ModelId) -> Result<bool, ClientError> {
         let request = self.http.get(self.model_url(model, Some("ready")));
         self.http.fetch(request).await.map(|_| true)
     }
 
-    pub(in crate::client) fn call(&self, request: &Request) -> Result<Call<'_>, RequestError> {
-        Ok(Call {
+    fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError> {
+        Ok(Box::new(EncodedCall {
             http: &self.http,
             url: self.model_url(&request.model, Some("infer")),
             body: body::request(request)?,
-        })
+        }))
     }
 
     /// Servers that are not ready answer with a status from 500 on.
-    pub(in crate::client) async fn is_ready(&self) -> Result<bool, ClientError> {
+    async fn is_ready(&self) -> Result<bool, ClientError> {
         let request = self.http.get(self.http.url(&["v2", "health", "ready"]));
         match self.http.fetch(request).await {
             Ok(_) => Ok(true),
@@ -126,10 +129,6 @@ impl Wire {
             }
             Err(error) => Err(error),
         }
-    }
-
-    fn model_url(&self, model: &ModelId, verb: Option<&str>) -> Url {
-        self.http.url(&segments(model, verb))
     }
 }
 
@@ -153,24 +152,31 @@ pub(in crate::client) struct Reply {
 
 /// An encoded inference.
 #[derive(Debug)]
-pub(in crate::client) struct Call<'a> {
+struct EncodedCall<'a> {
     http: &'a Http,
     url: Url,
     body: Body,
 }
 
-impl Call<'_> {
-    pub(in crate::client) async fn send(&self, headers: &HeaderMap) -> Result<Reply, ClientError> {
+#[async_trait]
+impl Call for EncodedCall<'_> {
+    async fn send(&self, _: usize, headers: &HeaderMap) -> Result<Box<dyn RawReply>, ClientError> {
         let mut request = self.http.post(self.url.clone()).headers(headers.clone());
         for (name, value) in self.body.headers() {
             request = request.header(name, value);
         }
         let request = request.body(self.body.bytes.clone());
         let fetched = self.http.fetch(request).await?;
-        Ok(Reply {
+        Ok(Box::new(Reply {
             json_length: fetched.header(&JSON_LENGTH),
             bytes: fetched.bytes,
-        })
+        }))
+    }
+}
+
+impl RawReply for Reply {
+    fn decode(self: Box<Self>) -> Result<ClientResponse, AnswerError> {
+        body::answer(&self)
     }
 }
 

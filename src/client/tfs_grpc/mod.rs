@@ -5,5 +5,5 @@
 mod message;
 mod wire;
 
-pub(super) use message::{answer, message, spec};
-pub(super) use wire::{Call, Reply, SIGNATURES, Wire};
+pub(super) use message::{message, spec};
+pub(super) use wire::{Reply, SIGNATURES, Wire};

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use prost::Message;
 use reqwest::header::HeaderMap;
@@ -13,8 +14,9 @@ use super::{
         error::{AnswerError, ClientError, RequestError, ServerError, ServerErrorCode},
         grpc::{Grpc, MESSAGE_LIMIT},
         kserve_grpc,
-        message::{ModelId, ModelMetadata, Request, TensorMetadata},
-        status::{ModelStatus, ServerMetadata, VersionStatus},
+        message::{ClientResponse, ModelId, ModelMetadata, Request, TensorMetadata},
+        protocol::{Call, Protocol, RawReply},
+        status::{ModelStatus, VersionStatus},
         tfs::{Asked, datatype, dtype, signature, version_status},
     },
     message,
@@ -44,9 +46,12 @@ impl Wire {
         let grpc = Grpc::connect(options).await?;
         Ok(Self { grpc })
     }
+}
 
+#[async_trait]
+impl Protocol for Wire {
     /// The protocol has no such question; a server that speaks it knows of no model without a name.
-    pub(in crate::client) async fn is_ready(&self) -> Result<bool, ClientError> {
+    async fn is_ready(&self) -> Result<bool, ClientError> {
         let nameless = ModelId {
             name: String::new(),
             version: None,
@@ -60,15 +65,7 @@ impl Wire {
         }
     }
 
-    /// The protocol has no such question.
-    pub(in crate::client) async fn server(&self) -> Result<Option<ServerMetadata>, ClientError> {
-        Ok(None)
-    }
-
-    pub(in crate::client) async fn model_metadata(
-        &self,
-        model: &ModelId,
-    ) -> Result<ModelMetadata, ClientError> {
+    async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError> {
         let request = self.grpc.request(GetModelMetadataRequest {
             model_spec: Some(message::spec(model)?),
             metadata_field: vec![SIGNATURES.to_owned()],
@@ -105,14 +102,15 @@ impl Wire {
     }
 
     /// The protocol has no list of models; a server that speaks KServe as well has one there.
-    pub(in crate::client) async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
+    async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
         kserve_grpc::index(&self.grpc).await
     }
 
-    pub(in crate::client) async fn model_status(
-        &self,
-        model: &ModelId,
-    ) -> Result<ModelStatus, ClientError> {
+    fn lists_states(&self) -> bool {
+        false
+    }
+
+    async fn model_status(&self, model: &ModelId) -> Result<Option<ModelStatus>, ClientError> {
         let request = self.grpc.request(GetModelStatusRequest {
             model_spec: Some(message::spec(model)?),
         });
@@ -121,18 +119,18 @@ impl Wire {
             .get_model_status(request)
             .await;
         let versions = self.grpc.answer(answer)?.model_version_status;
-        Ok(ModelStatus {
+        Ok(Some(ModelStatus {
             name: model.name.clone(),
             versions: versions.into_iter().map(status).collect(),
-        })
+        }))
     }
 
-    pub(in crate::client) fn call(&self, request: &Request) -> Result<Call<'_>, RequestError> {
-        Ok(Call {
+    fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError> {
+        Ok(Box::new(EncodedCall {
             grpc: &self.grpc,
             body: message::request(request)?,
             asked: Arc::new(Asked::new(request)),
-        })
+        }))
     }
 }
 
@@ -162,7 +160,7 @@ fn status(status: ModelVersionStatus) -> VersionStatus {
 
 /// An encoded inference.
 #[derive(Debug)]
-pub(in crate::client) struct Call<'a> {
+struct EncodedCall<'a> {
     grpc: &'a Grpc,
     /// The message with its frame, shared by all that are sent.
     body: Bytes,
@@ -176,15 +174,22 @@ pub(in crate::client) struct Reply {
     pub(super) asked: Arc<Asked>,
 }
 
-impl Call<'_> {
-    pub(in crate::client) async fn send(
+#[async_trait]
+impl Call for EncodedCall<'_> {
+    async fn send(
         &self,
         lane: usize,
         headers: &HeaderMap,
-    ) -> Result<Reply, ClientError> {
-        Ok(Reply {
+    ) -> Result<Box<dyn RawReply>, ClientError> {
+        Ok(Box::new(Reply {
             body: self.grpc.send(PREDICT, &self.body, lane, headers).await?,
             asked: Arc::clone(&self.asked),
-        })
+        }))
+    }
+}
+
+impl RawReply for Reply {
+    fn decode(self: Box<Self>) -> Result<ClientResponse, AnswerError> {
+        message::answer(*self)
     }
 }

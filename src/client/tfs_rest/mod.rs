@@ -6,5 +6,5 @@
 mod body;
 mod wire;
 
-pub(super) use body::{answer, request};
-pub(super) use wire::{Call, PREDICT, Reply, Wire, config, segments};
+pub(super) use body::request;
+pub(super) use wire::{PREDICT, Reply, Wire, config, segments};

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::{
     Url,
@@ -12,10 +13,11 @@ use serde::Deserialize;
 use super::{
     super::{
         connection::ClientOptions,
-        error::{ClientError, RequestError},
+        error::{AnswerError, ClientError, RequestError},
         http::Http,
-        message::{ModelId, ModelMetadata, Request, TensorMetadata},
-        status::{ModelStatus, ServerMetadata, VersionStatus},
+        message::{ClientResponse, ModelId, ModelMetadata, Request, TensorMetadata},
+        protocol::{Call, Protocol, RawReply},
+        status::{ModelStatus, VersionStatus},
         tfs::{Asked, datatype, dtype, signature, version_status},
     },
     body,
@@ -37,20 +39,19 @@ impl Wire {
         Ok(Self { http })
     }
 
+    fn model_url(&self, model: &ModelId, rest: &[&str]) -> Url {
+        self.http.url(&segments(model, rest))
+    }
+}
+
+#[async_trait]
+impl Protocol for Wire {
     /// The protocol has no such question; a list of models shows that it is spoken.
-    pub(in crate::client) async fn is_ready(&self) -> Result<bool, ClientError> {
+    async fn is_ready(&self) -> Result<bool, ClientError> {
         self.models().await.map(|_| true)
     }
 
-    /// The protocol has no such question.
-    pub(in crate::client) async fn server(&self) -> Result<Option<ServerMetadata>, ClientError> {
-        Ok(None)
-    }
-
-    pub(in crate::client) async fn model_metadata(
-        &self,
-        model: &ModelId,
-    ) -> Result<ModelMetadata, ClientError> {
+    async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError> {
         let request = self.http.get(self.model_url(model, &["metadata"]));
         let answer: MetadataJson = self.http.decode(&self.http.fetch(request).await?.bytes)?;
         let signatures = answer.metadata.signatures.by_name;
@@ -68,32 +69,25 @@ impl Wire {
         })
     }
 
-    pub(in crate::client) async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
+    async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
         config(&self.http).await
     }
 
-    pub(in crate::client) async fn model_status(
-        &self,
-        model: &ModelId,
-    ) -> Result<ModelStatus, ClientError> {
+    async fn model_status(&self, model: &ModelId) -> Result<Option<ModelStatus>, ClientError> {
         let request = self.http.get(self.model_url(model, &[]));
         let answer: StatusJson = self.http.decode(&self.http.fetch(request).await?.bytes)?;
-        Ok(answer.of(model.name.clone()))
+        Ok(Some(answer.of(model.name.clone())))
     }
 
-    pub(in crate::client) fn call(&self, request: &Request) -> Result<Call<'_>, RequestError> {
+    fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError> {
         let mut url = self.model_url(&request.model, &[]);
         url.set_path(&format!("{}{PREDICT}", url.path()));
-        Ok(Call {
+        Ok(Box::new(EncodedCall {
             http: &self.http,
             url,
             body: body::request(request)?,
             asked: Arc::new(Asked::new(request)),
-        })
-    }
-
-    fn model_url(&self, model: &ModelId, rest: &[&str]) -> Url {
-        self.http.url(&segments(model, rest))
+        }))
     }
 }
 
@@ -117,7 +111,7 @@ pub(in crate::client) async fn config(http: &Http) -> Result<Vec<ModelStatus>, C
 
 /// An encoded inference.
 #[derive(Debug)]
-pub(in crate::client) struct Call<'a> {
+struct EncodedCall<'a> {
     http: &'a Http,
     url: Url,
     body: Bytes,
@@ -131,18 +125,25 @@ pub(in crate::client) struct Reply {
     pub(super) asked: Arc<Asked>,
 }
 
-impl Call<'_> {
-    pub(in crate::client) async fn send(&self, headers: &HeaderMap) -> Result<Reply, ClientError> {
+#[async_trait]
+impl Call for EncodedCall<'_> {
+    async fn send(&self, _: usize, headers: &HeaderMap) -> Result<Box<dyn RawReply>, ClientError> {
         let request = self
             .http
             .post(self.url.clone())
             .headers(headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .body(self.body.clone());
-        Ok(Reply {
+        Ok(Box::new(Reply {
             bytes: self.http.fetch(request).await?.bytes,
             asked: Arc::clone(&self.asked),
-        })
+        }))
+    }
+}
+
+impl RawReply for Reply {
+    fn decode(self: Box<Self>) -> Result<ClientResponse, AnswerError> {
+        body::answer(&self)
     }
 }
 

@@ -35,9 +35,6 @@ pub enum SequenceRefusal {
     Replaced,
 }
 
-/// Host of sequences' states; two are equal if they are the same one.
-pub trait StateHost: Clone + PartialEq {}
-
 /// The bounds that an instance of a model sets.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
@@ -47,16 +44,16 @@ pub struct Bounds {
     pub waiting: usize,
 }
 
-/// The sequences of one model version. `I` is the instance of the model that a sequence runs on,
-/// `S` its state.
-pub struct Sequences<I: StateHost, S> {
+/// The sequences of one model version. `I` is the instance of the model that a sequence runs on
+/// (two are equal if they are the same one), `S` its state.
+pub struct Sequences<I: Clone + PartialEq, S> {
     inner: Mutex<Inner<I, S>>,
     pub(super) reporter: Arc<Reporter>,
     /// Notified whenever sequences go.
     pub(super) gone: Notify,
 }
 
-pub(super) struct Inner<I: StateHost, S> {
+pub(super) struct Inner<I: Clone + PartialEq, S> {
     pub(super) entries: HashMap<u64, Entry<I, S>>,
     /// The instance that new sequences run on.
     current: Option<I>,
@@ -70,7 +67,7 @@ pub(super) struct Inner<I: StateHost, S> {
     pub(super) waiting: usize,
 }
 
-pub(super) struct Entry<I: StateHost, S> {
+pub(super) struct Entry<I: Clone + PartialEq, S> {
     pub(super) serial: u64,
     instance: I,
     /// A request has come that ends it.
@@ -84,13 +81,13 @@ pub(super) struct Entry<I: StateHost, S> {
     pub(super) queue: VecDeque<Waiter<I, S>>,
 }
 
-pub(super) struct Waiter<I: StateHost, S> {
+pub(super) struct Waiter<I: Clone + PartialEq, S> {
     pub(super) serial: u64,
     pub(super) control: SequenceControl,
     pub(super) wake: oneshot::Sender<Turn<I, S>>,
 }
 
-impl<I: StateHost, S> Sequences<I, S> {
+impl<I: Clone + PartialEq, S> Sequences<I, S> {
     /// Makes an empty registry, whose events are counted in the figures of a version.
     #[must_use]
     pub fn new(reporter: Arc<Reporter>) -> Arc<Self> {
@@ -325,14 +322,14 @@ impl<I: StateHost, S> Sequences<I, S> {
     }
 }
 
-impl<I: StateHost, S> Sequences<I, S> {
+impl<I: Clone + PartialEq, S> Sequences<I, S> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner<I, S>> {
         // No code of others runs under the lock, and what is changed is changed whole.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<I: StateHost, S> Inner<I, S> {
+impl<I: Clone + PartialEq, S> Inner<I, S> {
     /// Finds an id that nobody has: the lowest from where the search begins. 0 is none.
     fn free_id(&mut self, taken: &dyn Fn(u64) -> Option<SequenceRefusal>) -> u64 {
         while self.next_id == 0
@@ -345,7 +342,7 @@ impl<I: StateHost, S> Inner<I, S> {
     }
 }
 
-impl<I: StateHost, S> Inner<I, S> {
+impl<I: Clone + PartialEq, S> Inner<I, S> {
     /// Removes an entry, and with it the requests that wait.
     pub(super) fn remove(&mut self, id: u64) -> Option<Entry<I, S>> {
         let entry = self.entries.remove(&id)?;

@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc};
 
 use futures::{FutureExt, poll};
 
-use super::{Bounds, SequenceRefusal, Sequences, StateHost};
+use super::{Bounds, SequenceRefusal, Sequences};
 use crate::{
     metrics::Reporter,
     sequence::{
@@ -12,8 +12,6 @@ use crate::{
         turn::{Begun, Turn},
     },
 };
-
-impl StateHost for u32 {}
 
 type Known = Arc<Sequences<u32, u64>>;
 

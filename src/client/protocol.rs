@@ -1,0 +1,73 @@
+//! Protocols of servers, each a wire of its own.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use reqwest::header::HeaderMap;
+
+use super::{
+    error::{AnswerError, ClientError, RequestError},
+    kserve_grpc::{Answers, Requests},
+    message::{ClientResponse, ModelId, ModelMetadata, Request},
+    status::{ModelStatus, ServerMetadata},
+};
+
+/// Connection to a server in one protocol.
+#[async_trait]
+pub(super) trait Protocol: Debug + Send + Sync {
+    /// Asks whether the server can take requests.
+    async fn is_ready(&self) -> Result<bool, ClientError>;
+
+    /// Asks for the server's name, version and readiness; `None` if the protocol has no such
+    /// question.
+    async fn server(&self) -> Result<Option<ServerMetadata>, ClientError> {
+        Ok(None)
+    }
+
+    /// Asks for the inputs and outputs of a model.
+    async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError>;
+
+    /// Asks for all models and their states, by name.
+    async fn models(&self) -> Result<Vec<ModelStatus>, ClientError>;
+
+    /// Returns whether the states in the list are those of this protocol, not of another one that
+    /// the list is from.
+    fn lists_states(&self) -> bool {
+        true
+    }
+
+    /// Asks for the states of a model; `None` if the protocol has them in its list alone.
+    async fn model_status(&self, _: &ModelId) -> Result<Option<ModelStatus>, ClientError> {
+        Ok(None)
+    }
+
+    /// Asks whether a model is ready, where its states are in the list alone.
+    async fn model_ready(&self, _: &ModelId) -> Result<bool, ClientError> {
+        Ok(false)
+    }
+
+    /// Encodes an inference.
+    fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError>;
+
+    /// Opens a stream; `None` if the protocol has none.
+    fn stream(&self) -> Option<(Requests, Answers<'_>)> {
+        None
+    }
+}
+
+/// Encoded inference.
+#[async_trait]
+pub(super) trait Call: Debug + Send + Sync {
+    /// Sends it; calls of different lanes may use different connections.
+    async fn send(
+        &self,
+        lane: usize,
+        headers: &HeaderMap,
+    ) -> Result<Box<dyn RawReply>, ClientError>;
+}
+
+/// Response as it came.
+pub(super) trait RawReply: Debug + Send {
+    /// Decodes it; tensors stay slices of it where the wire allows.
+    fn decode(self: Box<Self>) -> Result<ClientResponse, AnswerError>;
+}
