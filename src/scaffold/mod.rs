@@ -1,19 +1,20 @@
 //! New graphs as text: the graph file, the Python handlers of its nodes, a test for them, and a README.
 //!
-//! Nothing is read or written here. [`Scaffold`] says what is wanted, [`Scaffold::files`] gives the
-//! files. Each handler gives back what it is given, so that a new graph can be tried as it is.
+//! The texts are in `templates/`; `files.rs` has what fills them in. Nothing is read or written here.
+//! [`Scaffold`] says what is wanted, [`Scaffold::files`] gives the files. Each handler gives back what
+//! it is given, so that a new graph can be tried as it is.
 
-mod handler;
-mod pbtxt;
-mod readme;
+mod files;
 mod sample;
 mod stream;
-mod unit_test;
 mod wiring;
+
+use std::fmt::Display;
 
 pub use sample::flags;
 pub use stream::{ScaffoldStream, StreamError};
 
+use files::{GraphText, HandlerText, ReadmeText, TestText};
 use wiring::Wiring;
 
 /// A graph to be written.
@@ -80,6 +81,16 @@ pub enum ScaffoldError {
     None(&'static str),
 }
 
+impl File {
+    fn new(name: &str, template: &impl Display) -> Self {
+        Self {
+            name: name.to_owned(),
+            // A template ends before its last line break.
+            text: format!("{template}\n"),
+        }
+    }
+}
+
 impl Scaffold {
     /// Makes the files: the graph file first.
     ///
@@ -87,18 +98,29 @@ impl Scaffold {
     ///
     /// Fails if names cannot be used, or are used twice.
     pub fn files(&self) -> Result<Vec<File>, ScaffoldError> {
-        let wiring = Wiring::new(self)?;
-        let file = |name: &str, text: String| File {
-            name: name.to_owned(),
-            text,
-        };
-        let mut files = vec![file("graph.pbtxt", pbtxt::text(self, &wiring))];
+        let wiring = &Wiring::new(self)?;
+        let mut files = vec![File::new("graph.pbtxt", &GraphText { of: self, wiring })];
         for node in wiring.python() {
-            files.push(file(&node.file, handler::text(self, node)));
+            files.push(File::new(
+                &node.file,
+                &HandlerText {
+                    graph: &self.name,
+                    node,
+                },
+            ));
         }
-        files.push(file(&self.test_file(), unit_test::text(self, &wiring)));
-        files.push(file("README.md", readme::text(self, &wiring)));
+        files.push(File::new(&self.test_file(), &TestText { of: self, wiring }));
+        files.push(File::new("README.md", &ReadmeText { of: self, wiring }));
         Ok(files)
+    }
+
+    /// Returns the graph as commands take it in its folder.
+    fn place(&self) -> String {
+        match self.kind {
+            ScaffoldKind::Chain(_) => ".".to_owned(),
+            // It needs the model, which the configuration file has.
+            ScaffoldKind::Model(_) => format!("{} {}", self.config, self.name),
+        }
     }
 
     /// Returns the name of the file with the tests.

@@ -1,8 +1,6 @@
 //! Values to try a graph with.
 
-use std::fmt::Write as _;
-
-use super::stream::ScaffoldStream;
+use super::stream::{ScaffoldStream, joined};
 use crate::tensor::DataType;
 
 /// The most values that are written out.
@@ -31,6 +29,15 @@ impl Sample {
             .iter()
             .fold(1, |all, one| all.saturating_mul(*one))
     }
+
+    /// Returns its size in bytes; of texts, that of empty ones, whose lengths take four bytes each.
+    pub(super) fn size(&self) -> i64 {
+        let each = match self.dtype {
+            DataType::String => 4,
+            dtype => dtype.size().unwrap_or(1) as i64,
+        };
+        self.count().saturating_mul(each)
+    }
 }
 
 /// Takes 2 where any length will do.
@@ -42,35 +49,29 @@ fn any(length: i64) -> i64 {
 /// typed in a shell.
 #[must_use]
 pub fn flags(inputs: &[ScaffoldStream]) -> String {
-    let mut text = String::new();
     let mut is_random = false;
-    for (index, input) in inputs.iter().enumerate() {
+    let flag = |input: &ScaffoldStream| {
         let sample = Sample::of(input);
-        let (name, dtype) = (&input.name, sample.dtype);
-        if index > 0 {
-            text.push(' ');
-        }
-        // Writing to a text cannot fail.
-        let _ = match (dtype, sample.count(), sample.shape.len()) {
-            (DataType::String, 1, 0 | 1) => write!(text, "-i {name}:BYTES=hello"),
+        let (name, dtype, lengths) = (&input.name, sample.dtype, joined(&sample.shape, ","));
+        match (dtype, sample.count(), sample.shape.len()) {
+            (DataType::String, 1, 0 | 1) => format!("-i {name}:BYTES=hello"),
             (DataType::String, _, _) => {
-                let (all, lengths) = (vec!["\"hello\""; few(&sample)], lengths(&sample.shape));
-                write!(text, "-i '{name}:BYTES:{lengths}=[{}]'", all.join(","))
+                let all = vec!["\"hello\""; few(&sample)].join(",");
+                format!("-i '{name}:BYTES:{lengths}=[{all}]'")
             }
-            (_, 1..=MAX, 1) => {
-                let values: Vec<String> = (0..sample.count()).map(|it| value(dtype, it)).collect();
-                write!(text, "-i '{name}:{dtype}=[{}]'", values.join(","))
+            (_, count @ 1..=MAX, 1) => {
+                let values: Vec<String> = (0..count).map(|it| value(dtype, it)).collect();
+                format!("-i '{name}:{dtype}=[{}]'", values.join(","))
             }
             _ => {
                 is_random = true;
-                write!(text, "-i {name}:{dtype}:{}=", lengths(&sample.shape))
+                format!("-i {name}:{dtype}:{lengths}=")
             }
-        };
-    }
-    if is_random {
-        text.push_str(" --random");
-    }
-    text
+        }
+    };
+    let mut flags: Vec<String> = inputs.iter().map(flag).collect();
+    flags.extend(is_random.then(|| "--random".to_owned()));
+    flags.join(" ")
 }
 
 fn few(sample: &Sample) -> usize {
@@ -84,9 +85,4 @@ fn value(dtype: DataType, index: i64) -> String {
         DataType::Bool => (index % 2 == 0).to_string(),
         _ => (index + 1).to_string(),
     }
-}
-
-fn lengths(shape: &[i64]) -> String {
-    let lengths: Vec<String> = shape.iter().map(i64::to_string).collect();
-    lengths.join(",")
 }

@@ -114,11 +114,16 @@ impl fmt::Display for ScaffoldStream {
             write!(f, "  {dtype}")?;
         }
         if let Some(shape) = &self.shape {
-            let lengths: Vec<String> = shape.iter().map(i64::to_string).collect();
-            write!(f, " ({})", lengths.join(","))?;
+            write!(f, " ({})", joined(shape, ","))?;
         }
         Ok(())
     }
+}
+
+/// Writes a shape with something between the lengths.
+pub(super) fn joined(shape: &[i64], between: &str) -> String {
+    let lengths: Vec<String> = shape.iter().map(i64::to_string).collect();
+    lengths.join(between)
 }
 
 /// Returns the nearest name that streams can have.

@@ -53,102 +53,68 @@ pub(super) struct Wire {
 
 /// Modules that come with Python and have names that nodes may well have. A file of such a name
 /// would be taken for them by whatever runs in its folder.
-const MODULES: &[&str] = &[
-    "abc",
-    "argparse",
-    "array",
-    "ast",
-    "base64",
-    "binascii",
-    "bisect",
-    "calendar",
-    "cmd",
-    "code",
-    "codecs",
-    "collections",
-    "configparser",
-    "contextlib",
-    "copy",
-    "csv",
-    "ctypes",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "difflib",
-    "dis",
-    "email",
-    "enum",
-    "errno",
-    "fractions",
-    "functools",
-    "gc",
-    "glob",
-    "graphlib",
-    "gzip",
-    "hashlib",
-    "heapq",
-    "hmac",
-    "html",
-    "http",
-    "importlib",
-    "inspect",
-    "io",
-    "json",
-    "keyword",
-    "locale",
-    "logging",
-    "math",
-    "numbers",
-    "operator",
-    "os",
-    "parser",
-    "pathlib",
-    "pickle",
-    "platform",
-    "pprint",
-    "profile",
-    "pyovms",
-    "queue",
-    "random",
-    "re",
-    "sched",
-    "secrets",
-    "select",
-    "selectors",
-    "shutil",
-    "signal",
-    "site",
-    "socket",
-    "statistics",
-    "string",
-    "struct",
-    "subprocess",
-    "symtable",
-    "sys",
-    "tarfile",
-    "tempfile",
-    "test",
-    "textwrap",
-    "threading",
-    "time",
-    "timeit",
-    "token",
-    "tokenize",
-    "trace",
-    "traceback",
-    "types",
-    "typing",
-    "unicodedata",
-    "unittest",
-    "urllib",
-    "uuid",
-    "warnings",
-    "wave",
-    "weakref",
-    "xml",
-    "zipfile",
-    "zlib",
-];
+const MODULES: &str = "
+    abc argparse array ast base64 binascii bisect calendar cmd code codecs collections
+    configparser contextlib copy csv ctypes dataclasses datetime decimal difflib dis email enum
+    errno fractions functools gc glob graphlib gzip hashlib heapq hmac html http importlib
+    inspect io json keyword locale logging math numbers operator os parser pathlib pickle
+    platform pprint profile pyovms queue random re sched secrets select selectors shutil signal
+    site socket statistics string struct subprocess symtable sys tarfile tempfile test textwrap
+    threading time timeit token tokenize trace traceback types typing unicodedata unittest
+    urllib uuid warnings wave weakref xml zipfile zlib
+";
+
+/// An input of a Python node that its handler gives back, as written, as an output.
+pub(super) struct Echo<'a> {
+    /// The input's place among the inputs.
+    pub(super) place: usize,
+    pub(super) input: &'a str,
+    pub(super) output: &'a str,
+}
+
+impl Python {
+    /// Returns what the outputs give back.
+    pub(super) fn echoes(&self) -> impl Iterator<Item = Echo<'_>> {
+        self.outputs.iter().enumerate().map(|(index, output)| {
+            let is_fit =
+                |input: &ScaffoldStream| output.dtype.is_none() || input.dtype == output.dtype;
+            let place = index.min(self.inputs.len() - 1);
+            // The input in its place, or the first of its type.
+            let place = match is_fit(&self.inputs[place]) {
+                true => place,
+                false => self.inputs.iter().position(is_fit).unwrap_or(place),
+            };
+            Echo {
+                place,
+                input: &self.inputs[place].name,
+                output: &output.name,
+            }
+        })
+    }
+
+    /// Returns the first input whose type the handler looks at: those of others come from handlers.
+    pub(super) fn first_typed(&self) -> Option<&ScaffoldStream> {
+        let mut inputs = self.inputs.iter().filter(|_| self.is_first);
+        inputs.find(|input| input.dtype.is_some())
+    }
+
+    /// Returns the name as that of a class.
+    pub(super) fn class(&self) -> String {
+        let words = self.name.split('_').filter(|word| !word.is_empty());
+        let words = words.map(|word| {
+            let (first, rest) = word.split_at(1);
+            first.to_ascii_uppercase() + rest
+        });
+        words.collect()
+    }
+}
+
+impl Wire {
+    /// Describes the model's side in a comment, which ends with the line.
+    pub(super) fn comment(&self) -> String {
+        self.port.to_string().replace(char::is_control, " ")
+    }
+}
 
 impl Wiring {
     pub(super) fn new(of: &Scaffold) -> Result<Self, ScaffoldError> {
@@ -291,7 +257,8 @@ fn around(of: &Scaffold, servable: &ScaffoldServable, names: &mut Names) -> Vec<
 
 /// Returns the file of a node.
 fn file(node: &str) -> String {
-    match MODULES.contains(&node) || node.starts_with("test") {
+    let is_module = MODULES.split_whitespace().any(|module| module == node);
+    match is_module || node.starts_with("test") {
         true => format!("{node}_node.py"),
         false => format!("{node}.py"),
     }
