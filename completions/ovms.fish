@@ -269,7 +269,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subc
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l cpu_extension -d 'Shared library with custom operations for the CPU' -r -F
-complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l output -d 'Output format' -r -f -a "table\t'The faults of each pipeline, with their places in the file'
+complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l output -d 'Output format' -r -f -a "table\t'The errors of each pipeline, with their places in the file'
 json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -l no-custom-nodes -d 'Do not open the libraries of custom nodes'
 complete -c ovms -n "__fish_ovms_using_subcommand pipeline; and __fish_seen_subcommand_from check" -s q -l quiet -d 'Suppress progress and informational messages'
@@ -334,7 +334,7 @@ complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcomm
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l python_environment -d 'Virtual environment with the packages of Python nodes [default: the active one]' -r -f -a "(__fish_complete_directories)"
-complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l output -d 'Output format' -r -f -a "table\t'The faults of each graph and handler, with their places'
+complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l output -d 'Output format' -r -f -a "table\t'The errors of each graph and handler, with their places'
 json\t'The same as one JSON object'"
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l no-python -d 'Do not import handlers'
 complete -c ovms -n "__fish_ovms_using_subcommand graph; and __fish_seen_subcommand_from check" -l initialize -d 'Make the objects of handlers, as the server does'

@@ -72,7 +72,7 @@ fn the_help_explains_every_flag() {
           --seed <N>
               Seed of the random values
 
-    Pictures:
+    Images:
           --layout <LAYOUT>
               Layout of images: NCHW, NHWC, CHW or HWC
 
