@@ -1,5 +1,7 @@
 //! Figures as they are given to those who ask.
 
+use std::time::Duration;
+
 use super::latency::LatencyHistogram;
 
 /// Counts and times of a version since it was first loaded.
@@ -44,6 +46,12 @@ impl Figures {
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.requests + self.streamed + self.failed + self.runs > 0
+    }
+
+    /// Returns how long a request took on average; `None` if there was none.
+    #[must_use]
+    pub fn mean(&self) -> Option<Duration> {
+        self.ns.checked_div(self.requests).map(Duration::from_nanos)
     }
 
     /// Adds those of another version.

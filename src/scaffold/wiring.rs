@@ -65,7 +65,7 @@ const MODULES: &str = "
 ";
 
 /// An input of a Python node that its handler gives back, as written, as an output.
-pub(super) struct Echo<'a> {
+pub(super) struct HandlerEcho<'a> {
     /// The input's place among the inputs.
     pub(super) place: usize,
     pub(super) input: &'a str,
@@ -74,7 +74,7 @@ pub(super) struct Echo<'a> {
 
 impl Python {
     /// Returns what the outputs give back.
-    pub(super) fn echoes(&self) -> impl Iterator<Item = Echo<'_>> {
+    pub(super) fn echoes(&self) -> impl Iterator<Item = HandlerEcho<'_>> {
         self.outputs.iter().enumerate().map(|(index, output)| {
             let is_fit =
                 |input: &ScaffoldStream| output.dtype.is_none() || input.dtype == output.dtype;
@@ -84,7 +84,7 @@ impl Python {
                 true => place,
                 false => self.inputs.iter().position(is_fit).unwrap_or(place),
             };
-            Echo {
+            HandlerEcho {
                 place,
                 input: &self.inputs[place].name,
                 output: &output.name,

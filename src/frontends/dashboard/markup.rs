@@ -1,22 +1,29 @@
 //! Texts and numbers as pages have them.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
+
+use askama::filters::{Escaper, Safe};
 
 use crate::draw;
 
-/// Writes a text as content or attribute: no text is markup, or steers anything.
-pub(super) fn text(text: &str) -> String {
-    draw::xml(text)
+/// Escaping of every text in templates: no text is markup, or steers anything.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Markup;
+
+impl Escaper for Markup {
+    fn write_escaped_str<W: fmt::Write>(&self, mut to: W, text: &str) -> fmt::Result {
+        to.write_str(&draw::xml(text))
+    }
 }
 
-/// Writes a text of several lines as content that keeps them.
-pub(super) fn lines(text: &str) -> String {
-    let lines: Vec<String> = text.split('\n').map(self::text).collect();
-    lines.join("\n")
+/// Escapes a text of several lines so that it keeps them.
+pub(super) fn lines(text: &str) -> Safe<String> {
+    let lines: Vec<String> = text.split('\n').map(draw::xml).collect();
+    Safe(lines.join("\n"))
 }
 
 /// Writes a count with its thousands apart.
-pub(super) fn count(count: u64) -> String {
+pub(super) fn count(count: impl fmt::Display) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
     for (place, digit) in digits.chars().enumerate() {
@@ -92,6 +99,6 @@ mod tests {
 
     #[test]
     fn lines_stay_apart_and_markup_is_none() {
-        assert_eq!(lines("a\n<b>\u{1b}"), "a\n&lt;b&gt;\\u{1b}");
+        assert_eq!(lines("a\n<b>\u{1b}").0, "a\n&lt;b&gt;\\u{1b}");
     }
 }

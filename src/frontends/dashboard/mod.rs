@@ -1,14 +1,13 @@
 //! The page that the HTTP port has for people: what is served, and how it does.
 //!
 //! The server writes it whole, so that it tells everything at the first look and without scripts
-//! (`page.rs`, `card.rs`). Its script (`page.js`) then asks for the state every two seconds
+//! (`page.rs`, `templates/`). Its script (`page.js`) then asks for the state every two seconds
 //! (`state.rs`), for cards that have changed, and for drawings that come into view (`image.rs`).
 //! `view.rs` is what is known of a servable, `ask.rs` which of them are meant. Nothing of this writes
 //! anything, keeps figures of its own, or grows with the number of those who look.
 
 mod ask;
 mod attempt;
-mod card;
 mod image;
 mod markup;
 mod page;

@@ -14,7 +14,7 @@ use super::{
     Dashboard,
     ask::{self, Ask},
     attempt::Address,
-    card, page,
+    page::{DashboardPage, ServableCard},
     state::State,
     view::View,
 };
@@ -68,7 +68,13 @@ async fn root(
     let policy = dashboard.policy.clone();
     let text = sized(context, &ask.clone(), move |context| {
         let state = State::of(&dashboard, &context.engine, &ask);
-        page::write(&state, &ask, &address)
+        let (state, ask, address) = (&state, &ask, &address);
+        DashboardPage {
+            state,
+            ask,
+            address,
+        }
+        .to_string()
     })
     .await;
     varying(of_browser(PAGE, &policy, text))
@@ -102,8 +108,12 @@ async fn servable(
     let address = Address::new(&headers, &uri, &dashboard);
     match named(&context, query.as_deref()) {
         Ok(servable) => {
-            let card = card::write(&View::of(&servable), &address, false);
-            of_browser(PAGE, &dashboard.policy_of_parts, card)
+            let card = ServableCard {
+                view: &View::of(&servable),
+                address: &address,
+                open: false,
+            };
+            of_browser(PAGE, &dashboard.policy_of_parts, card.to_string())
         }
         Err(error) => reply::response(&error),
     }

@@ -207,6 +207,14 @@ impl Readiness {
             Self::Stopping => "stopping",
         }
     }
+
+    /// Returns the condition of servables that it is like.
+    pub(super) const fn class(self) -> &'static str {
+        match self {
+            Self::Stopping => Condition::Warning.text(),
+            _ => self.text(),
+        }
+    }
 }
 
 impl Totals {

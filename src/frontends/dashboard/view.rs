@@ -89,7 +89,7 @@ pub(super) struct Runs {
     pub(super) device: String,
     pub(super) slots: usize,
     pub(super) streams: u32,
-    /// The most sequences, 0 for any number, if it is stateful.
+    /// The most sequences, if it is stateful and there is a most.
     pub(super) sequences: Option<u32>,
 }
 
@@ -148,6 +148,11 @@ impl Condition {
             Self::Failing => "failing",
             Self::Retired => "retired",
         }
+    }
+
+    /// Returns whether somebody should look at it.
+    pub(super) const fn needs_somebody(self) -> bool {
+        matches!(self, Self::Failed | Self::Failing | Self::Warning)
     }
 
     /// Finds out where a servable stands.
@@ -234,6 +239,10 @@ impl View {
         self.kind != Kind::Model
     }
 
+    pub(super) fn is_stateful_model(&self) -> bool {
+        self.kind == Kind::Model && self.loaded.as_ref().is_some_and(|it| it.is_stateful)
+    }
+
     /// Returns the figures of all versions together.
     pub(super) fn figures(&self) -> Figures {
         let mut figures = Figures::default();
@@ -291,7 +300,9 @@ impl Version {
                 device: loaded.spec.options.device.clone(),
                 slots: loaded.slots(),
                 streams: loaded.streams(),
-                sequences: (loaded.spec.stateful.as_ref()).map(|it| it.max_sequence_number),
+                sequences: (loaded.spec.stateful.as_ref())
+                    .map(|it| it.max_sequence_number)
+                    .filter(|most| *most > 0),
             });
         }
         Self {
