@@ -55,7 +55,7 @@ fn style() -> String {
 
 /// The page as a whole.
 #[derive(Template)]
-#[template(path = "page.html")]
+#[template(path = "page.html", whitespace = "minimize")]
 pub(super) struct DashboardPage<'a> {
     pub(super) state: &'a State,
     pub(super) ask: &'a Ask,
@@ -64,7 +64,7 @@ pub(super) struct DashboardPage<'a> {
 
 /// The card of a servable.
 #[derive(Template)]
-#[template(path = "card.html")]
+#[template(path = "card.html", whitespace = "minimize")]
 pub(super) struct ServableCard<'a> {
     pub(super) view: &'a View,
     pub(super) address: &'a Address,
