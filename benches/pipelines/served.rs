@@ -23,6 +23,9 @@ const ORIGIN: RequestOrigin = RequestOrigin {
     interface: Interface::Grpc,
 };
 
+/// Time limit of each load; that of the library's defaults is none at all.
+const LOAD: Duration = Duration::from_secs(60);
+
 /// Servables of a configuration file.
 pub(super) struct Served {
     runtime: Runtime,
@@ -50,12 +53,15 @@ impl Served {
             let defaults = Defaults {
                 max_waiting: 1000,
                 max_custom_runs: cores,
+                custom_load: LOAD,
+                graph_load: LOAD,
                 ..Defaults::default()
             };
             let source = ConfigSource::File { path, defaults };
             let mut reloader = Reloader::new(Arc::clone(&engine), source, Metrics::off());
             reloader.read().await.expect("the file is right");
-            reloader.start().await.expect("the models load");
+            let errors = reloader.start().await.expect("the models load");
+            assert!(errors.is_empty(), "everything loads: {errors:?}");
             reloader
         });
         Self {
