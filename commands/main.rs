@@ -4,10 +4,10 @@
 //! subcommands do is in the library; what they print is here.
 
 mod apart;
+mod check;
 mod cli;
 mod complete;
 mod completions;
-mod counts;
 mod doctor;
 mod error;
 mod graph;

@@ -1,7 +1,7 @@
 //! `ovms pipeline`: draw, check, try and write pipelines, without a server.
 
 pub(crate) mod aside;
-mod check;
+pub(crate) mod check;
 pub(crate) mod facts;
 pub(crate) mod new;
 mod run;

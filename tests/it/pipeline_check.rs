@@ -472,6 +472,7 @@ fn scripts_get_json() {
       "pipelines": [
         {
           "name": "sound",
+          "file": "config.json",
           "verdict": "ok",
           "status": null,
           "faults": [],
@@ -480,6 +481,7 @@ fn scripts_get_json() {
         },
         {
           "name": "faulty",
+          "file": "config.json",
           "verdict": "faults",
           "status": "Pipeline definition has reference to missing data source",
           "faults": [
@@ -497,9 +499,11 @@ fn scripts_get_json() {
                 "to": "b",
                 "input": "b"
               },
+              "message": "found the data_item `z` of `a`; expected an alias of its outputs: a",
               "found": "the data_item `z` of `a`",
               "expected": "an alias of its outputs: a",
-              "next": "add it to the outputs of that node"
+              "next": "add it to the outputs of that node",
+              "hint": "add it to the outputs of that node"
             }
           ],
           "warnings": [],
@@ -509,8 +513,13 @@ fn scripts_get_json() {
               "line": 18,
               "column": 49,
               "path": "pipeline_config_list[1].nodes[1].model_name",
+              "rule": null,
+              "status": null,
               "node": "b",
-              "reason": "its files are in the cloud, at gs://bucket/far"
+              "connection": null,
+              "message": "its files are in the cloud, at gs://bucket/far",
+              "reason": "its files are in the cloud, at gs://bucket/far",
+              "hint": null
             }
           ]
         }

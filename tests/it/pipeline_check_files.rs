@@ -28,9 +28,15 @@ fn files_that_are_no_configuration_are_refused() {
           "line": null,
           "column": null,
           "path": null,
+          "rule": null,
+          "status": null,
+          "node": null,
+          "connection": null,
+          "message": "found No such file or directory (os error 2); expected a file that can be read",
           "found": "No such file or directory (os error 2)",
           "expected": "a file that can be read",
-          "next": null
+          "next": null,
+          "hint": null
         }
       ],
       "pipelines": [],
@@ -76,7 +82,7 @@ fn files_that_are_no_configuration_are_refused() {
     "#);
     let (code, report) = case.json(&[]);
     assert_eq!(code, Some(1));
-    insta::assert_snapshot!(report["faults"][0].to_string(), @r#"{"column":27,"expected":"the key `inputs`","file":"config.json","found":"nothing","line":2,"next":null,"path":"pipeline_config_list[0].inputs"}"#);
+    insta::assert_snapshot!(report["faults"][0].to_string(), @r#"{"column":27,"connection":null,"expected":"the key `inputs`","file":"config.json","found":"nothing","hint":null,"line":2,"message":"found nothing; expected the key `inputs`","next":null,"node":null,"path":"pipeline_config_list[0].inputs","rule":null,"status":null}"#);
     assert_eq!(report["verdict"], "faults");
 }
 

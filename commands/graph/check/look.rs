@@ -9,62 +9,41 @@ use ovms::{
     python::{self, HandlerLoadError, NodeFacts, PythonHandler},
 };
 
-use super::{
-    Depth,
-    report::{Entry, GraphReport, Verdict},
+use super::Depth;
+use crate::{
+    check::{
+        diagnostic::{Diagnostic, Severity},
+        report::{CheckedKind, CheckedServable},
+    },
+    graph::source,
 };
-use crate::graph::source;
 
-/// Checks a graph.
-pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -> GraphReport {
+/// Checks a graph, its handlers and sessions.
+pub(crate) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -> CheckedServable {
     let path = graph.graph_path.display().to_string();
-    let mut report = GraphReport {
-        name: graph.name.clone(),
-        file: path.clone(),
-        verdict: Verdict::Ok,
-        errors: Vec::new(),
-        warnings: Vec::new(),
-        unchecked: Vec::new(),
-        lines: Vec::new(),
-    };
+    let mut report = CheckedServable::new(CheckedKind::Graph, &graph.name, &path);
     let text = match source::read(graph) {
         Ok(text) => text,
         Err(error) => {
-            report.errors.push(Entry {
-                rule: Some(GraphRule::File.number()),
-                status: Some(GraphRule::File.status()),
-                file: None,
-                line: None,
-                column: None,
-                node: None,
-                message: format!("{path}: {error}"),
-                traceback: None,
-                hint: Some(
-                    "name a folder with a graph.pbtxt in base_path, or the file in graph_path"
-                        .to_owned(),
-                ),
-            });
-            return report.validated();
+            let found = Diagnostic::new(Severity::Error, &path, format!("{path}: {error}"))
+                .breaking(GraphRule::File)
+                .hint("name a folder with a graph.pbtxt in base_path, or the file in graph_path");
+            report.add(found);
+            return report;
         }
     };
-    report.lines = text.lines().map(str::to_owned).collect();
+    report.source.clone_from(&text);
     let factories = calculators::all();
-    match check(&text, &path, factories) {
-        Ok(checked) => report
-            .warnings
-            .extend(checked.warnings.into_iter().map(Entry::from)),
-        Err(errors) => {
-            report
-                .errors
-                .extend(errors.errors.into_iter().map(Entry::from));
-            report
-                .warnings
-                .extend(errors.warnings.into_iter().map(Entry::from));
-        }
-    }
+    let (errors, warnings) = match check(&text, &path, factories) {
+        Ok(checked) => (Vec::new(), checked.warnings),
+        Err(found) => (found.errors, found.warnings),
+    };
+    let errors = errors.into_iter().map(Diagnostic::from);
+    let warnings = warnings.into_iter().map(Diagnostic::from);
+    errors.chain(warnings).for_each(|found| report.add(found));
     // Handlers and sessions are looked at whatever is wrong with the streams.
     let Ok(outline) = GraphOutline::read(&graph.name, &text, &path, factories, &|_| true) else {
-        return report.validated();
+        return report;
     };
     for node in &outline.nodes {
         let Some(runs) = &node.runs else { continue };
@@ -76,42 +55,41 @@ pub(super) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
             _ => {}
         }
     }
-    report.validated()
+    report
 }
 
 /// Checks the handler of a node.
 fn handler(
-    report: &mut GraphReport,
+    report: &mut CheckedServable,
     base: &Path,
     node: &GraphOutlineNode,
     runs: &str,
     depth: Depth,
 ) {
     let path = base.join(runs);
-    let failure = |message: String| Entry::of_node(&node.name, node.place, message);
+    let file = report.file.clone();
+    let failure = |message: String| {
+        Diagnostic::new(Severity::Error, &file, message)
+            .at(node.place)
+            .node(&node.name)
+    };
     if !path.is_file() {
         let failure = failure(format!("there is no handler file {}", path.display()));
         let hint = "handler_path is relative to the folder of the graph";
-        report
-            .errors
-            .push(failure.breaking(GraphRule::PythonFile).hint(hint));
+        report.add(failure.breaking(GraphRule::PythonFile).hint(hint));
         return;
     }
     let unchecked = |why: &str| {
-        format!(
-            "node `{}`: its handler {}: {why}",
-            node.name,
-            path.display()
-        )
+        let path = path.display();
+        let text = format!("node `{}`: its handler {path}: {why}", node.name);
+        Diagnostic::new(Severity::Unchecked, &file, text)
     };
     if depth == Depth::Nothing {
-        report
-            .unchecked
-            .push(unchecked("handlers are not to be imported"));
+        report.add(unchecked("handlers are not to be imported"));
         return;
     }
     if !python::AVAILABLE {
-        report.unchecked.push(unchecked("this build has no Python"));
+        report.add(unchecked("this build has no Python"));
         return;
     }
     let facts = NodeFacts {
@@ -137,9 +115,11 @@ fn handler(
                     "`execute` in {} is a generator, and the node has no LOOPBACK: every request fails",
                     path.display()
                 );
-                report
-                    .warnings
-                    .push(Entry::of_node(&node.name, node.place, text).hint(
+                let warning = Diagnostic {
+                    severity: Severity::Warning,
+                    ..failure(text)
+                };
+                report.add(warning.hint(
                     "`ovms graph new NAME --generative` writes a graph with what a generator takes",
                 ));
             }
@@ -149,7 +129,7 @@ fn handler(
     let shown = path.display();
     let (rule, entry) = match &error {
         HandlerLoadError::NoInterpreter { reason, .. } => {
-            report.unchecked.push(unchecked(reason));
+            report.add(unchecked(reason));
             return;
         }
         HandlerLoadError::NoFile(_) => (
@@ -181,12 +161,12 @@ fn handler(
             (GraphRule::PythonState, entry)
         }
     };
-    report.errors.push(entry.breaking(rule));
+    report.add(entry.breaking(rule));
 }
 
 /// Checks the servable of a session.
 fn session(
-    report: &mut GraphReport,
+    report: &mut CheckedServable,
     graph: &GraphConfig,
     file: Option<&FileConfig>,
     node: &GraphOutlineNode,
@@ -196,8 +176,10 @@ fn session(
         Ok(own) => own,
         Err(error) => {
             let text = format!("{}: {}", graph.subconfig.display(), chain(&error));
-            if !report.unchecked.contains(&text) {
-                report.unchecked.push(text);
+            let is_same = |found: &Diagnostic| found.message.to_string() == text;
+            if !report.unchecked.iter().any(is_same) {
+                let file = report.file.clone();
+                report.add(Diagnostic::new(Severity::Unchecked, &file, text));
             }
             return;
         }
@@ -220,26 +202,27 @@ fn session(
     if names.iter().any(|known| known == name) {
         return;
     }
-    let graphs = file.iter().flat_map(|file| &file.graphs);
-    if graphs.clone().any(|graph| graph.name == *name) {
+    let file_name = report.file.clone();
+    let warning = |text: String| {
+        Diagnostic::new(Severity::Warning, &file_name, text)
+            .at(node.place)
+            .node(&node.name)
+    };
+    let mut graphs = file.iter().flat_map(|file| &file.graphs);
+    report.add(if graphs.any(|graph| graph.name == *name) {
         let text = format!("`{name}` is a graph, and sessions are of models and pipelines");
-        report.warnings.push(
-            Entry::of_node(&node.name, node.place, text)
-                .hint("name a model or pipeline in servable_name"),
-        );
+        warning(text).hint("name a model or pipeline in servable_name")
     } else if file.is_some() || has_own {
         let text = format!("no model or pipeline of the configuration is called `{name}`");
-        let entry = Entry::of_node(&node.name, node.place, text);
-        report
-            .warnings
-            .push(match nearest(name, names.iter().map(String::as_str)) {
-                Some(near) => entry.hint(format!("did you mean `{near}`?")),
-                None => entry.hint("add it, or every request fails when its session is opened"),
-            });
+        warning(text).hint(match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "add it, or every request fails when its session is opened".to_owned(),
+        })
     } else {
-        report.unchecked.push(format!(
+        let text = format!(
             "node `{}`: whether there is a model or pipeline `{name}`, since no configuration file was named",
             node.name
-        ));
-    }
+        );
+        Diagnostic::new(Severity::Unchecked, &file_name, text)
+    });
 }

@@ -1,22 +1,17 @@
 //! `ovms graph check`: all errors of a graph and of its handlers, without serving it.
 
 mod look;
-mod report;
-mod text;
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use ovms::{
-    config::{Defaults, FileConfig, GraphConfig},
-    python,
-};
+use ovms::{config::Defaults, python};
 
-use self::report::{Entry, GraphReport, Report, Verdict};
+pub(crate) use self::look::at as checked;
 use super::{environment, source};
 use crate::{
-    counts::Findings,
-    error::{Failure, FailureKind},
+    check::report::{CheckReport, CheckedKind},
+    error::Failure,
     pipeline::aside::Aside,
 };
 
@@ -108,81 +103,12 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
     };
     environment(args.python_environment.clone());
     let graphs = found.graphs.iter();
-    let graphs = graphs.map(|graph| look::at(graph, found.file.as_ref(), depth));
-    let report = Report::new(&args.path, graphs.collect());
+    let graphs = graphs.map(|graph| checked(graph, found.file.as_ref(), depth));
+    let report = CheckReport::new(CheckedKind::Graph, &args.path, graphs.collect());
     stdout.print(&match args.output {
-        Output::Table => text::write(&report),
+        Output::Table => report.text(),
         Output::Json => report.json(),
     })?;
     python::stop(super::LIMIT);
-    end(&report)
-}
-
-/// Checks a graph of a configuration and imports its handlers. Returns lines that begin with their
-/// position; those of no line begin with `origin`.
-pub(crate) fn findings(
-    graph: &GraphConfig,
-    file: &FileConfig,
-    origin: &str,
-    depth: Depth,
-) -> Findings {
-    let report = look::at(graph, Some(file), depth);
-    let lines = |entries: &[Entry]| {
-        let lines = entries.iter().map(|entry| line(&report, entry, origin));
-        lines.collect()
-    };
-    let unchecked = report.unchecked.iter();
-    Findings {
-        errors: lines(&report.errors),
-        warnings: lines(&report.warnings),
-        unchecked: unchecked
-            .map(|text| format!("{}: graph `{}`: {text}", report.file, report.name))
-            .collect(),
-    }
-}
-
-/// Writes an error or warning as one line.
-fn line(report: &GraphReport, entry: &Entry, origin: &str) -> String {
-    let file = entry.file.as_ref().unwrap_or(&report.file);
-    let mut text = match (entry.line, entry.column) {
-        (Some(line), Some(column)) => format!("{file}:{line}:{column}"),
-        _ => origin.to_owned(),
-    };
-    text.extend([": graph `", &report.name, "`"]);
-    if let Some(node) = &entry.node {
-        text.extend([", node `", node, "`"]);
-    }
-    text.push_str(": ");
-    if let Some(status) = entry.status {
-        text.extend([status, " - "]);
-    }
-    text.push_str(&entry.message);
-    if let Some(hint) = &entry.hint {
-        text.extend(["; ", hint]);
-    }
-    text
-}
-
-/// Returns the result as an exit code, with a summary in one sentence.
-fn end(report: &Report) -> Result<(), Failure> {
-    let counts = report.counts();
-    match report.verdict() {
-        Verdict::Ok => Ok(()),
-        Verdict::Errors => {
-            let faulty = report
-                .graphs
-                .iter()
-                .filter(|graph| !graph.errors.is_empty());
-            let which = match &report.graphs[..] {
-                [only] => format!("the graph `{}`", only.name),
-                all => format!("{} of {} graphs", faulty.count(), all.len()),
-            };
-            let text = format!("{which} cannot be served: {counts}");
-            Err(Failure::new(FailureKind::Failed, text))
-        }
-        Verdict::Warnings => Err(Failure::new(
-            FailureKind::Warnings,
-            format!("no errors were found, but {counts}"),
-        )),
-    }
+    report.end()
 }

@@ -31,7 +31,7 @@ use serde::Serialize;
 use self::limit::Limit;
 use super::{ServeArgs, args::Check, files, hints};
 use crate::{
-    counts::Findings,
+    check::counts::Findings,
     error::Failure,
     graph,
     pipeline::{

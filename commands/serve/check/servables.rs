@@ -1,7 +1,10 @@
 //! Checks of everything in a configuration: its models and those defined by graphs, libraries, pipelines
 //! and graphs.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use ovms::{
     config::{
@@ -13,9 +16,12 @@ use ovms::{
 
 use super::{ERROR, GOOD, Kind, NOT_CHECKED, Report};
 use crate::{
-    counts::Findings,
+    check::counts::Findings,
     graph::{self, check::Depth},
-    pipeline::facts::{ConfigurationFacts, FactOptions, REPORTED, Reported},
+    pipeline::{
+        self as pipelines,
+        facts::{ConfigurationFacts, FactOptions, REPORTED, Reported},
+    },
 };
 
 impl Report {
@@ -118,7 +124,7 @@ impl Report {
         for pipeline in &file.pipelines {
             let of = format!("the custom nodes of pipeline `{}`", pipeline.name);
             let watched = self.limit.of_pipelines(of);
-            let (findings, is_whole) = of_pipeline(pipeline, &facts, self.is_syntax, &at);
+            let (findings, is_whole) = of_pipeline(pipeline, &facts, self.is_syntax, path);
             drop(watched);
             self.add(Kind::Pipeline, &pipeline.name, findings, is_whole);
         }
@@ -133,7 +139,8 @@ impl Report {
         for graph in &file.graphs {
             let of = format!("the handlers of graph `{}`", graph.name);
             let watched = self.limit.of_graphs(of);
-            let mut findings = graph::check::findings(graph, file, &at(&graph.place), depth);
+            let checked = graph::check::checked(graph, Some(file), depth);
+            let mut findings = checked.findings(&at(&graph.place));
             drop(watched);
             if let Err(error) = config::read_subconfig(&graph.subconfig, &Defaults::default()) {
                 // It has been reported, and in more detail.
@@ -202,38 +209,17 @@ fn of_pipeline(
     pipeline: &PipelineConfig,
     facts: &ConfigurationFacts<'_>,
     is_syntax: bool,
-    at: impl Fn(&FilePosition) -> String,
+    file: &str,
 ) -> (Findings, bool) {
-    let survey = survey(pipeline, facts);
-    let line = |place: &FilePosition, node: Option<&str>, text: String| {
-        let node = node.map_or_else(String::new, |node| format!(", node `{node}`"));
-        format!("{}: pipeline `{}`{node}: {text}", at(place), pipeline.name)
-    };
-    let errors = survey.errors.iter().map(|error| {
-        let text = format!(
-            "{} - found {}; expected {}; {}",
-            error.rule.status(),
-            error.found,
-            error.expected,
-            error.next
-        );
-        line(&error.place, error.node.as_deref(), text)
-    });
-    let warnings = survey.warnings.iter();
-    let warnings = warnings.map(|warning| line(&warning.place, None, warning.text.clone()));
+    let mut survey = survey(pipeline, facts);
     // Parts left unchecked because of an error need no message of their own.
-    let unchecked = survey.unchecked.iter().filter(|it| it.rule.is_some());
-    let (follows, unchecked): (Vec<_>, Vec<_>) = unchecked
-        .filter(|_| !is_syntax)
-        .partition(|it| it.reason == REPORTED);
-    let unchecked = unchecked.into_iter();
-    let unchecked = unchecked.map(|it| line(&it.place, Some(&it.node), it.reason.clone()));
-    let findings = Findings {
-        errors: errors.collect(),
-        warnings: warnings.collect(),
-        unchecked: unchecked.collect(),
-    };
-    (findings, follows.is_empty())
+    let unchecked = &mut survey.unchecked;
+    unchecked.retain(|it| it.rule.is_some() && !is_syntax);
+    let all = unchecked.len();
+    unchecked.retain(|it| it.reason != REPORTED);
+    let is_whole = unchecked.len() == all;
+    let checked = pipelines::check::checked(Path::new(file), pipeline, survey);
+    (checked.findings(file), is_whole)
 }
 
 /// Returns whether a node of a pipeline uses a library.

@@ -1,22 +1,22 @@
 //! `ovms pipeline check`: all errors of the pipelines of a configuration file, without serving.
 
-mod report;
-mod text;
-
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use ovms::{
-    config::{self, Defaults, EntryError, FileConfig},
-    pipeline::survey,
+    config::{self, Defaults, EntryError, FileConfig, FilePosition, PipelineConfig},
+    pipeline::{PipelineError, PipelineRule, PipelineSurvey, survey},
 };
 
-use self::report::{PipelineReport, Report, Verdict};
 use super::{
     aside::Aside,
     facts::{ConfigurationFacts, FactOptions},
 };
 use crate::{
+    check::{
+        diagnostic::{ConnectionEnds, Diagnostic, Severity},
+        report::{CheckReport, CheckedKind, CheckedServable},
+    },
     error::{Failure, FailureKind},
     serve::files,
 };
@@ -95,7 +95,8 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
         Ok(file) => file,
         Err(error) => {
             if output == Output::Json {
-                stdout.print(&Report::refused(&path, &error).json())?;
+                let report = CheckReport::refused(CheckedKind::Pipeline, &path, &error);
+                stdout.print(&report.json())?;
             }
             return Err(files::explain(&error, "CONFIG"));
         }
@@ -108,15 +109,11 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     };
     let facts = ConfigurationFacts::new(&file, options);
     let report = look(&path, &file, &facts, name.as_deref());
-    match output {
-        Output::Table => {
-            let source = std::fs::read(&path).unwrap_or_default();
-            stdout.print(&text::write(&report, &String::from_utf8_lossy(&source)))?;
-        }
-        Output::Json => stdout.print(&report.json())?,
-    }
-    let failure = end(&report);
-    match failure {
+    stdout.print(&match output {
+        Output::Table => report.text(),
+        Output::Json => report.json(),
+    })?;
+    match report.end() {
         Err(failure) if facts.lacks_runtime() => {
             Err(failure.hint("run `ovms setup` for a runtime, which models are looked at with"))
         }
@@ -146,26 +143,31 @@ fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::FilePositi
 
 /// Checks the pipelines of a file, or one of them by name, in the order of the file.
 fn look(
-    path: &std::path::Path,
+    path: &Path,
     file: &FileConfig,
     facts: &ConfigurationFacts<'_>,
     name: Option<&str>,
-) -> Report {
+) -> CheckReport {
+    let source = std::fs::read(path).unwrap_or_default();
+    let source = String::from_utf8_lossy(&source).into_owned();
     let wanted = |other: &str| name.is_none_or(|name| name == other);
     let surveyed = file
         .pipelines
         .iter()
         .filter(|pipeline| wanted(&pipeline.name))
         .map(|pipeline| {
-            let survey = survey(pipeline, facts);
-            let place = &pipeline.places.own;
-            (place.clone(), PipelineReport::of(path, pipeline, survey))
+            let checked = checked(path, pipeline, survey(pipeline, facts));
+            (&pipeline.places.own, checked)
         });
     let clashing = clashes(file)
         .filter(|(name, _)| wanted(name))
-        .map(|(name, place)| (place.clone(), PipelineReport::clashing(path, name, place)));
+        .map(|(name, place)| (place, clashing(path, name, place)));
     let mut pipelines: Vec<_> = surveyed.chain(clashing).collect();
     pipelines.sort_by_key(|(place, _)| (place.line, place.column));
+    let pipelines = pipelines.into_iter().map(|(_, mut checked)| {
+        checked.source.clone_from(&source);
+        checked
+    });
     let about = |warning: &&config::Warning| {
         let lists = ["pipeline_config_list", "custom_node_library_config_list"];
         name.is_none()
@@ -173,33 +175,64 @@ fn look(
                 .iter()
                 .any(|list| warning.place.path.starts_with(list))
     };
-    Report::new(
-        path,
-        pipelines.into_iter().map(|(_, report)| report).collect(),
-        file.warnings.iter().filter(about),
-        facts.notes(),
-    )
+    let warnings = file.warnings.iter().filter(about);
+    let warnings = warnings.map(|warning| Diagnostic::of_warning(path, warning));
+    let notes = facts.notes().into_iter().map(|text| Diagnostic {
+        file: None,
+        ..Diagnostic::new(Severity::Warning, "", text)
+    });
+    CheckReport::new(CheckedKind::Pipeline, path, pipelines.collect())
+        .about_file(warnings.chain(notes).collect(), source)
 }
 
-/// Returns the result as an exit code, with a summary in one sentence.
-fn end(report: &Report) -> Result<(), Failure> {
-    let counts = report.counts();
-    match report.verdict() {
-        Verdict::Ok => Ok(()),
-        Verdict::Errors => {
-            let which = match &report.pipelines[..] {
-                [only] => format!("the pipeline `{}`", only.name),
-                all => {
-                    let faulty = all.iter().filter(|it| it.verdict == Verdict::Errors);
-                    format!("{} of {} pipelines", faulty.count(), all.len())
-                }
-            };
-            let text = format!("{which} cannot be served: {counts}");
-            Err(Failure::new(FailureKind::Failed, text))
-        }
-        Verdict::Warnings | Verdict::Unchecked => Err(Failure::new(
-            FailureKind::Warnings,
-            format!("no errors were found, but {counts}"),
-        )),
+/// Returns the results of a checked pipeline of `file`.
+pub(crate) fn checked(
+    file: &Path,
+    config: &PipelineConfig,
+    survey: PipelineSurvey,
+) -> CheckedServable {
+    let shown = file.display().to_string();
+    let mut checked = CheckedServable::new(CheckedKind::Pipeline, &config.name, &shown);
+    for error in survey.errors {
+        let connection = connection(config, &error.place);
+        checked.add(Diagnostic::of_pipeline(file, error, connection));
     }
+    for warning in &survey.warnings {
+        checked.add(Diagnostic::of_warning(file, warning));
+    }
+    for unchecked in survey.unchecked {
+        checked.add(Diagnostic::of_unchecked(file, unchecked));
+    }
+    checked
+}
+
+/// Returns the results of a pipeline with the name of a model, which is not checked.
+fn clashing(file: &Path, name: &str, place: &FilePosition) -> CheckedServable {
+    let error = PipelineError {
+        rule: PipelineRule::NameTaken,
+        node: None,
+        place: place.clone(),
+        found: format!("the name `{name}`, which a model has"),
+        expected: "a name of its own".to_owned(),
+        next: "rename the pipeline; the rest of it is looked at then".to_owned(),
+    };
+    let shown = file.display().to_string();
+    let mut checked = CheckedServable::new(CheckedKind::Pipeline, name, &shown);
+    checked.add(Diagnostic::of_pipeline(file, error, None));
+    checked
+}
+
+/// Finds the connection at a position.
+fn connection(config: &PipelineConfig, place: &FilePosition) -> Option<ConnectionEnds> {
+    let of_nodes = config.nodes.iter().map(|node| (&*node.name, &node.inputs));
+    let mut ends = of_nodes.chain([("response", &config.outputs)]);
+    ends.find_map(|(to, connections)| {
+        let found = connections.iter().find(|found| found.place == *place)?;
+        Some(ConnectionEnds {
+            from: found.node_name.clone(),
+            data_item: found.data_item.clone(),
+            to: to.to_owned(),
+            input: found.name.clone(),
+        })
+    })
 }
