@@ -1,6 +1,9 @@
 //! Results of a check as text: each with its line of the file.
 
-use std::fmt::{self, Write};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write},
+};
 
 use super::{
     diagnostic::{Diagnostic, FindingText, Severity},
@@ -95,7 +98,7 @@ fn finding(text: &mut String, found: &Diagnostic, source: &str) -> fmt::Result {
             writeln!(text, "      {}", line.trim_end())?;
         }
     }
-    let mut labels: Vec<(&str, &str)> = Vec::new();
+    let mut labels: Vec<(&str, Cow<'_, str>)> = Vec::new();
     match (&found.connection, &found.node) {
         (Some(drawn), _) => writeln!(
             text,
@@ -105,25 +108,27 @@ fn finding(text: &mut String, found: &Diagnostic, source: &str) -> fmt::Result {
             visible(&drawn.to),
             visible(&drawn.input)
         )?,
-        (None, Some(node)) => labels.push(("node", node)),
+        // A name stays on its line.
+        (None, Some(node)) => labels.push(("node", visible(node))),
         (None, None) => {}
     }
     match &found.message {
         FindingText::Mismatch { found, expected } => {
-            labels.extend([("found", &**found), ("expected", expected)]);
+            labels.extend([("found", found.into()), ("expected", expected.into())]);
         }
         // Errors of the text itself begin with the word.
         FindingText::Text(message) if is_error => {
-            labels.push(("found", message.strip_prefix("found ").unwrap_or(message)));
+            let found = message.strip_prefix("found ").unwrap_or(message);
+            labels.push(("found", found.into()));
         }
         FindingText::Text(_) => {}
     }
-    labels.extend(found.traceback.iter().map(|it| ("", &**it)));
-    labels.extend(found.hint.iter().map(|it| ("next", &**it)));
+    labels.extend(found.traceback.iter().map(|it| ("", it.into())));
+    labels.extend(found.hint.iter().map(|it| ("next", it.into())));
     let longest = labels.iter().map(|(label, _)| label.len()).max();
     let longest = longest.unwrap_or_default();
     for (label, value) in labels {
-        let value = visible_below(value, INDENT + longest + 2);
+        let value = visible_below(&value, INDENT + longest + 2);
         writeln!(text, "{:INDENT$}{label:longest$}  {value}", "")?;
     }
     Ok(())
