@@ -1,12 +1,13 @@
 //! A private server of a test: the real program on free ports.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Read},
     net::TcpListener,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU16, Ordering},
     },
     thread::JoinHandle,
@@ -31,6 +32,25 @@ impl Server {
     /// Serves a fixture model and waits until it is ready.
     pub(crate) fn start(name: &str) -> Self {
         Self::start_with(name, &[])
+    }
+
+    /// Returns the server of a fixture model for all tests that do not change it, do not read its log, and
+    /// do not fill it. It ends with this process.
+    pub(crate) fn shared(name: &'static str) -> &'static Self {
+        static SERVERS: Mutex<BTreeMap<&str, &OnceLock<(Server, Child)>>> =
+            Mutex::new(BTreeMap::new());
+        let server: &'static OnceLock<(Self, Child)> = {
+            let mut servers = SERVERS.lock().unwrap();
+            servers
+                .entry(name)
+                .or_insert_with(|| Box::leak(Box::default()))
+        };
+        let (server, _) = server.get_or_init(|| {
+            let server = Self::start(name);
+            let guard = end_with_tests(server.id());
+            (server, guard)
+        });
+        server
     }
 
     /// Serves a fixture model with more flags and waits until it is ready.
@@ -142,6 +162,17 @@ impl Server {
     pub(crate) fn processor_time(&self) -> Duration {
         processor_time(&self.child)
     }
+}
+
+/// Starts the guard of a process, which kills it when this one ends, however it does: the guard's stdin is
+/// closed then.
+fn end_with_tests(process: u32) -> Child {
+    let process = process.to_string();
+    Command::new("sh")
+        .args(["-c", "cat > /dev/null; kill -9 \"$1\"", "sh", &process])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("sh is there")
 }
 
 impl Drop for Server {

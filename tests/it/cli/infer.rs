@@ -1,0 +1,281 @@
+//! `ovms infer` as a program: its help, one request and its bytes on the wire, and exit codes.
+
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::support::{
+    Server,
+    cli::{self, ovms},
+    dtypes, grpc,
+    infer::{APIS, GRPC, REST, at, command, data, infer, json, redacted},
+    relay::Relay,
+    repository,
+};
+
+const NUMBERS: &str = "[0,1,2,3,4,5,6,7,8,9]";
+
+/// Runs a command through a relay; returns the bytes on the wire, as text.
+fn sent(server: &Server, api: &str, args: &[&str]) -> String {
+    String::from_utf8_lossy(&sent_bytes(server, api, args)).into_owned()
+}
+
+fn sent_bytes(server: &Server, api: &str, args: &[&str]) -> Vec<u8> {
+    let port = if api == REST {
+        server.rest_port
+    } else {
+        server.port
+    };
+    let relay = Relay::to(port);
+    let run = cli::run(at(relay.port, api).args(args));
+    assert_eq!(run.code, Some(0), "{args:?}: {}", run.stderr);
+    relay.sent()
+}
+
+fn has(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn a_request_is_answered_with_a_table() {
+    let _redacted = redacted();
+    let server = Server::shared("dummy");
+    for api in APIS {
+        for input in [NUMBERS.to_owned(), format!("b={NUMBERS}")] {
+            let run = infer(server, api, &["dummy", "-i", &input]);
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(run.failure(), @"
+                exit 0
+                Model `dummy`, version 1, answered in <time> ms.
+                ");
+                insta::assert_snapshot!(run.text(), @"
+                output  datatype  shape   min  mean  max  values
+                a       FP32      (1,10)    1   5.5   10  1, 2, 3, 4, 5, 6, …
+                ");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_is_answered_with_json() {
+    let server = Server::shared("dummy");
+    for api in APIS {
+        let args = ["dummy", "-i", NUMBERS, "--id", "one", "--output", "json"];
+        let run = infer(server, api, &args);
+        assert_eq!(run.failure(), "exit 0\n");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(run.text(), @r#"{"model_name":"dummy","model_version":"1","id":"one","outputs":[{"name":"a","datatype":"FP32","shape":[1,10],"data":[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0,10.0]}]}"#);
+        }
+    }
+}
+
+#[test]
+fn without_an_api_it_is_grpc() {
+    let server = Server::shared("dummy");
+    let url = format!("grpc://localhost:{}", server.port);
+    let run = ovms(["infer", "dummy", "--zeros", "--url", &url]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+}
+
+#[test]
+fn id_and_parameters_go_with_the_request() {
+    let server = Server::shared("dummy");
+    let flags = [
+        "dummy",
+        "--zeros",
+        "--id",
+        "id-1",
+        "--param",
+        "yes=true",
+        "--param",
+        "less=-7",
+        "--param",
+        "text=a=b",
+        "--param",
+        "quoted=\"7\"",
+    ];
+    let body = sent(server, REST, &flags);
+    for part in [
+        r#""id":"id-1""#,
+        r#""yes":true"#,
+        r#""less":-7"#,
+        r#""text":"a=b""#,
+        r#""quoted":"7""#,
+    ] {
+        assert!(body.contains(part), "{part} is not in {body}");
+    }
+    let message = sent(server, GRPC, &flags);
+    for part in ["id-1", "yes", "less", "text", "a=b", "quoted"] {
+        assert!(message.contains(part), "{part} is not in {message}");
+    }
+    for api in APIS {
+        assert_eq!(json(server, api, &flags)["id"], "id-1");
+    }
+}
+
+#[test]
+fn headers_go_with_every_request() {
+    let server = Server::shared("dummy");
+    let flags = [
+        "dummy",
+        "--zeros",
+        "--header",
+        "x-one=1",
+        "--header",
+        "X-Two=a=b",
+    ];
+    let requests = sent(server, REST, &flags);
+    assert_eq!(requests.matches("HTTP/1.1\r\n").count(), 2, "{requests}");
+    assert_eq!(requests.matches("x-one: 1\r\n").count(), 2, "{requests}");
+    assert_eq!(requests.matches("x-two: a=b\r\n").count(), 2, "{requests}");
+    // Compressed over gRPC.
+    assert_eq!(infer(server, GRPC, &flags).code, Some(0));
+}
+
+#[test]
+fn a_version_is_asked_for_by_its_number() {
+    let server = Server::shared("dummy");
+    for api in APIS {
+        let flags = ["dummy", "--zeros", "--model-version", "1"];
+        assert_eq!(json(server, api, &flags)["model_version"], "1");
+    }
+    assert!(
+        sent(server, REST, &["dummy", "--zeros", "--model-version", "1"])
+            .contains("POST /v2/models/dummy/versions/1/infer ")
+    );
+}
+
+#[test]
+fn elements_travel_in_the_form_asked_for() {
+    let server = Server::shared("passthrough_i32");
+    let elements = [7_i32, -8, 9];
+    let raw: Vec<u8> = elements.iter().flat_map(|it| it.to_le_bytes()).collect();
+    let value = ["passthrough_i32", "-i", "[[7,-8,9]]"];
+    let with = |flags: &[&'static str]| [&value[..], flags].concat();
+    for (api, flags, is_raw) in [
+        (GRPC, &[][..], true),
+        (GRPC, &["--raw"], true),
+        (GRPC, &["--typed"], false),
+        (REST, &[], true),
+        (REST, &["--binary"], true),
+        (REST, &["--json-data"], false),
+    ] {
+        let bytes = sent_bytes(server, api, &with(flags));
+        assert_eq!(has(&bytes, &raw), is_raw, "{api} {flags:?}");
+        assert_eq!(data(server, api, &with(flags)), json!(elements));
+        if api == REST {
+            let json = has(&bytes, br#""data":[7,-8,9]"#);
+            assert_eq!(json, !is_raw, "{flags:?}");
+        }
+    }
+}
+
+/// Every datatype arrives as it was sent, in each form that it has.
+#[test]
+fn every_datatype_travels_in_every_form() {
+    let folder = repository::folder();
+    let file = folder.path().join("in.bin");
+    let from_file = format!("in::1,{}=@{}", dtypes::ELEMENTS, file.display());
+    for row in dtypes::rows() {
+        let server = Server::start(row.model);
+        std::fs::write(&file, &row.raw).unwrap();
+        let from_json = format!("in::1,{}={}", dtypes::ELEMENTS, row.json);
+        for (api, form) in [
+            (GRPC, "--raw"),
+            (GRPC, "--typed"),
+            (REST, "--binary"),
+            (REST, "--json-data"),
+        ] {
+            for input in [&from_file, &from_json] {
+                let args = [row.model, "-i", input, form];
+                let raw = infer(&server, api, &[&args[..], &["--output", "raw"]].concat());
+                if row.typed.is_none() && !["--raw", "--binary"].contains(&form) {
+                    let text = raw.failure().replace(row.datatype, "<datatype>");
+                    insta::allow_duplicates! {
+                        insta::assert_snapshot!(text, @"
+                        exit 64
+                        error: cannot write the request
+                          caused by: <datatype> of input `in` has only a raw form
+                        hint: leave out `--typed` or `--json-data`
+                        ");
+                    }
+                    continue;
+                }
+                assert_eq!(raw.failure(), "exit 0\n", "{args:?}");
+                assert_eq!(raw.stdout, row.raw, "{args:?}");
+                let expected: serde_json::Value = serde_json::from_str(row.json).unwrap();
+                assert_eq!(data(&server, api, &args), expected, "{args:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_a_quiet_end() {
+    let server = Server::start("dummy");
+    for flags in [
+        &["--output", "table", "--top", "3"][..],
+        &["--output", "json"],
+        &["--output", "npy"],
+        &["--output", "raw"],
+        &["--repeat", "2"],
+        &["--repeat", "2", "--output", "json"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(&server, GRPC)
+            .args(["dummy", "--zeros"])
+            .args(flags)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{flags:?}");
+        let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+        // The time of a response is printed before the response.
+        let rest: Vec<_> = notes
+            .lines()
+            .filter(|it| !it.starts_with("Model "))
+            .collect();
+        assert!(rest.is_empty(), "{flags:?}: {notes}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_reported() {
+    let server = Server::shared("dummy");
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut child = command(server, GRPC);
+    child.args(["dummy", "--zeros", "--output", "json"]);
+    let output = child.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let output = output.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @"
+    error: cannot write the output
+      caused by: No space left on device (os error 28)
+    ");
+}
+
+#[test]
+fn neither_help_nor_inference_takes_a_runtime() {
+    let server = Server::shared("dummy");
+    let home = repository::folder();
+    let bare = |args: &[&str]| {
+        let mut command: Command = cli::bare(home.path());
+        cli::run(command.args(args))
+    };
+    assert_eq!(bare(&["infer", "--help"]).failure(), "exit 0\n");
+    let url = format!("localhost:{}", server.port);
+    let run = bare(&[
+        "infer", "dummy", "--zeros", "--url", &url, "--output", "raw",
+    ]);
+    assert_eq!(run.failure(), "exit 0\n");
+    assert_eq!(grpc::to_floats(&run.stdout), [1.0; 10]);
+}

@@ -1,0 +1,31 @@
+//! The command line: arguments, output, completions, the manual.
+
+mod completions;
+mod completions_names;
+mod completions_shells;
+mod config_directives;
+mod doctor;
+mod examples;
+mod flags;
+mod help;
+mod help_texts;
+mod infer;
+mod infer_errors;
+mod infer_flags;
+mod infer_inputs;
+mod infer_load;
+mod infer_misfits;
+mod infer_outputs;
+mod infer_status;
+mod infer_stream;
+mod infer_tfs;
+mod manual;
+mod models;
+mod scripting_curl;
+mod scripting_exits;
+mod scripting_json;
+mod scripting_pipes;
+mod serve;
+mod setup;
+mod summary;
+mod terminal;

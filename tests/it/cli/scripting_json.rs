@@ -1,0 +1,423 @@
+//! JSON for scripts: `--output json` of every subcommand matches its published schema, no key less
+//! and none more, and the manual has each key.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Server,
+    checks::{self, Case},
+    cli::{self, Run, ovms},
+    graphs::{PYTHON, TWO},
+    infer::{GRPC, REST, TFS_REST, infer},
+    model, repository,
+    steps::{STEPS, stateful},
+};
+
+fn schema_folder() -> PathBuf {
+    PathBuf::from(concat!(env!("WORKSPACE_ROOT"), "/docs/schemas"))
+}
+
+fn schema(name: &str) -> Value {
+    let path = schema_folder().join(format!("{name}.json"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Makes objects refuse keys that the schema does not have.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.contains_key("properties") {
+                object.insert("additionalProperties".to_owned(), false.into());
+            }
+            object.values_mut().for_each(close);
+        }
+        Value::Array(list) => list.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+/// Panics unless each value matches a schema.
+fn fits(name: &str, values: &[Value]) {
+    let mut schema = schema(name);
+    close(&mut schema);
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert!(!values.is_empty());
+    for value in values {
+        let errors: Vec<String> = validator
+            .iter_errors(value)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert_eq!(errors, [""; 0], "{name}: {value:#}");
+    }
+}
+
+/// Parses stdout as one value, or as one per line.
+fn values(run: &Run) -> Vec<Value> {
+    let text = run.text();
+    match serde_json::from_str(&text) {
+        Ok(value) => vec![value],
+        Err(_) => {
+            let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+            text.lines().map(line).collect()
+        }
+    }
+}
+
+/// Panics unless a run has this exit code and its output matches a schema.
+fn checked(name: &str, code: i32, run: &Run) -> Vec<Value> {
+    assert_eq!(run.code, Some(code), "{name}: {}", run.stderr);
+    let values = values(run);
+    fits(name, &values);
+    values
+}
+
+const TEN: &str = "b=[0,1,2,3,4,5,6,7,8,9]";
+
+#[test]
+fn answers_fit_their_schemas() {
+    let server = Server::start("dummy");
+    for api in [GRPC, REST, TFS_REST] {
+        let run = |args: &[&str]| infer(&server, api, &[args, &["--output", "json"]].concat());
+        checked("infer", 0, &run(&["dummy", "-i", TEN]));
+        checked("infer-top", 0, &run(&["dummy", "-i", TEN, "--top", "2"]));
+        let states = checked("infer-status", 0, &run(&["--status"]));
+        assert_eq!(states[0]["models"][0]["name"], "dummy");
+        checked("infer-status", 0, &run(&["--status", "dummy"]));
+        checked("infer-metadata", 0, &run(&["--metadata"]));
+        checked("infer-metadata", 0, &run(&["--metadata", "dummy"]));
+        let load = run(&["dummy", "-i", TEN, "--repeat", "3"]);
+        checked("infer-load", 0, &load);
+    }
+    let stream = ["dummy", "-i", TEN, "--stream", "--output", "json"];
+    checked("infer-stream", 0, &infer(&server, GRPC, &stream));
+    let folder = repository::folder();
+    let labels = folder.path().join("labels.txt");
+    fs::write(&labels, "zero\none\n").unwrap();
+    let top = [
+        "dummy", "-i", TEN, "--top", "9", "--output", "json", "--labels",
+    ];
+    let run = infer(
+        &server,
+        GRPC,
+        &[&top[..], &[labels.to_str().unwrap()]].concat(),
+    );
+    let ranking = checked("infer-top", 0, &run);
+    assert_eq!(ranking[0]["top"][0][8]["label"], "one");
+    let refused = ["dummy", "-i", "b::1,3=[1,2,3]", "--output", "json"];
+    let load = infer(&server, GRPC, &[&refused[..], &["--repeat", "2"]].concat());
+    let load = checked("infer-load", 1, &load);
+    assert_eq!(load[0]["latency_ms"], Value::Null);
+    let stream = infer(&server, GRPC, &[&refused[..], &["--stream"]].concat());
+    let stream = checked("infer-stream", 1, &stream);
+    assert!(stream[0]["error"].is_string(), "{stream:?}");
+}
+
+#[test]
+fn values_without_a_form_are_told_beside_the_others() {
+    let server = Server::shared("passthrough_f32");
+    let run = infer(
+        server,
+        GRPC,
+        &[
+            "passthrough_f32",
+            "-i",
+            "in=[[1,NaN],[-Infinity,Infinity]]",
+            "--output",
+            "json",
+        ],
+    );
+    let answer = checked("infer", 0, &run);
+    assert_eq!(
+        answer[0]["outputs"][0]["data"],
+        json!([1.0, null, null, null])
+    );
+    assert_eq!(
+        answer[0]["outputs"][0]["not_finite"],
+        json!([[1, "NaN"], [2, "-Infinity"], [3, "Infinity"]])
+    );
+}
+
+#[test]
+fn answers_of_sequences_fit_their_schema() {
+    let server = stateful("running_total", &[]);
+    for flags in [
+        &["--sequence"][..],
+        &["--sequence", "--each"],
+        &["--start", "--end"],
+    ] {
+        let input = if flags.len() == 2 && flags[0] == "--start" {
+            "x=[1,2,3,4]"
+        } else {
+            STEPS
+        };
+        let args = ["running_total", "-i", input, "--output", "json"];
+        let answers = checked(
+            "infer",
+            0,
+            &infer(&server, GRPC, &[&args[..], flags].concat()),
+        );
+        assert!(
+            answers.iter().all(|it| it["sequence_id"].is_u64()),
+            "{answers:?}"
+        );
+    }
+}
+
+#[test]
+fn checks_and_changes_of_files_fit_their_schemas() {
+    let folder = repository::folder();
+    let file = folder.path().join("config.json");
+    let file = file.to_str().unwrap();
+    let models = model("dummy");
+    let serve = |args: &[&str]| ovms([&["serve", "--output", "json"], args].concat());
+    let path = models.to_str().unwrap();
+    let name = ["--config_path", file, "--model_name", "dummy"];
+    let add = [&name[..], &["--model_path", path, "--add_to_config"]].concat();
+    let added = checked("serve-config", 0, &serve(&add));
+    assert_eq!(
+        added[0],
+        json!({"file": file, "model": "dummy", "done": "added"})
+    );
+    let found = checked(
+        "serve-check",
+        0,
+        &serve(&["--check", "--config_path", file]),
+    );
+    assert_eq!(
+        found[0]["models"],
+        json!([{"name": "dummy", "kind": "model", "versions": [1], "state": "ok"}])
+    );
+    let removed = [&name[..], &["--remove_from_config"]].concat();
+    checked("serve-config", 0, &serve(&removed));
+    let again = serve(&removed);
+    assert_eq!((again.code, again.text().as_str()), (Some(1), ""));
+    let missing = [
+        "--check",
+        "--model_name",
+        "a",
+        "--model_path",
+        "/nonexistent",
+        "--port",
+        "1",
+    ];
+    let found = checked("serve-check", 1, &serve(&missing));
+    assert_eq!(found[0]["verdict"], "faults");
+    let root = models.parent().unwrap().to_str().unwrap();
+    let listed = serve(&["--list_models", "--model_repository_path", root]);
+    let listed = checked("serve-list_models", 0, &listed);
+    assert!(listed[0]["models"].as_array().unwrap().len() > 10);
+    let none = ovms([
+        "serve",
+        "--output",
+        "json",
+        "--model_name",
+        "a",
+        "--model_path",
+        "b",
+        "--port",
+        "1",
+    ]);
+    assert_eq!(
+        (none.code, none.text().as_str()),
+        (Some(64), ""),
+        "{}",
+        none.stderr
+    );
+}
+
+#[test]
+fn pipelines_fit_their_schemas() {
+    let case = Case::new();
+    let wrong = checks::pipeline(
+        "wrong",
+        &[checks::node("only", "dumy", &["b < request.x"], &["a"], "")],
+        &["y < only.a"],
+        "",
+    );
+    let pipelines = [checks::sound("sound"), wrong];
+    case.config(&checks::file(&[checks::dummy()], &[], &pipelines));
+    let path = case.path().join("config.json");
+    let config = path.to_str().unwrap();
+    let pipeline = |args: &[&str]| ovms([&["pipeline"], args, &["--output", "json"]].concat());
+    checked("pipeline-check", 1, &pipeline(&["check", config]));
+    checked("pipeline-check", 0, &pipeline(&["check", config, "sound"]));
+    checked(
+        "pipeline-check",
+        1,
+        &pipeline(&["check", "/nonexistent.json"]),
+    );
+    checked("pipeline-show", 0, &pipeline(&["show", config]));
+    checked("pipeline-show", 0, &pipeline(&["show", config, "sound"]));
+    checked(
+        "pipeline-run",
+        0,
+        &pipeline(&["run", config, "sound", "--zeros"]),
+    );
+    let dummy = model("dummy");
+    let new = ["new", "chain", "pair", dummy.to_str().unwrap()];
+    let file = case.path().join("new.json");
+    let written = pipeline(&[&new[..], &["-o", file.to_str().unwrap()]].concat());
+    let written = checked("written", 0, &written);
+    assert_eq!(written[0]["files"], json!([file]));
+    let refused = pipeline(&new);
+    assert_eq!(
+        (refused.code, refused.text().as_str()),
+        (Some(64), ""),
+        "{}",
+        refused.stderr
+    );
+    let node = case.path().join("node");
+    let node = ["new", "--custom-node", "crop", node.to_str().unwrap()];
+    checked("written", 0, &pipeline(&node));
+}
+
+#[test]
+fn graphs_fit_their_schemas() {
+    let folder = repository::folder();
+    let run = |args: &[&str]| {
+        let mut command = cli::command();
+        cli::run(command.current_dir(folder.path()).arg("graph").args(args))
+    };
+    checked("written", 0, &run(&["new", "echo", "--format", "json"]));
+    let json = |args: &[&str]| run(&[args, &["--output", "json"]].concat());
+    checked("graph-show", 0, &json(&["show", "echo"]));
+    checked("graph-show", 0, &json(&["show", "echo/config.json"]));
+    checked("graph-check", 0, &json(&["check", "echo"]));
+    let wrong = folder.path().join("wrong");
+    fs::create_dir_all(&wrong).unwrap();
+    fs::write(wrong.join("graph.pbtxt"), PYTHON).unwrap();
+    fs::write(wrong.join("handler.py"), "import nothing_of_the_kind\n").unwrap();
+    checked("graph-check", 1, &json(&["check", "wrong"]));
+    fs::write(wrong.join("graph.pbtxt"), TWO).unwrap();
+    let packets = checked("graph-run", 0, &json(&["run", "wrong", "-i", "a=[1, NaN]"]));
+    assert!(packets.len() > 1, "{packets:?}");
+    fs::create_dir_all(folder.path().join("packages")).unwrap();
+    checked("graph-stubs", 0, &json(&["stubs", "--into", "packages"]));
+}
+
+#[test]
+fn the_runtime_fits_its_schema() {
+    checked("setup", 0, &ovms(["setup", "--output", "json"]));
+    let folder = repository::folder();
+    let mut command = cli::bare(folder.path());
+    let run = cli::run(command.args(["setup", "--output", "json", "--python", "/nonexistent"]));
+    assert_eq!(run.text(), "", "nothing half is printed");
+    assert_ne!(run.code, Some(0));
+}
+
+/// Writes the keys of a schema as rows of a table.
+fn rows(schema: &Value, path: &str, out: &mut Vec<String>) {
+    if let Some(alternatives) = schema["anyOf"].as_array() {
+        for alternative in alternatives {
+            rows(alternative, path, out);
+        }
+    }
+    if !schema["items"].is_null() {
+        rows(&schema["items"], &format!("{path}[]"), out);
+    }
+    let Some(properties) = schema["properties"].as_object() else {
+        return;
+    };
+    for (key, value) in properties {
+        let path = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
+        let text = value["description"].as_str().unwrap_or_default();
+        let row = format!("| `{path}` | {} | {text} |", kind(value));
+        if !text.is_empty() && !out.contains(&row) {
+            out.push(row);
+        }
+        rows(value, &path, out);
+    }
+}
+
+fn kind(schema: &Value) -> String {
+    let one = |kind: &Value| match kind.as_str().unwrap_or_default() {
+        "boolean" => "truth value".to_owned(),
+        "integer" => "whole number".to_owned(),
+        "string" => "text".to_owned(),
+        "array" => "list".to_owned(),
+        other => other.to_owned(),
+    };
+    if let Some(words) = schema["enum"].as_array() {
+        let words: Vec<String> = words
+            .iter()
+            .map(|it| format!("`{}`", it.as_str().unwrap()))
+            .collect();
+        return words.join(", ");
+    }
+    match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().map(one).collect::<Vec<_>>().join(" or "),
+        Value::String(_) => one(&schema["type"]),
+        _ => "any".to_owned(),
+    }
+}
+
+/// Writes the manual's part on the schemas.
+fn manual() -> String {
+    let mut names: Vec<String> = fs::read_dir(schema_folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let mut text = String::new();
+    for name in names {
+        let name = name.strip_suffix(".json").unwrap();
+        let schema = schema(name);
+        let (title, command) = (&schema["title"], &schema["$comment"]);
+        let head = format!(
+            "### {}\n\n`{}`, schema [{name}.json](schemas/{name}.json). {}\n\n\
+             | key | type | meaning |\n|---|---|---|\n",
+            title.as_str().unwrap(),
+            command.as_str().unwrap(),
+            schema["description"].as_str().unwrap(),
+        );
+        let mut lines = Vec::new();
+        rows(&schema, "", &mut lines);
+        text.extend([&head, &lines.join("\n"), "\n\n"]);
+    }
+    text
+}
+
+/// With `UPDATE_DOCS=1` the page is written anew.
+#[test]
+fn the_manual_has_every_key() {
+    let path = concat!(env!("WORKSPACE_ROOT"), "/docs/scripting.md");
+    let page = fs::read_to_string(path).unwrap();
+    let begin = "<!-- The tables below are made of docs/schemas by a test: UPDATE_DOCS=1. -->\n\n";
+    let (before, tables) = page.split_once(begin).expect("the page has the mark");
+    let made = manual();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(path, format!("{before}{begin}{}\n", made.trim_end())).unwrap();
+        return;
+    }
+    assert_eq!(
+        tables.trim_end(),
+        made.trim_end(),
+        "UPDATE_DOCS=1 writes it anew"
+    );
+}
+
+#[test]
+fn every_schema_is_held_against_a_run() {
+    let here = include_str!("scripting_json.rs");
+    let names = fs::read_dir(schema_folder()).unwrap().flatten();
+    let names: BTreeSet<String> = names
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    assert!(!names.is_empty());
+    for name in names {
+        let name = name.strip_suffix(".json").unwrap();
+        // Others hold theirs beside what they are of.
+        let is_here = here.contains(&format!("\"{name}\","));
+        assert!(
+            is_here || name == "doctor",
+            "{name}.json is tested by nobody"
+        );
+    }
+}

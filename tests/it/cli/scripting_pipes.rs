@@ -1,0 +1,382 @@
+//! Commands in a pipeline: each reads the output of the one before; and nothing but data on stdout.
+
+use std::{fs, io::Read as _, process::Stdio};
+
+use ovms::tensor::{DataType, Tensor};
+use serde_json::{Value, json};
+
+use crate::support::{
+    Server,
+    cli::{self, Run, ovms},
+    dtypes,
+    infer::{GRPC, REST, command, infer, read_npy, redacted, write_npy},
+    pipelines::Config,
+    repository,
+    steps::{ALL, STEPS, piped, stateful},
+};
+
+const TEN: &str = "b=[0,1,2,3,4,5,6,7,8,9]";
+
+/// Runs two commands with a pipe between them.
+fn pipe(server: &Server, first: &[&str], second: &[&str]) -> Run {
+    let mut first = command(server, GRPC)
+        .args(first)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let run = cli::run(
+        command(server, GRPC)
+            .args(second)
+            .stdin(Stdio::from(first.stdout.take().unwrap())),
+    );
+    first.wait().unwrap();
+    run
+}
+
+fn outputs(run: &Run) -> Value {
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let answer: Value = serde_json::from_slice(&run.stdout).unwrap();
+    answer["outputs"].clone()
+}
+
+#[test]
+fn an_answer_is_the_input_of_the_next_command() {
+    let server = Server::shared("dummy");
+    let first = ["dummy", "-i", TEN, "--output"];
+    for (form, second) in [
+        ("json", "b=-"),
+        ("json", "-"),
+        ("json", "b=-:a"),
+        ("json", "@-.json"),
+        ("npy", "b=-"),
+        ("npy", "b=@-.npy"),
+        ("raw", "b:FP32:1,10=@-.bin"),
+    ] {
+        let run = pipe(
+            server,
+            &[&first[..], &[form]].concat(),
+            &["dummy", "-i", second, "--output", "json"],
+        );
+        let expected: Vec<f64> = (2..12).map(f64::from).collect();
+        assert_eq!(outputs(&run)[0]["data"], json!(expected), "{form} {second}");
+    }
+    for api in ALL {
+        let text = infer(server, api, &[&first[..], &["json"]].concat()).text();
+        let run = piped(
+            server,
+            api,
+            &["dummy", "-i", "b=-", "--output", "json"],
+            &text,
+        );
+        assert_eq!(outputs(&run)[0]["data"][9], 11.0, "{api}");
+    }
+}
+
+/// Every datatype comes through as it is, with the values that JSON or other types do not hold.
+#[test]
+fn datatypes_shapes_and_values_stay() {
+    let rows = dtypes::rows();
+    let models: Vec<&str> = rows.iter().map(|row| row.model).collect();
+    let server = Config::of(&models).serve();
+    for row in &rows {
+        let name = row.model;
+        let input = format!("in={}", row.json);
+        let first = [name, "-i", &input, "--output", "json"];
+        let once = infer(&server, GRPC, &first);
+        let twice = pipe(&server, &first, &[name, "-i", "-", "--output", "json"]);
+        assert_eq!(outputs(&twice), outputs(&once), "{name}");
+        assert_eq!(outputs(&once)[0]["datatype"], row.datatype, "{name}");
+    }
+}
+
+#[test]
+fn an_answer_with_several_outputs_needs_a_choice() {
+    let server = Server::shared("two_outputs");
+    let first = ["two_outputs", "-i", "x=[[1,2,3,4]]", "--output", "json"];
+    let next = |input: &str| {
+        pipe(
+            server,
+            &first,
+            &["two_outputs", "-i", input, "--output", "json"],
+        )
+    };
+    let named = outputs(&next("x=-:twice"));
+    assert!(named.to_string().contains("[4.0,8.0,12.0,16.0]"), "{named}");
+    insta::assert_snapshot!(next("x=-").failure(), @"
+    exit 64
+    error: cannot use the value given for input `x`
+      caused by: found the outputs total, twice, none of the input's name
+    hint: choose one: `-i x=-:total`
+    ");
+    insta::assert_snapshot!(next("x=-:twise").failure(), @"
+    exit 64
+    error: standard input has no output `twise`
+    hint: did you mean `twice`?
+    hint: it has `total`, `twice`
+    ");
+    let folder = repository::folder();
+    let file = folder.path().join("answer.json");
+    fs::write(&file, infer(server, GRPC, &first).stdout).unwrap();
+    let input = format!("x=@{}:twice", file.display());
+    let run = infer(
+        server,
+        GRPC,
+        &["two_outputs", "-i", &input, "--output", "json"],
+    );
+    assert_eq!(outputs(&run), named);
+}
+
+#[test]
+fn what_is_no_answer_is_reported() {
+    let server = Server::shared("dummy");
+    let next = |text: &str| piped(server, GRPC, &["dummy", "-i", "b=-"], text).failure();
+    let whole = infer(server, GRPC, &["dummy", "-i", TEN, "--output", "json"]).text();
+    let ranking = infer(
+        server,
+        GRPC,
+        &["dummy", "-i", TEN, "--top", "1", "--output", "json"],
+    );
+    let errors = [
+        next(""),
+        next(&whole[..whole.len() / 2]),
+        next(&ranking.text()),
+        next(r#"{"error":"no such file"}"#),
+        next(&whole.replace("FP32", "FP64")),
+        next(&whole.replace("[1,10]", "[1,9]")),
+    ];
+    insta::assert_snapshot!(errors.join("\n"));
+}
+
+/// Lines of answers are steps of a sequence, and requests of a stream.
+#[test]
+fn lines_of_answers_are_steps() {
+    let server = stateful("running_total", &[]);
+    let model = "running_total";
+    let each = [
+        model,
+        "-i",
+        STEPS,
+        "--sequence",
+        "--each",
+        "--output",
+        "json",
+    ];
+    let run = pipe(
+        &server,
+        &each,
+        &[model, "-i", "x=-", "--sequence", "--output", "json"],
+    );
+    let totals = [
+        1.0, 2.0, 3.0, 4.0, 12.0, 24.0, 36.0, 48.0, 123.0, 246.0, 369.0, 492.0,
+    ];
+    assert_eq!(outputs(&run)[0]["data"], json!(totals));
+    // As a whole, it is cut into the same steps.
+    let all = [model, "-i", STEPS, "--sequence", "--output", "json"];
+    let run = pipe(
+        &server,
+        &all,
+        &[model, "-i", "@-.json", "--sequence", "--output", "json"],
+    );
+    assert_eq!(outputs(&run)[0]["data"], json!(totals));
+
+    let server = Server::shared("two_outputs");
+    let stream = [
+        "two_outputs",
+        "-i",
+        "x::3,4=[1,1,1,1,2,2,2,2,3,3,3,3]",
+        "--stream",
+    ];
+    let first = [&stream[..], &["--axis", "0", "--output", "json"]].concat();
+    let second = [
+        "two_outputs",
+        "-i",
+        "x=-:twice",
+        "--stream",
+        "--output",
+        "json",
+    ];
+    let run = pipe(server, &first, &second);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let totals: Vec<Value> = run
+        .text()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .flat_map(|line| line["outputs"].as_array().unwrap().clone())
+        .filter(|output| output["name"] == "total")
+        .map(|output| output["data"][0].clone())
+        .collect();
+    assert_eq!(totals, [8.0, 16.0, 24.0]);
+}
+
+#[test]
+fn large_answers_go_through_a_pipe() {
+    let server = Server::shared("passthrough_f32");
+    let folder = repository::folder();
+    let file = folder.path().join("large.npy");
+    let numbers: Vec<u8> = (0..3_000_000u32)
+        .flat_map(|number| (number as f32 / 7.0).to_le_bytes())
+        .collect();
+    let tensor = Tensor::new(DataType::F32, vec![3, 1_000_000], numbers.into()).unwrap();
+    write_npy(&file, &tensor);
+    let input = format!("in=@{}", file.display());
+    let run = pipe(
+        server,
+        &["passthrough_f32", "-i", &input, "--output", "json"],
+        &["passthrough_f32", "-i", "in=-", "--output", "npy"],
+    );
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(read_npy(run.stdout) == tensor, "the elements are others");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_command_quietly() {
+    let server = Server::shared("passthrough_f32");
+    let mut child = command(server, GRPC)
+        .args([
+            "passthrough_f32",
+            "-i",
+            "in::500,500=",
+            "--zeros",
+            "--output",
+            "json",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut begin = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut begin).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+/// With `--quiet` a command that goes well leaves stderr alone, and stdout is the same.
+#[test]
+fn quiet_leaves_data_and_errors_alone() {
+    let _redacted = redacted();
+    let server = stateful("running_total", &[]);
+    let folder = repository::folder();
+    let save = folder.path().join("saved");
+    let save = save.to_str().unwrap();
+    let one = ["running_total", "-i", "x=[1,2,3,4]", "--start", "--end"];
+    for args in [
+        &["--status"][..],
+        &["--metadata"],
+        &["--metadata", "running_total"],
+        &[&one[..], &["--output", "npy"]].concat(),
+        &[&one[..], &["--save", save]].concat(),
+        &[
+            "running_total",
+            "-i",
+            STEPS,
+            "--sequence",
+            "--sequence-id",
+            "7",
+        ],
+        &[
+            "running_total",
+            "-i",
+            STEPS,
+            "--sequence",
+            "--sequence-id",
+            "8",
+            "--each",
+        ],
+    ] {
+        let reported = infer(&server, REST, args);
+        let quiet = infer(&server, REST, &[args, &["--quiet"]].concat());
+        assert_eq!(
+            (reported.code, quiet.failure().as_str()),
+            (Some(0), "exit 0\n"),
+            "{args:?}"
+        );
+        let shown = |run: &Run| {
+            let text = String::from_utf8_lossy(&run.stdout).into_owned();
+            let lines = text.lines().filter(|line| !line.contains("sequence_id"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&reported), shown(&quiet), "{args:?}");
+        assert_ne!(reported.stderr, "", "{args:?} tells something");
+    }
+    // The explanation goes, and the error stays.
+    let none = infer(&server, GRPC, &["-q", "running_total"]);
+    insta::assert_snapshot!(none.failure(), @"
+    exit 64
+    error: no input given for model `running_total`
+    hint: such as: ovms infer running_total -i 'x=[0, 0, 0, 0]' --url <address>
+    hint: or fill every input with `--zeros` or `--random`
+    ");
+    let setup = ovms(["-q", "setup"]);
+    assert_eq!(setup.failure(), "exit 0\n");
+}
+
+#[test]
+fn variables_of_the_environment_stand_in_for_flags() {
+    let server = Server::shared("dummy");
+    let run = |variables: &[(&str, &str)], args: &[&str]| {
+        let mut command = cli::command();
+        command.envs(variables.iter().copied());
+        cli::run(
+            command
+                .args(["infer", "dummy", "-i", TEN, "--output", "json"])
+                .args(args),
+        )
+    };
+    let (grpc, rest) = (server.port, server.rest_port);
+    let grpc = format!("grpc://127.0.0.1:{grpc}");
+    let rest = format!("127.0.0.1:{rest}");
+    for variables in [
+        &[("OVMS_URL", grpc.as_str())][..],
+        &[
+            ("OVMS_URL", &rest),
+            ("OVMS_API", "tfs-rest"),
+            ("OVMS_TIMEOUT", "20s"),
+        ],
+        // What is empty is not set.
+        &[
+            ("OVMS_URL", &grpc),
+            ("OVMS_API", ""),
+            ("OVMS_TIMEOUT", ""),
+            ("OVMS_HEADER", ""),
+        ],
+        &[("OVMS_URL", &grpc), ("OVMS_HEADER", "a=b\nc=d, e")],
+    ] {
+        let run = run(variables, &[]);
+        assert_eq!(run.code, Some(0), "{variables:?} {}", run.stderr);
+    }
+    // A flag goes first.
+    let wrong = [("OVMS_URL", "127.0.0.1:1"), ("OVMS_API", "tfs-rest")];
+    let right = run(&wrong, &["--url", &grpc, "--api", GRPC]);
+    assert_eq!(right.code, Some(0), "{}", right.stderr);
+    let refused = [
+        run(&[("OVMS_URL", "ftp://a")], &[]),
+        run(
+            &[("OVMS_URL", "grpc://a"), ("OVMS_API", "kserve-rest")],
+            &[],
+        ),
+        run(&[("OVMS_API", "kserve")], &[]),
+        run(&[("OVMS_TIMEOUT", "5")], &[]),
+        run(&[("OVMS_HEADER", "a=b\nc")], &[]),
+        run(&[("OVMS_API", "kserve")], &["--api", "kserv"]),
+    ];
+    let refused: String = refused.iter().map(Run::failure).collect();
+    insta::assert_snapshot!(refused);
+}
+
+/// No colour, no boxes and no bars in what another program reads, whatever the terminal is.
+#[test]
+fn pipes_have_no_colours() {
+    let server = Server::start("dummy");
+    for args in [&["--status"][..], &["dummy", "--zeros", "--repeat", "50"]] {
+        let mut command = command(&server, GRPC);
+        command
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm-256color")
+            .args(args);
+        let run = cli::run(&mut command);
+        let all = run.text() + &run.stderr;
+        assert!(!all.contains(['\u{1b}', '│', '\r']), "{all}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Summary that `ovms serve` logs once, after the first load.
+
+use std::fs;
+
+use crate::support::{
+    Server, cli, model, repository,
+    server::{free_ports, on},
+};
+
+/// Returns the lines of the log after `ready`, without their times, up to the last of the summary.
+fn summary(server: &Server, last: &str) -> String {
+    server.wait_log(last);
+    let log = server.log();
+    let lines = log.lines().skip_while(|line| !line.ends_with(" ready"));
+    let lines: Vec<&str> = lines
+        .skip(1)
+        .filter_map(|line| line.split_once(" INFO "))
+        .map(|(_, text)| text)
+        .collect();
+    let text = lines.join("\n");
+    let text = text.replace(&server.port.to_string(), "<port>");
+    text.replace(&server.rest_port.to_string(), "<rest port>")
+}
+
+macro_rules! assert_reported {
+    ($reported:expr, @$text:literal) => {
+        insta::with_settings!({filters => [(r"OpenVINO \d[\d.]+", "OpenVINO <version>")]}, {
+            insta::assert_snapshot!($reported, @$text);
+        });
+    };
+}
+
+#[test]
+fn one_model_is_reported_with_its_addresses_and_what_to_try() {
+    let server = Server::shared("dummy");
+    assert_reported!(summary(server, "try: curl"), @"
+    ovms 0.1.0 serves 1 model, with OpenVINO <version>
+      gRPC: localhost:<port>
+      REST: http://localhost:<rest port>
+      dashboard: http://localhost:<rest port>/
+      model: dummy, version 1 on CPU
+      try: ovms infer dummy --random --url localhost:<port>
+      try: curl http://localhost:<rest port>/v2/models/dummy
+    ");
+    let tried = cli::ovms([
+        "infer",
+        "dummy",
+        "--random",
+        &format!("--url=localhost:{}", server.port),
+    ]);
+    assert_eq!(tried.code, Some(0), "{}", tried.stderr);
+}
+
+#[test]
+fn the_line_to_try_works_for_models_with_sequences() {
+    let server = Server::start_with("vad_stateful", &["--stateful"]);
+    let line = server.wait_log("try: ovms infer");
+    let (_, command) = line.split_once("try: ovms ").unwrap();
+    let tried = cli::ovms(command.split(' '));
+    assert_eq!(tried.code, Some(0), "{command}: {}", tried.stderr);
+}
+
+#[test]
+fn many_models_are_counted_and_what_is_missing_is_reported() {
+    let folder = repository::folder();
+    let dummy = model("dummy");
+    let entry = |name: &str, path: &str| {
+        format!(r#"{{"config": {{"name": "{name}", "base_path": "{path}"}}}}"#)
+    };
+    let mut entries: Vec<String> = (0..12)
+        .map(|number| entry(&format!("m{number:02}"), dummy.to_str().unwrap()))
+        .collect();
+    entries.push(entry("gone", "/nonexistent"));
+    entries.push(entry("nothing", folder.path().to_str().unwrap()));
+    let config = folder.path().join("config.json");
+    let text = format!(r#"{{"model_config_list": [{}]}}"#, entries.join(", "));
+    fs::write(&config, text).unwrap();
+    let server = Server::of_file(&config, &[]);
+    assert_reported!(summary(&server, "try: curl"), @"
+    ovms 0.1.0 serves 12 models (2 not served), with OpenVINO <version>
+      gRPC: localhost:<port>
+      REST: http://localhost:<rest port>
+      dashboard: http://localhost:<rest port>/
+      model: m00, version 1 on CPU
+      model: m01, version 1 on CPU
+      model: m02, version 1 on CPU
+      model: m03, version 1 on CPU
+      model: m04, version 1 on CPU
+      model: m05, version 1 on CPU
+      model: m06, version 1 on CPU
+      model: m07, version 1 on CPU
+      and: 4 more: ovms infer --status --url localhost:<port>
+      missing: 2 errors, see above
+      try: ovms infer m00 --random --url localhost:<port>
+      try: curl http://localhost:<rest port>/v2/models/m00
+    ");
+}
+
+#[test]
+fn a_log_in_json_has_one_event() {
+    let server = Server::begin("dummy", &model("dummy"), &["--log_format", "json"]);
+    let line = server.wait_log(r#""message":"serving""#);
+    let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(event["served"], 1);
+    assert_eq!(event["failed"], 0);
+    assert_eq!(event["names"], "dummy");
+    assert_eq!(event["grpc"], format!("localhost:{}", server.port));
+    let log = server.log();
+    let is_event = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+    assert!(log.lines().all(is_event), "{log}");
+}
+
+#[test]
+fn whoever_wants_warnings_alone_is_reported_nothing() {
+    let ports = free_ports();
+    let mut command = cli::command();
+    command
+        .args([
+            "serve",
+            "--model_name=dummy",
+            "--log_level=WARNING",
+            "--model_path",
+        ])
+        .arg(model("dummy"))
+        .args(on(ports));
+    let server = Server::spawn(&mut command, ports);
+    crate::support::eventually("the server is ready", || {
+        let url = format!("--url=localhost:{}", ports.0);
+        let status = cli::ovms(["infer", "--status", &url]);
+        status.text().contains("READY").then_some(())
+    });
+    assert_eq!(server.log(), "");
+}

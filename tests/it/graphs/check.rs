@@ -1,0 +1,175 @@
+//! `ovms graph check`: errors of the file and of the handlers, with their locations.
+
+use std::{fs, path::Path};
+
+use crate::graphs::new::{graph, shown};
+use crate::support::{graphs::PYTHON, repository};
+
+/// Writes a graph with a handler.
+fn write(folder: &Path, text: &str, handler: &str) {
+    let folder = folder.join("g");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("graph.pbtxt"), text).unwrap();
+    fs::write(folder.join("handler.py"), handler).unwrap();
+}
+
+const SESSION: &str = r#"node {
+  calculator: "OpenVINOModelServerSessionCalculator"
+  output_side_packet: "SESSION:session"
+  node_options: {
+    [type.googleapis.com/mediapipe.OpenVINOModelServerSessionCalculatorOptions]: { servable_name: "dumy" }
+  }
+}
+"#;
+
+const ECHO: &str =
+    "class OvmsPythonModel:\n    def execute(self, inputs):\n        return inputs\n";
+
+#[test]
+fn errors_of_streams_and_of_handlers_are_reported_together() {
+    let folder = repository::folder();
+    let text = PYTHON.replace("\"IN:in\"", "\"IN:inn\"");
+    write(folder.path(), &text, "import no_such_module\n");
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.code, Some(1));
+    let reported = shown(&run);
+    // What the loader itself says in tracebacks is not ours to hold here.
+    let lines = reported.lines().filter(|line| !line.contains("<ovms"));
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
+    let run = graph(folder.path(), &["check", "g", "--output", "json"]);
+    assert_eq!(run.code, Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let errors = &report["graphs"][0]["faults"];
+    assert_eq!(
+        (&errors[0]["line"], &errors[0]["column"]),
+        (&7.into(), &17.into())
+    );
+    assert_eq!(errors[0]["rule"], 12);
+    assert_eq!(errors[1]["rule"], 13);
+}
+
+#[test]
+fn what_is_wrong_with_a_handler_is_reported() {
+    let folder = repository::folder();
+    let rows = [
+        ("def f(:\n", "SyntaxError"),
+        ("x = 1\n", "has no class OvmsPythonModel"),
+        (
+            "class OvmsPythonModel:\n    pass\n",
+            "has no method `execute`",
+        ),
+        ("raise ValueError('now')\n", "raises ValueError: now"),
+        ("import sys\nsys.exit(3)\n", "raises SystemExit"),
+    ];
+    for (handler, expected) in rows {
+        write(folder.path(), PYTHON, handler);
+        let run = graph(folder.path(), &["check", "g"]);
+        assert_eq!(run.code, Some(1), "{handler}: {}", shown(&run));
+        assert!(run.text().contains(expected), "{handler}: {}", shown(&run));
+        assert!(run.text().contains("g/graph.pbtxt:3:"), "{}", run.text());
+    }
+    fs::remove_file(folder.path().join("g/handler.py")).unwrap();
+    let run = graph(folder.path(), &["check", "g"]);
+    assert!(
+        run.text().contains("there is no handler file g/handler.py"),
+        "{}",
+        run.text()
+    );
+    assert_eq!(run.code, Some(1));
+}
+
+#[test]
+fn objects_are_made_only_if_that_is_asked_for() {
+    let folder = repository::folder();
+    let handler =
+        format!("{ECHO}\n    def initialize(self, kwargs):\n        raise OSError('no disk')\n");
+    write(folder.path(), PYTHON, &handler);
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(shown(&run), "graph `g`: no errors\nexit 0\n");
+    let run = graph(folder.path(), &["check", "g", "--initialize"]);
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.text().contains("raises OSError: no disk"),
+        "{}",
+        run.text()
+    );
+    // Nothing is run without Python.
+    write(folder.path(), PYTHON, "open('ran', 'w')\n");
+    let run = graph(folder.path(), &["check", "g", "--no-python"]);
+    assert_eq!(run.code, Some(2), "{}", shown(&run));
+    assert!(!folder.path().join("ran").exists());
+}
+
+#[test]
+fn what_sessions_name_is_looked_for_in_the_configuration() {
+    let folder = repository::folder();
+    let text = format!("{PYTHON}{SESSION}");
+    write(folder.path(), &text, ECHO);
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.code, Some(2), "{}", shown(&run));
+    assert!(
+        run.text().contains("no configuration file was named"),
+        "{}",
+        run.text()
+    );
+    let config = |models: &str| {
+        let text = format!(
+            r#"{{"model_config_list": [{models}], "mediapipe_config_list": [{{"name": "g"}}]}}"#
+        );
+        fs::write(folder.path().join("config.json"), text).unwrap();
+        graph(folder.path(), &["check", "config.json"])
+    };
+    let run = config(r#"{"config": {"name": "dummy", "base_path": "m"}}"#);
+    assert_eq!(run.code, Some(2));
+    insta::assert_snapshot!(shown(&run));
+    let run = config(r#"{"config": {"name": "dumy", "base_path": "m"}}"#);
+    assert_eq!(shown(&run), "graph `g`: no errors\nexit 0\n");
+}
+
+#[test]
+fn what_handlers_print_does_not_come_between() {
+    let folder = repository::folder();
+    write(folder.path(), PYTHON, &format!("print('loud')\n{ECHO}"));
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.text(), "graph `g`: no errors\n");
+    assert_eq!(run.stderr, "loud\n");
+}
+
+#[test]
+fn models_of_other_graphs_are_known() {
+    let folder = repository::folder();
+    write(folder.path(), &[PYTHON, SESSION].concat(), ECHO);
+    let other = folder.path().join("other");
+    fs::create_dir_all(&other).unwrap();
+    fs::write(other.join("graph.pbtxt"), PYTHON).unwrap();
+    fs::write(other.join("handler.py"), ECHO).unwrap();
+    let own = r#"{"model_config_list": [{"config": {"name": "dumy", "base_path": "dumy"}}]}"#;
+    fs::write(other.join("subconfig.json"), own).unwrap();
+    let entries =
+        r#"{"model_config_list": [], "mediapipe_config_list": [{"name": "g"}, {"name": "other"}]}"#;
+    fs::write(folder.path().join("config.json"), entries).unwrap();
+    let run = graph(folder.path(), &["check", "config.json"]);
+    let reported = shown(&run);
+    assert!(!reported.contains("no model or pipeline"), "{reported}");
+    fs::remove_file(other.join("subconfig.json")).unwrap();
+    let reported = shown(&graph(folder.path(), &["check", "config.json"]));
+    assert!(reported.contains("no model or pipeline"), "{reported}");
+}
+
+#[test]
+fn a_generator_without_a_loop_is_warned_of() {
+    let folder = repository::folder();
+    let generator =
+        "class OvmsPythonModel:\n    def execute(self, inputs):\n        yield inputs\n";
+    write(folder.path(), PYTHON, generator);
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.code, Some(2), "{}", shown(&run));
+    assert!(shown(&run).contains("has no LOOPBACK"), "{}", shown(&run));
+    write(folder.path(), PYTHON, ECHO);
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+    let new = graph(folder.path(), &["new", "words", "--generative"]);
+    assert_eq!(new.code, Some(0), "{}", shown(&new));
+    let run = graph(folder.path(), &["check", "words"]);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+}

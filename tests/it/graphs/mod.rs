@@ -1,0 +1,20 @@
+//! Graphs with Python nodes, and streams.
+
+mod check;
+mod config;
+mod handler_output;
+mod metrics;
+mod models;
+mod new;
+mod pool;
+mod python;
+mod python_errors;
+mod python_tensors;
+mod reload;
+mod run;
+mod show;
+mod states;
+mod stream_ends;
+mod stream_models;
+mod streams;
+mod streams_ends;

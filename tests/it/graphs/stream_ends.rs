@@ -1,0 +1,216 @@
+//! Ends of `ModelStreamInfer` streams, and their limits while they are open.
+
+use std::{
+    collections::HashMap,
+    fs,
+    time::{Duration, Instant},
+};
+
+use ovms::proto::kserve::{InferParameter, ModelInferRequest, infer_parameter::ParameterChoice};
+
+use crate::support::{
+    Server, busy, eventually,
+    grpc::{Grpc, dummy, floats, raw},
+    streams::{Talk, with_id},
+};
+
+const OK: &str = "end: Ok: ";
+
+fn named(name: &str) -> ModelInferRequest {
+    ModelInferRequest {
+        model_name: name.to_owned(),
+        ..dummy()
+    }
+}
+
+#[test]
+fn what_opens_a_stream_wrongly_ends_it() {
+    let server = Server::shared("dummy");
+    let grpc = Grpc::connect(server);
+    let reported = |requests: &[ModelInferRequest]| {
+        let mut talk = Talk::open(&grpc);
+        for request in requests {
+            talk.send(request.clone());
+        }
+        talk.close();
+        talk.next().reported()
+    };
+    insta::assert_snapshot!(reported(&[]), @"end: InvalidArgument: Client disconnected during reading first streaming request");
+    insta::assert_snapshot!(reported(&[named("stranger")]), @"end: NotFound: Model with requested name is not found");
+    insta::assert_snapshot!(reported(&[named("")]), @"end: NotFound: Model with requested name is not found");
+    grpc.check_serves();
+}
+
+#[test]
+fn a_message_that_is_no_request_ends_the_stream() {
+    let server = Server::start_with("dummy", &["--max_message_size", "1000"]);
+    let grpc = Grpc::connect(&server);
+    let mut talk = Talk::open(&grpc);
+    assert_eq!(talk.ask(with_id(1, dummy())).reported(), "response 1");
+    let large = raw("dummy", "b", "FP32", &[1, 1000], &floats(&[0.0; 1000]));
+    insta::assert_snapshot!(talk.ask(large).reported(), @"end: ResourceExhausted: Error, decoded message length too large: found 4026 bytes, the limit is: 1000 bytes; see --max_message_size");
+    grpc.check_serves();
+}
+
+#[test]
+fn a_deadline_is_that_of_the_whole_stream() {
+    let server = Server::shared("dummy");
+    let grpc = Grpc::connect(server);
+    let mut talk = Talk::open_within(&grpc, Some(Duration::from_millis(300)));
+    assert_eq!(talk.ask(with_id(1, dummy())).reported(), "response 1");
+    let end = talk.next().reported();
+    assert!(
+        end.contains("DeadlineExceeded") || end.contains("Cancelled"),
+        "{end}"
+    );
+    grpc.check_serves();
+}
+
+#[test]
+fn a_request_may_have_a_limit_of_its_own() {
+    let server = busy::serve(&[]);
+    let grpc = Grpc::connect(&server);
+    let mut talk = Talk::open(&grpc);
+    let limit = InferParameter {
+        parameter_choice: Some(ParameterChoice::Int64Param(100_000)),
+    };
+    talk.send(ModelInferRequest {
+        parameters: HashMap::from([("timeout".to_owned(), limit)]),
+        ..busy::request(busy::SECONDS)
+    });
+    insta::assert_snapshot!(talk.next().reported(), @"error: the client's deadline of 100ms passed");
+    busy::check(1, &Ok(talk.ask(busy::request(1)).response()));
+    assert_eq!(talk.rest(), [OK]);
+}
+
+#[test]
+fn the_slot_of_a_stream_that_is_cancelled_comes_back() {
+    let server = busy::serve(&["--max_queued_requests", "0"]);
+    let grpc = Grpc::connect(&server);
+    let talk = Talk::open(&grpc);
+    let before = server.processor_time();
+    talk.send(busy::request(busy::SECONDS));
+    busy::wait_running(&server, before);
+    drop(talk);
+    let answer = eventually("the slot is free", || grpc.infer(busy::request(1)).ok());
+    busy::check(1, &Ok(answer));
+}
+
+#[test]
+fn a_half_closed_stream_gets_the_answers_that_are_missing() {
+    let server = busy::serve(&[]);
+    let grpc = Grpc::connect(&server);
+    let talk = Talk::open(&grpc);
+    talk.send(with_id("slow", busy::request(busy::SECONDS / 4)));
+    talk.send(with_id("fast", busy::request(1)));
+    assert_eq!(talk.rest(), ["response slow", "response fast", OK]);
+}
+
+#[test]
+fn a_reader_that_stalls_stops_the_server_from_reading() {
+    const ELEMENTS: usize = 1 << 18;
+    let server = Server::shared("passthrough_f32");
+    let grpc = Grpc::connect(server);
+    let shape = [i64::try_from(ELEMENTS / 4).unwrap(), 4];
+    let ask = raw(
+        "passthrough_f32",
+        "in",
+        "FP32",
+        &shape,
+        &floats(&vec![1.0; ELEMENTS]),
+    );
+    let mut talk = Talk::open(&grpc);
+    let before = memory(server);
+    let mut sent = 0;
+    while sent < 500 && talk.try_send(with_id(sent, ask.clone()), Duration::from_secs(1)) {
+        sent += 1;
+    }
+    assert!(sent < 100, "{sent} MiB were taken and nothing was read");
+    let grown = memory(server).saturating_sub(before);
+    assert!(grown < 150 << 20, "the server grew by {grown} bytes");
+    // Others are served, and the stream goes on once it is read.
+    let elsewhere = Grpc::connect(server);
+    let mut other = Talk::open(&elsewhere);
+    assert_eq!(
+        other.ask(with_id("other", ask.clone())).reported(),
+        "response other"
+    );
+    for id in 0..sent {
+        assert_eq!(talk.next().response().id, id.to_string());
+    }
+    assert_eq!(talk.ask(with_id("more", ask)).response().id, "more");
+    assert_eq!(talk.rest(), [OK]);
+}
+
+/// Returns the resident memory of a server.
+fn memory(server: &Server) -> usize {
+    let path = format!("/proc/{}/statm", server.id());
+    let text = fs::read_to_string(path).unwrap();
+    let pages = text.split(' ').nth(1).unwrap();
+    pages.parse::<usize>().unwrap() << 12
+}
+
+#[test]
+fn idle_streams_cost_little_and_are_left_alone() {
+    const COUNT: usize = 150;
+    let streams = format!("--grpc_max_concurrent_streams={}", COUNT + 1);
+    let server = Server::start_with("dummy", &["--read_timeout_seconds=1", &streams]);
+    let grpc = Grpc::connect(&server);
+    Talk::open(&grpc).ask(dummy()).response();
+    let before = memory(&server);
+    let mut talks: Vec<Talk<'_>> = (0..COUNT).map(|_| Talk::open(&grpc)).collect();
+    for talk in &mut talks {
+        talk.ask(dummy()).response();
+    }
+    let each = memory(&server).saturating_sub(before) / COUNT;
+    assert!(each < 100 << 10, "{each} bytes for each");
+    // Longer than a body may pause.
+    std::thread::sleep(Duration::from_millis(1500));
+    for mut talk in talks {
+        talk.ask(dummy()).response();
+        assert_eq!(talk.rest(), [OK]);
+    }
+}
+
+#[test]
+fn a_stop_answers_what_was_asked_and_ends_the_streams() {
+    let mut server = busy::serve(&[]);
+    let grpc = Grpc::connect(&server);
+    let mut idle = Talk::open(&grpc);
+    idle.ask(busy::request(1)).response();
+    let mut unused = Talk::open(&grpc);
+    let mut runs = Talk::open(&grpc);
+    let before = server.processor_time();
+    runs.send(busy::request(busy::SECONDS));
+    busy::wait_running(&server, before);
+    server.signal("TERM");
+    server.wait_log("stopping");
+    let end = "end: Unavailable: Server is shutting down";
+    assert_eq!(idle.next().reported(), end);
+    assert_eq!(unused.next().reported(), end);
+    busy::check(busy::SECONDS, &Ok(runs.next().response()));
+    assert_eq!(runs.next().reported(), end);
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+}
+
+#[test]
+fn a_stream_that_takes_too_long_is_ended_by_a_stop() {
+    let mut server = busy::serve(&["--shutdown_timeout_seconds", "1"]);
+    let grpc = Grpc::connect(&server);
+    let mut runs = Talk::open(&grpc);
+    let before = server.processor_time();
+    runs.send(busy::request(busy::ENDLESS));
+    busy::wait_running(&server, before);
+    let started = Instant::now();
+    server.signal("TERM");
+    assert_eq!(
+        runs.next().reported(),
+        "end: Unavailable: Server is shutting down"
+    );
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    assert!(
+        started.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        started.elapsed()
+    );
+}

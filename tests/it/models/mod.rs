@@ -1,0 +1,16 @@
+//! Models: formats, shapes, devices, storages, versions and their reload.
+
+mod bad_models;
+mod cache;
+mod devices;
+mod formats;
+mod layouts;
+mod limits;
+mod loading;
+mod reload_config;
+mod reload_folders;
+mod reload_versions;
+mod shapes;
+mod storage;
+mod storage_clouds;
+mod storage_errors;

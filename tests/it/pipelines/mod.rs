@@ -1,0 +1,28 @@
+//! DAG pipelines and their custom nodes.
+
+mod check;
+mod check_files;
+mod config;
+mod custom_node_errors;
+mod custom_node_examples;
+mod custom_node_libraries;
+mod custom_nodes;
+mod edits;
+mod errors;
+mod examples;
+mod limits;
+mod metrics;
+mod names;
+mod new;
+mod new_files;
+mod parallel;
+mod parts;
+mod property;
+mod python;
+mod python_reload;
+mod refusals;
+mod reload;
+mod run;
+mod serving;
+mod show;
+mod terminal;

@@ -1,0 +1,205 @@
+//! gRPC as bytes: messages in any pieces are read, and invalid ones are refused with a
+//! status, after which the connection stays usable.
+
+use bytes::Bytes;
+use futures::stream;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use ovms::proto::kserve::ModelInferResponse;
+use prost::Message as _;
+use tonic::{
+    body::Body,
+    codegen::{Service as _, http::Request},
+};
+
+use crate::support::{
+    Server,
+    grpc::{Grpc, dummy, floats, raw, to_floats, wanted},
+};
+
+const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
+
+/// Prefixes a message with the flag and the length.
+fn framed(flag: u8, length: usize, message: &[u8]) -> Vec<u8> {
+    let mut frame = vec![flag];
+    frame.extend_from_slice(&u32::try_from(length).unwrap().to_be_bytes());
+    frame.extend_from_slice(message);
+    frame
+}
+
+/// Returns a valid request for `dummy`.
+fn good() -> Vec<u8> {
+    let message = dummy().encode_to_vec();
+    framed(0, message.len(), &message)
+}
+
+/// Sends a body in pieces of a length; returns the status in one line, and the response body.
+fn send(grpc: &Grpc, body: &[u8], piece: usize, headers: &[(&str, &str)]) -> (String, Vec<u8>) {
+    let pieces: Vec<Result<_, std::io::Error>> = body
+        .chunks(piece)
+        .map(|piece| Ok(Frame::data(Bytes::copy_from_slice(piece))))
+        .collect();
+    let mut request = Request::post(INFER).header("te", "trailers");
+    if !headers.iter().any(|(name, _)| *name == "content-type") {
+        request = request.header("content-type", "application/grpc");
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request
+        .body(Body::new(StreamBody::new(stream::iter(pieces))))
+        .unwrap();
+    let mut channel = grpc.channel.clone();
+    grpc.runtime.block_on(async move {
+        std::future::poll_fn(|context| channel.poll_ready(context))
+            .await
+            .unwrap();
+        let (head, body) = channel
+            .call(request)
+            .await
+            .expect("there is an answer")
+            .into_parts();
+        let body = body.collect().await.expect("the answer is whole");
+        let trailers = body.trailers().cloned().unwrap_or_default();
+        let header = |name: &str| {
+            let value = trailers.get(name).or_else(|| head.headers.get(name));
+            value
+                .map_or("none", |value| value.to_str().unwrap())
+                .to_owned()
+        };
+        let status = format!(
+            "HTTP {}, status {}, message {}",
+            head.status.as_u16(),
+            header("grpc-status"),
+            header("grpc-message")
+        );
+        (status, body.to_bytes().to_vec())
+    })
+}
+
+#[test]
+fn a_message_in_pieces_is_put_together() {
+    let server = Server::shared("dummy");
+    let grpc = Grpc::connect(server);
+    for piece in [1, 3, 5, 6, 1000] {
+        let (status, body) = send(&grpc, &good(), piece, &[]);
+        assert_eq!(
+            status, "HTTP 200, status 0, message none",
+            "pieces of {piece}"
+        );
+        assert_eq!(body, framed(0, body.len() - 5, &body[5..]));
+        let answer = ModelInferResponse::decode(&body[5..]).unwrap();
+        assert_eq!(to_floats(&answer.raw_output_contents[0]), [2.0; 10]);
+    }
+}
+
+#[test]
+fn what_is_no_message_is_refused() {
+    let server = Server::shared("dummy");
+    let grpc = Grpc::connect(server);
+    let message = dummy().encode_to_vec();
+    let length = message.len();
+    let twice = [good(), good()].concat();
+    let answers: String = [
+        ("nothing", Vec::new()),
+        ("part of the prefix", vec![0, 0, 0]),
+        ("less than announced", framed(0, length + 1, &message)),
+        ("4 GiB announced", framed(0, u32::MAX as usize, &message)),
+        ("two messages", twice),
+        ("part of a second message", [good(), vec![0, 0]].concat()),
+        ("no protobuf", framed(0, 4, &[0xff; 4])),
+        (
+            "a model name that is no UTF-8",
+            framed(0, 3, &[0x0a, 0x01, 0xff]),
+        ),
+        ("an empty message", framed(0, 0, b"")),
+        ("compressed without saying how", framed(1, length, &message)),
+        ("an unknown flag", framed(2, length, &message)),
+    ]
+    .into_iter()
+    .map(|(what, body)| {
+        let (status, _) = send(&grpc, &body, 1000, &[]);
+        grpc.check_serves();
+        format!("{what}: {status}\n")
+    })
+    .collect();
+    insta::assert_snapshot!(answers, @"
+    nothing: HTTP 200, status 13, message Unexpected%20EOF%20decoding%20stream.
+    part of the prefix: HTTP 200, status 13, message Unexpected%20EOF%20decoding%20stream.
+    less than announced: HTTP 200, status 13, message Unexpected%20EOF%20decoding%20stream.
+    4 GiB announced: HTTP 200, status 8, message Error,%20decoded%20message%20length%20too%20large:%20found%204294967295%20bytes,%20the%20limit%20is:%201073741824%20bytes;%20see%20--max_message_size
+    two messages: HTTP 200, status 13, message a%20call%20of%20ModelInfer%20takes%20one%20message,%20and%20another%20one%20followed
+    part of a second message: HTTP 200, status 13, message a%20call%20of%20ModelInfer%20takes%20one%20message,%20and%20another%20one%20followed
+    no protobuf: HTTP 200, status 13, message failed%20to%20decode%20Protobuf%20message:%20invalid%20varint
+    a model name that is no UTF-8: HTTP 200, status 13, message failed%20to%20decode%20Protobuf%20message:%20ModelInferRequest.model_name:%20invalid%20string%20value:%20data%20is%20not%20UTF-8%20encoded
+    an empty message: HTTP 200, status 5, message Model%20with%20requested%20name%20is%20not%20found
+    compressed without saying how: HTTP 200, status 13, message protocol%20error:%20received%20message%20with%20compressed-flag%20but%20no%20grpc-encoding%20was%20specified
+    an unknown flag: HTTP 200, status 13, message protocol%20error:%20received%20message%20with%20invalid%20compression%20flag:%202%20(valid%20flags%20are%200%20and%201)
+    ");
+}
+
+#[test]
+fn headers_that_do_not_fit_are_refused() {
+    let server = Server::shared("dummy");
+    let grpc = Grpc::connect(server);
+    let answers: String = [
+        ("grpc-encoding", "br"),
+        ("grpc-encoding", "gzip"),
+        ("content-type", "text/plain"),
+        ("content-type", "application/grpc+json"),
+        ("grpc-timeout", "soon"),
+    ]
+    .into_iter()
+    .map(|(name, value)| {
+        let (status, _) = send(&grpc, &good(), 1000, &[(name, value)]);
+        grpc.check_serves();
+        format!("{name}: {value}: {status}\n")
+    })
+    .collect();
+    insta::assert_snapshot!(answers, @"
+    grpc-encoding: br: HTTP 200, status 12, message Content%20is%20compressed%20with%20%60br%60%20which%20isn't%20supported
+    grpc-encoding: gzip: HTTP 200, status 0, message none
+    content-type: text/plain: HTTP 200, status 0, message none
+    content-type: application/grpc+json: HTTP 200, status 0, message none
+    grpc-timeout: soon: HTTP 200, status 0, message none
+    ");
+}
+
+#[test]
+fn any_character_in_an_error_text_arrives() {
+    let server = Server::shared("dummy");
+    let grpc = Grpc::connect(server);
+    let mut request = dummy();
+    request.outputs = vec![wanted("größe\n\t50%41 \u{1f600}")];
+    insta::assert_snapshot!(grpc.refused(request), @"
+    InvalidArgument: Invalid output name - Requested output: größe
+    	50%41 😀; the model has: a
+    ");
+    grpc.check_serves();
+}
+
+#[test]
+fn an_error_about_a_very_long_name_arrives() {
+    let server = Server::start("dummy");
+    let grpc = Grpc::connect(&server);
+    let mut request = dummy();
+    request.outputs = vec![wanted(&"x".repeat(1 << 20))];
+    let refused = grpc.refused(request);
+    assert!(
+        refused.starts_with("InvalidArgument: Invalid output name"),
+        "{refused}"
+    );
+    let long = raw(
+        "dummy",
+        "b",
+        &"x".repeat(1 << 20),
+        &[1, 10],
+        &floats(&[0.0; 10]),
+    );
+    let refused = grpc.refused(long);
+    assert!(
+        refused.starts_with("InvalidArgument: Invalid input precision"),
+        "{refused}"
+    );
+    grpc.check_serves();
+}

@@ -1,0 +1,23 @@
+//! Wire protocols: requests, responses, and refusals of KServe and TensorFlow Serving over gRPC and REST.
+
+mod bad_clients;
+mod bad_input;
+mod bad_json;
+mod grpc_services;
+mod grpc_wire;
+mod http_bounds;
+mod http_refusals;
+mod http_stop;
+mod http_surface;
+mod images;
+mod kserve_grpc;
+mod kserve_rest;
+mod rest_binary;
+mod round_trip;
+mod sizes;
+mod strings;
+mod tfs_bytes;
+mod tfs_errors;
+mod tfs_grpc;
+mod tfs_rest;
+mod triton_calls;

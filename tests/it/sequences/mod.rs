@@ -1,0 +1,13 @@
+//! Stateful models and their sequences.
+
+mod cleaner;
+mod drain;
+mod errors;
+mod failure;
+mod infer_sequence;
+mod infer_sequence_ends;
+mod low_latency;
+mod metrics;
+mod order;
+mod params;
+mod reload;
