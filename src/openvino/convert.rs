@@ -2,6 +2,7 @@
 
 use openvino::ElementType;
 
+use super::ffi::Range;
 use crate::tensor::{DataType, Dim, PartialShape};
 
 /// Returns our type for OpenVINO's, or `None` for one that no protocol can carry (4-bit types and
@@ -46,21 +47,15 @@ pub(super) const fn element_type(dtype: DataType) -> ElementType {
     }
 }
 
-/// Returns our shape for OpenVINO's, or `None` if the rank itself may vary.
-pub(super) fn partial_shape(shape: &openvino::PartialShape) -> Option<PartialShape> {
-    let rank = shape.get_rank();
-    if rank.get_min() != rank.get_max() {
-        return None;
-    }
-    Some(PartialShape(
-        shape.get_dimensions().iter().map(dim).collect(),
-    ))
+/// Returns our shape for OpenVINO's.
+pub(super) fn partial_shape(shape: &[Range]) -> PartialShape {
+    PartialShape(shape.iter().map(dim).collect())
 }
 
 /// OpenVINO writes "no upper limit" as -1.
-fn dim(dim: &openvino::Dimension) -> Dim {
-    let low = usize::try_from(dim.get_min()).unwrap_or(0);
-    match usize::try_from(dim.get_max()) {
+fn dim(range: &Range) -> Dim {
+    let low = usize::try_from(range.least).unwrap_or(0);
+    match usize::try_from(range.most) {
         Ok(high) if high == low => Dim::Fixed(high),
         Ok(high) => Dim::Range(low, high),
         Err(_) if low == 0 => Dim::Any,
@@ -70,38 +65,17 @@ fn dim(dim: &openvino::Dimension) -> Dim {
 
 /// Returns OpenVINO's shape for ours. A length beyond its numbers becomes the largest of them: as an
 /// upper limit that is none, and as a length no model takes it.
-pub(super) fn to_partial_shape(
-    shape: &PartialShape,
-) -> Result<openvino::PartialShape, openvino::InferenceError> {
+pub(super) fn ranges(shape: &PartialShape) -> Vec<Range> {
     let number = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
-    let dims: Vec<openvino::Dimension> = shape
-        .0
-        .iter()
-        .map(|dim| match *dim {
-            Dim::Fixed(length) => openvino::Dimension::new(number(length), number(length)),
-            Dim::Range(low, high) => openvino::Dimension::new(number(low), number(high)),
-            Dim::Any => openvino::Dimension::new(-1, -1),
-        })
-        .collect();
-    openvino::PartialShape::new(number(dims.len()), &dims)
-}
-
-/// Returns OpenVINO's shape for dimensions that are known to fit in an `i64`.
-pub(super) fn shape(dims: &[usize]) -> Result<openvino::Shape, openvino::InferenceError> {
-    let dims: Vec<i64> = dims
-        .iter()
-        .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
-        .collect();
-    openvino::Shape::new(&dims)
-}
-
-/// Returns our dimensions for OpenVINO's.
-pub(super) fn dims(shape: &openvino::Shape) -> Vec<usize> {
-    shape
-        .get_dimensions()
-        .iter()
-        .map(|&length| usize::try_from(length).unwrap_or(0))
-        .collect()
+    let range = |dim: &Dim| {
+        let (least, most) = match *dim {
+            Dim::Fixed(length) => (number(length), number(length)),
+            Dim::Range(low, high) => (number(low), number(high)),
+            Dim::Any => (-1, -1),
+        };
+        Range { least, most }
+    };
+    shape.0.iter().map(range).collect()
 }
 
 #[cfg(test)]

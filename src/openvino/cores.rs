@@ -10,9 +10,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use openvino::Core;
-
-use super::{device, error::ModelLoadError, extension, options::LoadOptions};
+use super::{device, error::ModelLoadError, ffi::Core, options::LoadOptions};
 
 /// Maximum number of runtimes kept for the next load.
 const MAX: usize = 8;
@@ -97,10 +95,11 @@ impl DerefMut for Ready {
 fn make(setting: &Setting, extension: Option<&Path>) -> Result<Core, ModelLoadError> {
     let mut core = Core::new().map_err(|error| ModelLoadError::Runtime(error.into()))?;
     if let Some(path) = extension {
-        extension::add(&core, path).map_err(|source| ModelLoadError::Extension {
-            path: path.to_owned(),
-            source,
-        })?;
+        core.add_extension(path)
+            .map_err(|error| ModelLoadError::Extension {
+                path: path.to_owned(),
+                source: error.into(),
+            })?;
     }
     let device = &setting.device;
     // A file that is mapped and overwritten in place, as `cp` does, takes the process down.

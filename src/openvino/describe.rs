@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use openvino::{InferenceError, Node};
+use openvino::InferenceError;
 
-use super::{
-    convert, error::ModelLoadError, layouts, names::Port, node::Owned, options::LayoutOption,
-};
+use super::{convert, error::ModelLoadError, ffi, layouts, names::Port, options::LayoutOption};
 use crate::{
     servable::TensorInfo,
     tensor::{DataType, Layout, PartialShape},
@@ -39,7 +37,7 @@ impl Described {
 
 /// Describes the inputs, given in the model's order.
 pub(super) fn inputs(
-    node: impl Fn(usize) -> Result<Node, InferenceError>,
+    node: impl Fn(usize) -> Result<ffi::Port, InferenceError>,
     ports: Vec<(Port, Option<&LayoutOption>)>,
     own: &BTreeMap<String, Layout>,
 ) -> Result<Vec<Described>, ModelLoadError> {
@@ -48,7 +46,7 @@ pub(super) fn inputs(
 
 /// Describes the outputs, given in the model's order.
 pub(super) fn outputs(
-    node: impl Fn(usize) -> Result<Node, InferenceError>,
+    node: impl Fn(usize) -> Result<ffi::Port, InferenceError>,
     ports: Vec<(Port, Option<&LayoutOption>)>,
     own: &BTreeMap<String, Layout>,
 ) -> Result<Vec<Described>, ModelLoadError> {
@@ -59,7 +57,7 @@ fn all(
     direction: &'static str,
     ports: Vec<(Port, Option<&LayoutOption>)>,
     own: &BTreeMap<String, Layout>,
-    node: impl Fn(usize) -> Result<Node, InferenceError>,
+    node: impl Fn(usize) -> Result<ffi::Port, InferenceError>,
 ) -> Result<Vec<Described>, ModelLoadError> {
     let mut all = Vec::with_capacity(ports.len());
     for (place, (mut port, option)) in ports.into_iter().enumerate() {
@@ -68,15 +66,15 @@ fn all(
             port: place,
             source: error.into(),
         };
-        let node = Owned::from(node(place).map_err(fail)?);
+        let node = node(place).map_err(fail)?;
         let element = node.get_element_type().map_err(fail)?;
-        let shape = node.get_partial_shape().map_err(fail)?;
+        let shape = node.get_shape().map_err(fail)?;
         let dtype = convert::dtype(element).ok_or_else(|| ModelLoadError::ElementType {
             direction,
             name: port.public.clone(),
             element: element.to_string(),
         })?;
-        let Some(mut shape) = convert::partial_shape(&shape) else {
+        let Some(mut shape) = shape.as_deref().map(convert::partial_shape) else {
             return Err(ModelLoadError::Rank {
                 direction,
                 name: port.public,

@@ -3,10 +3,10 @@
 //! `AUTO:GPU,CPU` is a device that hands models on to others. Properties can be set for AUTO or
 //! for CPU, never for the string as a whole, so each goes to those of its devices that know it.
 
-use openvino::{Core, DeviceType, PropertyKey, RwPropertyKey};
+use openvino::{DeviceType, PropertyKey, RwPropertyKey};
 use serde_json::{Map, Value};
 
-use super::error::ModelLoadError;
+use super::{error::ModelLoadError, ffi::Core};
 use crate::error::nearest;
 
 /// Devices that hand models on to others.
@@ -63,11 +63,7 @@ pub(super) fn set_of_runtime(
 
 /// Lists the devices of this machine; none if the runtime does not say.
 pub(super) fn available(core: &Core) -> Vec<String> {
-    core.available_devices()
-        .unwrap_or_default()
-        .iter()
-        .map(|device| device.as_ref().to_owned())
-        .collect()
+    core.available_devices().unwrap_or_default()
 }
 
 /// Returns the device for a model whose infer requests keep state: the CPU, since others, and
@@ -111,7 +107,7 @@ fn devices_of<'a>(core: &Core, text: &'a str) -> Result<Devices<'a>, ModelLoadEr
         source: source.map(Into::into),
     };
     let (front, below) = split(text);
-    // The runtime takes an empty name for all devices, and the crate panics on a zero character.
+    // The runtime takes an empty name for all devices, and no text with a zero character.
     if front.is_empty() || text.contains('\0') {
         return Err(unknown(None));
     }
@@ -236,7 +232,7 @@ fn set_on(core: &mut Core, device: &str, key: &str, value: &str) -> Result<(), M
 }
 
 /// Sets the properties of `{"CPU":{"NUM_STREAMS":2}}`. The runtime takes such an object only at
-/// the call that compiles, which the `openvino` crate makes without properties.
+/// the call that compiles, which is made without properties here.
 fn set_nested(core: &mut Core, devices: &Devices<'_>, text: &str) -> Result<(), ModelLoadError> {
     for (name, properties) in nested(text).map_err(ModelLoadError::DeviceProperties)? {
         if !devices.list.iter().any(|device| device.name == name) {

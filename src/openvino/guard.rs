@@ -13,12 +13,12 @@ use std::{
     },
 };
 
-use openvino::{InferenceError, Model};
+use openvino::InferenceError;
 use tokio::sync::Semaphore;
 
 use super::{
-    convert, describe::Described, pool::PoolError, run::RunError, runtime_error::OpenVinoError,
-    slot::SlotInput,
+    convert, describe::Described, ffi::Model, pool::PoolError, run::RunError,
+    runtime_error::OpenVinoError, slot::SlotInput,
 };
 use crate::{
     task,
@@ -164,10 +164,9 @@ impl Spare {
 fn reshape(model: &mut Model, shapes: &[(usize, PartialShape)]) -> Result<(), InferenceError> {
     let shapes = shapes
         .iter()
-        .map(|(port, shape)| Ok((*port, convert::to_partial_shape(shape)?)))
-        .collect::<Result<Vec<_>, InferenceError>>()?;
-    let shapes: Vec<_> = shapes.iter().map(|(port, shape)| (*port, shape)).collect();
-    model.reshape_by_port_indexes(&shapes)
+        .map(|(port, shape)| (*port, convert::ranges(shape)))
+        .collect::<Vec<_>>();
+    model.reshape(&shapes)
 }
 
 /// A place among those that wait for a verdict.

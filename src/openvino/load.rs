@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use openvino::{CompiledModel, Core, DeviceType, Model, PropertyKey, RwPropertyKey};
+use openvino::{DeviceType, PropertyKey, RwPropertyKey};
 
 use super::{
     cache,
@@ -17,6 +17,7 @@ use super::{
     describe::{self, Described},
     device,
     error::ModelLoadError,
+    ffi::{CompiledModel, Core, Model},
     guard::Guard,
     health::Nature,
     loader, low_latency,
@@ -179,7 +180,7 @@ pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadE
         path: path.to_owned(),
         source,
     };
-    // The crate takes texts, and panics on a zero character.
+    // The C interface takes texts, without zero characters.
     let text = |path| match Path::to_str(path) {
         Some(text) if !text.contains('\0') => Ok(text),
         _ => Err(fail(path, OpenVinoError::new("the path is not UTF-8"))),
@@ -235,7 +236,7 @@ fn compile(
     model: &Model,
     options: &LoadOptions,
 ) -> Result<CompiledModel, ModelLoadError> {
-    core.compile_model(model, DeviceType::Other(options.device.as_str().into()))
+    core.compile_model(model, &DeviceType::Other(options.device.as_str().into()))
         .map_err(|error| ModelLoadError::Compile {
             device: options.device.clone(),
             known: device::available(core),

@@ -1,6 +1,6 @@
 //! The OpenVINO runtime: the only folder that names the `openvino` crate.
 //!
-//! [`runtime`] finds and opens the shared library, [`load`] turns a model file into a [`Compiled`]
+//! [`ffi`] owns the runtime's objects, [`runtime`] finds and opens the shared library, [`load`] turns a model file into a [`Compiled`]
 //! model with the configured names, shapes and layouts, [`cores`] keeps runtimes for the next load,
 //! [`loader`] schedules threads that load, [`binding`] is about the processors of inference
 //! threads, [`inspect`] only describes a model as it would be, [`slot`] runs one infer request,
@@ -16,7 +16,7 @@ mod cores;
 mod describe;
 mod device;
 mod error;
-mod extension;
+mod ffi;
 mod guard;
 mod health;
 mod inspect;
@@ -25,7 +25,6 @@ mod load;
 mod loader;
 mod low_latency;
 mod names;
-mod node;
 mod options;
 mod pool;
 mod prepare;

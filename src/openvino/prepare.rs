@@ -5,15 +5,15 @@
 //! transposed when they are read (`slot`): the C interface of the runtime has no layouts for
 //! outputs.
 
-use openvino::{InferenceError, Model, Node, prepostprocess::Pipeline};
+use openvino::InferenceError;
 
 use super::{
     convert,
     error::ModelLoadError,
+    ffi::{self, Model, Preprocessor},
     layouts,
     load::Load,
     names::{self, Port, Stale},
-    node::Owned,
     options::LayoutOption,
     preprocessing, shapes,
 };
@@ -104,20 +104,18 @@ fn add_transposition(
     model: &Model,
     turned: &[(usize, Vec<usize>)],
 ) -> Result<Model, InferenceError> {
-    let pipeline = Pipeline::new(model)?;
+    let steps = Preprocessor::new(model)?;
     for (port, axes) in turned {
         // Each axis has a name of its own here, so that layouts with `?` and `...` can be turned.
         let layout = |axes: &mut dyn Iterator<Item = usize>| {
             let names: Vec<String> = axes.map(|axis| format!("d{axis}")).collect();
-            openvino::Layout::new(&format!("[{}]", names.join(",")))
+            format!("[{}]", names.join(","))
         };
-        let info = pipeline.get_input_info_by_index(*port)?;
-        let ours = layout(&mut axes.iter().copied())?;
-        let theirs = layout(&mut (0..axes.len()))?;
-        info.get_tensor_info()?.set_layout(ours)?;
-        info.get_model_info()?.set_layout(theirs)?;
+        let ours = layout(&mut axes.iter().copied());
+        let theirs = layout(&mut (0..axes.len()));
+        steps.input(*port)?.set_layouts(&ours, &theirs)?;
     }
-    pipeline.build_new_model()
+    steps.build()
 }
 
 /// Gives inputs the shapes that are wanted.
@@ -153,10 +151,9 @@ fn set_shapes(
 ) -> Result<(), InferenceError> {
     let shapes = shapes
         .iter()
-        .map(|(port, _, shape)| Ok((*port, convert::to_partial_shape(shape)?)))
-        .collect::<Result<Vec<_>, InferenceError>>()?;
-    let shapes: Vec<_> = shapes.iter().map(|(port, shape)| (*port, shape)).collect();
-    model.reshape_by_port_indexes(&shapes)
+        .map(|(port, _, shape)| (*port, convert::ranges(shape)))
+        .collect::<Vec<_>>();
+    model.reshape(&shapes)
 }
 
 /// Reads name and shape of each input.
@@ -182,7 +179,7 @@ fn outputs_of(model: &Model) -> Result<Vec<(String, Option<PartialShape>)>, Mode
 fn ports(
     direction: &'static str,
     count: Result<usize, InferenceError>,
-    node: impl Fn(usize) -> Result<Node, InferenceError>,
+    node: impl Fn(usize) -> Result<ffi::Port, InferenceError>,
     prefix: &str,
 ) -> Result<Vec<(String, Option<PartialShape>)>, ModelLoadError> {
     let fail = |port| {
@@ -194,15 +191,15 @@ fn ports(
     };
     (0..count.map_err(fail(0))?)
         .map(|port| {
-            let node = Owned::from(node(port).map_err(fail(port))?);
+            let node = node(port).map_err(fail(port))?;
             // A tensor without a name makes the call fail.
             let name = node
                 .get_name()
                 .ok()
                 .filter(|name| !name.is_empty())
                 .unwrap_or_else(|| format!("{prefix}{port}"));
-            let shape = node.get_partial_shape().map_err(fail(port))?;
-            Ok((name, convert::partial_shape(&shape)))
+            let shape = node.get_shape().map_err(fail(port))?;
+            Ok((name, shape.as_deref().map(convert::partial_shape)))
         })
         .collect()
 }

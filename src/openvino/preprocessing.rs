@@ -1,42 +1,20 @@
 //! Colors, element type, mean and scale of a model's one input, as steps within the model.
-//!
-//! The `openvino` crate has the preprocessor, and not all of its settings; those that it has not are
-//! set through the C interface itself, with the pointers that the crate's types wrap. The crate is
-//! pinned to one release for that.
 
-use openvino::{
-    Model,
-    prepostprocess::{InputInfo, InputTensorInfo, Pipeline, Steps},
-};
-use openvino_sys::{
-    ov_color_format_e, ov_preprocess_input_tensor_info_set_color_format,
-    ov_preprocess_input_tensor_info_set_element_type, ov_preprocess_input_tensor_info_t,
-    ov_preprocess_preprocess_steps_convert_color, ov_preprocess_preprocess_steps_mean,
-    ov_preprocess_preprocess_steps_mean_multi_channels, ov_preprocess_preprocess_steps_scale,
-    ov_preprocess_preprocess_steps_scale_multi_channels, ov_preprocess_preprocess_steps_t,
-    ov_status_e,
-};
+use openvino::{ElementType, InferenceError};
+use openvino_sys::ov_color_format_e;
 
 use super::{
     convert,
     error::ModelLoadError,
+    ffi::{InputTensorInfo, Model, Preprocessor, Steps},
     layouts,
     names::Port,
     options::{ColorFormat, Conversion, LayoutOption, PerChannel, Precision, Preprocessing},
-    runtime_error::OpenVinoError,
 };
 use crate::tensor::Layout;
 
 /// The letters of layouts; the runtime finds the channels of an input by theirs.
 const LETTERS: &str = "NCHWD";
-
-/// Layout assumptions of [`steps_pointer`] and [`tensor_pointer`].
-const _: () = assert!(
-    size_of::<Steps>() == size_of::<*mut ov_preprocess_preprocess_steps_t>()
-        && align_of::<Steps>() == align_of::<*mut ov_preprocess_preprocess_steps_t>()
-        && size_of::<InputTensorInfo>() == size_of::<*mut ov_preprocess_input_tensor_info_t>()
-        && align_of::<InputTensorInfo>() == align_of::<*mut ov_preprocess_input_tensor_info_t>()
-);
 
 /// Adds the preprocessing of the one input, the transposition to the model's layout with it.
 ///
@@ -57,19 +35,20 @@ pub(super) fn add(
         });
     };
     let layouts = named_axes(input, option, own)?;
-    let fail =
-        |setting| move |source: OpenVinoError| ModelLoadError::Preprocessing { setting, source };
-    let whole = |error: openvino::InferenceError| ModelLoadError::Preprocessing {
-        setting: "the preprocessing of the input",
-        source: error.into(),
+    let fail = |setting| {
+        move |error: InferenceError| ModelLoadError::Preprocessing {
+            setting,
+            source: error.into(),
+        }
     };
-    let pipeline = Pipeline::new(model).map_err(whole)?;
-    let info = pipeline.get_input_info_by_index(0).map_err(whole)?;
+    let whole = fail("the preprocessing of the input");
+    let processor = Preprocessor::new(model).map_err(whole)?;
+    let info = processor.input(0).map_err(whole)?;
     if let Some((ours, theirs)) = layouts {
-        set_layouts(&info, &ours, &theirs).map_err(whole)?;
+        info.set_layouts(&ours, &theirs).map_err(whole)?;
     }
-    let mut tensor = info.get_tensor_info().map_err(whole)?;
-    let mut steps = info.get_steps().map_err(whole)?;
+    let mut tensor = info.tensor().map_err(whole)?;
+    let mut steps = info.steps().map_err(whole)?;
     if let Some(color) = wanted.color {
         convert_color(&mut tensor, &mut steps, color).map_err(fail("color_format"))?;
     }
@@ -82,7 +61,7 @@ pub(super) fn add(
     if let Some(scale) = &wanted.scale {
         divide(&mut steps, scale).map_err(fail("scale"))?;
     }
-    let model = pipeline.build_new_model().map_err(whole)?;
+    let model = processor.build().map_err(whole)?;
     let planes = wanted.color.map_or(&[][..], |color| color.source.planes());
     if !planes.is_empty() {
         let of_plane = |plane: &&str| Port {
@@ -128,115 +107,35 @@ fn named_axes(
     Ok(Some((ours, theirs)))
 }
 
-fn set_layouts(info: &InputInfo, ours: &str, theirs: &str) -> Result<(), openvino::InferenceError> {
-    info.get_tensor_info()?
-        .set_layout(openvino::Layout::new(ours)?)?;
-    info.get_model_info()?
-        .set_layout(openvino::Layout::new(theirs)?)
-}
-
 fn convert_color(
-    tensor: &mut InputTensorInfo,
-    steps: &mut Steps,
+    tensor: &mut InputTensorInfo<'_>,
+    steps: &mut Steps<'_>,
     color: Conversion<ColorFormat>,
-) -> Result<(), OpenVinoError> {
-    // SAFETY: both pointers are those of live objects, which are borrowed for the length of the
-    // calls; the formats are values of the runtime's enumeration.
-    let statuses = unsafe {
-        [
-            ov_preprocess_input_tensor_info_set_color_format(
-                tensor_pointer(tensor),
-                format(color.source),
-            ),
-            ov_preprocess_preprocess_steps_convert_color(
-                steps_pointer(steps),
-                format(color.target),
-            ),
-        ]
-    };
-    statuses.into_iter().try_for_each(checked)
+) -> Result<(), InferenceError> {
+    tensor.set_color_format(format(color.source))?;
+    steps.convert_color(format(color.target))
 }
 
 fn convert_precision(
-    tensor: &mut InputTensorInfo,
-    steps: &mut Steps,
+    tensor: &mut InputTensorInfo<'_>,
+    steps: &mut Steps<'_>,
     precision: Conversion<Precision>,
-) -> Result<(), OpenVinoError> {
-    // SAFETY: the pointer is that of a live object, which is borrowed for the length of the call.
-    let status = unsafe {
-        ov_preprocess_input_tensor_info_set_element_type(
-            tensor_pointer(tensor),
-            element_type(precision.source).into(),
-        )
-    };
-    checked(status)?;
-    steps.convert_element_type(element_type(precision.target))?;
-    Ok(())
+) -> Result<(), InferenceError> {
+    tensor.set_element_type(element_type(precision.source))?;
+    steps.convert_element_type(element_type(precision.target))
 }
 
-fn subtract(steps: &mut Steps, mean: &PerChannel) -> Result<(), OpenVinoError> {
-    // SAFETY: the pointer is that of a live object, which is borrowed for the length of the call; the
-    // numbers are copied during it.
-    checked(unsafe {
-        match mean {
-            PerChannel::All(value) => {
-                ov_preprocess_preprocess_steps_mean(steps_pointer(steps), *value)
-            }
-            PerChannel::Each(values) => ov_preprocess_preprocess_steps_mean_multi_channels(
-                steps_pointer(steps),
-                values.as_ptr(),
-                length(values)?,
-            ),
-        }
-    })
-}
-
-fn divide(steps: &mut Steps, scale: &PerChannel) -> Result<(), OpenVinoError> {
-    // SAFETY: as above.
-    checked(unsafe {
-        match scale {
-            PerChannel::All(value) => {
-                ov_preprocess_preprocess_steps_scale(steps_pointer(steps), *value)
-            }
-            PerChannel::Each(values) => ov_preprocess_preprocess_steps_scale_multi_channels(
-                steps_pointer(steps),
-                values.as_ptr(),
-                length(values)?,
-            ),
-        }
-    })
-}
-
-fn length(values: &[f32]) -> Result<i32, OpenVinoError> {
-    i32::try_from(values.len())
-        .map_err(|_| OpenVinoError::new("there are more numbers than 32 bits count"))
-}
-
-fn checked(status: ov_status_e) -> Result<(), OpenVinoError> {
-    match status {
-        ov_status_e::OK => Ok(()),
-        _ => Err(OpenVinoError::last("the runtime refuses it")),
+fn subtract(steps: &mut Steps<'_>, mean: &PerChannel) -> Result<(), InferenceError> {
+    match mean {
+        PerChannel::All(value) => steps.mean(*value),
+        PerChannel::Each(values) => steps.means(values),
     }
 }
 
-/// Returns the pointer that steps wrap.
-fn steps_pointer(steps: &mut Steps) -> *mut ov_preprocess_preprocess_steps_t {
-    // SAFETY: in the pinned release `Steps` has one field, the pointer. Size and alignment are
-    // those of a pointer, as is asserted above, so the field is all there is of it.
-    unsafe {
-        std::ptr::from_mut(steps)
-            .cast::<*mut ov_preprocess_preprocess_steps_t>()
-            .read()
-    }
-}
-
-/// Returns the pointer that the settings of a tensor wrap.
-fn tensor_pointer(tensor: &mut InputTensorInfo) -> *mut ov_preprocess_input_tensor_info_t {
-    // SAFETY: as for `Steps`.
-    unsafe {
-        std::ptr::from_mut(tensor)
-            .cast::<*mut ov_preprocess_input_tensor_info_t>()
-            .read()
+fn divide(steps: &mut Steps<'_>, scale: &PerChannel) -> Result<(), InferenceError> {
+    match scale {
+        PerChannel::All(value) => steps.scale(*value),
+        PerChannel::Each(values) => steps.scales(values),
     }
 }
 
@@ -252,9 +151,9 @@ const fn format(color: ColorFormat) -> ov_color_format_e {
     }
 }
 
-const fn element_type(precision: Precision) -> openvino::ElementType {
+const fn element_type(precision: Precision) -> ElementType {
     match precision {
         Precision::Type(dtype) => convert::element_type(dtype),
-        Precision::Bit => openvino::ElementType::U1,
+        Precision::Bit => ElementType::U1,
     }
 }

@@ -1,9 +1,6 @@
 //! Errors of the runtime, in one line.
 
-use std::ffi::CStr;
-
 use openvino::{InferenceError, SetupError};
-use openvino_sys::ov_get_last_err_msg;
 
 /// An error of the runtime. Its text leaves out where in the runtime's own sources it arose.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,19 +90,6 @@ fn is_path(word: &str) -> bool {
     let is_source = ["c", "cc", "cpp", "cxx", "h", "hpp"].contains(&kind);
     // Operations have names such as `/model.0/conv/Conv`, which have no such ending.
     is_source || (word.starts_with('/') && kind.chars().all(char::is_alphabetic))
-}
-
-impl OpenVinoError {
-    /// Returns the runtime's error of the last call on this thread, or else a text.
-    pub(super) fn last(otherwise: &str) -> Self {
-        // SAFETY: the runtime returns null or a string of its own that stays until the next call on
-        // this thread, and there is none before it is copied.
-        let said = unsafe {
-            let text = ov_get_last_err_msg();
-            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
-        };
-        Self::new(said.as_deref().unwrap_or(otherwise))
-    }
 }
 
 /// Returns whether a line only names the place in the runtime's sources at which an error arose.

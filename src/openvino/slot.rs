@@ -10,11 +10,12 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use openvino::{CompiledModel, ElementType, InferRequest, InferenceError, InferenceErrorKind};
+use openvino::{ElementType, InferenceError, InferenceErrorKind};
 
 use super::{
     convert,
     describe::Described,
+    ffi::{self, CompiledModel, InferRequest},
     runtime_error::OpenVinoError,
     state::{Bound, Kept, Maker, SequenceState, new_set},
     strings::{self, StringsError},
@@ -120,7 +121,7 @@ pub(super) struct Slot {
     /// Number that distinguishes the present tensors from those of other slots, and from earlier ones.
     set: u64,
     /// Small tensors for the inputs whose shape varies, which a sequence has between its runs.
-    resting: Vec<(usize, openvino::Tensor)>,
+    resting: Vec<(usize, ffi::Tensor)>,
 }
 
 /// Source of the infer requests of a slot.
@@ -135,7 +136,7 @@ enum Engine {
 struct Input {
     dtype: DataType,
     shape: Vec<usize>,
-    tensor: Option<openvino::Tensor>,
+    tensor: Option<ffi::Tensor>,
     /// Whether the slot's own infer request has the tensor.
     bound: bool,
     /// The model's own name, of an input without dimensions whose tensor is that of each infer
@@ -148,7 +149,7 @@ struct Output {
     /// The runtime's axes in the order that clients have them, if that is another one.
     axes: Option<Vec<usize>>,
     /// Shape, as the runtime has it, and tensor of an output that never changes its shape.
-    fixed: Option<(Vec<usize>, openvino::Tensor)>,
+    fixed: Option<(Vec<usize>, ffi::Tensor)>,
     /// Whether it has no dimensions, which the C interface does not report for a tensor.
     is_scalar: bool,
 }
@@ -334,7 +335,7 @@ impl Input {
         filled.map(|()| renewed)
     }
 
-    fn fill(&self, tensor: &mut openvino::Tensor, given: &SlotInput) -> Result<(), SlotError> {
+    fn fill(&self, tensor: &mut ffi::Tensor, given: &SlotInput) -> Result<(), SlotError> {
         if self.dtype == DataType::String {
             return Ok(strings::write(tensor, &given.data)?);
         }
@@ -361,7 +362,7 @@ impl Output {
     /// Describes the outputs; `fixed` gives the tensor of one that never changes its shape.
     fn all(
         outputs: &[Described],
-        fixed: impl Fn(&Described, &[usize]) -> Result<Option<openvino::Tensor>, SlotError>,
+        fixed: impl Fn(&Described, &[usize]) -> Result<Option<ffi::Tensor>, SlotError>,
     ) -> Result<Vec<Self>, SlotError> {
         let one = |described: &Described| {
             let Described { info, axes, .. } = described;
@@ -397,23 +398,22 @@ impl Output {
             true => Vec::new(),
             false => {
                 let shape = tensor.get_shape();
-                convert::dims(&shape.map_err(runtime("read an output's shape"))?)
+                shape.map_err(runtime("read an output's shape"))?
             }
         };
         copy_out(self.dtype, shape, axes, &tensor)
     }
 }
 
-fn new_tensor(element: ElementType, shape: &[usize]) -> Result<openvino::Tensor, SlotError> {
-    let shape = convert::shape(shape).map_err(runtime("make a shape"))?;
-    openvino::Tensor::new(element, &shape).map_err(runtime("make an input tensor"))
+fn new_tensor(element: ElementType, shape: &[usize]) -> Result<ffi::Tensor, SlotError> {
+    ffi::Tensor::zeros(element, shape).map_err(runtime("make an input tensor"))
 }
 
 fn copy_out(
     dtype: DataType,
     mut shape: Vec<usize>,
     axes: Option<&[usize]>,
-    tensor: &openvino::Tensor,
+    tensor: &ffi::Tensor,
 ) -> Result<Tensor, SlotError> {
     let size = tensor
         .get_byte_size()

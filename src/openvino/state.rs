@@ -5,10 +5,9 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use openvino::{CompiledModel, InferRequest};
-
 use super::{
     describe::Described,
+    ffi::{CompiledModel, InferRequest},
     slot::{Slot, SlotError, runtime},
 };
 use crate::tensor::byte_size;

@@ -13,12 +13,12 @@ use std::{
     time::Duration,
 };
 
-use openvino::{Core, Model};
 use serde::{Deserialize, Serialize};
 
 use self::python::Python;
 use super::{
     error::ModelLoadError,
+    ffi::{Core, Model},
     layouts,
     load::{self, Load},
     names::Port,

@@ -13,11 +13,11 @@ use std::{
     sync::OnceLock,
 };
 
-use openvino::{Core, DeviceType};
+use openvino::DeviceType;
 
 pub use survey::{Device, SearchedPlace, devices, devices_of_opened, list_devices_with, survey};
 
-use super::runtime_error::OpenVinoError;
+use super::{ffi::Core, runtime_error::OpenVinoError};
 
 /// The release of the wheel that the project is built and tested with.
 pub const PINNED_VERSION: &str = "2026.4.1";
@@ -216,8 +216,8 @@ fn bound_arenas() {}
 pub fn check(opened: &Opened) -> Result<(), RuntimeError> {
     let compile = || -> Result<(), OpenVinoError> {
         let mut core = Core::new()?;
-        let model = core.read_model_from_buffer(TINY_MODEL.as_bytes(), None)?;
-        core.compile_model(&model, DeviceType::CPU)?;
+        let model = core.read_model_from_buffer(TINY_MODEL.as_bytes())?;
+        core.compile_model(&model, &DeviceType::CPU)?;
         Ok(())
     };
     compile().map_err(|reason| RuntimeError::Broken {

@@ -5,11 +5,12 @@ use std::{
     sync::OnceLock,
 };
 
-use openvino::{Core, PropertyKey};
+use openvino::PropertyKey;
 
 use super::{
-    super::runtime_error::OpenVinoError, Opened, RuntimeError, RuntimeOrigin, RuntimeSearchPath,
-    library_in, library_under, system_folders,
+    super::{ffi::Core, runtime_error::OpenVinoError},
+    Opened, RuntimeError, RuntimeOrigin, RuntimeSearchPath, library_in, library_under,
+    system_folders,
 };
 
 /// One of the places that [`find`](super::find) looks at.
@@ -101,12 +102,12 @@ pub fn devices_of_opened() -> Vec<Device> {
 fn list() -> Result<Vec<Device>, OpenVinoError> {
     let core = Core::new()?;
     let devices = core.available_devices()?;
-    let describe = |device: &openvino::DeviceType<'_>| Device {
-        name: device.as_ref().to_owned(),
+    let describe = |name: String| Device {
         full_name: core
-            .get_property(device, &PropertyKey::DeviceFullName)
+            .get_property(&name.as_str().into(), &PropertyKey::DeviceFullName)
             .map(|name| name.trim().to_owned())
             .unwrap_or_default(),
+        name,
     };
-    Ok(devices.iter().map(describe).collect())
+    Ok(devices.into_iter().map(describe).collect())
 }

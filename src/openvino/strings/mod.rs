@@ -10,9 +10,9 @@
 use std::{ffi::c_char, sync::OnceLock};
 
 use bytes::Bytes;
-use openvino::{ElementType, InferenceError, Tensor};
+use openvino::{ElementType, InferenceError};
 
-use super::{convert, runtime_error::OpenVinoError};
+use super::{ffi::Tensor, runtime_error::OpenVinoError};
 use crate::tensor::strings;
 
 /// Error of string tensors.
@@ -105,15 +105,10 @@ fn set(tensor: &mut Tensor, framed: &[u8], count: usize) -> Result<(), StringsEr
         .into_iter()
         .map(|start| texts[start..].as_ptr().cast())
         .collect();
-    // SAFETY: the tensor is alive and ours alone (`&mut`), and the C function, which takes it as
-    // `*mut`, is what made it; `pointers` has `count` texts, each of which ends with a zero byte
+    // SAFETY: the tensor is alive and ours alone (`&mut`); `pointers` has `count` texts, each of which ends with a zero byte
     // within `texts`, and both live until the call returns. The texts are copied.
     let status = unsafe {
-        openvino_sys::ov_tensor_set_string_data(
-            tensor.as_c_ptr().cast_mut(),
-            pointers.as_mut_ptr(),
-            count,
-        )
+        openvino_sys::ov_tensor_set_string_data(tensor.as_mut_ptr(), pointers.as_mut_ptr(), count)
     };
     InferenceError::convert(status, None).map_err(runtime("set strings"))
 }
@@ -226,8 +221,7 @@ fn probe() -> Result<bool, StringsError> {
 }
 
 fn new_tensor(count: usize) -> Result<Tensor, StringsError> {
-    let shape = convert::shape(&[count]).map_err(runtime("make a shape"))?;
-    Tensor::new(ElementType::String, &shape).map_err(runtime("make a string tensor"))
+    Tensor::zeros(ElementType::String, &[count]).map_err(runtime("make a string tensor"))
 }
 
 /// Names the step at which the runtime failed.

@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 
 use super::{CppString, LOCAL_AT, StringsError, is_known, new_tensor, read, write};
-use crate::{openvino::testing::open, tensor::strings::push};
+use crate::{
+    openvino::{ffi::Tensor, testing::open},
+    tensor::strings::push,
+};
 
 fn framed(strings: &[Vec<u8>]) -> Vec<u8> {
     let mut framed = Vec::new();
@@ -54,8 +57,7 @@ fn another_number_of_strings_is_refused() {
 #[test]
 fn numbers_are_not_read_as_strings() {
     open();
-    let shape = crate::openvino::convert::shape(&[4]).unwrap();
-    let numbers = openvino::Tensor::new(openvino::ElementType::F64, &shape).unwrap();
+    let numbers = Tensor::zeros(openvino::ElementType::F64, &[4]).unwrap();
     assert!(matches!(read(&numbers), Err(StringsError::Layout)));
 }
 

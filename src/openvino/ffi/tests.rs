@@ -1,0 +1,131 @@
+//! The owners against the real runtime.
+
+use std::{fs, path::Path};
+
+use openvino::{DeviceType, ElementType, PropertyKey};
+
+use super::{CompiledModel, Core, Range, Tensor};
+use crate::openvino::testing::open;
+
+/// `y = x + w`, with 1024 numbers of weights.
+const MODEL: &str = r#"<?xml version="1.0"?>
+<net name="sum" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="?,1024" element_type="f32"/>
+<output><port id="0" precision="FP32" names="x"><dim>-1</dim><dim>1024</dim></port></output></layer>
+<layer id="1" name="w" type="Const" version="opset1">
+<data element_type="f32" shape="1024" offset="0" size="4096"/>
+<output><port id="0" precision="FP32"><dim>1024</dim></port></output></layer>
+<layer id="2" name="add" type="Add" version="opset1">
+<input><port id="0"><dim>-1</dim><dim>1024</dim></port><port id="1"><dim>1024</dim></port></input>
+<output><port id="2" precision="FP32" names="y"><dim>-1</dim><dim>1024</dim></port></output></layer>
+<layer id="3" name="y" type="Result" version="opset1">
+<input><port id="0"><dim>-1</dim><dim>1024</dim></port></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+<edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+<edge from-layer="2" from-port="2" to-layer="3" to-port="0"/></edges></net>"#;
+
+fn saved(folder: &Path) -> String {
+    let model = folder.join("model.xml");
+    fs::write(&model, MODEL).unwrap();
+    fs::write(folder.join("model.bin"), 1_f32.to_le_bytes().repeat(1024)).unwrap();
+    model.to_str().unwrap().to_owned()
+}
+
+fn compiled(folder: &Path) -> CompiledModel {
+    let mut core = Core::new().unwrap();
+    let model = core.read_model_from_file(&saved(folder), "").unwrap();
+    core.compile_model(&model, &DeviceType::CPU).unwrap()
+}
+
+#[test]
+fn a_port_has_name_type_and_shape() {
+    open();
+    let folder = tempfile::tempdir().unwrap();
+    let mut core = Core::new().unwrap();
+    let mut model = core
+        .read_model_from_file(&saved(folder.path()), "")
+        .unwrap();
+    let counts = (model.get_inputs_len(), model.get_outputs_len());
+    assert_eq!(counts, (Ok(1), Ok(1)));
+    let any = Range { least: 0, most: -1 };
+    let fixed = |length| Range {
+        least: length,
+        most: length,
+    };
+    let port = model.get_input_by_index(0).unwrap();
+    assert_eq!(port.get_name().as_deref(), Ok("x"));
+    assert_eq!(port.get_element_type(), Ok(ElementType::F32));
+    assert_eq!(port.get_shape(), Ok(Some(vec![any, fixed(1024)])));
+    assert!(model.is_dynamic());
+    model.reshape(&[(0, vec![fixed(2), fixed(1024)])]).unwrap();
+    let port = model.get_output_by_index(0).unwrap();
+    assert_eq!(port.get_name().as_deref(), Ok("y"));
+    assert_eq!(port.get_shape(), Ok(Some(vec![fixed(2), fixed(1024)])));
+    assert!(!model.is_dynamic());
+    assert!(model.get_input_by_index(1).is_err());
+}
+
+#[test]
+fn the_last_port_of_a_model_gives_its_weights_back() {
+    open();
+    let folder = tempfile::tempdir().unwrap();
+    let mut core = Core::new().unwrap();
+    let model = core
+        .read_model_from_file(&saved(folder.path()), "")
+        .unwrap();
+    let is_mapped = || {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        maps.contains(folder.path().to_str().unwrap())
+    };
+    let ports = [model.get_input_by_index(0), model.get_output_by_index(0)];
+    drop(model);
+    assert!(is_mapped(), "a port keeps its model");
+    drop(ports);
+    assert!(!is_mapped());
+}
+
+#[test]
+fn an_inference_reads_one_tensor_and_writes_another() {
+    open();
+    let folder = tempfile::tempdir().unwrap();
+    let mut request = compiled(folder.path()).create_infer_request().unwrap();
+    let mut input = Tensor::zeros(ElementType::F32, &[2, 1024]).unwrap();
+    assert!(input.get_raw_data().unwrap().iter().all(|&byte| byte == 0));
+    input
+        .get_raw_data_mut()
+        .unwrap()
+        .copy_from_slice(&2_f32.to_le_bytes().repeat(2048));
+    request.set_input_tensor_by_index(0, &input).unwrap();
+    drop(input);
+    request.infer().unwrap();
+    let output = request.get_output_tensor_by_index(0).unwrap();
+    drop(request);
+    assert_eq!(output.get_shape(), Ok(vec![2, 1024]));
+    assert_eq!(
+        output.get_raw_data().unwrap(),
+        3_f32.to_le_bytes().repeat(2048)
+    );
+}
+
+#[test]
+fn a_tensor_without_elements_has_no_bytes() {
+    open();
+    let mut tensor = Tensor::zeros(ElementType::F32, &[0, 3]).unwrap();
+    assert_eq!(tensor.get_raw_data(), Ok(&[][..]));
+    assert_eq!(tensor.get_raw_data_mut(), Ok(&mut [][..]));
+    assert_eq!(tensor.get_shape(), Ok(vec![0, 3]));
+    assert!(Tensor::zeros(ElementType::F32, &[]).is_err());
+}
+
+#[test]
+fn refusals_have_the_runtimes_message() {
+    open();
+    let mut core = Core::new().unwrap();
+    let error = core.add_extension(Path::new("/no/such/library.so"));
+    let message = error.unwrap_err().message.unwrap();
+    assert!(message.contains("library.so"), "{message}");
+    let zero = DeviceType::Other("C\0PU".into());
+    let error = core.get_property(&zero, &PropertyKey::DeviceFullName);
+    let message = error.unwrap_err().message.unwrap();
+    assert_eq!(message, "a text has a zero byte");
+}
