@@ -15,6 +15,7 @@ use std::{
 
 use futures::future::{BoxFuture, Either, Ready, ready};
 use tokio::{
+    runtime::Handle,
     sync::oneshot,
     task::{JoinError, JoinHandle},
 };
@@ -29,6 +30,11 @@ impl<T: Send + 'static> Task<T> {
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
     pub fn spawn(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(Some(tokio::spawn(future)))
+    }
+
+    /// Starts a task on a runtime, from any thread.
+    pub fn spawn_on(runtime: &Handle, future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(Some(runtime.spawn(future)))
     }
 
     /// Lets the task go on without a handle; only for what ends by itself and is bounded, such as

@@ -36,6 +36,9 @@ const ROOM: u32 = 8 << (20 - UNIT);
 /// The encodings that messages may have.
 const ENCODINGS: &str = "gzip,identity";
 
+/// Bytes of a message that are put together before other tasks of the thread are next.
+const MAX_TURN: usize = 128 << 10;
+
 /// Memory of a call before it has any message: its headers and futures.
 pub(super) const CALL: usize = 8 << 10;
 
@@ -141,12 +144,17 @@ where
         let failure = |error| reply::status(&error);
         let charge = self.intake.budget().charge(OVERHEAD).map_err(failure)?;
         let mut gather = Gather::new(charge, length);
+        let mut turn_end = MAX_TURN;
         loop {
             let missing = length - gather.len();
             let piece = self.rest.split_to(self.rest.len().min(missing));
             gather.push(piece).map_err(failure)?;
             if gather.len() == length {
                 break;
+            }
+            if gather.len() > turn_end {
+                turn_end = gather.len() + MAX_TURN;
+                tokio::task::yield_now().await;
             }
             self.rest = self.piece().await?.ok_or_else(incomplete)?;
         }

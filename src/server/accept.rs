@@ -33,11 +33,12 @@ use tokio::{
 use super::{
     addresses::{Addresses, Counted},
     channel::Channel,
-    inline_calls::{InlineCalls, InlineDriver},
+    inline_calls::{self, InlineCalls, InlineDriver},
     listen::Listeners,
     log_limit::LogLimit,
     pace::{Paced, Patience, Turn},
     pieces::Pieces,
+    poll_turns::PollTurns,
     reaper::Reaper,
     watchdog::{Close, Watchdog},
 };
@@ -182,6 +183,8 @@ impl Connections {
 struct Terms {
     patience: Patience,
     reaper: Arc<Reaper>,
+    /// Turns of connections and calls that have more to do than one poll may.
+    busy: Arc<PollTurns>,
 }
 
 impl Terms {
@@ -192,6 +195,7 @@ impl Terms {
                 write: limits.write,
             },
             reaper: Arc::new(Reaper::new(limits.connections, limits.idle, limits.write)),
+            busy: inline_calls::turns(),
         }
     }
 }
@@ -408,7 +412,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     let stream = Paced::http2(stream, terms.patience, channel.max_block(), unread);
     let watchdog = Arc::clone(&calls.watchdog);
     terms.reaper.watch(&watchdog);
-    let inline = InlineCalls::new(Arc::clone(&watchdog));
+    let inline = InlineCalls::new(Arc::clone(&watchdog), Arc::clone(&terms.busy));
     let mut builder = hyper::server::conn::http2::Builder::new(inline.clone());
     builder
         .timer(TokioTimer::new())
@@ -421,7 +425,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     let used = Arc::clone(&calls.used);
     let connection = builder.serve_connection(TokioIo::new(stream), calls);
     let age = channel.age;
-    let driver = InlineDriver::new(inline);
+    let mut driver = InlineDriver::new(inline, terms.busy);
     let poll =
         |connection: Pin<&mut _>, context: &mut Context<'_>| driver.poll(connection, context);
     if let Err(error) = drive(connection, poll, &*used, &watchdog, age, stop).await {
@@ -502,7 +506,7 @@ async fn stopped(stop: &mut Stop) {
 /// asked to, to the end of what it is at. One that is at nothing is dropped.
 async fn drive<C: GracefulConnection>(
     connection: C,
-    poll: impl Fn(Pin<&mut C>, &mut Context<'_>) -> Poll<C::Output>,
+    mut poll: impl FnMut(Pin<&mut C>, &mut Context<'_>) -> Poll<C::Output>,
     at_work: &(dyn AtWork + Sync),
     watchdog: &Watchdog,
     age: Option<Duration>,

@@ -5,18 +5,17 @@
 //! answer. Here calls are queued while the connection reads, then polled once, in the order in
 //! which they came, and the connection writes the answers of all of them together. What has to wait
 //! in that poll, for the rest of its message, an inference of some length, or another thread, goes
-//! on in a task of its own, as does what asks for one ([`task::in_own_task`]).
+//! on outside of it ([`WaitingCalls`]), as does what asks for that ([`task::in_own_task`]).
 
 use std::{
     collections::VecDeque,
     future::Future,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
-    time::Duration,
+    task::{Context, Poll, Wake, Waker, ready},
 };
 
 use futures::{future::BoxFuture, task::AtomicWaker};
@@ -25,10 +24,11 @@ use pin_project_lite::pin_project;
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{
-    call_turns::{CallTurns, InTurn},
+    poll_turns::{BusyTurns, MAX_TURN, PollTurns},
+    waiting_calls::WaitingCalls,
     watchdog::{Stream, Watchdog},
 };
-use crate::task::{self, Task};
+use crate::task;
 
 /// Calls that are tried before the connection writes. Measured with a tiny model and 16 calls in
 /// flight on one connection: with 32 the client waits for the server and the server for the client
@@ -38,10 +38,6 @@ const MAX_CALLS: usize = 8;
 
 /// Times that a connection reads, tries calls and writes before other tasks of its thread are next.
 const MAX_ROUNDS: usize = 4;
-
-/// Time after which they are next whatever it has done: some calls take far longer than most. With half
-/// of it a tiny model with 16 calls in flight is answered a quarter less often.
-const MAX_TURN: Duration = Duration::from_micros(200);
 
 /// The connection is not being polled: a wake-up has its task scheduled.
 const IDLE: u8 = 0;
@@ -57,19 +53,19 @@ pub(super) struct InlineCalls(Arc<Shared>);
 struct Shared {
     watchdog: Arc<Watchdog>,
     queue: Mutex<VecDeque<BoxFuture<'static, ()>>>,
-    turns: Arc<CallTurns>,
+    waiting: Arc<WaitingCalls>,
     state: AtomicU8,
     /// The task of the connection.
     task: AtomicWaker,
 }
 
 impl InlineCalls {
-    /// Runs calls that the watchdog knows.
-    pub(super) fn new(watchdog: Arc<Watchdog>) -> Self {
+    /// Runs calls that the watchdog knows, in turn with others that are busy.
+    pub(super) fn new(watchdog: Arc<Watchdog>, busy: Arc<PollTurns>) -> Self {
         Self(Arc::new(Shared {
             watchdog,
             queue: Mutex::default(),
-            turns: CallTurns::new(threads()),
+            waiting: WaitingCalls::new(busy),
             state: AtomicU8::new(IDLE),
             task: AtomicWaker::new(),
         }))
@@ -88,9 +84,9 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for InlineCalls {
     }
 }
 
-/// Returns the number of the runtime's threads.
-fn threads() -> usize {
-    Handle::current().metrics().num_workers()
+/// Makes turns for as many polls at a time as the runtime has threads.
+pub(super) fn turns() -> Arc<PollTurns> {
+    PollTurns::new(Handle::current().metrics().num_workers())
 }
 
 impl Shared {
@@ -107,6 +103,19 @@ impl Shared {
         if polling == Err(IDLE) {
             self.task.wake();
         }
+    }
+
+    fn try_calls(&self) {
+        for _ in 0..MAX_CALLS {
+            let Some(call) = self.queue().pop_front() else {
+                return;
+            };
+            if let Some(call) = task::try_inline(call) {
+                self.waiting.add(call);
+            }
+        }
+        // The rest after the answers of these.
+        self.woken();
     }
 }
 
@@ -146,61 +155,50 @@ impl<F: Future<Output = ()>> Future for Watched<F> {
 pub(super) struct InlineDriver {
     calls: InlineCalls,
     waker: Waker,
+    busy: BusyTurns,
 }
 
 impl InlineDriver {
-    /// Takes the executor that the connection was made with.
-    pub(super) fn new(calls: InlineCalls) -> Self {
+    /// Takes the executor that the connection was made with, and the turns of busy connections.
+    pub(super) fn new(calls: InlineCalls, busy: Arc<PollTurns>) -> Self {
         let waker = Waker::from(Arc::clone(&calls.0));
-        Self { calls, waker }
+        let busy = BusyTurns::new(busy);
+        Self { calls, waker, busy }
     }
 
-    /// Polls the connection until neither it nor its calls can go on.
+    /// Polls the connection until neither it nor its calls can go on, or others are next.
     pub(super) fn poll<C: Future>(
-        &self,
+        &mut self,
         mut connection: Pin<&mut C>,
         context: &mut Context<'_>,
     ) -> Poll<C::Output> {
         let shared = &*self.calls.0;
         shared.task.register(context.waker());
+        ready!(self.busy.poll_turn(context));
         let mut own = Context::from_waker(&self.waker);
         let begun = Instant::now();
+        let mut is_asleep = false;
         for _ in 0..MAX_ROUNDS {
             shared.state.store(POLLING, Ordering::Release);
             if let Poll::Ready(ended) = connection.as_mut().poll(&mut own) {
                 return Poll::Ready(ended);
             }
-            self.try_calls();
+            shared.try_calls();
             // A call that was answered has woken the connection, which now writes the answer.
-            let slept =
-                shared
-                    .state
-                    .compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire);
-            if slept.is_ok() {
-                return Poll::Pending;
-            }
-            if begun.elapsed() > MAX_TURN {
+            is_asleep = shared
+                .state
+                .compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok();
+            if is_asleep || begun.elapsed() > MAX_TURN {
                 break;
             }
         }
-        shared.state.store(IDLE, Ordering::Release);
-        // After the runtime has looked for what else has come, which it otherwise does every 61 turns.
-        let _ = pin!(tokio::task::yield_now()).poll(context);
-        Poll::Pending
-    }
-
-    fn try_calls(&self) {
-        for _ in 0..MAX_CALLS {
-            let Some(call) = self.calls.0.queue().pop_front() else {
-                return;
-            };
-            if let Some(call) = task::try_inline(call) {
-                let turns = Arc::clone(&self.calls.0.turns);
-                Task::spawn(InTurn::new(call, turns)).detach();
-            }
+        if !is_asleep {
+            shared.state.store(IDLE, Ordering::Release);
         }
-        // The rest after the answers of these.
-        self.calls.0.woken();
+        self.busy
+            .end_poll(!is_asleep || begun.elapsed() > MAX_TURN, context);
+        Poll::Pending
     }
 }
 
@@ -208,7 +206,9 @@ impl InlineDriver {
 mod tests {
     use std::{
         future::poll_fn,
+        pin::pin,
         sync::{Arc, Mutex},
+        time::Duration,
     };
 
     use futures::{StreamExt, poll, stream::FuturesUnordered};
@@ -222,13 +222,17 @@ mod tests {
 
     impl Driven {
         fn new() -> Self {
-            Self(InlineDriver::new(InlineCalls::new(Arc::new(
-                Watchdog::http2(),
-            ))))
+            Self::among(turns())
+        }
+
+        /// Drives a connection that takes these turns when it is busy.
+        fn among(busy: Arc<PollTurns>) -> Self {
+            let calls = InlineCalls::new(Arc::new(Watchdog::http2()), Arc::clone(&busy));
+            Self(InlineDriver::new(calls, busy))
         }
 
         /// Polls once, and tells how often that polled the connection.
-        async fn turn(&self) -> usize {
+        async fn turn(&mut self) -> usize {
             let mut polled = 0;
             let mut connection = pin!(poll_fn(|_| {
                 polled += 1;
@@ -250,7 +254,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_does_not_wait_is_done_in_order_and_needs_no_task() {
-        let driven = Driven::new();
+        let mut driven = Driven::new();
         let done = Arc::<Mutex<Vec<usize>>>::default();
         for number in 0..MAX_CALLS {
             let done = done.clone();
@@ -263,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_waits_goes_on_in_a_task() {
-        let driven = Driven::new();
+        let mut driven = Driven::new();
         let (wake, waits) = oneshot::channel::<()>();
         let (reply, answer) = oneshot::channel();
         driven.call(async move {
@@ -278,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_asks_for_a_task_of_its_own_gets_one() {
-        let driven = Driven::new();
+        let mut driven = Driven::new();
         let (reply, answer) = oneshot::channel();
         driven.call(async move {
             task::in_own_task().await;
@@ -293,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_of_several_that_asks_for_a_task_is_not_forgotten() {
-        let driven = Driven::new();
+        let mut driven = Driven::new();
         let (reply, answer) = oneshot::channel();
         driven.call(async move {
             let several = (0..3).map(|_| task::in_own_task());
@@ -306,7 +310,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_connection_writes_between_calls_and_then_others_of_its_thread_are_next() {
-        let driven = Driven::new();
+        let mut driven = Driven::new();
         let done = Arc::new(AtomicU8::new(0));
         let calls = MAX_CALLS * MAX_ROUNDS + 1;
         for _ in 0..calls {
@@ -323,7 +327,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn others_are_next_sooner_after_calls_that_take_long() {
-        let driven = Driven::new();
+        let mut driven = Driven::new();
         driven.call(tokio::time::advance(2 * MAX_TURN));
         for _ in 0..MAX_CALLS {
             driven.call(async {});
@@ -333,7 +337,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_whose_client_takes_nothing_is_dropped() {
-        let driven = Driven::new();
+        let mut driven = Driven::new();
         let watchdog = driven.0.calls.0.watchdog.clone();
         let stream = watchdog.begin();
         let (held, dropped) = oneshot::channel::<()>();
@@ -357,7 +361,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_panics_ends_alone() {
-        let driven = Driven::new();
+        let mut driven = Driven::new();
         let (reply, answer) = oneshot::channel();
         driven.call(async { panic!("a test") });
         driven.call(async move { reply.send(1).unwrap() });
@@ -367,7 +371,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wake_up_is_not_lost_whenever_it_comes() {
-        let driver = InlineDriver::new(InlineCalls::new(Arc::new(Watchdog::http2())));
+        let mut driver = Driven::new().0;
         let waker = Arc::<Mutex<Option<Waker>>>::default();
         let mut polled = 0;
         let mut connection = pin!(poll_fn(|context| {

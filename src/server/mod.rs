@@ -6,7 +6,6 @@
 
 mod accept;
 mod addresses;
-mod call_turns;
 mod channel;
 mod frames;
 mod heads;
@@ -16,7 +15,9 @@ mod listen;
 mod log_limit;
 mod pace;
 mod pieces;
+mod poll_turns;
 mod reaper;
+mod waiting_calls;
 mod watchdog;
 
 use std::{

@@ -1,0 +1,270 @@
+//! The calls of a connection that have to wait, polled in the order in which they are woken.
+//!
+//! A task each would be simpler, but the runtime takes tasks in the order in which they were woken, whoever's they
+//! are, and puts those that are too many for a thread into a queue that it rarely looks at: with four thousand calls
+//! of other clients one call waited 50 ms for its first poll. Here the calls of a connection wait in a queue of the
+//! connection, and no more tasks poll them than the runtime has threads.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker, ready},
+};
+
+use futures::future::BoxFuture;
+use tokio::{runtime::Handle, task::coop, time::Instant};
+
+use super::poll_turns::{BusyTurns, MAX_TURN, PollTurns};
+use crate::task::Task;
+
+/// The calls of a connection that have to wait.
+pub(super) struct WaitingCalls {
+    runtime: Handle,
+    max_pollers: usize,
+    /// Turns of all tasks of the port that are busy.
+    busy: Arc<PollTurns>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    ready: VecDeque<Arc<Waiting>>,
+    /// Tasks that poll what is ready.
+    pollers: usize,
+}
+
+impl WaitingCalls {
+    /// Makes the queue of a connection, whose calls take turns with others that are busy.
+    pub(super) fn new(busy: Arc<PollTurns>) -> Arc<Self> {
+        let runtime = Handle::current();
+        Arc::new(Self {
+            max_pollers: runtime.metrics().num_workers(),
+            runtime,
+            busy,
+            queue: Mutex::default(),
+        })
+    }
+
+    /// Takes a call, and polls it when those that are ready before it were.
+    pub(super) fn add(self: &Arc<Self>, call: BoxFuture<'static, ()>) {
+        let call = Arc::new(Waiting {
+            call: Mutex::new(Some(call)),
+            state: AtomicU8::new(READY),
+            calls: Arc::clone(self),
+        });
+        self.push(call);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // No change can be left half done.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(self: &Arc<Self>, call: Arc<Waiting>) {
+        let mut queue = self.queue();
+        queue.ready.push_back(call);
+        if queue.pollers == self.max_pollers {
+            return;
+        }
+        queue.pollers += 1;
+        drop(queue);
+        let busy = BusyTurns::new(Arc::clone(&self.busy));
+        let calls = Arc::clone(self);
+        // By a thread of an inference, perhaps.
+        Task::spawn_on(&self.runtime, Poller { calls, busy }).detach();
+    }
+
+    /// Returns the next call that is ready; if there is none, the poller ends.
+    fn pop(&self) -> Option<Arc<Waiting>> {
+        let mut queue = self.queue();
+        let call = queue.ready.pop_front();
+        if call.is_none() {
+            queue.pollers -= 1;
+        }
+        call
+    }
+}
+
+/// A task that polls calls until none is ready.
+struct Poller {
+    calls: Arc<WaitingCalls>,
+    busy: BusyTurns,
+}
+
+impl Future for Poller {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Self { calls, busy } = &mut *self;
+        ready!(busy.poll_turn(context));
+        let begun = Instant::now();
+        while let Some(call) = calls.pop() {
+            call.poll();
+            if begun.elapsed() > MAX_TURN || !coop::has_budget_remaining() {
+                busy.end_poll(true, context);
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+/// Nothing has woken it since its last poll.
+const IDLE: u8 = 0;
+/// It is in the queue.
+const READY: u8 = 1;
+/// It is being polled.
+const POLLING: u8 = 2;
+/// It is being polled, and was woken meanwhile.
+const WOKEN: u8 = 3;
+
+/// A call that has to wait.
+struct Waiting {
+    /// `None` once it has ended.
+    call: Mutex<Option<BoxFuture<'static, ()>>>,
+    state: AtomicU8,
+    calls: Arc<WaitingCalls>,
+}
+
+impl Waiting {
+    fn poll(self: Arc<Self>) {
+        self.state.store(POLLING, Ordering::Release);
+        let waker = Waker::from(Arc::clone(&self));
+        let mut context = Context::from_waker(&waker);
+        let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(future) = &mut *call else {
+            return;
+        };
+        // A panic ends the call, as it would end a task, and not those that are polled with it.
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
+        if !matches!(polled, Ok(Poll::Pending)) {
+            *call = None;
+            return;
+        }
+        drop(call);
+        let slept = self
+            .state
+            .compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire);
+        if slept.is_err() {
+            self.state.store(READY, Ordering::Release);
+            self.calls.push(Arc::clone(&self));
+        }
+    }
+}
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let woken =
+            self.state
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| match state {
+                    IDLE => Some(READY),
+                    POLLING => Some(WOKEN),
+                    _ => None,
+                });
+        if woken == Ok(IDLE) {
+            self.calls.push(Arc::clone(self));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::poll_fn,
+        sync::{Arc, Mutex},
+        task::Poll,
+    };
+
+    use futures::FutureExt as _;
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::{PollTurns, WaitingCalls};
+
+    fn calls() -> Arc<WaitingCalls> {
+        WaitingCalls::new(PollTurns::new(1))
+    }
+
+    #[tokio::test]
+    async fn calls_end_in_the_order_in_which_they_are_woken() {
+        let calls = calls();
+        let (ended, mut order) = mpsc::unbounded_channel();
+        let wakes = [0, 1, 2].map(|number| {
+            let (wake, waits) = oneshot::channel::<()>();
+            let ended = ended.clone();
+            calls.add(
+                async move {
+                    waits.await.unwrap();
+                    ended.send(number).unwrap();
+                }
+                .boxed(),
+            );
+            wake
+        });
+        let [first, second, third] = wakes;
+        for (wake, number) in [(third, 2), (first, 0), (second, 1)] {
+            // From outside the runtime, as a thread of an inference does.
+            crate::task::thread("test", move || wake.send(()).unwrap()).unwrap();
+            assert_eq!(order.recv().await, Some(number));
+        }
+        drop(ended);
+        assert_eq!(order.recv().await, None, "ended calls are dropped");
+    }
+
+    #[tokio::test]
+    async fn one_that_wakes_itself_is_polled_behind_those_that_are_ready() {
+        let calls = calls();
+        let polls = Arc::<Mutex<Vec<usize>>>::default();
+        let (end, ended) = oneshot::channel();
+        let mut end = Some(end);
+        for number in 0..2 {
+            let (polls, mut left) = (polls.clone(), 2);
+            let mut end = end.take_if(|_| number == 1);
+            let call = poll_fn(move |context| {
+                polls.lock().unwrap().push(number);
+                left -= 1;
+                if left > 0 {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                if let Some(end) = end.take() {
+                    end.send(()).unwrap();
+                }
+                Poll::Ready(())
+            });
+            calls.add(call.boxed());
+        }
+        ended.await.unwrap();
+        assert_eq!(*polls.lock().unwrap(), [0, 1, 0, 1]);
+        tokio::task::yield_now().await;
+        assert_eq!(calls.queue().pollers, 0);
+    }
+
+    #[tokio::test]
+    async fn one_that_panics_ends_alone() {
+        let calls = calls();
+        let (reply, answer) = oneshot::channel();
+        calls.add(async { panic!("a test") }.boxed());
+        calls.add(async move { reply.send(1).unwrap() }.boxed());
+        assert_eq!(answer.await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn calls_of_a_connection_have_no_more_tasks_than_there_are_threads() {
+        let calls = calls();
+        for _ in 0..100 {
+            calls.add(std::future::pending().boxed());
+        }
+        let queue = calls.queue();
+        assert_eq!((queue.pollers, queue.ready.len()), (1, 100));
+    }
+}
