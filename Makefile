@@ -98,14 +98,6 @@ deb: ## Build a Debian package (needs cargo-deb)
 	$(OVMS) man --dir target/man
 	cargo deb --no-build -p ovms
 
-.PHONY: completions
-completions: ## Write the shells' completion scripts again
-	cargo build --locked
-	mkdir -p completions
-	for shell in bash zsh fish powershell; do \
-		case $$shell in bash) f=ovms.bash;; zsh) f=_ovms;; fish) f=ovms.fish;; *) f=ovms.ps1;; esac; \
-		target/debug/ovms completions $$shell > completions/$$f; done
-
 .PHONY: fixtures
 fixtures: $(VENV_STAMP) ## Build the models of fixtures/models again
 	$(VENV)/bin/python fixtures/build.py fixtures/models

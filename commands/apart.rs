@@ -22,6 +22,14 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// Returns the output on stdout of a process that has done its work, or the reason why it has not.
+    pub(crate) fn success(self) -> Result<String, String> {
+        match self.status.success() {
+            true => Ok(self.stdout),
+            false => Err(self.reason()),
+        }
+    }
+
     /// Returns stderr without its `error: ` prefix, or the exit status if stderr is empty.
     pub(crate) fn reason(&self) -> String {
         let reason = self.stderr.trim();

@@ -1,15 +1,13 @@
 //! Root of the command line: subcommands, and arguments that mean `serve` without it.
 
-use std::{env, ffi::OsString, time::Instant};
+use std::{env, ffi::OsString};
 
 use clap::{
     Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{
-    complete, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui,
-};
+use crate::{completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui};
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
@@ -64,9 +62,6 @@ enum Command {
     Completions(completions::CompletionsArgs),
     /// Show a page of the manual, or write all of them
     Man(man::ManArgs),
-    /// Find names for the word under the cursor; run by the completion scripts
-    #[command(hide = true)]
-    Complete(complete::CompleteArgs),
     /// Open one runtime and say its version; run by `setup` in a process of its own
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),
@@ -80,7 +75,6 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
-    let started = Instant::now();
     let args = with_subcommand(args.into_iter().collect());
     let mut args = without_help_for_help(&Cli::command(), args);
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
@@ -112,7 +106,6 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
-        Command::Complete(args) => complete::run(args, started),
         Command::ProbeRuntime(args) => setup::probe(&args),
         Command::Supervise(args) => setup::supervise(&args),
         Command::ProbePython => doctor::probe_python(),

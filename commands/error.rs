@@ -1,6 +1,6 @@
 //! Failure as shown to the user: one sentence, its causes, the next step, and an exit code.
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, path::Path, process::ExitCode};
 
 use ovms::error::nearest;
 
@@ -66,6 +66,40 @@ impl Failure {
             causes: Vec::new(),
             hints: Vec::new(),
             verbatim: false,
+        }
+    }
+
+    /// Creates a failure of what was tried.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Failed, message)
+    }
+
+    /// Creates a failure for a wrong command line.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Usage, message)
+    }
+
+    /// Creates a failure for a missing part of the system.
+    pub(crate) fn system(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::SystemPart, message)
+    }
+
+    /// Creates a failure for what Ctrl-C has ended.
+    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Interrupted, message)
+    }
+
+    /// Creates a failure of something done to a file or folder, as in `cannot read FILE`.
+    pub(crate) fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Self {
+        Self::failed(format!("cannot {doing} {}", path.display())).caused_by(error)
+    }
+
+    /// Creates a failure with the text of an error and its causes.
+    pub(crate) fn of(kind: FailureKind, error: &dyn std::error::Error) -> Self {
+        let failure = Self::new(kind, error.to_string());
+        match error.source() {
+            Some(cause) => failure.caused_by(cause),
+            None => failure,
         }
     }
 

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ovms::{
-    config::{Defaults, FileConfig},
+    config::{Defaults, FileConfig, Flags},
     engine::{
         Engine, Servable,
         reload::{ReloadError, Reloader},
@@ -18,10 +18,7 @@ use ovms::{
     tensor::TensorMap,
 };
 
-use crate::{
-    error::{Failure, FailureKind},
-    places, setup, ui,
-};
+use crate::{error::Failure, places, setup, ui};
 
 /// Origin of requests from this process; it is not shown.
 pub(crate) const ORIGIN: RequestOrigin = RequestOrigin {
@@ -41,12 +38,12 @@ pub(crate) struct LocalServable<D> {
 
 /// Returns the limits of a server with default flags.
 pub(crate) fn defaults() -> Defaults {
-    Defaults {
-        max_waiting: 1024,
-        max_custom_runs: 16,
-        custom_load: Duration::from_secs(300),
+    let flags = Flags {
         max_graph_runs: 16,
-        graph_load: Duration::from_secs(300),
+        ..Flags::default()
+    };
+    Defaults {
+        flags: Arc::new(flags),
         ..Defaults::default()
     }
 }
@@ -64,12 +61,11 @@ impl<D> LocalServable<D> {
         kind: &str,
         name: String,
         config: FileConfig,
-        defaults: &Defaults,
         definition: impl Fn(Servable) -> Option<Arc<D>>,
     ) -> Result<Self, Failure> {
         let models = config.models.len();
         let engine = Engine::new(Duration::ZERO, 1);
-        let mut reloader = Reloader::given(engine.clone(), config, defaults);
+        let mut reloader = Reloader::given(engine.clone(), config, &defaults());
         let errors = {
             let bar = ui::steps((models > 0).then_some(models));
             bar.set_message("loading");
@@ -123,6 +119,11 @@ pub(crate) fn request(tensors: &TensorMap, parameters: Parameters) -> InferReque
     }
 }
 
+/// Converts to microseconds; nanoseconds are the resolution of the clock.
+pub(crate) fn microseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e9).round() / 1e3
+}
+
 /// Waits for everything that is loaded to finish, and abandons the rest at the limit.
 async fn close(engine: &Engine, limit: Duration) {
     drop(tokio::time::timeout(limit, engine.close()).await);
@@ -144,7 +145,7 @@ fn settled(engine: &Engine) -> u64 {
 /// Returns the failure of a servable that cannot run.
 fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
     let text = format!("the {kind} `{name}` cannot run");
-    let failure = Failure::new(FailureKind::Failed, text);
+    let failure = Failure::failed(text);
     let lines = errors.iter().flat_map(|error| match error {
         ReloadError::Pipeline { errors, .. } => {
             errors.errors.iter().map(ToString::to_string).collect()

@@ -6,8 +6,8 @@
 mod apart;
 mod check;
 mod cli;
-mod complete;
 mod completions;
+mod diagrams;
 mod doctor;
 mod error;
 mod graph;
@@ -30,6 +30,10 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything else: a shell waits.
+    if completions::answer() {
+        return ExitCode::SUCCESS;
+    }
     // Before there is any other thread.
     ovms::openvino::spare_binding();
     match catch_unwind(|| cli::run(std::env::args_os())) {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ovms::{config::PythonSettings, openvino::runtime::RuntimeSearchPath, python};
+use ovms::{config::Flags, openvino::runtime::RuntimeSearchPath, python};
 
 use crate::error::Failure;
 
@@ -49,16 +49,16 @@ pub(crate) fn environment_of(library: &Path) -> Option<PathBuf> {
 }
 
 /// Sets the packages that Python handlers see, and the maximum number of concurrent runs.
-pub(crate) fn prepare_python(settings: &PythonSettings, library: Option<&Path>) {
+pub(crate) fn prepare_python(flags: &Flags, library: Option<&Path>) {
     let environment = library.and_then(environment_of);
-    python::configure(settings.environment.clone(), environment);
+    python::configure(flags.python_environment.clone(), environment);
     // A quarter each: a node whose calls hang leaves places for the others.
-    python::set_limits(settings.runs / 4, settings.runs);
+    python::set_limits(flags.max_python_runs / 4, flags.max_python_runs);
 }
 
 /// Rejects an environment without Python, or with another one.
-pub(crate) fn check_python(settings: &PythonSettings) -> Result<(), Failure> {
-    let named = settings.environment.as_deref();
+pub(crate) fn check_python(flags: &Flags) -> Result<(), Failure> {
+    let named = flags.python_environment.as_deref();
     match named.and_then(python::environment_error) {
         Some(error) => Err(Failure::usage_verbatim(format!(
             "python_environment is not usable: {error}"

@@ -16,6 +16,7 @@ pub mod budget;
 pub mod client;
 pub mod config;
 pub mod custom_node;
+pub mod diagnostic;
 pub mod draw;
 pub mod engine;
 pub mod error;

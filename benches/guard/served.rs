@@ -7,7 +7,7 @@ use std::{
 };
 
 use ovms::{
-    config::{Config, ConfigSource, Flags, ServerSettings},
+    config::{Config, ConfigSource, FlagEnvironment, Flags, ServerSettings},
     engine::{Engine, reload::Reloader},
     frontends::{access::AccessLog, grpc, intake::BodyLimits, rest::Rest},
     metrics::Metrics,
@@ -61,11 +61,12 @@ impl Served {
             rest_port: 8000,
             ..Flags::default()
         };
-        let mut config = Config::from_flags(flags).expect("the flags are right");
+        let environment = FlagEnvironment::default();
+        let mut config = Config::from_flags(flags, &environment).expect("the flags are right");
         if let ConfigSource::File { defaults, .. } = &mut config.source {
             // Under valgrind every run takes long.
             defaults.placement = Placement::InPlace;
-            defaults.cache_dir = None;
+            Arc::make_mut(&mut defaults.flags).cache_dir = None;
         }
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -99,7 +100,7 @@ impl Served {
         side: Side,
     ) -> Task<()> {
         let engine = Arc::clone(&self.engine);
-        let intake = BodyLimits::of(&self.settings.limits);
+        let intake = BodyLimits::of(&self.settings);
         let service = match side {
             Side::Grpc => Service::Grpc(grpc::service(engine, intake).0),
             Side::Rest => {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ovms::{
-    config::{ConfigSource, Defaults},
+    config::{ConfigSource, Defaults, Flags},
     engine::{Engine, reload::Reloader},
     metrics::Metrics,
     request::{ApiFamily, InferRequest, Interface, RequestOrigin},
@@ -22,9 +22,6 @@ const ORIGIN: RequestOrigin = RequestOrigin {
     api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
-
-/// Time limit of each load; that of the library's defaults is none at all.
-const LOAD: Duration = Duration::from_secs(60);
 
 /// Servables of a configuration file.
 pub(super) struct Served {
@@ -50,11 +47,13 @@ impl Served {
             .expect("a runtime");
         let engine = Engine::new(Duration::ZERO, 16);
         let reloader = runtime.block_on(async {
+            let flags = Flags {
+                max_queued_requests: 1000,
+                max_custom_node_runs: cores,
+                ..Flags::default()
+            };
             let defaults = Defaults {
-                max_waiting: 1000,
-                max_custom_runs: cores,
-                custom_load: LOAD,
-                graph_load: LOAD,
+                flags: Arc::new(flags),
                 ..Defaults::default()
             };
             let source = ConfigSource::File { path, defaults };

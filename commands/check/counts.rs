@@ -1,8 +1,12 @@
-//! Results of a check and their number.
+//! Numbers of findings.
 
 use std::{fmt, iter::Sum};
 
-/// Number of results by kind.
+use ovms::diagnostic::Diagnostics;
+
+use crate::error::{Failure, FailureKind};
+
+/// Number of findings by severity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) errors: usize,
@@ -10,13 +14,22 @@ pub(crate) struct Counts {
     pub(crate) unchecked: usize,
 }
 
-/// Results of a check of one item, one per line.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub(crate) errors: Vec<String>,
-    pub(crate) warnings: Vec<String>,
-    /// Unchecked parts, with the reasons.
-    pub(crate) unchecked: Vec<String>,
+impl<T> From<&Diagnostics<T>> for Counts {
+    fn from(found: &Diagnostics<T>) -> Self {
+        Self {
+            errors: found.errors.len(),
+            warnings: found.warnings.len(),
+            unchecked: found.unchecked.len(),
+        }
+    }
+}
+
+impl Counts {
+    /// Returns the failure of a check without errors.
+    pub(crate) fn without_errors(self) -> Failure {
+        let text = format!("no errors were found, but {self}");
+        Failure::new(FailureKind::Warnings, text)
+    }
 }
 
 impl Sum for Counts {

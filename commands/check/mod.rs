@@ -1,7 +1,6 @@
-//! Results of the `check` commands: one form of a finding, one text and one JSON document for pipelines,
-//! graphs and whole configurations.
+//! Results of the `check` commands: one text and one JSON document of findings about pipelines, graphs and
+//! whole configurations.
 
 pub(crate) mod counts;
-pub(crate) mod diagnostic;
+pub(crate) mod excerpt;
 pub(crate) mod report;
-mod text;

@@ -1,20 +1,24 @@
 //! Results of a check of pipelines or graphs.
 
-use std::path::Path;
+use std::{fmt::Write, path::Path};
 
-use ovms::config::FileError;
+use ovms::{
+    config::FileError,
+    diagnostic::{Diagnostic, Diagnostics, Severity},
+};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use super::{
-    counts::{Counts, Findings},
-    diagnostic::{Diagnostic, FindingText, Severity},
-    text,
+use super::{counts::Counts, excerpt};
+use crate::{
+    error::{Failure, FailureKind},
+    ui::{visible, visible_below},
 };
-use crate::error::{Failure, FailureKind};
 
 /// Kind of servable that is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum CheckedKind {
+    Model,
     Pipeline,
     Graph,
 }
@@ -38,21 +42,18 @@ pub(crate) enum CheckVerdict {
 #[derive(Debug, Serialize)]
 pub(crate) struct CheckedServable {
     #[serde(skip)]
-    pub(crate) kind: CheckedKind,
-    pub(crate) name: String,
+    kind: CheckedKind,
+    name: String,
     /// Path of the file that defines it.
-    pub(crate) file: String,
-    pub(crate) verdict: CheckVerdict,
+    file: String,
+    verdict: CheckVerdict,
     /// Status text from a server, if it cannot be served.
     status: Option<&'static str>,
-    #[serde(rename = "faults")]
-    pub(crate) errors: Vec<Diagnostic>,
-    pub(crate) warnings: Vec<Diagnostic>,
-    #[serde(serialize_with = "unchecked")]
-    pub(crate) unchecked: Vec<Diagnostic>,
+    #[serde(flatten)]
+    found: Diagnostics,
     /// Text of the file.
     #[serde(skip)]
-    pub(crate) source: String,
+    source: String,
 }
 
 /// Results of all pipelines or graphs of a file.
@@ -60,177 +61,172 @@ pub(crate) struct CheckedServable {
 pub(crate) struct CheckReport {
     kind: CheckedKind,
     file: String,
-    /// Errors of the file as a whole; if there are any, no servable was checked.
-    errors: Vec<Diagnostic>,
-    pub(super) servables: Vec<CheckedServable>,
-    /// Warnings about no particular servable.
-    pub(super) warnings: Vec<Diagnostic>,
+    /// Findings of the file as a whole; if there are errors, no servable was checked.
+    found: Diagnostics,
+    servables: Vec<CheckedServable>,
     /// Text of the file.
-    pub(super) source: String,
+    source: String,
 }
 
 impl CheckedKind {
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::Model => "model",
             Self::Pipeline => "pipeline",
             Self::Graph => "graph",
         }
     }
 
-    pub(super) const fn plural(self) -> &'static str {
-        match self {
-            Self::Pipeline => "pipelines",
-            Self::Graph => "graphs",
-        }
+    fn plural(self) -> String {
+        format!("{}s", self.name())
     }
 }
 
 impl CheckVerdict {
-    /// Returns the verdict on a servable: on graphs, something unchecked counts as a warning.
-    fn of(kind: CheckedKind, counts: Counts) -> Self {
+    /// Returns the verdict: except on pipelines, something unchecked counts as a warning.
+    pub(crate) fn of(kind: CheckedKind, counts: Counts) -> Self {
         match (counts.errors, counts.unchecked, counts.warnings, kind) {
             (0, 0, 0, _) => Self::Ok,
-            (0, 0, _, _) | (0, _, _, CheckedKind::Graph) => Self::Warnings,
-            (0, _, _, CheckedKind::Pipeline) => Self::Unchecked,
+            (0, _, _, CheckedKind::Pipeline) if counts.unchecked > 0 => Self::Unchecked,
+            (0, ..) => Self::Warnings,
             _ => Self::Errors,
         }
     }
 }
 
-/// Writes parts that were not checked: those without a position as texts.
-fn unchecked<S: Serializer>(found: &[Diagnostic], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(
-        found
-            .iter()
-            .map(|found| match (&found.place, &found.message) {
-                (None, FindingText::Text(text)) => Unplaced::Text(text),
-                _ => Unplaced::Placed(found),
-            }),
-    )
-}
-
-/// Part that was not checked, in JSON.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Unplaced<'a> {
-    Text(&'a str),
-    Placed(&'a Diagnostic),
-}
-
 impl CheckedServable {
-    /// Begins without results.
-    pub(crate) fn new(kind: CheckedKind, name: &str, file: &str) -> Self {
+    /// Creates the results of a servable that a file with this text defines.
+    pub(crate) fn new(
+        kind: CheckedKind,
+        name: &str,
+        file: &str,
+        found: Diagnostics,
+        source: &str,
+    ) -> Self {
         Self {
             kind,
             name: name.to_owned(),
             file: file.to_owned(),
-            verdict: CheckVerdict::Ok,
-            status: None,
-            errors: Vec::new(),
-            warnings: Vec::new(),
-            unchecked: Vec::new(),
-            source: String::new(),
+            verdict: CheckVerdict::of(kind, Counts::from(&found)),
+            status: found.rule().map(|rule| rule.status),
+            found,
+            source: source.to_owned(),
         }
     }
 
-    /// Adds a result.
-    pub(crate) fn add(&mut self, found: Diagnostic) {
-        match found.severity {
-            Severity::Error => self.errors.push(found),
-            Severity::Warning => self.warnings.push(found),
-            Severity::Unchecked => self.unchecked.push(found),
-        }
-        self.verdict = CheckVerdict::of(self.kind, self.counts());
-        self.status = self
-            .errors
-            .first()
-            .and_then(|error| Some(error.rule?.status));
-    }
-
-    /// Counts the results.
-    pub(crate) fn counts(&self) -> Counts {
-        Counts {
-            errors: self.errors.len(),
-            warnings: self.warnings.len(),
-            unchecked: self.unchecked.len(),
-        }
-    }
-
-    /// Writes each result as a line. Those without a position begin with `origin`.
-    pub(crate) fn findings(&self, origin: &str) -> Findings {
+    /// Writes each finding as a line. Those without a position begin with `origin`.
+    pub(crate) fn lines(self, origin: &str) -> Diagnostics<String> {
         let servable = format!("{} `{}`", self.kind.name(), self.name);
-        let lines = |found: &[Diagnostic]| {
-            let lines = found.iter().map(|found| found.line(&servable, origin));
-            lines.collect()
-        };
-        Findings {
-            errors: lines(&self.errors),
-            warnings: lines(&self.warnings),
-            unchecked: lines(&self.unchecked),
+        self.found.map(|found| line(&found, &servable, origin))
+    }
+
+    /// Writes the results for people.
+    fn text(&self) -> String {
+        let Diagnostics {
+            errors,
+            warnings,
+            unchecked,
+        } = &self.found;
+        let counts = Counts::from(&self.found);
+        let (kind, name) = (self.kind.name(), visible(&self.name));
+        let mut text = format!("{kind} `{name}`: {counts}\n");
+        for found in errors.iter().chain(warnings) {
+            text.extend(["\n", &excerpt::show(found, &self.source)]);
         }
+        if !unchecked.is_empty() {
+            text.push('\n');
+        }
+        for found in unchecked {
+            let mut line = "not checked: ".to_owned();
+            if let (Some(file), Some(place)) = (&found.file, &found.place) {
+                line.insert_str(0, &format!("{file}:{}:{}: ", place.line, place.column));
+            }
+            if let Some(node) = &found.node {
+                line.extend(["node `", node, "`: "]);
+            }
+            let message = visible_below(&found.message.to_string(), 4);
+            text.extend(["  ", &visible(&line), &message, "\n"]);
+        }
+        if self.verdict != CheckVerdict::Ok {
+            text.push('\n');
+        }
+        text
     }
 }
 
+/// Writes a finding as one line about a servable, such as ``pipeline `p` ``. Without a position it begins
+/// with `origin`.
+fn line(found: &Diagnostic, servable: &str, origin: &str) -> String {
+    let mut text = match (&found.file, &found.place) {
+        (Some(file), Some(place)) => format!("{file}:{place}"),
+        (Some(file), None) if found.severity == Severity::Unchecked => file.to_string(),
+        _ => origin.to_owned(),
+    };
+    text.extend([": ", servable]);
+    if let Some(node) = &found.node {
+        text.extend([", node `", node, "`"]);
+    }
+    text.push_str(": ");
+    if let Some(rule) = found.rule.filter(|_| found.severity == Severity::Error) {
+        text.extend([rule.status, " - "]);
+    }
+    text.push_str(&found.message.to_string());
+    if let Some(hint) = &found.hint {
+        text.extend(["; ", hint]);
+    }
+    text
+}
+
 impl CheckReport {
-    /// Combines the servables of a file.
-    pub(crate) fn new(kind: CheckedKind, file: &Path, servables: Vec<CheckedServable>) -> Self {
+    /// Combines the servables of a file with warnings about none in particular.
+    pub(crate) fn new(
+        kind: CheckedKind,
+        file: &Path,
+        servables: Vec<CheckedServable>,
+        warnings: Vec<Diagnostic>,
+    ) -> Self {
         Self {
             kind,
             file: file.display().to_string(),
-            errors: Vec::new(),
+            found: Diagnostics::of_warnings(warnings),
             servables,
-            warnings: Vec::new(),
             source: String::new(),
         }
     }
 
-    /// Adds warnings about no particular servable, and the text of the file.
-    pub(crate) fn about_file(self, warnings: Vec<Diagnostic>, source: String) -> Self {
+    /// Sets the text of the file, for the warnings about none in particular.
+    pub(crate) fn with_source(self, source: &str) -> Self {
         Self {
-            warnings,
-            source,
+            source: source.to_owned(),
             ..self
         }
     }
 
     /// Creates the report of a file that is rejected as a whole.
     pub(crate) fn refused(kind: CheckedKind, file: &Path, error: &FileError) -> Self {
-        let errors = error.errors().iter();
-        let errors = errors.map(|failure| Diagnostic::of_configuration(file, failure));
-        let mut report = Self::new(kind, file, Vec::new());
-        report.errors.extend(errors);
+        let mut report = Self::new(kind, file, Vec::new(), Vec::new());
+        let errors = &mut report.found.errors;
+        errors.extend(error.errors().iter().cloned());
         if let FileError::Read { source, .. } = error {
-            report.errors.push(Diagnostic {
-                message: FindingText::Mismatch {
-                    found: source.to_string(),
-                    expected: "a file that can be read".to_owned(),
-                },
-                ..Diagnostic::new(Severity::Error, &report.file, "")
-            });
+            let message = (source.to_string(), "a file that can be read");
+            errors.push(Diagnostic::new(Severity::Error, message));
+        }
+        for error in errors {
+            error.file = Some(report.file.as_str().into());
         }
         report
     }
 
     /// Returns the worst verdict.
-    pub(super) fn verdict(&self) -> CheckVerdict {
-        if !self.errors.is_empty() {
-            return CheckVerdict::Errors;
-        }
-        let own = match self.warnings.is_empty() {
-            true => CheckVerdict::Ok,
-            false => CheckVerdict::Warnings,
-        };
+    fn verdict(&self) -> CheckVerdict {
+        let own = CheckVerdict::of(self.kind, Counts::from(&self.found));
         let verdicts = self.servables.iter().map(|servable| servable.verdict);
         verdicts.fold(own, CheckVerdict::max)
     }
 
     fn counts(&self) -> Counts {
-        let own = Counts {
-            warnings: self.warnings.len(),
-            ..Counts::default()
-        };
-        let counts = self.servables.iter().map(CheckedServable::counts);
-        counts.chain([own]).sum()
+        let found = self.servables.iter().map(|servable| &servable.found);
+        found.chain([&self.found]).map(Counts::from).sum()
     }
 
     /// Writes the report as one JSON object.
@@ -241,12 +237,24 @@ impl CheckReport {
 
     /// Writes the report for people.
     pub(crate) fn text(&self) -> String {
-        text::write(self)
-    }
-
-    /// Returns the kind of the servables.
-    pub(super) fn kind(&self) -> CheckedKind {
-        self.kind
+        let mut text: String = self.servables.iter().map(CheckedServable::text).collect();
+        if !self.found.warnings.is_empty() {
+            text.push_str("the file:\n");
+            for warning in &self.found.warnings {
+                text.extend(["\n", &excerpt::show(warning, &self.source)]);
+            }
+            text.push('\n');
+        }
+        let servables = self.kind.plural();
+        match self.servables.len() {
+            0 => writeln!(text, "no {servables} in the file"),
+            several @ 2.. if self.verdict() == CheckVerdict::Ok => {
+                writeln!(text, "{several} {servables}: no errors")
+            }
+            _ => Ok(()),
+        }
+        .expect("a text takes every text");
+        text
     }
 
     /// Returns the result as an exit code, with a summary in one sentence.
@@ -266,10 +274,7 @@ impl CheckReport {
                 let text = format!("{which} cannot be served: {counts}");
                 Err(Failure::new(FailureKind::Failed, text))
             }
-            CheckVerdict::Warnings | CheckVerdict::Unchecked => Err(Failure::new(
-                FailureKind::Warnings,
-                format!("no errors were found, but {counts}"),
-            )),
+            CheckVerdict::Warnings | CheckVerdict::Unchecked => Err(counts.without_errors()),
         }
     }
 }
@@ -280,9 +285,9 @@ impl Serialize for CheckReport {
         let mut object = serializer.serialize_map(Some(5))?;
         object.serialize_entry("file", &self.file)?;
         object.serialize_entry("verdict", &self.verdict())?;
-        object.serialize_entry("faults", &self.errors)?;
-        object.serialize_entry(self.kind.plural(), &self.servables)?;
-        object.serialize_entry("warnings", &self.warnings)?;
+        object.serialize_entry("faults", &self.found.errors)?;
+        object.serialize_entry(&self.kind.plural(), &self.servables)?;
+        object.serialize_entry("warnings", &self.found.warnings)?;
         object.end()
     }
 }

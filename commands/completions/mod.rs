@@ -1,22 +1,26 @@
-//! `ovms completions`: the completion script of a shell, printed or installed.
+//! Completions: `ovms completions`, which prints or installs a shell's script, and the answers that
+//! the scripts ask for with the variable `COMPLETE`.
 //!
-//! `script` writes it from the command line's own description; it calls `ovms complete` for
-//! names. `install` knows the locations of each shell.
+//! `shells` has the scripts and their answers, which are those of `clap_complete`'s engine. Where an
+//! argument is a name that only a server or a file knows, its attribute has a completer of `names`.
+//! `install` knows the location of each.
 
+mod bash;
 mod install;
-mod script;
+mod line;
+pub(crate) mod names;
+mod shells;
 
-use std::path::Path;
+use std::{env, path::Path};
 
-use clap_complete::Shell;
+use clap::{Command, CommandFactory, ValueHint};
+use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate, Shell};
 
-use crate::{
-    error::{Failure, FailureKind},
-    ui,
-};
+use self::shells::SHELLS;
+use crate::{cli::Cli, error::Failure, ui};
 
 const AFTER_HELP: &str = "\
-Flags, their values and files are in the script. Names are asked for while you type: the \
+The script asks the program while you type: for flags, their values and files; and for the \
 servables, inputs, outputs and versions of the server at --url, OVMS_URL or localhost, and the \
 pipelines and graphs of the configuration file on the line. Where no server answers, the \
 servables are those of the configuration file that OVMS_CONFIG names. If there is none to ask, or \
@@ -31,6 +35,12 @@ Examples:
 
 Exit codes: 0 done; 1 the script cannot be written; 64 usage, also a shell that is not known.";
 
+/// The name of the program.
+const NAME: &str = "ovms";
+
+/// Variable with the shell whose script asks.
+const VARIABLE: &str = "COMPLETE";
+
 /// Arguments of `ovms completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
@@ -44,33 +54,84 @@ pub(crate) struct CompletionsArgs {
     install: bool,
 }
 
+/// Answers a shell's script; false if none has asked.
+pub(crate) fn answer() -> bool {
+    let shell = env::var(VARIABLE).ok();
+    if shell.is_none_or(|shell| SHELLS.completer(&shell).is_none()) {
+        return false;
+    }
+    let folder = env::current_dir().ok();
+    // An error would be shown in the middle of the line that is being typed.
+    let _ = CompleteEnv::with_factory(described)
+        .var(VARIABLE)
+        .shells(SHELLS)
+        .completer(NAME)
+        .try_complete(env::args_os(), folder.as_deref());
+    true
+}
+
 /// Writes the script of one shell.
 pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Failure> {
     let shell = match args.shell {
         Some(shell) => shell,
         None => of_environment()?,
     };
-    let script = script::write(shell);
+    let mut script = Vec::new();
+    if let Some(completer) = SHELLS.completer(&shell.to_string()) {
+        completer.write_registration(VARIABLE, NAME, NAME, NAME, &mut script)?;
+    }
     if args.install {
         return install::write(shell, &script);
     }
     ui::print(script)
 }
 
-/// Returns the shell of the user.
-fn of_environment() -> Result<Shell, Failure> {
-    let variable = std::env::var_os("SHELL").filter(|value| !value.is_empty());
-    let Some(variable) = variable else {
-        let text = "no shell is named, and the variable SHELL is not set";
-        return Err(named_ones(Failure::new(FailureKind::Usage, text)));
-    };
-    Shell::from_shell_path(Path::new(&variable)).ok_or_else(|| {
-        let shown = Path::new(&variable).display();
-        let text = format!("there are no completions for {shown}, which SHELL names");
-        named_ones(Failure::new(FailureKind::Usage, text))
+/// Completes an argument with values that are often meant, of those that it takes.
+pub(crate) fn usual(values: &'static [&'static str]) -> ArgValueCandidates {
+    ArgValueCandidates::new(move || {
+        values
+            .iter()
+            .map(|it| CompletionCandidate::new(*it))
+            .collect()
     })
 }
 
-fn named_ones(failure: Failure) -> Failure {
-    failure.hint("name one: ovms completions bash, zsh, fish, powershell or elvish")
+/// Returns the command line as scripts complete it: also with the flags of `serve`, which need no
+/// subcommand.
+fn described() -> Command {
+    let mut root = Cli::command();
+    if let Some(serve) = root.find_subcommand("serve").cloned() {
+        root = root.args(serve.get_arguments()).groups(serve.get_groups());
+    }
+    root.build();
+    hinted(root)
+}
+
+/// Distinguishes files from folders, and hides flags, which are offered then where nothing else is.
+fn hinted(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let names = arg.get_value_names().unwrap_or_default();
+        let is_folder = names.iter().any(|name| name.ends_with("DIR"));
+        let hint = match arg.get_value_hint() {
+            ValueHint::AnyPath if is_folder => ValueHint::DirPath,
+            ValueHint::AnyPath => ValueHint::FilePath,
+            hint => hint,
+        };
+        arg.value_hint(hint).hide(true)
+    });
+    command.mut_subcommands(hinted)
+}
+
+/// Returns the shell of the user.
+fn of_environment() -> Result<Shell, Failure> {
+    let variable = env::var_os("SHELL").filter(|value| !value.is_empty());
+    let path = variable.as_deref().map(Path::new);
+    path.and_then(Shell::from_shell_path).ok_or_else(|| {
+        let text = match path.map(Path::display) {
+            Some(path) => format!("there are no completions for {path}, which SHELL names"),
+            None => "no shell is named, and the variable SHELL is not set".to_owned(),
+        };
+        Failure::usage(text)
+            .hint("name one: ovms completions bash, zsh, fish, powershell or elvish")
+    })
 }

@@ -52,9 +52,8 @@ pub(crate) struct DoctorArgs {
 /// Runs all checks and prints the report.
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let mut checks = system::all();
-    let (of_runtime, found) = runtime::all();
-    checks.extend(of_runtime);
-    checks.push(python::check(found.as_ref()));
+    checks.extend(runtime::all());
+    checks.push(python::check());
     checks.extend(ports::all(args.port, args.rest_port)?);
     checks.extend(folders::all());
     checks.extend(environment::all());
@@ -73,7 +72,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         }
         Status::Fail => {
             let text = "there is no OpenVINO runtime that works";
-            Err(Failure::new(FailureKind::SystemPart, text))
+            Err(Failure::system(text))
         }
     }
 }

@@ -5,8 +5,8 @@ use ovms::openvino::runtime::{self, FoundRuntime, PINNED_VERSION, SearchedPlace}
 use super::report::{Check, Status};
 use crate::{places, setup};
 
-/// Checks the runtime and its devices; returns the runtime if there is one.
-pub(super) fn all() -> (Vec<Check>, Option<FoundRuntime>) {
+/// Checks the runtime and its devices.
+pub(super) fn all() -> Vec<Check> {
     let search = places::all();
     let looked = runtime::survey(&search);
     let found = match runtime::find(&search) {
@@ -15,7 +15,7 @@ pub(super) fn all() -> (Vec<Check>, Option<FoundRuntime>) {
             let failure = setup::explain(&error);
             let check = Check::new("runtime", Status::Fail, failure.message());
             let check = with_places(check, &looked, None, false);
-            return (vec![with_hint(check, failure.hints())], None);
+            return vec![with_hint(check, failure.hints())];
         }
     };
     let library = format!("{}, {}", found.origin, found.library.display());
@@ -37,11 +37,11 @@ pub(super) fn all() -> (Vec<Check>, Option<FoundRuntime>) {
             let check = with_places(check, &looked, Some(&found), false);
             let hint = "mend or remove it, or run `ovms setup --dir DIR` and set \
                         OPENVINO_INSTALL_DIR to DIR";
-            return (vec![check.hint(hint)], Some(found));
+            return vec![check.hint(hint)];
         }
     };
     let check = with_places(check, &looked, Some(&found), true);
-    (vec![check, devices(&found)], Some(found))
+    vec![check, devices(&found)]
 }
 
 fn devices(found: &FoundRuntime) -> Check {

@@ -45,7 +45,7 @@ fn completions() -> Check {
     let shell = env::var("SHELL").unwrap_or_default();
     let shell = Path::new(&shell).file_name().unwrap_or_default();
     let shell = shell.to_string_lossy().into_owned();
-    let places = folders(&shell);
+    let places = locations(&shell);
     if places.is_empty() {
         let text = match shell.as_str() {
             "" => "the shell is not known".to_owned(),
@@ -63,38 +63,37 @@ fn completions() -> Check {
     }
 }
 
-/// Returns the folders of completions that a shell loads on demand.
-fn folders(shell: &str) -> Vec<PathBuf> {
+/// Returns where a shell that loads completions on demand looks for them.
+fn locations(shell: &str) -> Vec<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let data = places::data().unwrap_or_default();
     let configuration = places::configuration().unwrap_or_default();
-    let below = |folders: &[&Path], file: &str| folders.iter().map(|it| it.join(file)).collect();
-    let system = [Path::new("/usr/local/share"), Path::new("/usr/share")];
-    match shell {
-        "bash" => {
-            let mut places: Vec<PathBuf> = below(
-                &[&data, system[0], system[1]],
-                "bash-completion/completions/ovms",
-            );
-            places.push("/etc/bash_completion.d/ovms".into());
-            places
-        }
-        "zsh" => {
-            let own: Vec<PathBuf> =
-                below(&[&data, system[0], system[1]], "zsh/site-functions/_ovms");
-            let more = [".zfunc/_ovms", ".zsh/completions/_ovms"].map(|it| home.join(it));
-            let vendor = PathBuf::from("/usr/share/zsh/vendor-completions/_ovms");
-            own.into_iter().chain(more).chain([vendor]).collect()
-        }
-        "fish" => {
-            let mut places = vec![configuration.join("fish/completions/ovms.fish")];
-            let vendor: Vec<PathBuf> = below(
-                &[&data, system[0], system[1]],
-                "fish/vendor_completions.d/ovms.fish",
-            );
-            places.extend(vendor);
-            places
-        }
-        _ => Vec::new(),
-    }
+    let shared = |file: &str| {
+        let folders = [
+            &*data,
+            Path::new("/usr/local/share"),
+            Path::new("/usr/share"),
+        ];
+        folders.map(|folder| folder.join(file))
+    };
+    let (shared, others) = match shell {
+        "bash" => (
+            shared("bash-completion/completions/ovms"),
+            vec!["/etc/bash_completion.d/ovms".into()],
+        ),
+        "zsh" => (
+            shared("zsh/site-functions/_ovms"),
+            vec![
+                home.join(".zfunc/_ovms"),
+                home.join(".zsh/completions/_ovms"),
+                "/usr/share/zsh/vendor-completions/_ovms".into(),
+            ],
+        ),
+        "fish" => (
+            shared("fish/vendor_completions.d/ovms.fish"),
+            vec![configuration.join("fish/completions/ovms.fish")],
+        ),
+        _ => return Vec::new(),
+    };
+    shared.into_iter().chain(others).collect()
 }

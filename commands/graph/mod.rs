@@ -71,6 +71,11 @@ pub(crate) fn inputs(path: &Path, name: Option<&str>) -> Option<Vec<String>> {
     let [graph] = &found.graphs[..] else {
         return None;
     };
-    let inputs = show::outline(graph).ok()?.inputs;
-    Some(inputs.into_iter().map(|(name, _)| name).collect())
+    let spec = show::spec(graph).ok()?;
+    Some(
+        spec.inputs
+            .iter()
+            .map(|input| input.name().to_owned())
+            .collect(),
+    )
 }

@@ -5,10 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ovms::config::{self, Defaults, FileConfig, GraphConfig, ModelEntry};
+use ovms::{
+    config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
+    diagnostic::FilePosition,
+};
 
 use crate::{
-    error::{Failure, FailureKind},
+    error::Failure,
+    pipeline::{missing, refused},
     serve::files,
 };
 
@@ -39,7 +43,7 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
             "{} is one graph, but `{name}` is named besides",
             path.display()
         );
-        return Err(Failure::new(FailureKind::Usage, text)
+        return Err(Failure::usage(text)
             .hint("name a graph of a configuration file, whose name ends in .json"));
     }
     let graph_path = if path.is_dir() {
@@ -52,10 +56,11 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
         path.to_owned()
     };
     if !graph_path.is_file() {
-        let text = format!("there is no graph in {}", path.display());
-        return Err(Failure::new(FailureKind::Failed, text).hint(
-            "name a folder with a graph.pbtxt, a graph file, or a configuration file (.json)",
-        ));
+        return Err(
+            Failure::failed(format!("there is no graph in {}", path.display())).hint(
+                "name a folder with a graph.pbtxt, a graph file, or a configuration file (.json)",
+            ),
+        );
     }
     let base_path = match graph_path.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
@@ -67,7 +72,7 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
             subconfig: base_path.join(SUBCONFIG),
             base_path,
             graph_path,
-            place: config::FilePosition::default(),
+            place: FilePosition::default(),
         }],
         file: None,
     })
@@ -79,7 +84,7 @@ fn of_config(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Fou
     let Some(name) = name else {
         if file.graphs.is_empty() {
             let text = format!("the configuration file {} has no graphs", path.display());
-            return Err(refused(&file, Failure::new(FailureKind::Failed, text)).hint(
+            return Err(refused(&file, Failure::failed(text)).hint(
                 "a graph is an entry of model_config_list whose base_path has a graph.pbtxt, or of \
                  mediapipe_config_list",
             ));
@@ -95,35 +100,9 @@ fn of_config(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Fou
             file: Some(file),
         });
     }
-    let text = format!(
-        "the configuration file {} has no graph `{name}`",
-        path.display()
-    );
-    let is_there = file.refused.iter().any(|entry| entry.name == name);
-    let kind = match is_there {
-        true => FailureKind::Failed,
-        false => FailureKind::Usage,
-    };
-    let mut failure = refused(&file, Failure::new(kind, text));
-    let names: Vec<&str> = file
-        .graphs
-        .iter()
-        .map(|graph| graph.name.as_str())
-        .collect();
-    if !names.is_empty() {
-        failure = failure.detail(format!("its graphs: {}", names.join(", ")));
-    }
-    Err(failure.hint_nearest(name, names))
-}
-
-/// Adds the other errors of the file, about entries that are left out.
-fn refused(file: &FileConfig, failure: Failure) -> Failure {
-    file.refused.iter().fold(failure, |failure, entry| {
-        failure.detail(format!(
-            "`{}` in line {} is left out: {}",
-            entry.name, entry.place.line, entry.reason
-        ))
-    })
+    let names = file.graphs.iter().map(|graph| graph.name.as_str());
+    let names: Vec<&str> = names.collect();
+    Err(missing("graph", path, &file, name, &names))
 }
 
 /// Names a graph after its folder, or after its file if that has a name of its own.

@@ -9,7 +9,7 @@ use ovms::python;
 use serde_json::json;
 
 use crate::{
-    error::{Failure, FailureKind},
+    error::Failure,
     ui::{self, visible},
 };
 
@@ -53,10 +53,7 @@ pub(super) fn run(args: &GraphStubsArgs) -> Result<(), Failure> {
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
         written
             .and_then(|()| fs::write(&path, text))
-            .map_err(|error| {
-                let text = format!("cannot write {}", path.display());
-                Failure::new(FailureKind::Failed, text).caused_by(&error)
-            })?;
+            .map_err(|error| Failure::cannot("write", &path, &error))?;
     }
     let shown = place.display().to_string();
     if args.output.is_json() {
@@ -100,19 +97,19 @@ fn active() -> Result<PathBuf, Failure> {
     if folder.join("pyvenv.cfg").is_file() {
         return Ok(folder);
     }
-    Err(Failure::new(
-        FailureKind::Failed,
-        "found no virtual environment: none is active, and there is no .venv here",
+    Err(
+        Failure::failed("found no virtual environment: none is active, and there is no .venv here")
+            .hint("activate one, or name it with --into DIR; `python3 -m venv .venv` makes one"),
     )
-    .hint("activate one, or name it with --into DIR; `python3 -m venv .venv` makes one"))
 }
 
 /// Returns the folder of packages of a virtual environment, or any other folder as it is.
 fn packages(folder: &Path) -> Result<PathBuf, Failure> {
     if !folder.is_dir() {
-        let text = format!("there is no folder {}", folder.display());
-        return Err(Failure::new(FailureKind::Failed, text)
-            .hint("name a virtual environment; `python3 -m venv .venv` makes one"));
+        return Err(
+            Failure::failed(format!("there is no folder {}", folder.display()))
+                .hint("name a virtual environment; `python3 -m venv .venv` makes one"),
+        );
     }
     if !folder.join("pyvenv.cfg").is_file() {
         return Ok(folder.to_owned());
@@ -128,7 +125,6 @@ fn packages(folder: &Path) -> Result<PathBuf, Failure> {
     found.sort();
     found.pop().ok_or_else(|| {
         let text = format!("{} has no lib/python*/site-packages", folder.display());
-        Failure::new(FailureKind::Failed, text)
-            .hint("it is marked as a virtual environment; make it again")
+        Failure::failed(text).hint("it is marked as a virtual environment; make it again")
     })
 }

@@ -12,8 +12,8 @@ use ovms::{
 
 use super::{outputs, task::Show};
 use crate::{
-    error::{Failure, FailureKind},
-    ui::{self, Align, Look, Table},
+    error::Failure,
+    ui::{self, Look, Table},
 };
 
 /// Prints a response; `only` is the single output to show, if any, and `headline` is for people.
@@ -30,12 +30,12 @@ pub(super) fn show(
             Some(tensor) => Ok((name, tensor)),
             None if answer.opaque.iter().any(|output| output.name == name) => {
                 let text = format!("output `{name}` has a type of its own, and is no array");
-                Err(Failure::new(FailureKind::Failed, text)
+                Err(Failure::failed(text)
                     .hint("`--output raw` writes its bytes, `--output json` has them as `b64`"))
             }
             None => {
                 let text = format!("the server gave no output `{name}`");
-                Err(Failure::new(FailureKind::Failed, text))
+                Err(Failure::failed(text))
             }
         }
     };
@@ -82,8 +82,7 @@ pub(super) fn show(
 /// Saves every output.
 pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure> {
     let saved = output::save(answer, folder).map_err(|error| {
-        let text = format!("cannot save to {}", folder.display());
-        let failure = Failure::new(FailureKind::Failed, text).caused_by(&error);
+        let failure = Failure::cannot("save to", folder, &error);
         if folder.is_file() {
             failure.hint("`--save` takes a folder, and this is a file")
         } else {
@@ -111,13 +110,14 @@ pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure
 
 /// Returns the headline: the model and the latency.
 pub(super) fn headline(answer: &ClientResponse, latency: Duration) -> String {
-    let name = &answer.model_name;
-    let version = match answer.model_version.as_str() {
-        "" => String::new(),
-        version => format!(", version {version},"),
+    let comma = if answer.model_version.is_empty() {
+        ""
+    } else {
+        ","
     };
     let milliseconds = latency.as_secs_f64() * 1000.0;
-    format!("Model `{name}`{version} answered in {milliseconds:.2} ms.")
+    let model = outputs::model(answer);
+    format!("{model}{comma} answered in {milliseconds:.2} ms.")
 }
 
 /// Returns the line below a table with the id of a sequence.
@@ -150,28 +150,25 @@ fn outputs_table(answer: &ClientResponse) -> Table {
 }
 
 fn rank<'a>(name: &str, tensor: &'a Tensor, count: usize) -> Result<Vec<Vec<Ranked<'a>>>, Failure> {
-    output::top(tensor, count).map_err(|error| {
-        let text = format!("cannot rank output `{name}`");
-        Failure::new(FailureKind::Usage, text).caused_by(&error)
-    })
+    output::top(tensor, count)
+        .map_err(|error| Failure::usage(format!("cannot rank output `{name}`")).caused_by(&error))
 }
 
 /// Returns the table, with a column for the row if there are several, and one for any labels.
 fn ranking_table(rows: &[Vec<Ranked<'_>>], labels: &[String]) -> Table {
     let several = rows.len() > 1;
-    let mut columns = Vec::new();
+    let mut table = Table::new();
     if several {
-        columns.push(("row", Align::Right));
+        table = table.right(["row"]);
     }
-    columns.extend([("rank", Align::Right), ("index", Align::Right)]);
+    table = table.right(["rank", "index"]);
     if !labels.is_empty() {
-        columns.push(("label", Align::Left));
+        table = table.left(["label"]);
     }
-    columns.push(("score", Align::Right));
-    let mut table = Table::new(&columns);
+    table = table.right(["score"]);
     for (row, ranking) in rows.iter().enumerate() {
         for (place, ranked) in ranking.iter().enumerate() {
-            let mut cells = Vec::with_capacity(columns.len());
+            let mut cells = Vec::new();
             if several {
                 cells.push(row.to_string());
             }

@@ -2,8 +2,8 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ovms::client::{
-    Client, ClientError, ClientOptions, ModelId, ModelMetadata, Request, RequestError, SEQUENCE,
-    TensorForm,
+    Client, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
+    SEQUENCE, TensorForm,
     sequence::{mark, random_id},
     spelled::{self, GrpcCall, HttpCall, Spelled},
 };
@@ -11,34 +11,20 @@ use ovms::client::{
 use super::{
     failure,
     job::Job,
-    run::why,
+    run::ask,
     sequence::{self, Sequence},
     stream,
 };
-use crate::{error::Failure, ui};
+use crate::{
+    error::Failure,
+    ui::{self, shell_word},
+};
 
 /// Maximum length of data in the command line itself: systems limit the size of one argument.
 const LONGEST: usize = 64 << 10;
 
 /// Length of a line of base64, in characters.
 const LINE: usize = 76;
-
-/// Treatment of credentials in the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Secrets {
-    Masked,
-    Shown,
-}
-
-impl From<bool> for Secrets {
-    /// Takes `--show-secrets`.
-    fn from(show: bool) -> Self {
-        match show {
-            true => Self::Shown,
-            false => Self::Masked,
-        }
-    }
-}
 
 /// Prints one or more requests.
 pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
@@ -51,10 +37,7 @@ pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
         // Nobody needs to be asked.
         ModelMetadata {
             name: job.model.name.clone(),
-            versions: Vec::new(),
-            platform: String::new(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
+            ..ModelMetadata::default()
         }
     } else {
         job.open().await?.1
@@ -86,18 +69,18 @@ pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
             spelled => spelled,
         }
     };
-    print(spelled.map_err(refused)?, job.secrets)
+    print(spelled.map_err(refused)?, job.shows_secrets)
 }
 
 /// Prints the request for the states of a model, or of all models.
 pub(super) fn status(
     server: &ClientOptions,
     model: Option<&ModelId>,
-    secrets: Secrets,
+    shows_secrets: bool,
 ) -> Result<(), Failure> {
     print(
         vec![spelled::status(server, model).map_err(refused)?],
-        secrets,
+        shows_secrets,
     )
 }
 
@@ -105,32 +88,25 @@ pub(super) fn status(
 pub(super) async fn metadata(
     server: &ClientOptions,
     model: Option<&ModelId>,
-    secrets: Secrets,
+    shows_secrets: bool,
 ) -> Result<(), Failure> {
     let models = match model {
         Some(model) => vec![model.clone()],
         None => {
-            let names = async {
-                let client = Client::connect(server).await?;
-                let models = client.models().await?;
-                Ok::<_, ClientError>(models.into_iter().map(|model| model.name))
-            };
-            let names = match names.await {
-                Ok(names) => names,
-                Err(error) => return Err(why(error, server, None, None).await),
-            };
-            let id = |name| ModelId {
-                name,
+            let question = async |client: &Client| client.models().await;
+            let (_, models) = ask(server, None, question).await?;
+            let id = |model: ModelStatus| ModelId {
+                name: model.name,
                 version: None,
             };
-            names.map(id).collect()
+            models.into_iter().map(id).collect()
         }
     };
     let models = models.iter();
     let spelled = models.map(|model| spelled::metadata(server, model));
     print(
         spelled.collect::<Result<Vec<_>, _>>().map_err(refused)?,
-        secrets,
+        shows_secrets,
     )
 }
 
@@ -146,7 +122,7 @@ async fn requests(
 ) -> Result<Vec<Request>, Failure> {
     let mut request = job.request(model)?;
     if let Some(plan) = &job.stream {
-        return stream::requests(plan, &job.inputs, request, model).await;
+        return stream::requests(&plan.requests, &job.inputs, request, model).await;
     }
     let is_tfs = job.server.api.is_tfs();
     match &job.sequence {
@@ -159,9 +135,10 @@ async fn requests(
     Ok(vec![request])
 }
 
-fn print(mut spelled: Vec<Spelled>, secrets: Secrets) -> Result<(), Failure> {
+/// Prints commands, with `***` for credentials unless they are to be shown.
+fn print(mut spelled: Vec<Spelled>, shows_secrets: bool) -> Result<(), Failure> {
     let mut masked = false;
-    for spelled in spelled.iter_mut().filter(|_| secrets == Secrets::Masked) {
+    for spelled in spelled.iter_mut().filter(|_| !shows_secrets) {
         masked |= mask(match spelled {
             Spelled::Http(call) => &mut call.headers,
             Spelled::Grpc(call) => &mut call.headers,
@@ -189,14 +166,14 @@ fn curl(call: &HttpCall) -> String {
     if call.body.is_empty() && call.method != "GET" {
         command.extend([" -X ", call.method]);
     }
-    command.extend([" ", &quoted(&call.url)]);
+    command.extend([" ", &shell_word(&call.url)]);
     push_headers(&mut command, &call.headers);
     if call.body.is_empty() {
         return command + "\n";
     }
     match std::str::from_utf8(&call.body) {
         Ok(text) if call.body.len() <= LONGEST && !text.contains('\0') => {
-            command + " -d " + &quoted(text) + "\n"
+            command + " -d " + &shell_word(text) + "\n"
         }
         // The line feed before EOF belongs to the body: JSON takes it, tensors behind JSON do not.
         Ok(text) if !text.contains(['\0', '\n']) && !has_bytes_behind(call) => {
@@ -223,9 +200,9 @@ fn grpcurl(call: &GrpcCall) -> String {
     let mut command = "grpcurl -plaintext".to_owned();
     push_headers(&mut command, &call.headers);
     let data = call.messages.join("\n");
-    let target = format!("{} {}", quoted(&call.address), call.method);
+    let target = format!("{} {}", shell_word(&call.address), call.method);
     if data.len() <= LONGEST {
-        format!("{command} -d {} {target}\n", quoted(&data))
+        format!("{command} -d {} {target}\n", shell_word(&data))
     } else {
         format!("{command} -d @ {target} <<'EOF'\n{data}\nEOF\n")
     }
@@ -264,24 +241,15 @@ fn mask(headers: &mut [(String, String)]) -> bool {
 
 fn push_headers(command: &mut String, headers: &[(String, String)]) {
     for (name, value) in headers {
-        command.extend([" -H ", &quoted(&format!("{name}: {value}"))]);
+        command.extend([" -H ", &shell_word(&format!("{name}: {value}"))]);
     }
-}
-
-/// Quotes a text as one word for a shell.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
 mod tests {
     use ovms::client::spelled::{GrpcCall, HttpCall};
 
-    use super::{LONGEST, curl, grpcurl, mask, quoted};
+    use super::{LONGEST, curl, grpcurl, mask};
 
     fn call(body: &[u8]) -> HttpCall {
         HttpCall {
@@ -289,18 +257,6 @@ mod tests {
             url: "http://localhost:8000/v2/models/m/infer".to_owned(),
             headers: vec![("A".to_owned(), "it's".to_owned())],
             body: body.to_vec().into(),
-        }
-    }
-
-    #[test]
-    fn words_are_quoted_for_shells() {
-        for (text, expected) in [
-            ("http://a:1/b", "http://a:1/b"),
-            ("", "''"),
-            ("a b", "'a b'"),
-            ("it's $HOME\n", "'it'\\''s $HOME\n'"),
-        ] {
-            assert_eq!(quoted(text), expected);
         }
     }
 

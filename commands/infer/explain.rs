@@ -6,8 +6,8 @@ use ovms::{
 };
 
 use crate::{
-    error::{Failure, FailureKind},
-    ui::{self, Align, Look, Table},
+    error::Failure,
+    ui::{self, Look, Table, shell_word},
 };
 
 /// Maximum number of elements that an example writes out.
@@ -17,16 +17,13 @@ const MAX_WRITTEN: usize = 4;
 pub(super) fn no_inputs(name: &str, model: &ModelMetadata, server: &ClientOptions) -> Failure {
     ui::note(explanation(model, Look::of_stderr()).trim_end());
     ui::note("");
-    Failure::new(
-        FailureKind::Usage,
-        format!("no input given for model `{name}`"),
-    )
-    .hint(format!(
-        "such as: {}{}",
-        example(name, model),
-        server_flags(&server.address, server.api)
-    ))
-    .hint("or fill every input with `--zeros` or `--random`")
+    Failure::usage(format!("no input given for model `{name}`"))
+        .hint(format!(
+            "such as: {}{}",
+            example(name, model),
+            server_flags(&server.address, server.api)
+        ))
+        .hint("or fill every input with `--zeros` or `--random`")
 }
 
 /// Draws the inputs and outputs.
@@ -40,11 +37,7 @@ pub(crate) fn explanation(model: &ModelMetadata, look: Look) -> String {
 }
 
 fn tensors(title: &str, tensors: &[TensorMetadata], look: Look) -> String {
-    let mut table = Table::new(&[
-        (title, Align::Left),
-        ("datatype", Align::Left),
-        ("shape", Align::Left),
-    ]);
+    let mut table = Table::new().left([title, "datatype", "shape"]);
     for tensor in tensors {
         table.row(tensor_cells(tensor));
     }
@@ -61,17 +54,12 @@ pub(super) fn tensor_cells(tensor: &TensorMetadata) -> [String; 3] {
 }
 
 fn example(name: &str, model: &ModelMetadata) -> String {
-    let inputs: Vec<_> = model
-        .inputs
-        .iter()
-        .map(|input| {
-            format!(
-                " -i {}",
-                quoted(&format!("{}={}", input.name, value(input)))
-            )
-        })
-        .collect();
-    format!("ovms infer {}{}", quoted(name), inputs.concat())
+    let inputs = model.inputs.iter().map(|input| {
+        let argument = format!("{}={}", input.name, value(input));
+        format!(" -i {}", shell_word(&argument))
+    });
+    let inputs: String = inputs.collect();
+    format!("ovms infer {}{inputs}", shell_word(name))
 }
 
 /// Returns the flags that lead to the server, unless it is the default one.
@@ -84,43 +72,27 @@ fn server_flags(address: &Address, api: Api) -> String {
     if is_usual {
         api
     } else {
-        format!(" --url {}{api}", quoted(&address.to_string()))
+        format!(" --url {}{api}", shell_word(&address.to_string()))
     }
 }
 
 /// Returns a typical value for an input.
 fn value(input: &TensorMetadata) -> String {
     let shape = &input.shape;
-    match input.dtype() {
-        Some(DataType::String) => "some text".to_owned(),
-        Some(dtype) => match shape.fixed() {
-            _ if ImageLayout::of_shape(shape).is_some() => "@image.png".to_owned(),
-            Some(lengths) if lengths.iter().product::<usize>() <= MAX_WRITTEN => {
-                let zero = if dtype == DataType::Bool {
-                    "false"
-                } else {
-                    "0"
-                };
-                let zeros = vec![zero; lengths.iter().product()].join(", ");
-                if lengths.is_empty() {
-                    zeros
-                } else {
-                    format!("[{zeros}]")
-                }
-            }
-            _ => "@file.npy".to_owned(),
-        },
-        None => "@file.npy".to_owned(),
-    }
-}
-
-/// Quotes a word for a shell if it needs quotes.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@,+".contains(c);
-    if word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+    let zero = match input.dtype() {
+        Some(DataType::String) => return "some text".to_owned(),
+        Some(DataType::Bool) => "false",
+        Some(_) => "0",
+        None => return "@file.npy".to_owned(),
+    };
+    match shape.fixed() {
+        _ if ImageLayout::of_shape(shape).is_some() => "@image.png".to_owned(),
+        Some(lengths) if lengths.is_empty() => zero.to_owned(),
+        Some(lengths) if lengths.iter().product::<usize>() <= MAX_WRITTEN => {
+            let zeros = vec![zero; lengths.iter().product()];
+            format!("[{}]", zeros.join(", "))
+        }
+        _ => "@file.npy".to_owned(),
     }
 }
 

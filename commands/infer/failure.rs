@@ -11,13 +11,13 @@ use ovms::{
 };
 use serde_json::error::Category;
 
-use crate::error::{Failure, FailureKind};
+use crate::{
+    error::{Failure, FailureKind},
+    ui::quoted_names,
+};
 
 /// Server's error for a request without a sequence to a stateful model.
 const NO_SEQUENCE: &str = "Sequence ID has not been provided";
-
-/// Maximum number of names in a hint.
-const MAX_NAMES: usize = 12;
 
 /// Returns the failure of a call.
 pub(super) fn client(error: ClientError) -> Failure {
@@ -34,7 +34,7 @@ pub(super) fn client(error: ClientError) -> Failure {
             Failure::new(kind, text).hint("`--timeout` sets the limit")
         }
         ClientError::Refused(refusal) => {
-            let failure = Failure::new(FailureKind::Failed, text);
+            let failure = Failure::failed(text);
             if refusal.message.contains(NO_SEQUENCE) {
                 failure.hint(
                     "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
@@ -43,11 +43,9 @@ pub(super) fn client(error: ClientError) -> Failure {
                 failure
             }
         }
-        ClientError::Protocol { source, .. } => {
-            Failure::new(FailureKind::Failed, text).caused_by(&source)
-        }
+        ClientError::Protocol { source, .. } => Failure::failed(text).caused_by(&source),
         ClientError::Request(source) => {
-            let failure = Failure::new(FailureKind::Usage, text).caused_by(&source);
+            let failure = Failure::usage(text).caused_by(&source);
             match source {
                 RequestError::RawOnly { .. } | RequestError::NotText(_) => {
                     failure.hint("leave out `--typed` or `--json-data`")
@@ -70,7 +68,7 @@ pub(super) fn client(error: ClientError) -> Failure {
 /// Returns the failure for an invalid address.
 pub(super) fn address(url: &str, error: &AddressError) -> Failure {
     let text = format!("cannot use the address `{url}`");
-    let failure = Failure::new(FailureKind::Usage, text).caused_by(error);
+    let failure = Failure::usage(text).caused_by(error);
     match error {
         AddressError::Scheme(scheme) if scheme == "https" => failure.hint(
             "requests are not encrypted: go through a tunnel (`ssh -L 8000:localhost:8000 HOST`) \
@@ -110,7 +108,7 @@ pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[Stri
         }
         Some(known) => failure
             .hint_nearest(name, known.iter().map(String::as_str))
-            .hint(format!("the server has {}", list(known))),
+            .hint(format!("the server has {}", quoted_names(known))),
         None if failure.message().contains("requested version") => {
             failure.hint("check `--model-version`; without it the server takes its default version")
         }
@@ -125,20 +123,22 @@ pub(super) fn unknown_output(name: &str, model: &ModelMetadata) -> Failure {
         .iter()
         .map(|output| output.name.clone())
         .collect();
-    let text = format!("the model has no output `{name}`");
-    Failure::new(FailureKind::Usage, text)
+    Failure::usage(format!("the model has no output `{name}`"))
         .hint_nearest(name, known.iter().map(String::as_str))
-        .hint(format!("the outputs are {}", list(&known)))
+        .hint(format!("the outputs are {}", quoted_names(&known)))
 }
 
 /// Returns the failure for several outputs if only one is allowed.
 pub(super) fn several_outputs(names: &[String]) -> Failure {
     let text = format!("found {} outputs, expected one", names.len());
-    let failure = Failure::new(FailureKind::Usage, text);
+    let failure = Failure::usage(text);
     if names.is_empty() {
         failure.hint("choose it with `--output-name`")
     } else {
-        failure.hint(format!("choose with `--output-name`: {}", list(names)))
+        failure.hint(format!(
+            "choose with `--output-name`: {}",
+            quoted_names(names)
+        ))
     }
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         }
         InputError::NoOutput { name, known, .. } => {
             let failure = failure.hint_nearest(&name, known.iter().map(String::as_str));
-            failure.hint(format!("it has {}", list(&known)))
+            failure.hint(format!("it has {}", quoted_names(&known)))
         }
         InputError::Nameless { known } => {
             hint_names(failure, "write `-i NAME=VALUE`: the inputs are", &known)
@@ -211,7 +211,7 @@ fn hint_names(failure: Failure, text: &str, names: &[String]) -> Failure {
     if names.is_empty() {
         failure
     } else {
-        failure.hint(format!("{text} {}", list(names)))
+        failure.hint(format!("{text} {}", quoted_names(names)))
     }
 }
 
@@ -271,18 +271,6 @@ fn deepest<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
         deepest = cause;
     }
     deepest
-}
-
-fn list(names: &[String]) -> String {
-    let mut shown: Vec<_> = names
-        .iter()
-        .take(MAX_NAMES)
-        .map(|name| format!("`{name}`"))
-        .collect();
-    if names.len() > MAX_NAMES {
-        shown.push(format!("and {} more", names.len() - MAX_NAMES));
-    }
-    shown.join(", ")
 }
 
 #[cfg(test)]

@@ -3,14 +3,13 @@
 use ovms::client::{Client, ClientError, ClientOptions, ModelId};
 
 use super::{
-    args::{Format, InferArgs},
+    args::InferArgs,
     curl,
     job::server,
     listing::{Listing, MetadataRow, Models},
-    run::{unless_interrupted, why},
-    task::no_single_output,
+    run::{ask, unless_interrupted},
 };
-use crate::error::Failure;
+use crate::{error::Failure, ui::OutputFormat};
 
 /// Query with checked arguments.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(super) struct Inspection {
     question: Question,
     is_json: bool,
     is_printed: bool,
-    secrets: curl::Secrets,
+    shows_secrets: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +37,7 @@ impl Inspection {
             (false, true) => (Question::Metadata, "the metadata"),
             (false, false) => return Ok(None),
         };
-        let is_json = match args.output.output {
-            Format::Table => false,
-            Format::Json => true,
-            Format::Npy | Format::Raw => return Err(no_single_output(what)),
-        };
+        let is_json = args.output.output.of_many(what)? == OutputFormat::Json;
         let version = args.request.model_version;
         let model = args.model.clone().map(|name| ModelId {
             name,
@@ -54,18 +49,18 @@ impl Inspection {
             question,
             is_json,
             is_printed: args.question.print_curl,
-            secrets: args.question.show_secrets.into(),
+            shows_secrets: args.question.show_secrets,
         }))
     }
 
     /// Sends the query and prints the response.
     pub(super) async fn run(self) -> Result<(), Failure> {
         if self.is_printed {
-            let (server, model, secrets) = (&self.server, self.model.as_ref(), self.secrets);
+            let (server, model) = (&self.server, self.model.as_ref());
             return match self.question {
-                Question::Status => curl::status(server, model, secrets),
+                Question::Status => curl::status(server, model, self.shows_secrets),
                 Question::Metadata => {
-                    unless_interrupted(curl::metadata(server, model, secrets)).await
+                    unless_interrupted(curl::metadata(server, model, self.shows_secrets)).await
                 }
             };
         }
@@ -75,18 +70,11 @@ impl Inspection {
 
     async fn ask(&self) -> Result<Listing, Failure> {
         let name = self.model.as_ref().map(|model| model.name.as_str());
-        let client = match Client::connect(&self.server).await {
-            Ok(client) => client,
-            Err(error) => return Err(why(error, &self.server, None, name).await),
+        let question = async |client: &Client| match &self.model {
+            Some(model) => self.one(client, model).await,
+            None => self.all(client).await,
         };
-        let listing = match &self.model {
-            Some(model) => self.one(&client, model).await,
-            None => self.all(&client).await,
-        };
-        match listing {
-            Ok(listing) => Ok(listing),
-            Err(error) => Err(why(error, &self.server, Some(&client), name).await),
-        }
+        Ok(ask(&self.server, name, question).await?.1)
     }
 
     async fn one(&self, client: &Client, model: &ModelId) -> Result<Listing, ClientError> {

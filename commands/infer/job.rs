@@ -12,13 +12,12 @@ use ovms::{
 
 use super::{
     args::{ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs},
-    curl::Secrets,
     failure,
     sequence::Sequence,
     stream,
     task::{Show, Task},
 };
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 
 /// Environment variable with the address of the server.
 pub(super) const URL: &str = "OVMS_URL";
@@ -38,8 +37,8 @@ pub(super) struct Job {
     pub(super) is_form_given: bool,
     /// Whether the request is printed instead of sent.
     pub(super) is_printed: bool,
-    /// Treatment of credentials in the printed request.
-    pub(super) secrets: Secrets,
+    /// Whether credentials are in the printed request.
+    pub(super) shows_secrets: bool,
     pub(super) task: Task,
     /// Sequence of the request, if it is part of one.
     pub(super) sequence: Option<Sequence>,
@@ -87,28 +86,23 @@ impl Job {
             server.api,
         )?;
         let inputs = inputs(args.inputs, args.image)?;
-        let RequestArgs {
-            model_version,
-            output_name,
-            id,
-            param,
-            ..
-        } = args.request;
+        let request = args.request;
+        let version = request.model_version;
         Ok(Self {
             server,
             model: ModelId {
                 // Without a name there is a question, and no request.
                 name: args.model.unwrap_or_default(),
-                version: model_version.map(|version| version.to_string()),
+                version: version.map(|version| version.to_string()),
             },
             inputs,
-            outputs: output_name,
-            id: id.unwrap_or_default(),
-            parameters: param,
+            outputs: request.output_name,
+            id: request.id.unwrap_or_default(),
+            parameters: request.param,
             form,
             is_form_given,
             is_printed,
-            secrets: args.question.show_secrets.into(),
+            shows_secrets: args.question.show_secrets,
             task,
             sequence,
             stream,
@@ -118,7 +112,7 @@ impl Job {
 
 /// Reads the flags that lead to the server.
 pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptions, Failure> {
-    let api = Api::from(args.api);
+    let api = args.api;
     let url = args.url.unwrap_or_else(|| "localhost".to_owned());
     let address = Address::parse(&url, api).map_err(|error| {
         let failure = failure::address(&url, &error);
@@ -178,8 +172,7 @@ fn refuse_beyond_tfs(args: &RequestArgs, api: Api) -> Result<(), Failure> {
 }
 
 fn misfit(flag: &str, api: Api) -> Failure {
-    let text = format!("`{flag}` does not fit `--api {api}`");
-    Failure::new(FailureKind::Usage, text)
+    Failure::usage(format!("`{flag}` does not fit `--api {api}`"))
 }
 
 pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failure> {

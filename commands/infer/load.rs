@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::failure;
 use crate::{
-    error::{Failure, FailureKind},
-    ui::{self, Align, Look, Table},
+    error::Failure,
+    ui::{self, Look, Table},
 };
 
 /// Interval between two progress lines if no bar is drawn.
@@ -96,7 +96,7 @@ fn print(report: &Report, is_json: bool) -> Result<(), Failure> {
     if report.errors.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new(&[("times", Align::Right), ("error", Align::Left)]);
+    let mut table = Table::new().right(["times"]).left(["error"]);
     for (text, times) in report.errors.iter().take(MAX_ERRORS) {
         table.row([times.to_string(), text.clone()]);
     }
@@ -108,20 +108,20 @@ fn outcome(report: &Report, interrupted: bool) -> Result<(), Failure> {
     let BenchProgress { done, failed, .. } = report.progress;
     if interrupted {
         let text = format!("interrupted after {done} requests");
-        return Err(Failure::new(FailureKind::Interrupted, text));
+        return Err(Failure::interrupted(text));
     }
     if failed > 0 {
-        let text = format!("{failed} of {done} requests failed");
-        return Err(Failure::new(FailureKind::Failed, text));
+        return Err(Failure::failed(format!(
+            "{failed} of {done} requests failed"
+        )));
     }
     Ok(())
 }
 
 fn measurement_table(report: &Report) -> Table {
-    let titles = [
+    let mut table = Table::new().right([
         "ok", "failed", "seconds", "ok/s", "mean ms", "p50 ms", "p90 ms", "p99 ms", "max ms",
-    ];
-    let mut table = Table::new(&titles.map(|title| (title, Align::Right)));
+    ]);
     let BenchProgress {
         done,
         failed,

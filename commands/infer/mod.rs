@@ -22,9 +22,10 @@ mod sequence;
 mod stream;
 mod task;
 
-pub(crate) use args::{ImageArgs, InferArgs, InputArgs};
+pub(crate) use args::{ImageArgs, InferArgs, InputArgs, parameter};
 pub(crate) use explain::explanation;
 pub(crate) use failure::input as input_failure;
 pub(crate) use job::inputs;
 pub(crate) use outputs::{described, table as outputs_table};
 pub(crate) use run::run;
+pub(crate) use stream::{RequestFeed, RequestPlan};

@@ -1,23 +1,51 @@
-//! Tensors in a table.
+//! Tensors of a response, in a line or a table.
+
+use std::fmt::Display;
 
 use ovms::{
-    client::output::{Summary, number},
+    client::{
+        ClientResponse, Opaque,
+        output::{Summary, hexadecimal, number},
+    },
     tensor::Tensor,
 };
 
-use crate::ui::{Align, NOTHING, Table};
+use crate::ui::{NOTHING, Table, visible};
+
+/// Returns the model that has answered: `` Model `m`, version 1 ``.
+pub(super) fn model(answer: &ClientResponse) -> String {
+    let name = &answer.model_name;
+    match answer.model_version.as_str() {
+        "" => format!("Model `{name}`"),
+        version => format!("Model `{name}`, version {version}"),
+    }
+}
+
+/// Returns all outputs in one line, behind the number of the response.
+pub(super) fn line(number: impl Display, answer: &ClientResponse) -> String {
+    let mut line = number.to_string();
+    for (name, tensor) in answer.outputs.iter() {
+        let summary = Summary::new(name, tensor);
+        line.extend(["  ", &summary.name, ": ", &summary.preview]);
+    }
+    for Opaque {
+        name,
+        datatype,
+        data,
+        ..
+    } in &answer.opaque
+    {
+        line.extend(["  ", name, ": ", datatype, " of ", &hexadecimal(data)]);
+    }
+    format!("{}\n", visible(&line))
+}
 
 /// Returns a table with a row for each output.
 pub(crate) fn table<'a>(outputs: impl IntoIterator<Item = (&'a str, &'a Tensor)>) -> Table {
-    let mut table = Table::new(&[
-        ("output", Align::Left),
-        ("datatype", Align::Left),
-        ("shape", Align::Left),
-        ("min", Align::Right),
-        ("mean", Align::Right),
-        ("max", Align::Right),
-        ("values", Align::Left),
-    ]);
+    let mut table = Table::new()
+        .left(["output", "datatype", "shape"])
+        .right(["min", "mean", "max"])
+        .left(["values"]);
     for (name, tensor) in outputs {
         let summary = Summary::new(name, tensor);
         let [dtype, shape, min, mean, max] = described(&summary);

@@ -14,11 +14,11 @@ use super::{
     inspect::Inspection,
     job::Job,
     load,
-    sequence::{self, Plan, Sequence, Whole},
+    sequence::{self, Sequence, Whole},
     stream,
     task::Task,
 };
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 
 /// Runs `ovms infer`.
 pub(crate) fn run(args: InferArgs) -> Result<(), Failure> {
@@ -48,57 +48,23 @@ impl Job {
             return stream::run(&client, base, &self.inputs, &model, plan, &self.server).await;
         }
         let request = self.request(&model)?;
-        if let Some(Sequence::All(plan)) = &self.sequence {
-            return self.run_sequence(&client, request, &model, plan).await;
-        }
-        match &self.task {
-            Task::Measure { plan, is_json } => load::run(&client, &request, *plan, *is_json).await,
-            Task::Show { show, save } => {
-                let only = if show.needs_one_output() {
-                    Some(the_output(&self.outputs, &model)?)
-                } else {
-                    None
-                };
-                let sent = Instant::now();
-                let answer = async {
-                    match &self.sequence {
-                        Some(Sequence::One { control, id }) => {
-                            let one = sequence::one(&client, &request, *control, *id).await;
-                            one.map(|(answer, of)| (answer, Some(of)))
-                        }
-                        _ => match client.infer(&request).await {
-                            Ok(answer) => Ok((answer, None)),
-                            Err(error) => Err(failure::client(error)),
-                        },
-                    }
-                };
-                let (answer, of) = unless_interrupted(answer).await?;
-                let headline = answer::headline(&answer, sent.elapsed());
-                answer::show(&answer, show, only.as_deref(), &headline, of)?;
-                match save {
-                    Some(folder) => answer::save(&answer, folder),
-                    None => Ok(()),
-                }
+        let (show, save) = match &self.task {
+            Task::Measure { plan, is_json } => {
+                return load::run(&client, &request, *plan, *is_json).await;
             }
-        }
-    }
-
-    async fn run_sequence(
-        &self,
-        client: &Client,
-        request: Request,
-        model: &ModelMetadata,
-        plan: &Plan,
-    ) -> Result<(), Failure> {
-        let Task::Show { show, save } = &self.task else {
-            // The flags of a load and of a sequence do not go together.
-            return Ok(());
+            Task::Show { show, save } => (show, save),
         };
-        let only = match plan.shows_each() {
-            false if show.needs_one_output() => Some(the_output(&self.outputs, model)?),
-            _ => None,
+        let shows_each = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.shows_each());
+        let only = match show.needs_one_output() && !shows_each {
+            true => Some(the_output(&self.outputs, &model)?),
+            false => None,
         };
-        let sent = sequence::run(client, request, &self.inputs, model, plan).await?;
+        let sent = match &self.sequence {
+            Some(Sequence::All(plan)) => {
+                sequence::run(&client, request, &self.inputs, &model, plan).await?
+            }
+            _ => Some(unless_interrupted(self.send(&client, &request)).await?),
+        };
         let Some(Whole {
             answer,
             of,
@@ -108,11 +74,29 @@ impl Job {
         else {
             return Ok(());
         };
-        answer::show(&answer, show, only.as_deref(), &headline, Some(of))?;
+        answer::show(&answer, show, only.as_deref(), &headline, of)?;
         if let Some(folder) = save {
             answer::save(&answer, folder)?;
         }
         left.map_or(Ok(()), Err)
+    }
+
+    /// Sends one request.
+    async fn send(&self, client: &Client, request: &Request) -> Result<Whole, Failure> {
+        let sent = Instant::now();
+        let (answer, of) = match &self.sequence {
+            Some(Sequence::One { control, id }) => {
+                let (answer, of) = sequence::one(client, request, *control, *id).await?;
+                (answer, Some(of))
+            }
+            _ => (client.infer(request).await.map_err(failure::client)?, None),
+        };
+        Ok(Whole {
+            headline: answer::headline(&answer, sent.elapsed()),
+            answer,
+            of,
+            left: None,
+        })
     }
 
     /// Returns the failure with the model's inputs if none were given but some are needed.
@@ -135,17 +119,8 @@ impl Job {
 
     /// Connects and gets the model's metadata.
     pub(super) async fn open(&self) -> Result<(Client, ModelMetadata), Failure> {
-        let opened = async {
-            let client = Client::connect(&self.server).await?;
-            let model = client.model_metadata(&self.model).await;
-            Ok::<_, ClientError>((client, model))
-        };
-        let name = Some(self.model.name.as_str());
-        match opened.await {
-            Ok((client, Ok(model))) => Ok((client, model)),
-            Ok((client, Err(error))) => Err(why(error, &self.server, Some(&client), name).await),
-            Err(error) => Err(why(error, &self.server, None, name).await),
-        }
+        let question = async |client: &Client| client.model_metadata(&self.model).await;
+        ask(&self.server, Some(&self.model.name), question).await
     }
 
     pub(super) fn request(&self, model: &ModelMetadata) -> Result<Request, Failure> {
@@ -187,9 +162,25 @@ impl Job {
     }
 }
 
+/// Connects and asks something, about a model if one is named.
+pub(super) async fn ask<T>(
+    server: &ClientOptions,
+    model: Option<&str>,
+    question: impl AsyncFnOnce(&Client) -> Result<T, ClientError>,
+) -> Result<(Client, T), Failure> {
+    let client = match Client::connect(server).await {
+        Ok(client) => client,
+        Err(error) => return Err(why(error, server, None, model).await),
+    };
+    match question(&client).await {
+        Ok(answer) => Ok((client, answer)),
+        Err(error) => Err(why(error, server, Some(&client), model).await),
+    }
+}
+
 /// Finds the cause of a failed query: the address speaks another protocol, the model has
 /// another name, or just the error as it is. `model` is the requested name.
-pub(super) async fn why(
+async fn why(
     error: ClientError,
     server: &ClientOptions,
     client: Option<&Client>,
@@ -242,6 +233,6 @@ pub(super) async fn unless_interrupted<T>(
 ) -> Result<T, Failure> {
     tokio::select! {
         result = work => result,
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(FailureKind::Interrupted, "interrupted")),
+        _ = tokio::signal::ctrl_c() => Err(Failure::interrupted("interrupted")),
     }
 }

@@ -9,8 +9,8 @@ use ovms::client::bench;
 
 use super::args::{Format, LoadArgs, OutputArgs};
 use crate::{
-    error::{Failure, FailureKind},
-    ui,
+    error::Failure,
+    ui::{self, OutputFormat},
 };
 
 /// Use of the response.
@@ -54,18 +54,8 @@ impl Show {
 
 impl Task {
     pub(super) fn new(load: &LoadArgs, output: OutputArgs) -> Result<Self, Failure> {
-        let OutputArgs {
-            output: format,
-            save,
-            top,
-            labels,
-        } = output;
         if load.repeat.is_some() || load.duration.is_some() {
-            let is_json = match format {
-                Format::Table => false,
-                Format::Json => true,
-                Format::Npy | Format::Raw => return Err(no_single_output("a measurement")),
-            };
+            let is_json = output.output.of_many("a measurement")? == OutputFormat::Json;
             let plan = bench::LoadPlan {
                 requests: load.repeat,
                 duration: load.duration,
@@ -74,7 +64,7 @@ impl Task {
             };
             return Ok(Self::Measure { plan, is_json });
         }
-        let show = match (format, top) {
+        let show = match (output.output, output.top) {
             (Format::Table, None) => Show::Table,
             (Format::Json, None) => Show::Json,
             (Format::Npy, None) => {
@@ -87,25 +77,29 @@ impl Task {
             }
             (Format::Table | Format::Json, Some(count)) => Show::Top {
                 count: count as usize,
-                labels: labels.map_or(Ok(Vec::new()), |path| read_labels(&path))?,
-                is_json: format == Format::Json,
+                labels: match &output.labels {
+                    Some(path) => read_labels(path)?,
+                    None => Vec::new(),
+                },
+                is_json: output.output == Format::Json,
             },
             (Format::Npy | Format::Raw, Some(_)) => return Err(no_single_output("a ranking")),
         };
-        Ok(Self::Show { show, save })
+        Ok(Self::Show {
+            show,
+            save: output.save,
+        })
     }
 }
 
 /// Refuses the forms that need a single output.
 pub(super) fn no_single_output(what: &str) -> Failure {
     let text = format!("{what} has no form as `--output npy` or `--output raw`");
-    Failure::new(FailureKind::Usage, text).hint("use `--output table` or `--output json`")
+    Failure::usage(text).hint("use `--output table` or `--output json`")
 }
 
 fn read_labels(path: &Path) -> Result<Vec<String>, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let text = format!("cannot read the labels of {}", path.display());
-        Failure::new(FailureKind::Failed, text).caused_by(&error)
-    })?;
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::cannot("read the labels of", path, &error))?;
     Ok(text.lines().map(|line| line.trim().to_owned()).collect())
 }

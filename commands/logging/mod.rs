@@ -11,7 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use ovms::{
-    config::{self, LogFormat},
+    config::{AccessLogTarget, Flags, LogFormat},
     frontends::access::AccessLog,
 };
 use tracing_subscriber::{
@@ -30,15 +30,6 @@ use crate::{
 
 /// Target of events for the log file alone, which stdout has already.
 pub(crate) const FILE_ONLY: &str = "ovms::start";
-
-/// Settings of the log.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    /// Level in the server's own words: TRACE, DEBUG, INFO, WARNING, ERROR.
-    pub(crate) level: String,
-    pub(crate) path: Option<PathBuf>,
-    pub(crate) format: LogFormat,
-}
 
 /// Log file, if there is one.
 #[derive(Debug, Clone, Default)]
@@ -63,8 +54,8 @@ impl LogFile {
 }
 
 /// Starts the log.
-pub(crate) fn start(settings: &Settings) -> Result<LogFile, Failure> {
-    let level = match settings.level.as_str() {
+pub(crate) fn start(flags: &Flags) -> Result<LogFile, Failure> {
+    let level = match flags.log_level.as_str() {
         "TRACE" => tracing::Level::TRACE,
         "DEBUG" => tracing::Level::DEBUG,
         "WARNING" => tracing::Level::WARN,
@@ -84,10 +75,10 @@ pub(crate) fn start(settings: &Settings) -> Result<LogFile, Failure> {
     let colour =
         io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     let for_stdout = filter.clone().with_target(FILE_ONLY, LevelFilter::OFF);
-    let stdout = layer(settings.format, colour, || ui::Stdout).with_filter(for_stdout);
+    let stdout = layer(flags.log_format, colour, || ui::Stdout).with_filter(for_stdout);
     let mut layers = vec![stdout.boxed()];
     let mut log_file = LogFile::default();
-    if let Some(path) = &settings.path {
+    if let Some(path) = &flags.log_path {
         let file = append(path).map_err(|error| {
             Failure::new(
                 FailureKind::Failed,
@@ -97,7 +88,7 @@ pub(crate) fn start(settings: &Settings) -> Result<LogFile, Failure> {
         })?;
         let file = Arc::new(ArcSwap::from_pointee(file));
         let present = Arc::clone(&file);
-        let lines = layer(settings.format, false, move || present.load_full());
+        let lines = layer(flags.log_format, false, move || present.load_full());
         layers.push(lines.with_filter(filter).boxed());
         log_file = LogFile(Some((path.clone(), file)));
     }
@@ -131,21 +122,21 @@ where
 }
 
 /// Starts the access log, if one is configured.
-pub(crate) fn start_access(settings: &config::ServerSettings) -> Result<AccessLog, Failure> {
-    let Some(place) = settings.access_log.clone() else {
+pub(crate) fn start_access(flags: &Flags) -> Result<AccessLog, Failure> {
+    let Some(place) = flags.access_log.clone() else {
         return Ok(AccessLog::default());
     };
     let name = match &place {
-        config::AccessLogTarget::Stdout => "on stdout".to_owned(),
-        config::AccessLogTarget::File(path) => path.display().to_string(),
+        AccessLogTarget::Stdout => "on stdout".to_owned(),
+        AccessLogTarget::File(path) => path.display().to_string(),
     };
     let open = move || -> io::Result<Box<dyn Write + Send>> {
         Ok(match &place {
-            config::AccessLogTarget::Stdout => Box::new(ui::Stdout),
-            config::AccessLogTarget::File(path) => Box::new(append(path)?),
+            AccessLogTarget::Stdout => Box::new(ui::Stdout),
+            AccessLogTarget::File(path) => Box::new(append(path)?),
         })
     };
-    AccessLog::start(settings.log_format, Box::new(open)).map_err(|error| {
+    AccessLog::start(flags.log_format, Box::new(open)).map_err(|error| {
         Failure::new(
             FailureKind::Failed,
             format!("cannot open access log {name}"),

@@ -1,6 +1,5 @@
 //! `ovms man`: the manual, a page for each command, made of the same texts as `--help`.
 
-mod after;
 mod page;
 
 use std::{
@@ -11,12 +10,9 @@ use std::{
 };
 
 use clap::{Command, CommandFactory};
+use clap_complete::{ArgValueCandidates, CompletionCandidate};
 
-use crate::{
-    cli::Cli,
-    error::{Failure, FailureKind},
-    ui,
-};
+use crate::{cli::Cli, error::Failure, ui};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -33,7 +29,7 @@ pub(crate) struct ManArgs {
     /// Command whose page to show, such as `pipeline show` [default: ovms]
     ///
     /// A terminal shows the page as `man` does, and all else gets its source.
-    #[arg(conflicts_with = "dir")]
+    #[arg(conflicts_with = "dir", add = ArgValueCandidates::new(names))]
     subcommand: Vec<String>,
 
     /// Write all pages to this folder
@@ -50,7 +46,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
     if let Some(dir) = &args.dir {
         return write_all(&root, dir);
     }
-    let source = page::render(named(&root, &args.subcommand)?);
+    let source = page::render(named(&root, &args.subcommand)?)?;
     if std::io::stdout().is_terminal() && shown(&source) {
         return Ok(());
     }
@@ -64,6 +60,13 @@ fn root() -> Command {
     root
 }
 
+/// Returns the first words of names, for completions.
+fn names() -> Vec<CompletionCandidate> {
+    let root = root();
+    let names = visible(&root).map(Command::get_name);
+    names.map(CompletionCandidate::new).collect()
+}
+
 fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     let all = command.get_subcommands();
     all.filter(|inner| !inner.is_hide_set())
@@ -75,10 +78,10 @@ fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command, Failure
     for word in words {
         let inner = visible(command).find(|inner| inner.get_name() == word);
         command = inner.ok_or_else(|| {
-            let path = page::spoken(command);
+            let path = page::name(command).replace('-', " ");
             let text = format!("there is no command `{path} {word}`");
             let names: Vec<&str> = visible(command).map(Command::get_name).collect();
-            let failure = Failure::new(FailureKind::Usage, text);
+            let failure = Failure::usage(text);
             let failure = failure.hint_nearest(word, names.iter().copied());
             match names.is_empty() {
                 true => failure.hint(format!("`{path}` is a page without further ones")),
@@ -90,18 +93,15 @@ fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command, Failure
 }
 
 fn write_all(root: &Command, dir: &Path) -> Result<(), Failure> {
-    let unwritten = |path: &Path, error: &std::io::Error| {
-        let text = format!("cannot write {}", path.display());
-        Failure::new(FailureKind::Failed, text).caused_by(error)
-    };
-    fs::create_dir_all(dir).map_err(|error| unwritten(dir, &error))?;
+    fs::create_dir_all(dir).map_err(|error| Failure::cannot("write", dir, &error))?;
     let mut left = vec![root];
     let mut names = Vec::new();
     while let Some(command) = left.pop() {
         left.extend(visible(command));
         let name = format!("{}.1", page::name(command));
         let path = dir.join(&name);
-        fs::write(&path, page::render(command)).map_err(|error| unwritten(&path, &error))?;
+        let page = page::render(command)?;
+        fs::write(&path, page).map_err(|error| Failure::cannot("write", &path, &error))?;
         names.push(name);
     }
     names.sort();

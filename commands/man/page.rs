@@ -1,4 +1,9 @@
-//! Page of the manual: output of `clap_mangen`, and sections for the text after the help.
+//! Page of the manual: the sections of `clap_mangen`, and those of the text after a command's help.
+//!
+//! Of that text, a paragraph below a line that ends in a colon is a section of verbatim lines;
+//! `Exit codes:` and `Environment:` are sections of every manual; the rest extends the description.
+
+use std::io::{self, Write};
 
 use clap::Command;
 use clap_mangen::{
@@ -6,87 +11,65 @@ use clap_mangen::{
     roff::{Inline, Roff, bold, roman},
 };
 
-use super::after::{After, Block};
+use super::visible;
 
-/// Macros for an empty line, and for a line break.
-const SPACE: &str = ".sp";
-const BREAK: &str = ".br";
-
-/// Texts about variables, with the prefixes of the names of the pages they appear on.
-const ENVIRONMENT: [(&str, &[&str], &str); 9] = [
+/// Variables that are no options: the pages that have them, with those of their subcommands except
+/// for `ovms`, and a text.
+const ENVIRONMENT: [(&str, &str, &str); 10] = [
     (
         "OVMS_CONFIG",
-        &["ovms-completions"],
+        "ovms-completions",
         "A configuration file whose servables are offered where no server answers.",
     ),
     (
+        "OVMS_COMPLETE_MS",
+        "ovms-completions",
+        "How long a key waits for names, in milliseconds. Without it 130.",
+    ),
+    (
         "OVMS_URL",
-        &["ovms", "ovms-completions"],
+        "ovms ovms-completions",
         "The address of the server, if --url is not given.",
     ),
     (
         "OPENVINO_INSTALL_DIR",
-        &[
-            "ovms",
-            "ovms-serve",
-            "ovms-setup",
-            "ovms-pipeline",
-            "ovms-graph",
-        ],
+        "ovms ovms-serve ovms-setup ovms-pipeline ovms-graph",
         "The folder of the OpenVINO runtime. Without it the active virtual environment, the one that \
          `ovms setup` has made, and the system's folders are searched.",
     ),
     (
         "VIRTUAL_ENV, CONDA_PREFIX",
-        &[
-            "ovms",
-            "ovms-serve",
-            "ovms-setup",
-            "ovms-pipeline",
-            "ovms-graph",
-        ],
+        "ovms ovms-serve ovms-setup ovms-pipeline ovms-graph",
         "The active Python environment, which may have a runtime, and whose packages Python nodes \
          see.",
     ),
     (
         "XDG_DATA_HOME",
-        &["ovms", "ovms-serve", "ovms-setup", "ovms-completions"],
+        "ovms ovms-serve ovms-setup ovms-completions",
         "The user's data folder: `ovms setup` installs below it, and completions of bash and zsh are \
          there. Without it ~/.local/share.",
     ),
     (
         "XDG_CONFIG_HOME",
-        &["ovms", "ovms-completions"],
+        "ovms ovms-completions",
         "The user's configuration folder, for the completions of the other shells. Without it \
          ~/.config.",
     ),
     (
         "SHELL",
-        &["ovms", "ovms-completions"],
+        "ovms ovms-completions",
         "The shell that is meant if none is named.",
     ),
     (
         "LC_ALL, LC_CTYPE, LANG",
-        &["ovms-pipeline-show", "ovms-graph-show"],
+        "ovms-pipeline-show ovms-graph-show",
         "If the first that is set is not for UTF-8, drawings have ASCII characters only.",
     ),
     (
         "NO_COLOR, TERM",
-        &["ovms"],
+        "ovms",
         "If NO_COLOR is not empty, or TERM is `dumb`, there are no colours, bars or frames.",
     ),
-];
-
-/// Meanings of the exit codes, for pages without their own.
-const EXIT_STATUS: [(&str, &str); 8] = [
-    ("0", "done"),
-    ("1", "failed, or refused by the server"),
-    ("2", "done, with warnings"),
-    ("64", "the command line is wrong"),
-    ("69", "the server cannot be reached"),
-    ("70", "a bug of ovms"),
-    ("72", "no OpenVINO runtime"),
-    ("130", "interrupted"),
 ];
 
 /// Returns the name of a page: `ovms-pipeline-show`.
@@ -95,142 +78,136 @@ pub(super) fn name(command: &Command) -> String {
     name.unwrap_or_else(|| command.get_name()).to_owned()
 }
 
-/// Returns a command as typed: `ovms pipeline show`.
-pub(super) fn spoken(command: &Command) -> &str {
-    let name = command.get_bin_name();
-    name.unwrap_or_else(|| command.get_name())
-}
-
 /// Writes the source of a page.
-pub(super) fn render(command: &Command) -> String {
+pub(super) fn render(command: &Command) -> io::Result<String> {
     let name = name(command);
     let man = Man::new(command.clone());
     let after = After::read(command);
-    let part = |write: &dyn Fn(&mut Vec<u8>) -> std::io::Result<()>| {
-        let mut text = Vec::new();
-        write(&mut text).expect("memory can be written to");
-        let text = String::from_utf8(text).expect("pages are text");
-        let start = Roff::new().render();
-        text.strip_prefix(&start).map(str::to_owned).unwrap_or(text)
-    };
-    let mut page = Roff::new().render();
-    // No date: the same program has the same pages.
-    let title = name.to_uppercase();
-    let version = env!("CARGO_PKG_VERSION");
-    page.extend([
-        ".TH ",
-        &title,
-        " 1 \"\" \"ovms ",
-        version,
-        "\" \"OpenVINO Model Server\"\n",
-    ]);
-    page += &part(&|text| man.render_name_section(text));
-    page += &part(&|text| man.render_synopsis_section(text));
-    page += &part(&|text| man.render_description_section(text));
-    page += &part(&|text| paragraphs(&after.description).to_writer(text));
-    page += &below_options(&part(&|text| man.render_options_section(text)));
-    if super::visible(command).next().is_some() {
-        page += &part(&|text| man.render_subcommands_section(text));
+    let (mut page, mut options) = (Vec::new(), Vec::new());
+    // No date: the same program has the same pages. The crate's own title leaves such an argument out.
+    let (title, version) = (name.to_uppercase(), env!("CARGO_PKG_VERSION"));
+    writeln!(
+        page,
+        ".TH {title} 1 \"\" \"ovms {version}\" \"OpenVINO Model Server\""
+    )?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    after.description.to_writer(&mut page)?;
+    man.render_options_section(&mut options)?;
+    // The first heading is that of options without one, such as `--help`.
+    let options = String::from_utf8_lossy(&options).replace("\n.SH ", "\n.SS ");
+    page.extend(options.replacen("\n.SS ", "\n.SH ", 1).bytes());
+    if visible(command).next().is_some() {
+        man.render_subcommands_section(&mut page)?;
     }
-    page += &part(&|text| rest(command, &name, &after).to_writer(text));
-    spaced(&page)
+    after.sections.to_writer(&mut page)?;
+    environment(command, &name, after.environment).to_writer(&mut page)?;
+    see_also(command, &name).to_writer(&mut page)?;
+    Ok(spaced(&String::from_utf8_lossy(&page)))
 }
 
-/// Writes paragraphs that continue the previous section.
-fn paragraphs(texts: &[String]) -> Roff {
-    let mut roff = Roff::new();
-    for text in texts {
-        roff.control("PP", []).text(inlines(text));
-    }
-    roff
+/// Text after the help, by its place in a page.
+struct After {
+    /// Paragraphs that continue the description.
+    description: Roff,
+    /// Sections in their order, with that of the exit codes.
+    sections: Roff,
+    /// Texts about variables.
+    environment: Vec<String>,
 }
 
-/// Writes the sections after the options.
-fn rest(command: &Command, name: &str, after: &After) -> Roff {
-    let mut roff = Roff::new();
-    for (heading, block) in &after.sections {
-        roff.control("SH", [heading.to_uppercase().as_str()]);
-        match block {
-            Block::Lines(lines) => {
-                roff.control("EX", []);
-                for line in lines {
-                    roff.text([roman(line)]);
+impl After {
+    fn read(command: &Command) -> Self {
+        let (mut description, mut sections) = (Roff::new(), Roff::new());
+        let mut environment = Vec::new();
+        let long = command.get_after_long_help();
+        let text = long.or_else(|| command.get_after_help());
+        // Without colours.
+        let text = text.map(ToString::to_string).unwrap_or_default();
+        for paragraph in text.split("\n\n") {
+            let joined = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+            if let Some(codes) = joined.strip_prefix("Exit codes: ") {
+                sections.control("SH", ["EXIT STATUS"]);
+                for code in codes.trim_end_matches('.').split("; ") {
+                    let (code, text) = code.split_once(' ').unwrap_or((code, ""));
+                    item(&mut sections, code, text);
                 }
-                roff.control("EE", []);
+            } else if let Some(text) = joined.strip_prefix("Environment: ") {
+                environment.push(text.to_owned());
+            } else if let Some((heading, lines)) = paragraph.split_once(":\n  ")
+                && !heading.contains('\n')
+            {
+                sections.control("SH", [heading.to_uppercase().as_str()]);
+                sections.control("EX", []);
+                for line in lines.split("\n  ") {
+                    sections.text([roman(line)]);
+                }
+                sections.control("EE", []);
+            } else if !joined.is_empty() {
+                description.control("PP", []).text(inlines(&joined));
             }
-            Block::Text(text) => {
-                roff.text(inlines(text));
-            }
         }
-    }
-    roff.control("SH", ["EXIT STATUS"]);
-    let codes = if after.codes.is_empty() {
-        EXIT_STATUS
-            .map(|(code, text)| (code.to_owned(), text.to_owned()))
-            .to_vec()
-    } else {
-        after.codes.clone()
-    };
-    for (code, text) in &codes {
-        roff.control("TP", [])
-            .text([bold(code)])
-            .text(inlines(text));
-    }
-    environment(&mut roff, command, name, after);
-    let mut others: Vec<String> = super::visible(command).map(self::name).collect();
-    if let Some((parent, _)) = name.rsplit_once('-') {
-        others.insert(0, parent.to_owned());
-        if parent != "ovms" {
-            others.insert(0, "ovms".to_owned());
+        Self {
+            description,
+            sections,
+            environment,
         }
-    }
-    if !others.is_empty() {
-        roff.control("SH", ["SEE ALSO"]);
-        let last = others.len() - 1;
-        let mut line = Vec::new();
-        for (at, other) in others.iter().enumerate() {
-            line.extend([bold(other), roman(if at == last { "(1)" } else { "(1), " })]);
-        }
-        roff.text(line);
-    }
-    roff
-}
-
-fn environment(roff: &mut Roff, command: &Command, name: &str, after: &After) {
-    let concerns = |pages: &[&str]| {
-        pages.iter().any(|page| match *page {
-            "ovms" => name == "ovms",
-            page => name
-                .strip_prefix(page)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-')),
-        })
-    };
-    let known = ENVIRONMENT
-        .iter()
-        .filter(|(_, pages, _)| concerns(pages))
-        .map(|(variable, _, text)| ((*variable).to_owned(), (*text).to_owned()));
-    let known: Vec<(String, String)> = of_options(command).chain(known).collect();
-    if known.is_empty() && after.environment.is_empty() {
-        return;
-    }
-    roff.control("SH", ["ENVIRONMENT"]);
-    for text in &after.environment {
-        roff.text(inlines(text));
-    }
-    for (variable, text) in known {
-        roff.control("TP", [])
-            .text([bold(variable)])
-            .text(inlines(&text));
     }
 }
 
-/// Returns the variables that replace options.
-fn of_options(command: &Command) -> impl Iterator<Item = (String, String)> {
-    command.get_arguments().filter_map(|arg| {
+fn environment(command: &Command, name: &str, texts: Vec<String>) -> Roff {
+    let concerns = |page: &str| match page {
+        "ovms" => name == "ovms",
+        page => name == page || name.starts_with(&format!("{page}-")),
+    };
+    let of_options = command.get_arguments().filter_map(|arg| {
         let variable = arg.get_env()?.to_string_lossy().into_owned();
         let text = format!("Used if `--{}` is not given.", arg.get_long()?);
         Some((variable, text))
-    })
+    });
+    let known = ENVIRONMENT.iter();
+    let known = known.filter(|(_, pages, _)| pages.split(' ').any(concerns));
+    let known = known.map(|(variable, _, text)| ((*variable).to_owned(), (*text).to_owned()));
+    let variables: Vec<_> = of_options.chain(known).collect();
+    let mut roff = Roff::new();
+    if !variables.is_empty() || !texts.is_empty() {
+        roff.control("SH", ["ENVIRONMENT"]);
+    }
+    for text in texts {
+        roff.text(inlines(&text));
+    }
+    for (variable, text) in variables {
+        item(&mut roff, &variable, &text);
+    }
+    roff
+}
+
+/// Writes the pages above and below.
+fn see_also(command: &Command, name: &str) -> Roff {
+    let above = name
+        .match_indices('-')
+        .map(|(end, _)| name[..end].to_owned());
+    let others = above.chain(visible(command).map(self::name));
+    let mut line = Vec::new();
+    for other in others {
+        if !line.is_empty() {
+            line.push(roman(", "));
+        }
+        line.extend([bold(other), roman("(1)")]);
+    }
+    let mut roff = Roff::new();
+    if !line.is_empty() {
+        roff.control("SH", ["SEE ALSO"]).text(line);
+    }
+    roff
+}
+
+/// Writes an item of a list of terms.
+fn item(roff: &mut Roff, term: &str, text: &str) {
+    roff.control("TP", [])
+        .text([bold(term)])
+        .text(inlines(text));
 }
 
 /// Converts text in backticks to bold.
@@ -242,35 +219,24 @@ fn inlines(text: &str) -> Vec<Inline> {
         .collect()
 }
 
-/// Converts the headings of options to subsections of one section.
-fn below_options(options: &str) -> String {
-    let lines = options.lines().map(|line| match line.strip_prefix(".SH ") {
-        Some("OPTIONS") | None => format!("{line}\n"),
-        Some(heading) => format!(".SS {heading}\n"),
+/// Puts sections together: with the definitions that each begins with once, and vertical space, which
+/// breaks the line as well, instead of empty lines.
+fn spaced(sections: &str) -> String {
+    let definitions = Roff::new().render();
+    let page = sections.replace(&definitions, "");
+    let lines = page.lines().map(|line| match line.trim_end() {
+        "" => ".sp",
+        line => line,
     });
-    let text: String = lines.collect();
-    if text.starts_with(".SS ") {
-        return format!(".SH OPTIONS\n{text}");
-    }
-    text
-}
-
-/// Converts empty lines to vertical space, which breaks the line as well.
-fn spaced(page: &str) -> String {
-    let mut lines: Vec<&str> = Vec::new();
-    for line in page.lines() {
-        let line = match line.trim_end() {
-            "" => SPACE,
-            line => line,
-        };
-        match (lines.last().copied(), line) {
-            (Some(SPACE), SPACE | BREAK) => {}
-            (Some(BREAK), SPACE) => {
-                lines.pop();
-                lines.push(SPACE);
-            }
-            _ => lines.push(line),
+    let mut lines: Vec<&str> = lines.collect();
+    lines.dedup_by(|next, last| {
+        let are_breaks = [&*next, &*last]
+            .iter()
+            .all(|it| matches!(**it, ".sp" | ".br"));
+        if are_breaks && *next == ".sp" {
+            *last = *next;
         }
-    }
-    lines.join("\n") + "\n"
+        are_breaks
+    });
+    definitions + &lines.join("\n") + "\n"
 }

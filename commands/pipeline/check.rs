@@ -1,24 +1,23 @@
 //! `ovms pipeline check`: all errors of the pipelines of a configuration file, without serving.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use clap::ValueEnum;
 use ovms::{
-    config::{self, Defaults, EntryError, FileConfig, FilePosition, PipelineConfig},
-    pipeline::{PipelineError, PipelineRule, PipelineSurvey, survey},
+    config::{self, Defaults, EntryError, FileConfig, Flags},
+    diagnostic::{Diagnostic, Diagnostics, FilePosition, Severity},
+    pipeline::{rules, survey},
 };
 
-use super::{
-    aside::Aside,
-    facts::{ConfigurationFacts, FactOptions},
-};
+use super::{aside::Aside, facts::ConfigurationFacts};
 use crate::{
-    check::{
-        diagnostic::{ConnectionEnds, Diagnostic, Severity},
-        report::{CheckReport, CheckedKind, CheckedServable},
-    },
+    check::report::{CheckReport, CheckedKind, CheckedServable},
+    completions::names,
     error::{Failure, FailureKind},
     serve::files,
+    ui,
 };
 
 /// The flags as typed.
@@ -29,6 +28,7 @@ pub(crate) struct PipelineCheckArgs {
     config: PathBuf,
 
     /// Name of the pipeline; all of the file without it
+    #[arg(add = names::pipelines())]
     name: Option<String>,
 
     /// Do not open the libraries of custom nodes
@@ -41,15 +41,8 @@ pub(crate) struct PipelineCheckArgs {
     #[arg(long = "cpu_extension", value_name = "FILE")]
     cpu_extension: Option<PathBuf>,
 
-    /// Output format
-    #[arg(
-        long,
-        value_enum,
-        default_value_t = Output::Table,
-        value_name = "FORMAT",
-        help_heading = "Output"
-    )]
-    output: Output,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Text at the end of the help.
@@ -67,51 +60,36 @@ Exit codes: 0 no errors, also if there are no pipelines; 1 an error in any of th
 the file; 2 no error, but warnings, or something that could not be checked; 64 usage, also a NAME \
 that no pipeline of the file has.";
 
-/// Format of the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// The errors of each pipeline, with their places in the file
-    #[value(alias = "text")]
-    Table,
-    /// The same as one JSON object
-    Json,
-}
-
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     let mut stdout = Aside::take()?;
-    let PipelineCheckArgs {
-        config: path,
-        name,
-        no_custom_nodes,
-        output,
-        cpu_extension,
-    } = args;
+    let (path, name) = (&args.config, args.name.as_deref());
+    let flags = Flags {
+        cpu_extension: args.cpu_extension,
+        ..Flags::default()
+    };
     let defaults = Defaults {
-        cpu_extension,
+        flags: Arc::new(flags),
         ..Defaults::default()
     };
-    let file = match config::read(&path, &defaults) {
+    let file = match config::read(path, &defaults) {
         Ok(file) => file,
         Err(error) => {
-            if output == Output::Json {
-                let report = CheckReport::refused(CheckedKind::Pipeline, &path, &error);
+            if args.output.is_json() {
+                let report = CheckReport::refused(CheckedKind::Pipeline, path, &error);
                 stdout.print(&report.json())?;
             }
             return Err(files::explain(&error, "CONFIG"));
         }
     };
-    if let Some(name) = &name {
-        named(&path, &file, name)?;
+    if let Some(name) = name {
+        named(path, &file, name)?;
     }
-    let options = FactOptions {
-        custom_nodes: !no_custom_nodes,
-    };
-    let facts = ConfigurationFacts::new(&file, options);
-    let report = look(&path, &file, &facts, name.as_deref());
-    stdout.print(&match output {
-        Output::Table => report.text(),
-        Output::Json => report.json(),
+    let facts = ConfigurationFacts::new(&file).with_custom_nodes(!args.no_custom_nodes);
+    let report = report(path, &file, &facts, name);
+    stdout.print(&match args.output.is_json() {
+        true => report.json(),
+        false => report.text(),
     })?;
     match report.end() {
         Err(failure) if facts.lacks_runtime() => {
@@ -130,11 +108,17 @@ fn named(path: &Path, file: &FileConfig, name: &str) -> Result<(), Failure> {
     if names.contains(&name) {
         return Ok(());
     }
-    Err(super::unknown(FailureKind::Usage, path, name, &names))
+    Err(super::unknown(
+        FailureKind::Usage,
+        "pipeline",
+        path,
+        name,
+        &names,
+    ))
 }
 
 /// Returns the pipelines with the name of a model.
-fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::FilePosition)> {
+fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &FilePosition)> {
     let refused = file.refused.iter();
     refused
         .filter(|refused| refused.reason == EntryError::PipelineName)
@@ -142,97 +126,57 @@ fn clashes(file: &FileConfig) -> impl Iterator<Item = (&str, &config::FilePositi
 }
 
 /// Checks the pipelines of a file, or one of them by name, in the order of the file.
-fn look(
+fn report(
     path: &Path,
     file: &FileConfig,
     facts: &ConfigurationFacts<'_>,
     name: Option<&str>,
 ) -> CheckReport {
     let source = std::fs::read(path).unwrap_or_default();
-    let source = String::from_utf8_lossy(&source).into_owned();
+    let source = String::from_utf8_lossy(&source);
+    let source = source.trim_start_matches('\u{feff}');
     let wanted = |other: &str| name.is_none_or(|name| name == other);
-    let surveyed = file
+    let own = file
         .pipelines
         .iter()
         .filter(|pipeline| wanted(&pipeline.name))
         .map(|pipeline| {
-            let checked = checked(path, pipeline, survey(pipeline, facts));
-            (&pipeline.places.own, checked)
+            let found = survey(pipeline, facts);
+            (&*pipeline.name, &pipeline.places.own, found)
         });
     let clashing = clashes(file)
         .filter(|(name, _)| wanted(name))
-        .map(|(name, place)| (place, clashing(path, name, place)));
-    let mut pipelines: Vec<_> = surveyed.chain(clashing).collect();
-    pipelines.sort_by_key(|(place, _)| (place.line, place.column));
-    let pipelines = pipelines.into_iter().map(|(_, mut checked)| {
-        checked.source.clone_from(&source);
-        checked
-    });
-    let about = |warning: &&config::Warning| {
-        let lists = ["pipeline_config_list", "custom_node_library_config_list"];
-        name.is_none()
-            && lists
-                .iter()
-                .any(|list| warning.place.path.starts_with(list))
+        .map(|(name, place)| (name, place, clash(name, place).into()));
+    let mut pipelines: Vec<_> = own.chain(clashing).collect();
+    pipelines.sort_by_key(|(_, place, _)| (place.line, place.column));
+    let shown = path.display().to_string();
+    let pipelines = pipelines
+        .into_iter()
+        .map(|(name, _, found)| checked(&shown, name, found, source));
+    let lists = ["pipeline_config_list", "custom_node_library_config_list"];
+    let is_about = |warning: &&Diagnostic| {
+        let place = warning.place.as_ref();
+        place.is_some_and(|place| lists.iter().any(|list| place.path.starts_with(list)))
     };
-    let warnings = file.warnings.iter().filter(about);
-    let warnings = warnings.map(|warning| Diagnostic::of_warning(path, warning));
-    let notes = facts.notes().into_iter().map(|text| Diagnostic {
-        file: None,
-        ..Diagnostic::new(Severity::Warning, "", text)
-    });
-    CheckReport::new(CheckedKind::Pipeline, path, pipelines.collect())
-        .about_file(warnings.chain(notes).collect(), source)
+    let warnings = file.warnings.iter().filter(|_| name.is_none());
+    let warnings = warnings.filter(is_about).cloned();
+    let notes = facts.notes().into_iter();
+    let notes = notes.map(|text| Diagnostic::new(Severity::Warning, text));
+    let warnings = warnings.map(|warning| warning.file(&shown)).chain(notes);
+    let kind = CheckedKind::Pipeline;
+    CheckReport::new(kind, path, pipelines.collect(), warnings.collect()).with_source(source)
 }
 
-/// Returns the results of a checked pipeline of `file`.
-pub(crate) fn checked(
-    file: &Path,
-    config: &PipelineConfig,
-    survey: PipelineSurvey,
-) -> CheckedServable {
-    let shown = file.display().to_string();
-    let mut checked = CheckedServable::new(CheckedKind::Pipeline, &config.name, &shown);
-    for error in survey.errors {
-        let connection = connection(config, &error.place);
-        checked.add(Diagnostic::of_pipeline(file, error, connection));
-    }
-    for warning in &survey.warnings {
-        checked.add(Diagnostic::of_warning(file, warning));
-    }
-    for unchecked in survey.unchecked {
-        checked.add(Diagnostic::of_unchecked(file, unchecked));
-    }
-    checked
+/// Returns the results of a checked pipeline of a file with this text.
+pub(crate) fn checked(file: &str, name: &str, found: Diagnostics, source: &str) -> CheckedServable {
+    let found = found.map(|found| found.file(file));
+    CheckedServable::new(CheckedKind::Pipeline, name, file, found, source)
 }
 
-/// Returns the results of a pipeline with the name of a model, which is not checked.
-fn clashing(file: &Path, name: &str, place: &FilePosition) -> CheckedServable {
-    let error = PipelineError {
-        rule: PipelineRule::NameTaken,
-        node: None,
-        place: place.clone(),
-        found: format!("the name `{name}`, which a model has"),
-        expected: "a name of its own".to_owned(),
-        next: "rename the pipeline; the rest of it is looked at then".to_owned(),
-    };
-    let shown = file.display().to_string();
-    let mut checked = CheckedServable::new(CheckedKind::Pipeline, name, &shown);
-    checked.add(Diagnostic::of_pipeline(file, error, None));
-    checked
-}
-
-/// Finds the connection at a position.
-fn connection(config: &PipelineConfig, place: &FilePosition) -> Option<ConnectionEnds> {
-    let of_nodes = config.nodes.iter().map(|node| (&*node.name, &node.inputs));
-    let mut ends = of_nodes.chain([("response", &config.outputs)]);
-    ends.find_map(|(to, connections)| {
-        let found = connections.iter().find(|found| found.place == *place)?;
-        Some(ConnectionEnds {
-            from: found.node_name.clone(),
-            data_item: found.data_item.clone(),
-            to: to.to_owned(),
-            input: found.name.clone(),
-        })
-    })
+/// Returns the error of a pipeline with the name of a model, which is not checked.
+fn clash(name: &str, place: &FilePosition) -> Diagnostic {
+    let found = format!("the name `{name}`, which a model has");
+    Diagnostic::error(rules::NAME_TAKEN, (found, "a name of its own"))
+        .at(place.clone())
+        .hint("rename the pipeline; the rest of it is looked at then")
 }

@@ -24,13 +24,6 @@ use ovms::{
 
 use crate::{graph, places, serve::hints::of_load};
 
-/// Options for the search of facts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FactOptions {
-    /// Whether code of custom node libraries may run.
-    pub(crate) custom_nodes: bool,
-}
-
 /// Treatment of the handlers of Python nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Handlers {
@@ -43,7 +36,8 @@ enum Handlers {
 /// Facts of a configuration file.
 pub(crate) struct ConfigurationFacts<'a> {
     file: &'a FileConfig,
-    options: FactOptions,
+    /// Whether code of custom node libraries may run.
+    runs_custom_nodes: bool,
     handlers: Handlers,
     /// Presence of a runtime; if there is none, the reason.
     runtime: OnceCell<Result<(), String>>,
@@ -82,10 +76,10 @@ pub(crate) enum VersionLookup {
 
 impl<'a> ConfigurationFacts<'a> {
     /// Creates the facts of a file; nothing is read yet.
-    pub(crate) fn new(file: &'a FileConfig, options: FactOptions) -> Self {
+    pub(crate) fn new(file: &'a FileConfig) -> Self {
         Self {
             file,
-            options,
+            runs_custom_nodes: true,
             handlers: Handlers::Made,
             runtime: OnceCell::new(),
             reads_models: true,
@@ -94,6 +88,14 @@ impl<'a> ConfigurationFacts<'a> {
             notes: RefCell::default(),
             python: OnceCell::new(),
             reported: None,
+        }
+    }
+
+    /// Runs code of custom node libraries, or does not.
+    pub(crate) fn with_custom_nodes(self, runs_custom_nodes: bool) -> Self {
+        Self {
+            runs_custom_nodes,
+            ..self
         }
     }
 
@@ -142,15 +144,10 @@ impl<'a> ConfigurationFacts<'a> {
     /// Finds a model of the file.
     fn entry(&self, name: &str) -> Result<&'a ModelConfig, MissingModel> {
         let mut refused = None;
-        for entry in &self.file.models {
+        for entry in self.file.models.iter().filter(|it| it.name() == name) {
             match entry {
-                ModelEntry::Model(model) if model.name == name => return Ok(model),
-                ModelEntry::Refused {
-                    name: other,
-                    reason,
-                    ..
-                } if other == name => refused = Some(reason),
-                _ => {}
+                ModelEntry::Model(model) => return Ok(model),
+                ModelEntry::Refused { reason, .. } => refused = Some(reason),
             }
         }
         Err(match refused {
@@ -160,10 +157,7 @@ impl<'a> ConfigurationFacts<'a> {
     }
 
     fn names(&self) -> impl Iterator<Item = &'a str> {
-        self.file.models.iter().map(|entry| match entry {
-            ModelEntry::Model(model) => model.name.as_str(),
-            ModelEntry::Refused { name, .. } => name,
-        })
+        self.file.models.iter().map(ModelEntry::name)
     }
 
     /// Chooses the version that a server would serve, and reads it.
@@ -360,44 +354,32 @@ impl Sources for ConfigurationFacts<'_> {
     }
 
     fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel> {
-        let model = match self.entry(name) {
-            Err(MissingModel::NotAvailable(_))
-                if self.was_reported(Reported::Model(name.to_owned())) =>
-            {
-                return Err(MissingModel::NotLooked {
-                    reason: REPORTED.to_owned(),
-                    stateful: false,
-                    auto: false,
+        let found = self.entry(name);
+        let (stateful, auto) = match &found {
+            Ok(model) => (model.stateful.is_some(), model.load.is_auto()),
+            Err(_) => (false, false),
+        };
+        let not_looked = |reason| MissingModel::NotLooked {
+            reason,
+            stateful,
+            auto,
+        };
+        let reason = match found.and_then(|model| self.version(model, version)) {
+            Ok(VersionLookup::Info(inspected)) => {
+                return Ok(ModelFacts {
+                    info: inspected.info,
+                    stateful,
+                    auto,
                 });
             }
-            found => found?,
+            Ok(VersionLookup::Unknown(reason)) => return Err(not_looked(reason)),
+            Ok(VersionLookup::Error(reason, _)) | Err(MissingModel::NotAvailable(reason)) => reason,
+            Err(missing) => return Err(missing),
         };
-        let (stateful, auto) = (model.stateful.is_some(), model.load.is_auto());
-        let looked = self.version(model, version);
-        let failed = matches!(
-            looked,
-            Ok(VersionLookup::Error(..)) | Err(MissingModel::NotAvailable(_))
-        );
-        if failed && self.was_reported(Reported::Model(name.to_owned())) {
-            return Err(MissingModel::NotLooked {
-                reason: REPORTED.to_owned(),
-                stateful,
-                auto,
-            });
-        }
-        match looked? {
-            VersionLookup::Info(inspected) => Ok(ModelFacts {
-                info: inspected.info,
-                stateful,
-                auto,
-            }),
-            VersionLookup::Error(reason, _) => Err(MissingModel::NotAvailable(reason)),
-            VersionLookup::Unknown(reason) => Err(MissingModel::NotLooked {
-                reason,
-                stateful,
-                auto,
-            }),
-        }
+        Err(match self.was_reported(Reported::Model(name.to_owned())) {
+            true => not_looked(REPORTED.to_owned()),
+            false => MissingModel::NotAvailable(reason),
+        })
     }
 
     fn custom(
@@ -410,7 +392,7 @@ impl Sources for ConfigurationFacts<'_> {
         let names = || sorted(known.iter().map(|known| known.name.as_str()));
         let path = self.path(library);
         let path = path.ok_or_else(|| CustomError::Library(names()))?;
-        if !self.options.custom_nodes {
+        if !self.runs_custom_nodes {
             return Err(CustomError::NotLooked(
                 "custom nodes are not to be run".to_owned(),
             ));

@@ -10,15 +10,12 @@ pub(crate) mod show;
 use std::path::Path;
 
 use clap::Subcommand;
-use ovms::python;
+use ovms::{config::FileConfig, python};
 
 use crate::{
     error::{Failure, FailureKind},
-    graph,
+    graph, ui,
 };
-
-/// Maximum number of pipeline names in a hint.
-const MAX_NAMES: usize = 20;
 
 /// Text at the end of the help.
 pub(crate) const AFTER_HELP: &str = "\
@@ -57,24 +54,40 @@ pub(crate) fn run(command: PipelineCommand) -> Result<(), Failure> {
     result
 }
 
-/// Returns the failure for a missing pipeline, with the names of those in the file.
-fn unknown(kind: FailureKind, path: &Path, name: &str, names: &[&str]) -> Failure {
+/// Returns the failure for a pipeline or graph, as `noun` says, that the file does not have or that is
+/// left out, with the names of those in the file.
+pub(crate) fn missing(
+    noun: &str,
+    path: &Path,
+    file: &FileConfig,
+    name: &str,
+    names: &[&str],
+) -> Failure {
+    // What the file has is no mistake of the command line.
+    let kind = match file.refused.iter().any(|entry| entry.name == name) {
+        true => FailureKind::Failed,
+        false => FailureKind::Usage,
+    };
+    refused(file, unknown(kind, noun, path, name, names))
+}
+
+/// Adds the other errors of the file, about entries that are left out.
+pub(crate) fn refused(file: &FileConfig, failure: Failure) -> Failure {
+    file.refused.iter().fold(failure, |failure, entry| {
+        failure.detail(format!(
+            "`{}` in line {} is left out: {}",
+            entry.name, entry.place.line, entry.reason
+        ))
+    })
+}
+
+fn unknown(kind: FailureKind, noun: &str, path: &Path, name: &str, names: &[&str]) -> Failure {
     let path = path.display();
-    let text = format!("the configuration file {path} has no pipeline `{name}`");
+    let text = format!("the configuration file {path} has no {noun} `{name}`");
     let failure = Failure::new(kind, text).hint_nearest(name, names.iter().copied());
     if names.is_empty() {
-        return failure.hint("it has no pipelines");
+        return failure.hint(format!("it has no {noun}s"));
     }
-    let reported = names.iter().take(MAX_NAMES);
-    let reported: Vec<String> = reported.map(|name| format!("`{name}`")).collect();
-    let more = match names.len().saturating_sub(MAX_NAMES) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    let noun = if names.len() == 1 {
-        "pipeline is"
-    } else {
-        "pipelines are"
-    };
-    failure.hint(format!("its {noun} {}{more}", reported.join(", ")))
+    let are = if names.len() == 1 { " is" } else { "s are" };
+    failure.hint(format!("its {noun}{are} {}", ui::quoted_names(names)))
 }

@@ -13,7 +13,10 @@ mod summary;
 use std::{io::IsTerminal, time::Duration};
 
 use ovms::{
-    config::{self, AccessLogTarget, Config, ConfigSource, FlagError, LogFormat},
+    config::{
+        self, AccessLogTarget, CheckDepth, Config, ConfigSource, FlagEnvironment, FlagError, Flags,
+        LogFormat,
+    },
     error::chain,
     frontends::access,
     model::demo,
@@ -26,7 +29,7 @@ use tempfile::TempDir;
 pub(crate) use args::{ServeArgs, refuse_unmatched, without_empty};
 pub(crate) use check::{is_asked as asks_for_document, of_failure as document_of};
 
-use self::{args::Check, start::Start};
+use self::start::Start;
 use crate::{
     error::{Failure, FailureKind},
     logging::{self, LogFile},
@@ -44,15 +47,14 @@ const ACCESS_LOG_END: Duration = Duration::from_secs(1);
 const RUNTIME_END: Duration = Duration::from_secs(1);
 
 /// Serves until a signal, or runs the requested action instead.
-pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     if let Some(done) = directives::run(&args) {
         return done;
     }
-    let output = args.instead.output;
-    let demo = prepare_demo(&mut args)?;
-    match args.instead.check {
-        Check::Off => {}
-        depth => return check::run(args, output, depth),
+    let ServeArgs { mut flags, output } = args;
+    let demo = prepare_demo(&mut flags)?;
+    if flags.check != CheckDepth::Off {
+        return check::run(flags, output);
     }
     if output == OutputFormat::Json {
         let text = "`--output json` is for --check, --list_models, --add_to_config and \
@@ -60,11 +62,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
         return Err(Failure::new(FailureKind::Usage, text)
             .hint("the log of a server has `--log_format json`"));
     }
-    let log = logging::Settings {
-        level: args.operation.log_level.clone(),
-        path: args.operation.log_path.clone(),
-        format: args.operation.log_format.into(),
-    };
+    let log = flags.clone();
     // On a terminal, log and error message would say the same twice.
     let log_failure = |error: &dyn std::error::Error| {
         if std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
@@ -85,8 +83,8 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
         }
         hints::of_flags(&error)
     };
-    let mut config = Config::from_flags(args.into()).map_err(refused)?;
-    places::check_python(&config.settings.python)?;
+    let mut config = Config::from_flags(flags, &environment()).map_err(refused)?;
+    places::check_python(&config.settings.flags)?;
     if let ConfigSource::File { path, defaults } = &config.source {
         // Read once more when it is served; here its errors are reported before anything else.
         let file = config::read(path, defaults).map_err(|error| {
@@ -97,7 +95,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
     }
     let opened = runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
     let log_file = logging::start(&log)?;
-    let access = logging::start_access(&config.settings)?;
+    let access = logging::start_access(&config.settings.flags)?;
     tracing::info!(
         "ovms {} with OpenVINO {} from {}",
         env!("CARGO_PKG_VERSION"),
@@ -107,10 +105,10 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    if config.settings.log_format == LogFormat::Json {
+    if config.settings.flags.log_format == LogFormat::Json {
         python::print_to_log();
     }
-    places::prepare_python(&config.settings.python, Some(&opened.found.library));
+    places::prepare_python(&config.settings.flags, Some(&opened.found.library));
     let listeners = server::bind(&config.settings).map_err(|error| {
         log_failure(&error);
         hints::of_bind(&error)
@@ -135,7 +133,10 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
             Failure::new(FailureKind::SystemPart, "cannot start threads").caused_by(&error)
         })?;
     let result = runtime.block_on(async {
-        let to_file = matches!(config.settings.access_log, Some(AccessLogTarget::File(_)));
+        let to_file = matches!(
+            config.settings.flags.access_log,
+            Some(AccessLogTarget::File(_))
+        );
         let reopens = log_file.is_some() || to_file;
         if reopens {
             reopen_on_hangup(log_file, access.clone())?;
@@ -157,18 +158,26 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
     result
 }
 
-/// Unpacks the example and fills in missing arguments.
-fn prepare_demo(args: &mut ServeArgs) -> Result<Option<TempDir>, Failure> {
-    if !args.model.demo {
+/// Returns the values of flags from the environment.
+fn environment() -> FlagEnvironment {
+    FlagEnvironment {
+        grpc_servers: std::env::var("GRPC_SERVERS").ok(),
+        api_key: std::env::var("API_KEY").ok(),
+    }
+}
+
+/// Unpacks the example and fills in missing flags.
+fn prepare_demo(flags: &mut Flags) -> Result<Option<TempDir>, Failure> {
+    if !flags.demo {
         return Ok(None);
     }
     let folder = demo::unpack().map_err(|error| {
         Failure::new(FailureKind::Failed, "cannot unpack the example").caused_by(&error)
     })?;
-    args.model.model_name = Some(demo::NAME.to_owned());
-    args.model.model_path = Some(folder.path().to_owned());
-    if args.network.port == 0 && args.network.rest_port == 0 {
-        (args.network.port, args.network.rest_port) = DEMO_PORTS;
+    flags.model_name = Some(demo::NAME.to_owned());
+    flags.model_path = Some(folder.path().to_owned());
+    if flags.port == 0 && flags.rest_port == 0 {
+        (flags.port, flags.rest_port) = DEMO_PORTS;
     }
     Ok(Some(folder))
 }

@@ -47,7 +47,7 @@ impl Start {
     pub(super) fn new(settings: &ServerSettings, opened: Opened, demo: Option<String>) -> Self {
         let target = if ui::quiet() || !tracing::enabled!(tracing::Level::INFO) {
             Target::Nowhere
-        } else if settings.log_format == LogFormat::Text && io::stdout().is_terminal() {
+        } else if settings.flags.log_format == LogFormat::Text && io::stdout().is_terminal() {
             Target::Terminal
         } else {
             Target::Log
@@ -89,7 +89,7 @@ impl Observer for Start {
         let summary = Summary::new(&self.settings, &self.opened.version, engine, errors);
         let summary = summary.of_demo(self.demo.clone());
         if self.target == Target::Log {
-            summary.log(self.settings.log_format);
+            summary.log(self.settings.flags.log_format);
             return;
         }
         let devices = take(&self.devices);

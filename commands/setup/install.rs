@@ -11,14 +11,14 @@ use std::{
     ffi::OsStr,
     fs,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
 };
 
 use ovms::openvino::runtime::PINNED_VERSION;
 
 use crate::{
-    error::{Failure, FailureKind},
+    error::Failure,
     setup::{progress::Progress, supervise::Supervised},
 };
 
@@ -59,13 +59,8 @@ pub(super) fn is_unfinished(dir: &Path) -> bool {
 
 /// Removes the marker.
 pub(super) fn finished(dir: &Path) -> Result<(), Failure> {
-    fs::remove_file(dir.join(MARK)).map_err(|error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("cannot remove {}", dir.join(MARK).display()),
-        )
-        .caused_by(&error)
-    })
+    let mark = dir.join(MARK);
+    fs::remove_file(&mark).map_err(|error| Failure::cannot("remove", &mark, &error))
 }
 
 /// Creates the virtual environment and installs the wheels.
@@ -75,12 +70,7 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
     fs::create_dir_all(dir)
         .and_then(|()| fs::write(dir.join(MARK), ""))
         .map_err(|error| {
-            Failure::new(
-                FailureKind::Failed,
-                format!("cannot write to {}", dir.display()),
-            )
-            .caused_by(&error)
-            .hint("name another folder with --dir")
+            Failure::cannot("write to", dir, &error).hint("name another folder with --dir")
         })?;
     let progress = Progress::start(&format!(
         "making a virtual environment in {}",
@@ -89,7 +79,7 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
     make_venv(dir, python)?;
     let python = dir.join("bin/python");
     progress.say("getting pip");
-    run_pip(dir, &python, "--upgrade", &PIP, &progress)?;
+    run_pip(dir, &python, &["--upgrade"], &PIP, &progress)?;
     progress.say(&format!("getting OpenVINO {PINNED_VERSION}"));
     // Files that a broken-off installation left may look whole.
     let how = if again {
@@ -97,47 +87,42 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
     } else {
         "--upgrade"
     };
-    run_pip(dir, &python, how, &RUNTIME, &progress)?;
+    // That pip has progress to be read.
+    run_pip(
+        dir,
+        &python,
+        &[how, "--progress-bar", "raw"],
+        &RUNTIME,
+        &progress,
+    )?;
     progress.finish();
     Ok(())
 }
 
 fn check_python(python: &Path) -> Result<(), Failure> {
+    const INSTALL: &str = "install Python 3.11 or newer, or name it with --python";
+    let shown = python.display();
     let output = Command::new(python)
         .args(["-c", "import sys; print(*sys.version_info[:2])"])
         .stdin(Stdio::null())
         .output()
         .map_err(|error| {
-            Failure::new(
-                FailureKind::SystemPart,
-                format!("cannot run Python as `{}`", python.display()),
-            )
-            .caused_by(&error)
-            .hint("install Python 3.11 or newer, or name it with --python")
+            Failure::system(format!("cannot run Python as `{shown}`"))
+                .caused_by(&error)
+                .hint(INSTALL)
         })?;
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() || text.trim().is_empty() {
-        return Err(Failure::new(
-            FailureKind::SystemPart,
-            format!("`{}` is no Python that runs", python.display()),
-        )
-        .hint("install Python 3.11 or newer, or name it with --python"));
+        return Err(Failure::system(format!("`{shown}` is no Python that runs")).hint(INSTALL));
     }
     let mut numbers = text
         .split_whitespace()
         .map(|text| text.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if version < (3, 11) {
-        return Err(Failure::new(
-            FailureKind::SystemPart,
-            format!(
-                "`{}` is Python {}.{}; expected 3.11 or newer",
-                python.display(),
-                version.0,
-                version.1
-            ),
-        )
-        .hint("name a newer one with --python"));
+        let (major, minor) = version;
+        let text = format!("`{shown}` is Python {major}.{minor}; expected 3.11 or newer");
+        return Err(Failure::system(text).hint("name a newer one with --python"));
     }
     Ok(())
 }
@@ -154,10 +139,10 @@ fn make_venv(dir: &Path, python: &Path) -> Result<(), Failure> {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    let failure = Failure::new(
-        FailureKind::SystemPart,
-        format!("cannot make a virtual environment: {}", last_line(&said)),
-    );
+    let failure = Failure::system(format!(
+        "cannot make a virtual environment: {}",
+        last_line(&said)
+    ));
     Err(if said.contains("ensurepip") {
         failure.hint("Python lacks its venv package; on Debian: apt install python3-venv")
     } else {
@@ -168,8 +153,8 @@ fn make_venv(dir: &Path, python: &Path) -> Result<(), Failure> {
 /// Runs `pip install` and shows its progress.
 fn run_pip(
     dir: &Path,
-    python: &PathBuf,
-    how: &str,
+    python: &Path,
+    how: &[&str],
     what: &Requirements,
     progress: &Progress,
 ) -> Result<(), Failure> {
@@ -188,10 +173,8 @@ fn run_pip(
     ]
     .map(OsStr::new)
     .into();
-    if version_at_least(python, 24) {
-        args.extend(["--progress-bar", "raw"].map(OsStr::new));
-    }
-    args.extend([OsStr::new(how), OsStr::new("-r"), file.as_os_str()]);
+    args.extend(how.iter().map(OsStr::new));
+    args.extend([OsStr::new("-r"), file.as_os_str()]);
     let mut pip = Supervised::start(python.as_os_str(), &args)?;
     // pip writes little to stderr, so it cannot fill up while stdout is being read.
     if let Some(stdout) = pip.child.stdout.take() {
@@ -204,22 +187,12 @@ fn run_pip(
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::new(
-        FailureKind::Failed,
-        format!("pip cannot install {}: {}", what.packages().join(" "), last_error(&said)),
-    )
-    .hint("check the network and pip's configuration, then run `ovms setup` again; it goes on where it was"))
-}
-
-fn version_at_least(python: &PathBuf, wanted: u32) -> bool {
-    let output = Command::new(python)
-        .args(["-c", "import pip; print(pip.__version__.split('.')[0])"])
-        .stdin(Stdio::null())
-        .output();
-    output.is_ok_and(|output| {
-        let text = String::from_utf8_lossy(&output.stdout);
-        text.trim().parse::<u32>().is_ok_and(|major| major > wanted)
-    })
+    let packages = what.packages().join(" ");
+    let text = format!("pip cannot install {packages}: {}", last_error(&said));
+    Err(Failure::failed(text).hint(
+        "check the network and pip's configuration, then run `ovms setup` again; it goes on where it \
+         was",
+    ))
 }
 
 /// Shows a line of pip: `Progress 1 of 2` in bytes, or the current step.

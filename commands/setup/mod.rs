@@ -13,16 +13,11 @@ use std::{
 use ovms::openvino::runtime::{
     self, Device, FoundRuntime, RuntimeError, RuntimeOrigin, RuntimeSearchPath,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 pub(crate) use supervise::{SuperviseArgs, run as supervise};
 
-use crate::{
-    apart,
-    error::{Failure, FailureKind},
-    places, ui,
-};
+use crate::{apart, error::Failure, places, ui};
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
@@ -70,13 +65,6 @@ pub(crate) struct ProbeArgs {
     devices: bool,
 }
 
-/// Device as reported by one process to another.
-#[derive(Debug, Serialize, Deserialize)]
-struct Reported {
-    name: String,
-    full_name: String,
-}
-
 /// Finds or installs the runtime and reports its location.
 pub(crate) fn run(args: &SetupArgs) -> Result<(), Failure> {
     let dir = match &args.dir {
@@ -84,33 +72,31 @@ pub(crate) fn run(args: &SetupArgs) -> Result<(), Failure> {
         None => places::managed_runtime(),
     };
     let search = match &args.dir {
-        Some(_) => RuntimeSearchPath {
-            managed: dir.clone(),
-            ..RuntimeSearchPath::default()
-        },
+        Some(_) => only(dir.clone()),
         None => places::all(),
     };
     match existing(&search, dir.as_deref())? {
-        Some((found, version)) => report(&found, &version, Outcome::WasThere, args),
+        Some((found, version)) => report(&found, &version, false, args),
         None => {
             // Only needed now: a runtime that is there already wants no folder.
             let dir = dir.ok_or_else(|| {
-                Failure::new(
-                    FailureKind::SystemPart,
-                    "there is no home folder to install into",
-                )
-                .hint("name a folder with --dir")
+                Failure::system("there is no home folder to install into")
+                    .hint("name a folder with --dir")
             })?;
             install::install(&dir, &args.python)?;
-            let only = RuntimeSearchPath {
-                managed: Some(dir.clone()),
-                ..RuntimeSearchPath::default()
-            };
-            let found = runtime::find(&only).map_err(|error| explain(&error))?;
+            let found = runtime::find(&only(Some(dir.clone()))).map_err(|error| explain(&error))?;
             let version = probe_apart(&found)?;
             install::finished(&dir)?;
-            report(&found, &version, Outcome::Installed, args)
+            report(&found, &version, true, args)
         }
+    }
+}
+
+/// Returns one folder as the only place to search.
+fn only(folder: Option<PathBuf>) -> RuntimeSearchPath {
+    RuntimeSearchPath {
+        managed: folder,
+        ..RuntimeSearchPath::default()
     }
 }
 
@@ -146,23 +132,13 @@ fn existing(
     }
 }
 
-/// Result of the setup.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    WasThere,
-    Installed,
-}
-
+/// Reports the runtime, which is installed now or was there.
 fn report(
     found: &FoundRuntime,
     version: &str,
-    outcome: Outcome,
+    is_installed: bool,
     args: &SetupArgs,
 ) -> Result<(), Failure> {
-    let verb = match outcome {
-        Outcome::WasThere => "found",
-        Outcome::Installed => "installed",
-    };
     if args.output.is_json() {
         return ui::print_json(&json!({
             "version": version,
@@ -173,9 +149,10 @@ fn report(
                 RuntimeOrigin::Managed => "managed",
                 RuntimeOrigin::System => "system",
             },
-            "installed": outcome == Outcome::Installed,
+            "installed": is_installed,
         }));
     }
+    let verb = if is_installed { "installed" } else { "found" };
     ui::print(format!(
         "OpenVINO {version} {verb} and working: {}\n",
         found.library.display()
@@ -194,7 +171,7 @@ fn report(
 /// version.
 pub(crate) fn probe_apart(found: &FoundRuntime) -> Result<String, Failure> {
     let library = found.library.display();
-    let failed = |text: String| Err(Failure::new(FailureKind::SystemPart, text));
+    let failed = |text: String| Err(Failure::system(text));
     let Some(said) = apart::run(probe_command(found), PROBE)? else {
         let seconds = PROBE.as_secs();
         return failed(format!(
@@ -210,7 +187,7 @@ pub(crate) fn probe_apart(found: &FoundRuntime) -> Result<String, Failure> {
 
 /// Lists the devices of a runtime, in a process of its own as well.
 pub(crate) fn devices(found: &FoundRuntime) -> Result<Vec<Device>, Failure> {
-    let failed = |text: String| Err(Failure::new(FailureKind::SystemPart, text));
+    let failed = |text: String| Err(Failure::system(text));
     let command = probe_command(found)
         .into_iter()
         .chain([OsStr::new("--devices")]);
@@ -218,16 +195,9 @@ pub(crate) fn devices(found: &FoundRuntime) -> Result<Vec<Device>, Failure> {
         let seconds = LIST.as_secs();
         return failed(format!("the runtime lists no devices within {seconds} s"));
     };
-    if !said.status.success() {
-        return failed(said.reason());
-    }
-    match serde_json::from_str::<Vec<Reported>>(&said.stdout) {
-        Ok(devices) => Ok(devices
-            .into_iter()
-            .map(|Reported { name, full_name }| Device { name, full_name })
-            .collect()),
-        Err(error) => failed(format!("the list of devices cannot be read: {error}")),
-    }
+    let listed = said.success().map_err(Failure::system)?;
+    serde_json::from_str(&listed)
+        .or_else(|error| failed(format!("the list of devices cannot be read: {error}")))
 }
 
 fn probe_command(found: &FoundRuntime) -> [&OsStr; 2] {
@@ -237,20 +207,11 @@ fn probe_command(found: &FoundRuntime) -> [&OsStr; 2] {
 
 /// Opens one runtime, compiles a tiny model, and prints the version; or the devices.
 pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
-    let only = RuntimeSearchPath {
-        managed: Some(args.folder.clone()),
-        ..RuntimeSearchPath::default()
-    };
-    let failed = |error: RuntimeError| Failure::new(FailureKind::SystemPart, error.to_string());
-    let opened = runtime::open(&only).map_err(failed)?;
+    let failed = |error: RuntimeError| Failure::system(error.to_string());
+    let opened = runtime::open(&only(Some(args.folder.clone()))).map_err(failed)?;
     if args.devices {
         let devices = runtime::devices(&opened).map_err(failed)?;
-        let reported: Vec<Reported> = devices
-            .into_iter()
-            .map(|Device { name, full_name }| Reported { name, full_name })
-            .collect();
-        let text = serde_json::to_string(&reported).expect("texts are JSON");
-        return ui::print(text + "\n");
+        return ui::print_json(&json!(devices));
     }
     runtime::check(&opened).map_err(failed)?;
     ui::print(format!("{}\n", opened.version))?;
@@ -259,7 +220,7 @@ pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
 
 /// Returns the failure for a missing runtime, with the next step.
 pub(crate) fn explain(error: &RuntimeError) -> Failure {
-    let failure = Failure::new(FailureKind::SystemPart, error.to_string());
+    let failure = Failure::system(error.to_string());
     match error {
         RuntimeError::Missing => {
             failure.hint("run `ovms setup`; it finds one, or installs one for you alone")

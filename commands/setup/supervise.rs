@@ -15,7 +15,7 @@ use std::{
 use ovms::task;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 
 /// Arguments of the hidden `ovms supervise`.
 #[derive(Debug, clap::Args)]
@@ -63,7 +63,7 @@ impl Supervised {
 /// Runs a program until its end, or until stdin is closed.
 pub(crate) fn run(args: &SuperviseArgs) -> Result<(), Failure> {
     let [program, arguments @ ..] = &args.command[..] else {
-        return Err(Failure::new(FailureKind::Usage, "no program is named"));
+        return Err(Failure::usage("no program is named"));
     };
     let started = Command::new(program)
         .args(arguments)
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &SuperviseArgs) -> Result<(), Failure> {
         .spawn();
     let mut child = started.map_err(|error| {
         let text = format!("cannot run {}", program.display());
-        Failure::new(FailureKind::SystemPart, text).caused_by(&error)
+        Failure::system(text).caused_by(&error)
     })?;
     let group = Pid::from_child(&child);
     task::thread("caller", move || {

@@ -25,6 +25,15 @@ pub(crate) fn visible_below(text: &str, indent: usize) -> String {
     visible_lines(text).replace('\n', &format!("\n{}", " ".repeat(indent)))
 }
 
+/// Returns a text as one word for a shell, in quotes if it needs them.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |it: char| it.is_alphanumeric() || "/._-+:@%,=".contains(it);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&is_meant) {
         return Cow::Borrowed(text);
@@ -42,7 +51,21 @@ fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{visible, visible_below, visible_lines};
+    use super::{shell_word, visible, visible_below, visible_lines};
+
+    #[test]
+    fn words_are_quoted_for_shells() {
+        for (text, expected) in [
+            ("http://a:1/b", "http://a:1/b"),
+            ("größe", "größe"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("~", "'~'"),
+            ("it's $HOME\n", "'it'\\''s $HOME\n'"),
+        ] {
+            assert_eq!(shell_word(text), expected);
+        }
+    }
 
     #[test]
     fn nothing_that_steers_a_terminal_is_left() {

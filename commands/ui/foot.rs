@@ -8,7 +8,9 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use indicatif::ProgressBar;
+
+use super::bars;
 
 /// Current foot.
 static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
@@ -24,11 +26,7 @@ pub(crate) struct Foot(ProgressBar);
 impl Foot {
     /// Creates an empty foot; `None` if nothing can be drawn, or is not wanted.
     pub(crate) fn new() -> Option<Self> {
-        let style =
-            ProgressStyle::with_template("{spinner} {msg}").expect("the template names keys");
-        let bar = ProgressBar::with_draw_target(None, super::bar_target())
-            .with_style(style)
-            .with_finish(ProgressFinish::AndClear);
+        let bar = bars::drawn(None, "{spinner} {msg}");
         if bar.is_hidden() {
             return None;
         }

@@ -17,15 +17,15 @@ use std::{
     sync::OnceLock,
 };
 
-pub(crate) use bars::{BAR_STEP, answers, bar, bar_target, steps};
-pub(crate) use escape::{steers, visible, visible_below, visible_lines};
+pub(crate) use bars::{BAR_STEP, Counter, bar, bar_target, steps};
+pub(crate) use escape::{shell_word, steers, visible, visible_below, visible_lines};
 pub(crate) use foot::{Foot, Stdout, clear as clear_foot};
-pub(crate) use table::{Align, Cell, Table, Tone};
+pub(crate) use table::{Cell, Table, Tone};
 pub(crate) use text::{
-    clipped, columns, counted, filled, image_columns, listed, pace, rate, wrapped,
+    clipped, columns, counted, filled, image_columns, listed, quoted_names, wrapped,
 };
 
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 
 /// Placeholder in an empty cell.
 pub(crate) const NOTHING: &str = "-";
@@ -87,7 +87,7 @@ pub(crate) struct OutputArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum OutputFormat {
     /// Text for people
-    #[value(alias = "text")]
+    #[value(aliases = ["text", "lines"])]
     Table,
     /// The same as one JSON object
     Json,
@@ -135,8 +135,9 @@ pub(crate) fn warn(text: &str) {
 pub(crate) fn refuse_bytes_on_terminal(what: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() {
         let text = format!("{what} is not for a terminal");
-        return Err(Failure::new(FailureKind::Usage, text)
-            .hint("send it to a file with `>`, or to another program with `|`"));
+        return Err(
+            Failure::usage(text).hint("send it to a file with `>`, or to another program with `|`")
+        );
     }
     Ok(())
 }

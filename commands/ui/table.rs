@@ -5,15 +5,6 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{Look, escape::visible, text::NARROWEST, turned};
 
-/// Alignment of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
-    /// For words.
-    Left,
-    /// For numbers.
-    Right,
-}
-
 /// Tone of a cell; shown as colour on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
@@ -61,24 +52,39 @@ impl From<Cell> for comfy_table::Cell {
 }
 
 /// Table of rows under a header.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Table {
-    columns: Vec<Align>,
+    titles: Vec<String>,
+    alignments: Vec<CellAlignment>,
     /// Width of the longest word in each column.
     words: Vec<usize>,
     pub(super) table: comfy_table::Table,
 }
 
 impl Table {
-    /// Makes a table of columns without rows.
-    pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
-        let mut table = comfy_table::Table::new();
-        table.set_header(columns.iter().map(|(title, _)| *title));
-        Self {
-            columns: columns.iter().map(|(_, align)| *align).collect(),
-            words: columns.iter().map(|(title, _)| longest(title)).collect(),
-            table,
+    /// Makes a table without columns and rows.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds columns for words.
+    pub(crate) fn left<const N: usize>(self, titles: [&str; N]) -> Self {
+        self.columns(&titles, CellAlignment::Left)
+    }
+
+    /// Adds columns for numbers.
+    pub(crate) fn right<const N: usize>(self, titles: [&str; N]) -> Self {
+        self.columns(&titles, CellAlignment::Right)
+    }
+
+    fn columns(mut self, titles: &[&str], alignment: CellAlignment) -> Self {
+        for title in titles {
+            self.titles.push((*title).to_owned());
+            self.alignments.push(alignment);
+            self.words.push(longest(title));
         }
+        self.table.set_header(&self.titles);
+        self
     }
 
     /// Adds a row.
@@ -142,13 +148,11 @@ impl Table {
                 self.table.load_style(presets::NOTHING).force_no_tty();
             }
         }
-        for (align, column) in self.columns.iter().zip(self.table.column_iter_mut()) {
+        for (alignment, column) in self.alignments.iter().zip(self.table.column_iter_mut()) {
             if look == Look::Plain {
                 column.set_padding((0, 2));
             }
-            if *align == Align::Right {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
+            column.set_cell_alignment(*alignment);
         }
         let mut text = self.table.trim_fmt();
         text.push('\n');
@@ -166,10 +170,10 @@ fn longest(text: &str) -> usize {
 mod tests {
     use unicode_width::UnicodeWidthStr;
 
-    use super::{Align, Cell, Look, Table, Tone};
+    use super::{Cell, Look, Table, Tone};
 
     fn example() -> Table {
-        let mut table = Table::new(&[("name", Align::Left), ("max", Align::Right)]);
+        let mut table = Table::new().left(["name"]).right(["max"]);
         table.row(["y".to_owned(), "12.5".to_owned()]);
         table.row(["logits".to_owned(), "3".to_owned()]);
         table
@@ -187,7 +191,7 @@ mod tests {
     #[test]
     fn nothing_in_a_cell_steers_a_terminal() {
         for look in [Look::Plain, Look::Boxed] {
-            let mut table = Table::new(&[("name", Align::Left)]);
+            let mut table = Table::new().left(["name"]);
             table.row(["\u{1b}[31m\nred".to_owned()]);
             let drawn = table.draw(look);
             assert!(drawn.contains(r"\u{1b}[31m\u{a}red"), "{drawn:?}");
@@ -198,7 +202,7 @@ mod tests {
     #[test]
     fn cells_are_broken_between_words() {
         let titles = ["calculator", "longest µs", "open, close µs"];
-        let mut table = Table::new(&titles.map(|title| (title, Align::Left)));
+        let mut table = Table::new().left(titles);
         table.row(["PythonExecutorCalculator", "626", "6919"].map(str::to_owned));
         table.table.set_width(49);
         let drawn = table.draw(Look::Boxed);
@@ -209,7 +213,7 @@ mod tests {
     #[test]
     fn tones_are_colours_on_a_terminal_only() {
         let table = || {
-            let mut table = Table::new(&[("state", Align::Left)]);
+            let mut table = Table::new().left(["state"]);
             for (text, tone) in [
                 ("READY", Some(Tone::Good)),
                 ("LOADING", Some(Tone::Warn)),

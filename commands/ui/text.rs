@@ -10,6 +10,9 @@ use super::Look;
 /// Default width if the terminal reports none.
 const USUAL: usize = 80;
 
+/// Maximum number of names in a hint.
+const MAX_NAMES: usize = 20;
+
 /// Minimum width for breaking lines.
 pub(super) const NARROWEST: usize = 40;
 
@@ -19,17 +22,18 @@ pub(crate) fn columns() -> Option<usize> {
 }
 
 fn columns_for(look: Look) -> Option<usize> {
-    (look == Look::Boxed)
-        .then(|| Table::new().width().map(usize::from))
-        .flatten()
-        .filter(|width| *width >= NARROWEST)
+    (look == Look::Boxed).then(terminal).flatten()
+}
+
+/// Returns the width of the terminal, if it is one that lines can be broken for.
+fn terminal() -> Option<usize> {
+    let width = Table::new().width().map(usize::from);
+    width.filter(|width| *width >= NARROWEST)
 }
 
 /// Returns the width of an image on stdout in columns: that of the terminal, up to the default one.
 pub(crate) fn image_columns() -> usize {
-    let width = comfy_table::Table::new().width().map(usize::from);
-    let width = width.filter(|width| *width >= NARROWEST);
-    width.map_or(USUAL, |width| width.min(USUAL))
+    terminal().map_or(USUAL, |width| width.min(USUAL))
 }
 
 /// Cuts a line to the width of the terminal.
@@ -117,7 +121,7 @@ pub(crate) fn counted(number: usize, noun: &str) -> String {
 }
 
 /// Returns a number of items with the time taken and the rate: `6 steps in 0.50 s, 12.0 steps/s`.
-pub(crate) fn pace(number: usize, noun: &str, took: Duration) -> String {
+pub(super) fn pace(number: usize, noun: &str, took: Duration) -> String {
     let (number_text, seconds) = (counted(number, noun), took.as_secs_f64());
     let rate = rate(number, noun, took);
     format!("{number_text} in {seconds:.2} s, {rate}")
@@ -125,10 +129,20 @@ pub(crate) fn pace(number: usize, noun: &str, took: Duration) -> String {
 
 /// Returns the rate of items per second: `12.0 steps/s`.
 #[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
-pub(crate) fn rate(number: usize, noun: &str, took: Duration) -> String {
+pub(super) fn rate(number: usize, noun: &str, took: Duration) -> String {
     let rate = number as f64 / took.as_secs_f64().max(1e-9);
     let places = if rate < 100.0 { 1 } else { 0 };
     format!("{rate:.places$} {noun}s/s")
+}
+
+/// Lists names in backticks, up to a maximum number of them.
+pub(crate) fn quoted_names<T: AsRef<str>>(names: &[T]) -> String {
+    let shown = names.iter().take(MAX_NAMES);
+    let mut shown: Vec<String> = shown.map(|name| format!("`{}`", name.as_ref())).collect();
+    if names.len() > MAX_NAMES {
+        shown.push(format!("and {} more", names.len() - MAX_NAMES));
+    }
+    shown.join(", ")
 }
 
 /// Joins words as in a sentence: `a`, `a and b`, `a, b and c`.
@@ -143,7 +157,9 @@ pub(crate) fn listed<T: AsRef<str>>(words: &[T]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, filled_to, listed, wrapped};
+    use std::time::Duration;
+
+    use super::{counted, filled_to, listed, pace, wrapped};
 
     #[test]
     fn text_is_broken_at_blanks() {
@@ -151,6 +167,19 @@ mod tests {
         assert_eq!(wrapped("a bb ccc", Some(4)), ["a bb", "ccc"]);
         assert_eq!(wrapped("a longword b", Some(4)), ["a", "longword", "b"]);
         assert_eq!(wrapped("", Some(4)), [""]);
+    }
+
+    #[test]
+    fn the_pace_is_reported() {
+        let seconds = Duration::from_secs_f64;
+        assert_eq!(
+            pace(100, "step", seconds(0.25)),
+            "100 steps in 0.25 s, 400 steps/s"
+        );
+        assert_eq!(
+            pace(1, "answer", seconds(0.3)),
+            "1 answer in 0.30 s, 3.3 answers/s"
+        );
     }
 
     #[test]

@@ -47,11 +47,11 @@ fn texts(row: &Row) -> Vec<String> {
 mod tests {
     use unicode_width::UnicodeWidthStr;
 
-    use super::super::{Align, Look, Table};
+    use super::super::{Look, Table};
 
     fn example(width: u16) -> String {
         let titles = ["output", "datatype", "min", "max", "values"];
-        let mut table = Table::new(&titles.map(|title| (title, Align::Left)));
+        let mut table = Table::new().left(titles);
         for cells in [
             [
                 "scores",

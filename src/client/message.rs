@@ -22,7 +22,7 @@ const RESERVED: [&str; 8] = [
 ];
 
 /// A model by name, and the version if not the server's default.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelId {
     /// The name.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct ModelId {
 }
 
 /// Metadata of a model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelMetadata {
     /// The name.
     pub name: String,
@@ -76,7 +76,7 @@ impl TensorMetadata {
 }
 
 /// One inference to ask for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Request {
     /// The model.
     pub model: ModelId,

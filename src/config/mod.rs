@@ -17,17 +17,16 @@ mod version_policy;
 use std::path::PathBuf;
 
 pub use file::{
-    ConfigurationError, Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults,
-    EntryError, FileConfig, FileError, FilePosition, FilePositions, GraphConfig, LibraryConfig,
-    ModelEntry, NodeConfig, NodeKind, NodeOutput, PipelineConfig, RefusedEntry, Subconfig, Warning,
-    add_model, parse, read, read_subconfig, remove_model,
+    Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults, EntryError, FileConfig,
+    FileError, FilePositions, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind,
+    NodeOutput, PipelineConfig, RefusedEntry, Subconfig, add_model, parse, read, read_subconfig,
+    remove_model,
 };
-pub use flags::{FlagEnvironment, FlagError, Flags};
+pub use flags::{FLAGS, Flag, FlagEnvironment, FlagError, FlagKind, FlagScope, Flags, SPELLINGS};
 pub use model::{ModelConfig, StatefulConfig, VersionPolicy, Warmup, WarmupData};
 pub use preprocessing::PreprocessingError;
 pub use settings::{
-    AccessLogTarget, ChannelArgument, Cors, LogFormat, MetricsSettings, PythonSettings,
-    ServerLimits, ServerSettings,
+    AccessLogTarget, ChannelArgument, CheckDepth, LogFormat, MetricsSettings, ServerSettings,
 };
 pub use shape::ParseShapeError;
 pub use version_policy::PolicyError;

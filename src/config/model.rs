@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::openvino::{BatchOption, LoadOptions, PerTensor, ShapeOption};
+use super::{file::Defaults, flags::Flags};
+use crate::{
+    openvino::{LoadOptions, PerTensor, Preprocessing},
+    tensor::images::PixelLimit,
+};
 
 /// One model to serve.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,19 +29,61 @@ pub struct ModelConfig {
 }
 
 impl ModelConfig {
-    /// Returns whether a shape or the batch size is taken from each request.
-    pub(super) fn has_auto(&self) -> bool {
-        let shapes = match &self.load.shapes {
-            PerTensor::Unset => false,
-            PerTensor::Anonymous(shape) => *shape == ShapeOption::Auto,
-            PerTensor::Named(shapes) => shapes.iter().any(|(_, shape)| *shape == ShapeOption::Auto),
+    /// Makes a model of flags, or of keys that are flags as well. What has a form of its own in each
+    /// of them is left to the caller.
+    pub(super) fn new(name: String, base_path: String, flags: &Flags, defaults: &Defaults) -> Self {
+        let usual = StatefulConfig::default();
+        let stateful = flags.stateful.then(|| StatefulConfig {
+            idle_sequence_cleanup: flags
+                .idle_sequence_cleanup
+                .unwrap_or(usual.idle_sequence_cleanup),
+            low_latency_transformation: flags
+                .low_latency_transformation
+                .unwrap_or(usual.low_latency_transformation),
+            max_sequence_number: flags
+                .max_sequence_number
+                .unwrap_or(usual.max_sequence_number),
+            drain: flags
+                .drain_sequences_seconds
+                .map_or(usual.drain, |seconds| Duration::from_secs(seconds.into())),
+        });
+        let load = LoadOptions {
+            device: flags.target_device.as_deref().unwrap_or("CPU").to_owned(),
+            properties: Vec::new(),
+            stateful: flags.stateful,
+            nireq: flags.nireq,
+            max_waiting: flags.max_queued_requests,
+            max_image_pixels: PixelLimit(flags.max_image_pixels),
+            budget: defaults.budget.clone(),
+            batch: None,
+            shapes: PerTensor::Unset,
+            layouts: PerTensor::Unset,
+            preprocessing: Preprocessing::default(),
+            cache_dir: flags.cache_dir.clone(),
+            cpu_extension: flags.cpu_extension.clone(),
+            low_latency: stateful
+                .as_ref()
+                .is_some_and(|stateful| stateful.low_latency_transformation),
+            placement: defaults.placement,
+            inference_timeout: (flags.inference_timeout_ms > 0)
+                .then(|| Duration::from_millis(flags.inference_timeout_ms.into())),
+            recovery_interval: Duration::from_millis(flags.recovery_interval_ms.into()),
+            hide_errors: flags.hide_inference_errors,
         };
-        shapes || self.load.batch == Some(BatchOption::Auto)
+        Self {
+            name,
+            base_path,
+            policy: VersionPolicy::default(),
+            load,
+            allow_cache: false,
+            stateful,
+            warmup: Vec::new(),
+        }
     }
 
     /// Leaves the cache out where each request may compile the model again, unless it is allowed.
     pub(super) fn with_cache_rule(mut self) -> Self {
-        if self.has_auto() && !self.allow_cache {
+        if self.load.is_auto() && !self.allow_cache {
             self.load.cache_dir = None;
         }
         self

@@ -4,6 +4,7 @@ use super::{
     file::{Findings, Node, Source},
     model::VersionPolicy,
 };
+use crate::diagnostic::Diagnostic;
 
 /// A text that is no version policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +21,10 @@ const KINDS: [&str; 3] = ["latest", "all", "specific"];
 
 /// Reads the text of a flag.
 pub(super) fn parse(text: &str) -> Result<VersionPolicy, PolicyError> {
-    let wrong = |error: &super::ConfigurationError| {
-        let text = format!("found {}; expected {}", error.found, error.expected);
-        if error.unknown_key && !error.place.path.contains('.') {
+    let wrong = |error: &Diagnostic| {
+        let text = error.message.to_string();
+        // The path of an unknown key.
+        if !error.subject.is_empty() && !error.subject.contains('.') {
             PolicyError::UnsupportedKey(text)
         } else {
             PolicyError::WrongFormat(text)
@@ -34,7 +36,7 @@ pub(super) fn parse(text: &str) -> Result<VersionPolicy, PolicyError> {
     let policy = read(&Node::root(&value, &findings));
     let (errors, _, warnings) = findings.into_parts();
     if let Some(twice) = warnings.first() {
-        return Err(PolicyError::WrongFormat(twice.text.clone()));
+        return Err(PolicyError::WrongFormat(twice.message.to_string()));
     }
     match (policy, errors.first()) {
         (Some(policy), None) => Ok(policy),

@@ -1,11 +1,22 @@
 //! Characters in a grid, of which lines that meet become one.
 
-use super::{escape::width, graph::Tone};
+use super::{drawing::Tone, escape::width};
 
 const UP: u8 = 1;
 const DOWN: u8 = 2;
 const LEFT: u8 = 4;
 const RIGHT: u8 = 8;
+
+/// Characters for lines that meet, by the sum of their directions.
+const ROUND: [char; 16] = [
+    ' ', '│', '│', '│', '─', '╯', '╮', '┤', '─', '╰', '╭', '├', '─', '┴', '┬', '┼',
+];
+const SHARP: [char; 16] = [
+    ' ', '│', '│', '│', '─', '┘', '┐', '┤', '─', '└', '┌', '├', '─', '┴', '┬', '┼',
+];
+const ASCII: [char; 16] = [
+    ' ', '|', '|', '|', '-', '+', '+', '+', '-', '+', '+', '+', '-', '+', '+', '+',
+];
 
 /// A grid.
 #[derive(Debug)]
@@ -14,7 +25,7 @@ pub(super) struct Canvas {
     cells: Vec<Cell>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     /// `None` if there are lines or nothing, and where a wide character reaches.
     character: Option<char>,
@@ -27,16 +38,9 @@ struct Cell {
 impl Canvas {
     /// Makes an empty grid.
     pub(super) fn new(columns: usize, lines: usize) -> Self {
-        let cell = Cell {
-            character: None,
-            is_covered: false,
-            lines: 0,
-            is_box: false,
-            tone: Tone::Plain,
-        };
         Self {
             columns,
-            cells: vec![cell; columns * lines],
+            cells: vec![Cell::default(); columns * lines],
         }
     }
 
@@ -62,19 +66,11 @@ impl Canvas {
         tone: Tone,
     ) {
         let (right, bottom) = (x + width - 1, y + height - 1);
-        for column in x..=right {
-            for (line, corner) in [(y, DOWN), (bottom, UP)] {
-                let lines = match column {
-                    _ if column == x => corner | RIGHT,
-                    _ if column == right => corner | LEFT,
-                    _ => LEFT | RIGHT,
-                };
-                self.join(column, line, lines);
-            }
+        for line in [y, bottom] {
+            self.across(line, x, right, &[]);
         }
-        for line in y + 1..bottom {
-            self.join(x, line, UP | DOWN);
-            self.join(right, line, UP | DOWN);
+        for column in [x, right] {
+            self.down(column, y, bottom);
         }
         let edges = (x..=right).flat_map(|x| [(x, y), (x, bottom)]);
         let sides = (y..=bottom).flat_map(|y| [(x, y), (right, y)]);
@@ -165,35 +161,10 @@ impl Cell {
 
 /// Returns the character for lines that meet; boxes have sharp corners.
 fn line(lines: u8, is_box: bool, ascii: bool) -> char {
-    const DOWN_RIGHT: u8 = DOWN | RIGHT;
-    const DOWN_LEFT: u8 = DOWN | LEFT;
-    const UP_RIGHT: u8 = UP | RIGHT;
-    const UP_LEFT: u8 = UP | LEFT;
-    let (down, across) = (lines & (UP | DOWN), lines & (LEFT | RIGHT));
-    if ascii {
-        return match (down, across) {
-            (0, 0) => ' ',
-            (_, 0) => '|',
-            (0, _) => '-',
-            _ => '+',
-        };
-    }
-    match lines {
-        0 => ' ',
-        DOWN_RIGHT if is_box => '┌',
-        DOWN_LEFT if is_box => '┐',
-        UP_RIGHT if is_box => '└',
-        UP_LEFT if is_box => '┘',
-        DOWN_RIGHT => '╭',
-        DOWN_LEFT => '╮',
-        UP_RIGHT => '╰',
-        UP_LEFT => '╯',
-        _ if across == 0 => '│',
-        _ if down == 0 => '─',
-        _ if across == LEFT => '┤',
-        _ if across == RIGHT => '├',
-        _ if down == UP => '┴',
-        _ if down == DOWN => '┬',
-        _ => '┼',
-    }
+    let characters = match (ascii, is_box) {
+        (true, _) => ASCII,
+        (_, true) => SHARP,
+        (_, false) => ROUND,
+    };
+    characters[usize::from(lines)]
 }

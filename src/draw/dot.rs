@@ -1,99 +1,55 @@
-//! A pipeline for Graphviz.
+//! Diagram for Graphviz.
 
 use super::{
+    diagram::Diagram,
+    drawing::{BackEdges, ChartPart, Drawing, Look},
     escape::visible,
-    graph::{Drawing, Graph, Link, Look},
-    labels::Label,
 };
-use crate::pipeline::PipelineOutline;
 
-/// Writes a pipeline as a graph of Graphviz, with a cluster for each level.
+const HEAD: &str = "  rankdir=TB; compound=true;
+  node [shape=box, style=\"rounded,filled\", fillcolor=\"#f6f8fa\", fontname=\"monospace\"];
+  edge [fontname=\"monospace\", fontsize=10];
+";
+
+/// Writes a diagram as a graph of Graphviz, with a cluster for each level.
 #[must_use]
-pub fn dot(outline: &PipelineOutline) -> String {
-    write(&Drawing::new(outline))
-}
-
-/// Writes what is drawn for Graphviz.
-pub(super) fn write(drawing: &Drawing) -> String {
-    let graph = &drawing.graph;
-    let mut text = format!("digraph {} {{\n", quoted(&visible(&drawing.name)));
-    text += "  rankdir=TB; compound=true;\n";
-    text += "  node [shape=box, style=\"rounded,filled\", fillcolor=\"#f6f8fa\", \
-             fontname=\"monospace\"];\n";
-    text += "  edge [fontname=\"monospace\", fontsize=10];\n";
-    clusters(graph, None, 1, &mut text);
-    for (to, node) in graph.boxes.iter().enumerate() {
-        for label in &node.labels {
-            let lines = reported(label);
-            let link = Link {
-                from: label.from,
-                to,
-            };
-            let error = match label.error {
-                Some(_) => ", color=red",
-                None if drawing.dashed.contains(&link) => ", style=dashed",
-                None => "",
-            };
-            text.extend([format!(
-                "  n{} -> n{to} [label={}{error}];\n",
-                label.from,
-                quoted(&lines)
-            )]);
-        }
-    }
-    for (from, to, reported) in &drawing.backs {
-        let reported = quoted(&format!("{reported}\nback edge"));
-        text.extend([format!(
-            "  n{from} -> n{to} [label={reported}, style=dotted, constraint=false];\n"
-        )]);
-    }
-    text += "}\n";
-    text
-}
-
-/// Writes the boxes of a level and, as a cluster each, the levels within it.
-fn clusters(graph: &Graph, level: Option<usize>, depth: usize, text: &mut String) {
-    let indent = "  ".repeat(depth);
-    for (index, node) in graph.boxes.iter().enumerate() {
-        if node.levels.last().copied() != level {
-            continue;
-        }
-        let colour = match node.look {
-            Look::End | Look::Other => "",
-            Look::Model => ", fillcolor=\"#ddf4ff\"",
-            Look::Custom => ", fillcolor=\"#fbefff\"",
-            Look::Ghost => ", style=\"rounded,dashed\", color=red",
+pub fn dot(diagram: &Diagram) -> String {
+    let drawing = Drawing::new(diagram, visible, BackEdges::Arrows);
+    let mut text = format!("digraph {} {{\n{HEAD}", quoted(&visible(&diagram.name)));
+    drawing.groups(None, 1, &mut |depth, part| {
+        let indent = "  ".repeat(depth);
+        text.extend([match part {
+            ChartPart::Box(index, it) => {
+                let colour = match it.look {
+                    Look::End | Look::Other => "",
+                    Look::Model => ", fillcolor=\"#ddf4ff\"",
+                    Look::Custom => ", fillcolor=\"#fbefff\"",
+                    Look::Ghost => ", style=\"rounded,dashed\", color=red",
+                };
+                format!("{indent}n{index} [label={}{colour}];\n", quoted(&it.text()))
+            }
+            ChartPart::Open(index, title) => format!(
+                "{indent}subgraph cluster_{index} {{\n\
+                 {indent}  label={}; style=dashed; color=\"#9a6700\";\n",
+                quoted(title)
+            ),
+            ChartPart::Close => format!("{indent}}}\n"),
+        }]);
+    });
+    for (to, label) in drawing.arrows() {
+        let style = match label.error {
+            _ if label.is_back => ", style=dotted, constraint=false",
+            Some(_) => ", color=red",
+            None if drawing.is_dashed(label.from, to) => ", style=dashed",
+            None => "",
         };
-        let lines: Vec<&str> = node.lines.iter().map(|line| line.text.as_str()).collect();
+        let reported = quoted(&label.text());
         text.extend([format!(
-            "{indent}n{index} [label={}{colour}];\n",
-            quoted(&lines.join("\n"))
+            "  n{} -> n{to} [label={reported}{style}];\n",
+            label.from
         )]);
     }
-    for (index, frame) in graph.levels.iter().enumerate() {
-        if frame.parent != level || !graph.boxes.iter().any(|it| it.levels.contains(&index)) {
-            continue;
-        }
-        let title = quoted(frame.titles[0].trim());
-        text.extend([format!("{indent}subgraph cluster_{index} {{\n")]);
-        text.extend([format!(
-            "{indent}  label={title}; style=dashed; color=\"#9a6700\";\n"
-        )]);
-        clusters(graph, Some(index), depth + 1, text);
-        text.extend([format!("{indent}}}\n")]);
-    }
-}
-
-/// Writes a label with its type and shape on a line of its own.
-pub(super) fn reported(label: &Label) -> String {
-    let mut text = format!("{} → {}", label.item, label.input);
-    for more in [label.error.unwrap_or_default(), &label.tensor] {
-        if !more.is_empty() {
-            text.push('\n');
-            text.push_str(more);
-        }
-    }
-    text
+    text + "}\n"
 }
 
 fn quoted(text: &str) -> String {

@@ -1,5 +1,8 @@
 //! Names as parts of other texts.
 
+use std::fmt;
+
+use askama::filters::{Escaper, Safe};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Returns how many columns a text takes.
@@ -10,33 +13,28 @@ pub(super) fn width(text: &str) -> usize {
 /// Returns a text without characters that take no column of their own: those are written as in
 /// `\u{7}`, so that a name can neither steer a terminal nor hide.
 pub(super) fn visible(text: &str) -> String {
-    let mut visible = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character.width() {
-            Some(1..) => visible.push(character),
-            _ => visible.extend(character.escape_unicode()),
-        }
-    }
-    visible
+    escaped(text, |character| character.width() > Some(0))
 }
 
-/// Writes characters that are not ASCII as in `\u{e4}`.
+/// Returns a visible text of ASCII only: all other characters are written as in `\u{e4}`.
 pub(super) fn ascii(text: &str) -> String {
-    let mut ascii = String::with_capacity(text.len());
+    escaped(text, |character| (' '..='~').contains(&character))
+}
+
+fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        if character.is_ascii() {
-            ascii.push(character);
-        } else {
-            ascii.extend(character.escape_unicode());
+        match is_kept(character) {
+            true => escaped.push(character),
+            false => escaped.extend(character.escape_unicode()),
         }
     }
-    ascii
+    escaped
 }
 
 /// Writes a text as content or attribute of XML and HTML. What XML has no place for becomes a
 /// visible escape.
-#[must_use]
-pub fn xml(text: &str) -> String {
+pub(crate) fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in visible(text).chars() {
         match character {
@@ -52,9 +50,25 @@ pub fn xml(text: &str) -> String {
     escaped
 }
 
+/// Writes a text of several lines as [`xml`] does, and keeps its lines.
+pub(crate) fn xml_lines(text: &str) -> Safe<String> {
+    let lines: Vec<String> = text.split('\n').map(xml).collect();
+    Safe(lines.join("\n"))
+}
+
+/// Escaping of every text in templates: no text is markup, or steers anything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Markup;
+
+impl Escaper for Markup {
+    fn write_escaped_str<W: fmt::Write>(&self, mut to: W, text: &str) -> fmt::Result {
+        to.write_str(&xml(text))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ascii, visible, xml};
+    use super::{ascii, visible, xml, xml_lines};
 
     #[test]
     fn nothing_that_steers_a_terminal_is_left() {
@@ -63,7 +77,7 @@ mod tests {
             r"a\u{1b}[31m\u{202e}b\u{a}"
         );
         assert_eq!(visible("größe 形"), "größe 形");
-        assert_eq!(ascii("größe"), r"gr\u{f6}\u{df}e");
+        assert_eq!(ascii("größe\n"), r"gr\u{f6}\u{df}e\u{a}");
     }
 
     #[test]
@@ -72,5 +86,10 @@ mod tests {
             xml("<script>'\"&\u{0}"),
             "&lt;script&gt;&#39;&quot;&amp;\\u{0}"
         );
+    }
+
+    #[test]
+    fn lines_stay_apart_and_markup_is_none() {
+        assert_eq!(xml_lines("a\n<b>\u{1b}").0, "a\n&lt;b&gt;\\u{1b}");
     }
 }

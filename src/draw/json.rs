@@ -1,181 +1,124 @@
-//! A pipeline for programs.
+//! Diagram for programs. The names of the fields are for others to rely on.
 
-use serde::Serialize;
-use serde_json::{Value, json as value};
+use serde::{Serialize, Serializer};
 
-use crate::{
-    pipeline::{Count, OutlinePort, PipelineNodeKind, PipelineOutline, TensorSource},
-    tensor::Dim,
+use super::diagram::{
+    Diagram, DiagramEdge, DiagramKind, DiagramNodeKind, DiagramPort, DiagramStream, EdgeContent,
+    EdgeSource,
 };
 
-/// A pipeline. The names of the fields are for others to rely on.
-#[derive(Debug, Clone, Serialize)]
-pub struct PipelineDiagram<'a> {
+#[derive(Serialize)]
+struct Document<'a> {
     name: &'a str,
-    inputs: Vec<Port<'a>>,
-    outputs: Vec<Port<'a>>,
+    inputs: &'a [DiagramPort],
+    outputs: &'a [DiagramPort],
     nodes: Vec<Node<'a>>,
     edges: Vec<Edge<'a>>,
-    levels: Vec<Level<'a>>,
-    /// Connections of which the source is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    levels: Option<Vec<Level<'a>>>,
+    /// Edges without a source.
     dangling: Vec<Edge<'a>>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Serialize)]
 struct Node<'a> {
     name: &'a str,
-    /// `request`, `model`, `custom` or `response`.
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    library: Option<&'a str>,
-    /// Problem of the model or library, if any is known.
+    #[serde(flatten)]
+    kind: &'a DiagramNodeKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'a str>,
-    /// Into how many parts the outputs are split; -1 if that depends on the request.
-    demultiply_count: Option<i64>,
-    gathers: &'a [String],
-    /// The nodes whose parts it runs for, outermost first.
-    levels: Vec<&'a str>,
-    inputs: Vec<Port<'a>>,
-    outputs: Vec<Port<'a>>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Port<'a> {
-    name: &'a str,
-    /// The name that the model or library has for it, if that is another.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data_item: Option<&'a str>,
     #[serde(flatten)]
-    tensor: Tensor,
+    tensors: Option<Tensors<'a>>,
 }
 
-/// Type and shape: a dimension is a number, -1 for any, or a pair of the least and the most.
-#[derive(Debug, Clone, Serialize)]
-struct Tensor {
-    datatype: Option<&'static str>,
-    shape: Option<Vec<Value>>,
+/// Facts that only nodes of pipelines have.
+#[derive(Serialize)]
+struct Tensors<'a> {
+    demultiply_count: Option<i32>,
+    gathers: &'a [String],
+    levels: Vec<&'a str>,
+    inputs: &'a [DiagramPort],
+    outputs: &'a [DiagramPort],
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Serialize)]
 struct Edge<'a> {
-    from: &'a str,
+    #[serde(flatten)]
+    stream: Option<&'a DiagramStream>,
+    from: Option<&'a str>,
     output: &'a str,
     to: &'a str,
     input: &'a str,
-    /// Tensor that it carries.
     #[serde(flatten)]
-    tensor: Tensor,
-    /// Whether source and output are there.
-    is_there: bool,
+    carries: &'a EdgeContent,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Serialize)]
 struct Level<'a> {
     node: &'a str,
-    count: i64,
-    /// The node that opens the level around it.
+    count: i32,
     parent: Option<&'a str>,
     gathered_by: Vec<&'a str>,
 }
 
-/// Returns a pipeline as what can be serialised.
-#[must_use]
-pub fn json(outline: &PipelineOutline) -> PipelineDiagram<'_> {
-    let name = |node: usize| outline.nodes[node].name.as_str();
-    let level = |level: &usize| name(outline.levels[*level].node);
-    let node = |index: usize| {
-        let node = &outline.nodes[index];
-        let (kind, model, version, library) = match &node.kind {
-            PipelineNodeKind::Entry => ("request", None, None, None),
-            PipelineNodeKind::Exit => ("response", None, None, None),
-            PipelineNodeKind::Model { name, version } => {
-                ("model", Some(name.as_str()), *version, None)
-            }
-            PipelineNodeKind::Custom { library, is_python } => {
-                let kind = if *is_python { "python" } else { "custom" };
-                (kind, None, None, Some(library.as_str()))
-            }
-        };
-        Node {
-            name: &node.name,
-            kind,
-            model,
-            version,
-            library,
-            missing: node.missing.as_ref().map(|missing| &*missing.text),
-            demultiply_count: node.opens.map(count),
-            gathers: &node.gathers,
-            levels: node.levels.iter().map(level).collect(),
-            inputs: ports(&node.inputs),
-            outputs: ports(&node.outputs),
+impl<'a> Edge<'a> {
+    fn new(diagram: &'a Diagram, edge: &'a DiagramEdge) -> Self {
+        Self {
+            stream: edge.stream.as_ref(),
+            from: match &edge.from {
+                EdgeSource::Node(from) => Some(&diagram.nodes[*from].name),
+                EdgeSource::Missing(name) => Some(name),
+                EdgeSource::Nobody => None,
+            },
+            output: &edge.output,
+            to: &diagram.nodes[edge.to].name,
+            input: &edge.input,
+            carries: &edge.carries,
         }
-    };
-    let edges = outline.edges.iter().map(|edge| Edge {
-        from: name(edge.from),
-        output: &edge.item,
-        to: name(edge.to),
-        input: &edge.input,
-        tensor: tensor(edge.tensor.as_ref()),
-        is_there: edge.is_there,
-    });
-    let dangling = outline.dangling.iter().map(|dangling| Edge {
-        from: &dangling.source,
-        output: &dangling.item,
-        to: name(dangling.to),
-        input: &dangling.input,
-        tensor: tensor(None),
-        is_there: false,
-    });
-    let levels = outline.levels.iter().map(|it| Level {
-        node: name(it.node),
-        count: count(it.count),
-        parent: it.parent.as_ref().map(level),
-        gathered_by: it.gathered_by.iter().map(|node| name(*node)).collect(),
-    });
-    PipelineDiagram {
-        name: &outline.name,
-        inputs: ports(&outline.nodes[outline.entry()].outputs),
-        outputs: ports(&outline.nodes[outline.exit()].inputs),
-        nodes: (0..outline.nodes.len()).map(node).collect(),
-        edges: edges.collect(),
-        levels: levels.collect(),
-        dangling: dangling.collect(),
     }
 }
 
-fn ports(ports: &[OutlinePort]) -> Vec<Port<'_>> {
-    let ports = ports.iter().map(|port| Port {
-        name: &port.name,
-        data_item: (port.real != port.name).then_some(port.real.as_str()),
-        tensor: tensor(port.tensor.as_ref()),
-    });
-    ports.collect()
-}
-
-fn tensor(tensor: Option<&TensorSource>) -> Tensor {
-    let shape = tensor.map(|tensor| tensor.shape.0.iter().copied().map(dim).collect());
-    Tensor {
-        datatype: tensor.and_then(|tensor| Some(tensor.dtype?.kserve())),
-        shape,
-    }
-}
-
-fn dim(dim: Dim) -> Value {
-    match dim {
-        Dim::Fixed(length) => value!(length),
-        Dim::Range(low, high) => value!([low, high]),
-        Dim::Any => value!(-1),
-    }
-}
-
-fn count(count: Count) -> i64 {
-    match count {
-        Count::Fixed(count) => i64::try_from(count).unwrap_or(i64::MAX),
-        Count::Dynamic => -1,
+impl Serialize for Diagram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_pipeline = self.kind == DiagramKind::Pipeline;
+        let (request, response) = (&self.nodes[0], &self.nodes[self.response()]);
+        let name = |node: usize| self.nodes[node].name.as_str();
+        let level = |level: &usize| name(self.levels[*level].node);
+        // The ends of a graph are no nodes of it.
+        let listed = match is_pipeline {
+            true => &self.nodes,
+            false => self.inner(),
+        };
+        let nodes = listed.iter().map(|node| Node {
+            name: &node.name,
+            kind: &node.kind,
+            missing: node.missing.as_ref().map(|missing| &*missing.text),
+            tensors: is_pipeline.then(|| Tensors {
+                demultiply_count: node.splits,
+                gathers: &node.gathers,
+                levels: node.levels.iter().map(level).collect(),
+                inputs: &node.inputs,
+                outputs: &node.outputs,
+            }),
+        });
+        let is_whole = |edge: &&DiagramEdge| matches!(edge.from, EdgeSource::Node(_));
+        let (edges, dangling): (Vec<_>, Vec<_>) = self.edges.iter().partition(is_whole);
+        let written = |edges: Vec<_>| edges.into_iter().map(|it| Edge::new(self, it)).collect();
+        let levels = self.levels.iter().map(|it| Level {
+            node: name(it.node),
+            count: it.count,
+            parent: it.parent.as_ref().map(level),
+            gathered_by: it.gathered_by.iter().map(|node| name(*node)).collect(),
+        });
+        Document {
+            name: &self.name,
+            inputs: &request.outputs,
+            outputs: &response.inputs,
+            nodes: nodes.collect(),
+            edges: written(edges),
+            levels: is_pipeline.then(|| levels.collect()),
+            dangling: written(dangling),
+        }
+        .serialize(serializer)
     }
 }

@@ -1,7 +1,9 @@
 //! Labels of connections and boxes, and their line breaks.
 
-use super::escape::width;
-use crate::pipeline::{PipelineNodeKind, TensorSource};
+use super::{
+    drawing::{Span, Tone},
+    escape::width,
+};
 
 /// Label of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,14 +14,33 @@ pub(super) struct Label {
     pub(super) source: String,
     pub(super) item: String,
     pub(super) input: String,
-    /// Type and shape; empty if they are not known.
-    pub(super) tensor: String,
+    /// Description of what goes over it; empty if that is unknown.
+    pub(super) content: String,
     /// Problem of it.
     pub(super) error: Option<&'static str>,
+    /// Whether it carries nothing while requests run.
+    pub(super) is_side: bool,
+    /// Whether it is a back edge, for which the layout has no link.
+    pub(super) is_back: bool,
     /// Whether the name of the box that it comes from is shown.
     pub(super) is_named: bool,
     /// Whether no line is drawn for it, since there are too many beside each other.
     pub(super) is_skipped: bool,
+}
+
+impl Label {
+    /// Returns its text, with what goes over the connection on a line of its own.
+    pub(super) fn text(&self) -> String {
+        let more = match self.is_back {
+            true => ["back edge", ""],
+            false => [self.error.unwrap_or_default(), &self.content],
+        };
+        let mut text = format!("{} → {}", self.item, self.input);
+        for more in more.into_iter().filter(|more| !more.is_empty()) {
+            text.extend(["\n", more]);
+        }
+        text
+    }
 }
 
 /// How much room labels take.
@@ -27,51 +48,21 @@ pub(super) struct Label {
 pub(super) enum Room {
     /// A line for each.
     Wide,
-    /// Type and shape on a line of their own.
+    /// The content on a line of its own.
     Narrow,
-}
-
-/// A part of a line of labels: whether it is type and shape, and the text.
-pub(super) type Span = (bool, String);
-
-/// Writes type and shape.
-pub(super) fn tensor(tensor: &TensorSource) -> String {
-    match tensor.dtype {
-        Some(dtype) => format!("{dtype} {}", tensor.shape),
-        None => format!("any type {}", tensor.shape),
-    }
-}
-
-/// Writes what a node runs.
-pub(super) fn kind(kind: &PipelineNodeKind) -> Option<String> {
-    let visible = super::escape::visible;
-    match kind {
-        PipelineNodeKind::Entry | PipelineNodeKind::Exit => None,
-        PipelineNodeKind::Model {
-            name,
-            version: None,
-        } => Some(format!("model {}", visible(name))),
-        PipelineNodeKind::Model {
-            name,
-            version: Some(version),
-        } => Some(format!("model {}, version {version}", visible(name))),
-        PipelineNodeKind::Custom { library, is_python } => {
-            let what = if *is_python { "Python" } else { "custom" };
-            Some(format!("{what} node {}", visible(library)))
-        }
-    }
 }
 
 /// Writes the labels of a box, each line at most so wide.
 pub(super) fn lines(labels: &[Label], room: Room, most: usize) -> Vec<Vec<Span>> {
-    let mut lines = Vec::new();
-    for label in labels {
-        lines.extend(label_lines(label, room, most));
-    }
-    lines
+    let lines = labels
+        .iter()
+        .flat_map(|label| label_lines(label, room, most));
+    lines.collect()
 }
 
 fn label_lines(label: &Label, room: Room, most: usize) -> Vec<Vec<Span>> {
+    let plain = |text: String| (Tone::Plain, text);
+    let blank = || plain("  ".to_owned());
     let named = label.is_named || label.is_skipped;
     let up = if label.is_skipped { "↑ " } else { "" };
     let item = if named {
@@ -83,19 +74,19 @@ fn label_lines(label: &Label, room: Room, most: usize) -> Vec<Vec<Span>> {
     if let Some(error) = label.error {
         names = format!("{names} {error}");
     }
-    let all = width(&names) + 2 + width(&label.tensor);
-    if label.tensor.is_empty() && width(&names) <= most {
-        return vec![vec![(false, names)]];
+    let all = width(&names) + 2 + width(&label.content);
+    if label.content.is_empty() && width(&names) <= most {
+        return vec![vec![plain(names)]];
     }
     if room == Room::Wide && all <= most {
         return vec![vec![
-            (false, names),
-            (false, "  ".to_owned()),
-            (true, label.tensor.clone()),
+            plain(names),
+            blank(),
+            (Tone::Detail, label.content.clone()),
         ]];
     }
     let mut lines: Vec<Vec<Span>> = if width(&names) <= most {
-        vec![vec![(false, names)]]
+        vec![vec![plain(names)]]
     } else {
         let mut parts = if named && width(&item) > most {
             vec![format!("{up}{}", label.source), format!(".{}", label.item)]
@@ -105,11 +96,11 @@ fn label_lines(label: &Label, room: Room, most: usize) -> Vec<Vec<Span>> {
         parts.push(format!("→ {}", label.input));
         parts.extend(label.error.map(str::to_owned));
         let parts = parts.iter().flat_map(|part| broken(part, most));
-        parts.map(|part| vec![(false, part)]).collect()
+        parts.map(|part| vec![plain(part)]).collect()
     };
-    if !label.tensor.is_empty() {
-        let rest = broken(&label.tensor, most.saturating_sub(2).max(1));
-        lines.extend(rest.map(|part| vec![(false, "  ".to_owned()), (true, part)]));
+    if !label.content.is_empty() {
+        let rest = broken(&label.content, most.saturating_sub(2).max(1));
+        lines.extend(rest.map(|part| vec![blank(), (Tone::Detail, part)]));
     }
     lines
 }

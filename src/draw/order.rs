@@ -20,14 +20,8 @@ pub(super) fn order(layers: &mut Layers) {
             let rows = layers.rows.iter().map(|row| row.items.clone());
             best = Some((crossings, rows.collect()));
         }
-        let rows = 0..layers.rows.len();
         let down = sweep % 2 == 0;
-        let rows: Vec<usize> = if down {
-            rows.collect()
-        } else {
-            rows.rev().collect()
-        };
-        for row in rows {
+        for row in layers.sweep(down) {
             let items = layers.rows[row].items.iter();
             let means: HashMap<usize, usize> = items
                 .filter_map(|item| Some((*item, mean(layers, &place, *item, down)?)))

@@ -27,8 +27,7 @@ pub(super) fn place(layers: &Layers, titles: &[usize], most: usize) -> Columns {
         let title = levels.last().map_or(0, |level| titles[*level] + 2);
         layers.packed(row).max(title) + layers.beside(levels)
     };
-    let rows = 0..layers.rows.len();
-    let needed = rows.clone().map(needed).max().unwrap_or(0);
+    let needed = (0..layers.rows.len()).map(needed).max().unwrap_or(0);
     let width = (needed + SLACK).min(most);
     let mut columns = Columns {
         line: vec![0; layers.items.len()],
@@ -45,12 +44,7 @@ pub(super) fn place(layers: &Layers, titles: &[usize], most: usize) -> Columns {
     }
     for sweep in 0..SWEEPS {
         let down = sweep % 2 == 1;
-        let order: Vec<usize> = if down {
-            rows.clone().collect()
-        } else {
-            rows.clone().rev().collect()
-        };
-        for row in order {
+        for row in layers.sweep(down) {
             columns.row(layers, row, sweep, down);
         }
     }

@@ -1,9 +1,8 @@
 //! Diagram in columns and lines, for whatever draws it.
 
 use super::{
+    drawing::{Drawing, Look, Span, Tone},
     escape::width,
-    graph::{Graph, Line, Look, Tone},
-    labels::Span,
     layers::{Layers, What},
     order::order,
     place::{Columns, place},
@@ -13,10 +12,12 @@ use super::{
 /// Diagram.
 #[derive(Debug, Default)]
 pub(super) struct Scene {
+    /// Its boxes and links as they were laid out.
+    pub(super) drawing: Drawing,
     pub(super) width: usize,
     pub(super) height: usize,
     pub(super) boxes: Vec<SceneBox>,
-    pub(super) labels: Vec<SceneLabel>,
+    pub(super) texts: Vec<SceneText>,
     pub(super) frames: Vec<SceneFrame>,
     /// Lines that go down: column, first and last line.
     pub(super) downs: Vec<(usize, usize, usize)>,
@@ -36,17 +37,16 @@ pub(super) struct SceneBox {
     pub(super) y: usize,
     pub(super) width: usize,
     pub(super) height: usize,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<Span>,
 }
 
-/// A line of text beside an arrow.
+/// A text beside an arrow.
 #[derive(Debug)]
-pub(super) struct SceneLabel {
-    /// The box that it belongs to.
-    pub(super) node: usize,
+pub(super) struct SceneText {
     pub(super) x: usize,
     pub(super) y: usize,
-    pub(super) spans: Vec<Span>,
+    pub(super) tone: Tone,
+    pub(super) text: String,
 }
 
 /// The frame of a level.
@@ -93,35 +93,28 @@ struct Heights {
 
 impl Scene {
     /// Lays out what is drawn in at most so many columns.
-    pub(super) fn new(graph: &Graph, most: usize) -> Self {
-        let mut graph = graph.clone();
-        let mut layers = Layers::new(&mut graph, most);
+    pub(super) fn new(mut drawing: Drawing, most: usize) -> Self {
+        let mut layers = Layers::new(&mut drawing, most);
         order(&mut layers);
-        let titles: Vec<usize> = graph
-            .levels
-            .iter()
-            .map(|level| {
-                let long = width(&level.titles[0]) + 4;
-                if long + 8 <= most {
-                    long
-                } else {
-                    width(&level.titles[1]) + 4
-                }
-            })
-            .collect();
+        let titles = drawing.levels.iter().map(|level| {
+            let [long, short] = level.titles.each_ref().map(|title| width(title) + 4);
+            if long + 8 <= most { long } else { short }
+        });
+        let titles: Vec<usize> = titles.collect();
         let columns = place(&layers, &titles, most);
         let channels: Vec<Channel> = (1..layers.rows.len())
             .map(|row| channel(&layers, &columns, row - 1))
             .collect();
+        let mut frames = vec![(usize::MAX, 0); drawing.levels.len()];
         let mut scene = Self {
+            drawing,
             width: columns.width,
             ..Self::default()
         };
-        let mut frames = vec![(usize::MAX, 0); graph.levels.len()];
         let heights = scene.heights(&layers, &channels, &mut frames);
         for (row, heights) in heights.iter().enumerate() {
             for &item in &layers.rows[row].items {
-                scene.item(&graph, &layers, &columns, item, *heights);
+                scene.item(&layers, &columns, item, *heights);
             }
         }
         for (row, channel) in channels.iter().enumerate() {
@@ -129,8 +122,7 @@ impl Scene {
         }
         for (level, (top, bottom)) in frames.into_iter().enumerate() {
             if let Some((left, right)) = columns.frames[level] {
-                let titles = &graph.levels[level].titles;
-                scene.frame((left, right), (top, bottom), titles);
+                scene.frame(level, (left, right), (top, bottom));
             }
         }
         scene.routes(&layers, &columns, &channels, &heights);
@@ -188,14 +180,7 @@ impl Scene {
         heights
     }
 
-    fn item(
-        &mut self,
-        graph: &Graph,
-        layers: &Layers,
-        columns: &Columns,
-        item: usize,
-        heights: Heights,
-    ) {
+    fn item(&mut self, layers: &Layers, columns: &Columns, item: usize, heights: Heights) {
         let (line, it) = (columns.line[item], &layers.items[item]);
         let What::Box(node) = it.what else {
             self.downs.push((line, heights.labels, heights.end));
@@ -203,7 +188,7 @@ impl Scene {
         };
         self.boxes.push(SceneBox {
             node,
-            look: graph.boxes[node].look,
+            look: self.drawing.boxes[node].look,
             x: line.saturating_sub(it.cell.left),
             y: heights.boxes,
             width: it.cell.width,
@@ -215,12 +200,16 @@ impl Scene {
         }
         let first = heights.boxes - it.cell.labels.len();
         for (index, spans) in it.cell.labels.iter().enumerate() {
-            self.labels.push(SceneLabel {
-                node,
-                x: line + 2,
-                y: first + index,
-                spans: spans.clone(),
-            });
+            let (mut x, y) = (line + 2, first + index);
+            for (tone, text) in spans {
+                self.texts.push(SceneText {
+                    x,
+                    y,
+                    tone: *tone,
+                    text: text.clone(),
+                });
+                x += width(text);
+            }
         }
     }
 
@@ -254,10 +243,11 @@ impl Scene {
     /// Adds a frame, with the longest title that fits between the lines that cross its upper side.
     fn frame(
         &mut self,
+        level: usize,
         (left, right): (usize, usize),
         (top, bottom): (usize, usize),
-        titles: &[String],
     ) {
+        let titles = &self.drawing.levels[level].titles;
         let downs = self.downs.iter();
         let crossed: Vec<usize> = downs
             .filter(|(_, first, last)| *first <= top && top <= *last)
@@ -333,9 +323,4 @@ fn bottom(layers: &Layers, item: usize, heights: Heights) -> usize {
         What::Box(_) => heights.boxes + it.cell.lines.len() + 1,
         What::Pass(_) => heights.end,
     }
-}
-
-/// Returns the tone of a part of a label.
-pub(super) fn tone(is_tensor: bool) -> Tone {
-    if is_tensor { Tone::Detail } else { Tone::Plain }
 }

@@ -2,11 +2,12 @@
 
 use super::{
     canvas::Canvas,
+    diagram::Diagram,
+    drawing::{BackEdges, Drawing, Look, Tone},
     escape::{ascii, visible},
-    graph::{Drawing, Look, Tone},
-    scene::{Scene, tone},
+    labels::broken,
+    scene::Scene,
 };
-use crate::pipeline::{PipelineNodeKind, PipelineOutline};
 
 /// The columns of a diagram for nobody in particular.
 pub const WIDTH: usize = 80;
@@ -32,26 +33,15 @@ impl Default for Style {
     }
 }
 
-/// Draws a pipeline with characters, below a line with its name.
+/// Draws a diagram with characters, below a line with its name.
 #[must_use]
-pub fn text(outline: &PipelineOutline, style: Style) -> String {
-    let named;
-    let outline = if style.ascii {
-        named = in_ascii(outline);
-        &named
-    } else {
-        outline
-    };
-    write_all(&Drawing::new(outline), style)
-}
-
-/// Draws with characters.
-pub(super) fn write_all(drawing: &Drawing, style: Style) -> String {
-    let scene = Scene::new(&drawing.graph, style.width);
+pub fn text(diagram: &Diagram, style: Style) -> String {
+    let escape = if style.ascii { ascii } else { visible };
+    let drawing = Drawing::new(diagram, escape, BackEdges::Boxes);
+    let scene = Scene::new(drawing, style.width);
     let canvas = paint(&scene, style.ascii);
     let mut text = String::new();
-    let title = format!("{} {}", drawing.what, visible(&drawing.name));
-    for part in super::labels::broken(&title, style.width) {
+    for part in broken(&scene.drawing.title, style.width) {
         write(&mut text, Tone::Name, &part, style);
         text.push('\n');
     }
@@ -73,8 +63,8 @@ fn paint(scene: &Scene, ascii: bool) -> Canvas {
             _ => Tone::Plain,
         };
         canvas.border((it.x, it.y), it.width, it.height, tone);
-        for (index, line) in it.lines.iter().enumerate() {
-            canvas.text(it.x + 2, it.y + 1 + index, &line.text, line.tone);
+        for (index, (tone, text)) in it.lines.iter().enumerate() {
+            canvas.text(it.x + 2, it.y + 1 + index, text, *tone);
         }
     }
     for &(x, first, last) in &scene.downs {
@@ -88,32 +78,25 @@ fn paint(scene: &Scene, ascii: bool) -> Canvas {
         canvas.text(x, y, head.encode_utf8(&mut [0; 4]), Tone::Plain);
     }
     for it in &scene.frames {
-        let [side, edge, corners] = if ascii {
-            [":", ".", "...."]
-        } else {
-            ["╎", "╌", "╭╮╰╯"]
+        let (side, edge, corners) = match ascii {
+            true => (':', '.', ['.'; 4]),
+            false => ('╎', '╌', ['╭', '╮', '╰', '╯']),
         };
-        let first = |text: &str| text.chars().next().unwrap_or(' ');
-        let corners: Vec<char> = corners.chars().collect();
         for y in it.top + 1..it.bottom {
-            canvas.mark(it.left, y, first(side), Tone::Level);
-            canvas.mark(it.right, y, first(side), Tone::Level);
+            canvas.mark(it.left, y, side, Tone::Level);
+            canvas.mark(it.right, y, side, Tone::Level);
         }
         for (y, ends) in [(it.top, &corners[..2]), (it.bottom, &corners[2..])] {
             canvas.mark(it.left, y, ends[0], Tone::Level);
             canvas.mark(it.right, y, ends[1], Tone::Level);
             for x in it.left + 1..it.right {
-                canvas.mark(x, y, first(edge), Tone::Level);
+                canvas.mark(x, y, edge, Tone::Level);
             }
         }
         canvas.text(it.title_x, it.top, &it.title, Tone::Level);
     }
-    for label in &scene.labels {
-        let mut x = label.x;
-        for (is_tensor, text) in &label.spans {
-            canvas.text(x, label.y, text, tone(*is_tensor));
-            x += super::escape::width(text);
-        }
+    for it in &scene.texts {
+        canvas.text(it.x, it.y, &it.text, it.tone);
     }
     canvas
 }
@@ -137,31 +120,4 @@ fn write(text: &mut String, tone: Tone, part: &str, style: Style) {
     } else {
         text.extend(["\u{1b}[", code, "m", &part, "\u{1b}[0m"]);
     }
-}
-
-/// Returns the same with names in ASCII.
-fn in_ascii(outline: &PipelineOutline) -> PipelineOutline {
-    let mut named = outline.clone();
-    let mut names = vec![&mut named.name];
-    for node in &mut named.nodes {
-        names.push(&mut node.name);
-        match &mut node.kind {
-            PipelineNodeKind::Model { name, .. } => names.push(name),
-            PipelineNodeKind::Custom { library, .. } => names.push(library),
-            PipelineNodeKind::Entry | PipelineNodeKind::Exit => {}
-        }
-        names.extend(&mut node.gathers);
-        let ports = node.inputs.iter_mut().chain(&mut node.outputs);
-        names.extend(ports.map(|port| &mut port.name));
-    }
-    for edge in &mut named.edges {
-        names.extend([&mut edge.item, &mut edge.input]);
-    }
-    for edge in &mut named.dangling {
-        names.extend([&mut edge.source, &mut edge.item, &mut edge.input]);
-    }
-    for name in names {
-        *name = ascii(name);
-    }
-    named
 }

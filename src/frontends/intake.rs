@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{budget::Budget, config::ServerLimits};
+use crate::{budget::Budget, config::ServerSettings};
 
 /// The bounds, and the budget that all that is received is charged to.
 #[derive(Debug, Clone)]
@@ -26,12 +26,13 @@ impl BodyLimits {
 
     /// Makes the bounds that the settings name.
     #[must_use]
-    pub fn of(limits: &ServerLimits) -> Self {
+    pub fn of(settings: &ServerSettings) -> Self {
+        let flags = &settings.flags;
         Self::new(
-            limits.message_size,
-            limits.read,
-            limits.receive_rate,
-            limits.budget.clone(),
+            flags.max_message_size,
+            Duration::from_secs(flags.read_timeout_seconds),
+            flags.min_receive_rate,
+            settings.budget.clone(),
         )
     }
 

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     budget::Budget,
-    config::{Cors, ServerSettings},
+    config::{Flags, ServerSettings},
     engine::Engine,
     error::{Error, ErrorKind},
     metrics::Metrics,
@@ -151,7 +151,7 @@ impl Rest {
 impl Rules {
     fn new(settings: &ServerSettings, port: Port) -> Arc<Self> {
         Arc::new(Self {
-            headers: cors(&settings.cors).collect(),
+            headers: cors(&settings.flags).collect(),
             hosts: AllowedHosts::new(settings),
             port,
         })
@@ -212,9 +212,9 @@ fn probes(settings: &ServerSettings, port: Port) -> Router<RestContext> {
             post_only(post(kserve::repository_index)),
         )
         .route("/v2/models/stats", get_only(get(triton::all_statistics)))
-        .merge(match settings.dashboard {
-            true => dashboard::routes(Dashboard::new(settings, port)),
-            false => Router::new(),
+        .merge(match settings.flags.no_dashboard {
+            true => Router::new(),
+            false => dashboard::routes(Dashboard::new(settings, port)),
         });
     for model in MODEL {
         router = router
@@ -269,15 +269,15 @@ fn extensions() -> Router<RestContext> {
 }
 
 /// The headers that let pages of other origins call. They are checked with the flags.
-fn cors(cors: &Cors) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
-    let credentials = if cors.allow_credentials { "true" } else { "" };
+fn cors(flags: &Flags) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let credentials = if flags.allow_credentials { "true" } else { "" };
     [
         (
             header::ACCESS_CONTROL_ALLOW_ORIGIN,
-            cors.allowed_origins.as_str(),
+            flags.allowed_origins.as_str(),
         ),
-        (header::ACCESS_CONTROL_ALLOW_METHODS, &cors.allowed_methods),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, &cors.allowed_headers),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, &flags.allowed_methods),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, &flags.allowed_headers),
         (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, credentials),
     ]
     .into_iter()
@@ -323,7 +323,7 @@ pub(super) fn unknown_path() -> Error {
 #[cfg(test)]
 mod tests {
     use super::{cors, leaves_the_tree};
-    use crate::config::Cors;
+    use crate::config::Flags;
 
     #[test]
     fn two_dots_are_found_however_they_are_written() {
@@ -344,13 +344,13 @@ mod tests {
 
     #[test]
     fn an_empty_text_leaves_its_header_out() {
-        let settings = Cors {
+        let flags = Flags {
             allow_credentials: true,
             allowed_origins: "https://a.example".to_owned(),
             allowed_methods: String::new(),
-            ..Cors::default()
+            ..Flags::default()
         };
-        let headers: Vec<_> = cors(&settings).collect();
+        let headers: Vec<_> = cors(&flags).collect();
         insta::assert_debug_snapshot!(headers, @r#"
         [
             (

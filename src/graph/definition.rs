@@ -14,6 +14,7 @@ use super::{
     packet::Packet,
     plan::{GraphPlan, PoolSize},
     pool::{Pool, Seat},
+    rules,
     run::{GraphObserver, Run},
     servables::Servables,
     source::GraphSource,
@@ -88,8 +89,10 @@ pub fn examine(source: &GraphSource) -> Result<CheckedGraph, LoadError> {
         );
         LoadError::new("File not found or cannot open", vec![line])
     })?;
-    check::check(&text, &path.display().to_string(), calculators::all())
-        .map_err(|errors| LoadError::new(errors.status(), errors.log(name)))
+    check::check(&text, &path.display().to_string(), calculators::all()).map_err(|found| {
+        let log = found.errors.iter().map(|error| error.log(name));
+        LoadError::new(rules::status(&found), log.collect())
+    })
 }
 
 impl GraphDefinition {
@@ -138,7 +141,7 @@ impl GraphDefinition {
                 node_name: node.spec.name.clone(),
                 input_names: names(&node.spec.inputs),
                 output_names: names(&node.spec.outputs),
-                handler_path: base.join(node.handler_path().unwrap_or_default()),
+                handler_path: base.join(node.spec.handler_path().unwrap_or_default()),
                 params: None,
             };
             match PythonHandler::load(facts) {

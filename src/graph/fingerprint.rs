@@ -10,7 +10,7 @@ use std::{
 
 use ring::digest::{Context, SHA256};
 
-use super::{calculators, check, plan::GraphPlanNode, source::GraphSource};
+use super::{calculators, check, source::GraphSource};
 
 /// Maximum number of files and packages checked beside a handler.
 const MAX_FILES: usize = 1000;
@@ -79,7 +79,7 @@ fn handlers(path: &Path) -> Option<Vec<String>> {
     file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     let checked = check::check(&text, "", calculators::all()).ok()?;
     let nodes = checked.plan.nodes.iter();
-    Some(nodes.filter_map(GraphPlanNode::handler_path).collect())
+    Some(nodes.filter_map(|node| node.spec.handler_path()).collect())
 }
 
 /// Finds the Python files of a folder.

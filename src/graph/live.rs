@@ -6,10 +6,11 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
-    calculators, definition::GraphDefinition, outline::GraphOutline, source::GraphSource,
-    unary::Tally,
+    calculators, definition::GraphDefinition, diagram::diagram, file::GraphSpec,
+    source::GraphSource, unary::Tally,
 };
 use crate::{
+    draw::Diagram,
     metrics::{GraphCall, Reporter},
     model::{Live, Served, Words},
 };
@@ -72,21 +73,22 @@ impl Graph {
         self.source.store(Some(Arc::new(source)));
     }
 
-    /// Returns its outline: that of the loaded graph, else of its file, valid or not. Reads files,
+    /// Returns its diagram: that of the loaded graph, else of its file, valid or not. Reads files,
     /// so it blocks.
     #[must_use]
-    pub fn outline(&self) -> Option<GraphOutline> {
+    pub fn diagram(&self) -> Option<Diagram> {
         let source = self.source.load_full()?;
         let is_there = |handler: &str| source.base_path.join(handler).is_file();
         let calculators = calculators::all();
         if let Ok(definition) = self.live.definition() {
             let (name, spec) = (definition.name(), definition.spec());
-            return Some(GraphOutline::new(name, spec, calculators, &is_there));
+            return Some(diagram(name, spec, calculators, &is_there));
         }
         let path = &source.graph_path;
         let text = std::fs::read_to_string(path).ok()?;
         let file = path.display().to_string();
-        GraphOutline::read(&source.name, &text, &file, calculators, &is_there).ok()
+        let spec = GraphSpec::read(&text, &file).ok()?;
+        Some(diagram(&source.name, &spec, calculators, &is_there))
     }
 
     /// Waits until another request may run.

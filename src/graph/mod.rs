@@ -9,18 +9,18 @@ pub mod calculators;
 mod check;
 pub mod convert;
 mod definition;
+mod diagram;
 mod error;
 mod file;
 mod fingerprint;
 mod handlers;
 mod live;
 mod node;
-mod outline;
 mod packet;
 mod pbtxt;
 mod plan;
 mod pool;
-mod rules;
+pub mod rules;
 mod run;
 mod scheduler;
 mod servables;
@@ -36,6 +36,7 @@ pub use calculator::{
 pub use check::{CheckedGraph, check};
 pub use convert::VERSION;
 pub use definition::{GraphDefinition, LoadError, examine};
+pub use diagram::diagram;
 pub use error::{AbseilCode, CalculatorStep, GraphRunError, is_within};
 pub use file::{
     ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
@@ -43,13 +44,11 @@ pub use file::{
 pub use fingerprint::Fingerprint;
 pub use live::{Graph, GraphLimits};
 pub use node::{NodeOptions, NodeSpec, Port, Ports, TagIndex};
-pub use outline::{GraphEdge, GraphNodeKind, GraphOutline, GraphOutlineNode, StreamEnd, Way};
 pub use packet::{Packet, PacketType, Payload, TensorKind};
 pub use plan::{
     GraphPlan, GraphPlanNode, GraphPort, InputHandler, PacketForm, PoolSize, SidePacketPlan,
     StreamPlan, StreamSource,
 };
-pub use rules::{FileWarning, GraphErrors, GraphFileError, GraphRule};
 pub use run::GraphObserver;
 pub use scheduler::{GraphJob, Scheduler, Ticket};
 pub use servables::{ServableSession, Servables};

@@ -5,6 +5,10 @@ use std::fmt;
 use bytes::Bytes;
 use prost::{Message, Name};
 
+use crate::proto::mediapipe::{
+    OpenVinoModelServerSessionCalculatorOptions, PythonExecutorCalculatorOptions,
+};
+
 /// Tag of the streams by which a generating node triggers itself.
 pub(crate) const LOOPBACK: &str = "LOOPBACK";
 
@@ -198,5 +202,20 @@ impl NodeSpec {
     /// Returns whether the node runs a Python class.
     pub(super) fn is_python(&self) -> bool {
         self.calculator == PYTHON
+    }
+
+    /// Returns the path of the handler file of a Python node, as in the file.
+    #[must_use]
+    pub fn handler_path(&self) -> Option<String> {
+        let options: PythonExecutorCalculatorOptions =
+            self.is_python().then(|| self.options.get())??;
+        Some(options.handler_path)
+    }
+
+    /// Returns the name of the model or pipeline of a session.
+    #[must_use]
+    pub fn servable(&self) -> Option<String> {
+        let options: OpenVinoModelServerSessionCalculatorOptions = self.options.get()?;
+        Some(options.servable_name)
     }
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use super::{
     calculator::{Contract, Factory},
     node::{LOOPBACK, NodeSpec, Port, TagIndex},
-    packet::PacketType,
+    packet::{PacketType, TensorKind},
 };
-use crate::proto::mediapipe::PythonExecutorCalculatorOptions;
 
 /// Checked graph.
 #[derive(Debug)]
@@ -65,17 +64,6 @@ pub struct GraphPlanNode {
     pub handler: InputHandler,
     /// Maximum number of concurrent `process` calls.
     pub max_in_flight: usize,
-}
-
-impl GraphPlanNode {
-    /// Returns the handler path of a Python node, as in the file.
-    pub(super) fn handler_path(&self) -> Option<String> {
-        if !self.spec.is_python() {
-            return None;
-        }
-        let options = self.spec.options.get::<PythonExecutorCalculatorOptions>()?;
-        Some(options.handler_path)
-    }
 }
 
 /// Policy for when a node runs, and with which inputs; indices are those of its inputs.
@@ -170,6 +158,49 @@ pub enum PacketForm {
     Request,
     /// Whole response: `RESPONSE`.
     Response,
+}
+
+impl PacketForm {
+    /// Forms by the prefixes of their tags.
+    const PREFIXES: [(&'static str, Self); 7] = [
+        ("OVTENSOR", Self::OvTensor),
+        ("TENSOR", Self::MpTensor),
+        ("TFTENSOR", Self::TfTensor),
+        ("IMAGE", Self::Image),
+        ("OVMS_PY_TENSOR", Self::Python),
+        ("REQUEST", Self::Request),
+        ("RESPONSE", Self::Response),
+    ];
+
+    /// Returns the form of an input or output with a tag.
+    #[must_use]
+    pub fn of_tag(tag: &str) -> Self {
+        let mut known = Self::PREFIXES.into_iter();
+        let found = known.find(|(prefix, _)| tag.starts_with(prefix));
+        found.map_or(Self::OvTensor, |(_, form)| form)
+    }
+
+    /// Returns the prefix of tags for packets of a type.
+    #[must_use]
+    pub fn prefix(kind: &PacketType) -> Option<&'static str> {
+        let mut known = Self::PREFIXES.into_iter();
+        let found = known.find(|(_, form)| form.carries() == *kind);
+        found.map(|(prefix, _)| prefix)
+    }
+
+    /// Returns the type of its packets.
+    #[must_use]
+    pub const fn carries(self) -> PacketType {
+        match self {
+            Self::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
+            Self::MpTensor => PacketType::Tensor(TensorKind::MediaPipe),
+            Self::TfTensor => PacketType::Tensor(TensorKind::TensorFlow),
+            Self::Image => PacketType::Tensor(TensorKind::Image),
+            Self::Python => PacketType::Python,
+            Self::Request => PacketType::Request,
+            Self::Response => PacketType::Response,
+        }
+    }
 }
 
 impl GraphPort {

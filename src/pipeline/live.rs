@@ -4,11 +4,9 @@ use std::{ops::Deref, sync::Arc};
 
 use arc_swap::ArcSwapOption;
 
-use super::{
-    definition::{PipelineDefinition, PipelineLimits},
-    outline::PipelineOutline,
-};
+use super::definition::{PipelineDefinition, PipelineLimits};
 use crate::{
+    draw::Diagram,
     error::Result,
     metrics::Reporter,
     model::{Live, Served, Words, decoding::Decoding},
@@ -24,8 +22,8 @@ pub const VERSION: i64 = 1;
 #[derive(Debug)]
 pub struct Pipeline {
     live: Live<PipelineDefinition>,
-    /// Outline since the last check, sound or not.
-    outline: ArcSwapOption<PipelineOutline>,
+    /// Diagram since the last check, valid or not.
+    diagram: ArcSwapOption<Diagram>,
     decoding: Decoding,
     limits: PipelineLimits,
 }
@@ -56,21 +54,21 @@ impl Pipeline {
         reporter.serves_pipeline();
         Arc::new(Self {
             live: Live::new(name, reporter, limits.requests),
-            outline: ArcSwapOption::empty(),
+            diagram: ArcSwapOption::empty(),
             decoding: Decoding::new(limits.image_pixels, limits.requests, limits.budget.clone()),
             limits,
         })
     }
 
-    /// Says what it looks like.
-    pub fn sketch(&self, outline: PipelineOutline) {
-        self.outline.store(Some(Arc::new(outline)));
+    /// Sets the diagram.
+    pub fn set_diagram(&self, diagram: Diagram) {
+        self.diagram.store(Some(Arc::new(diagram)));
     }
 
-    /// Returns what it looks like, sound or not; `None` if it has not been checked.
+    /// Returns the diagram, valid or not; `None` if the pipeline has not been checked.
     #[must_use]
-    pub fn outline(&self) -> Option<Arc<PipelineOutline>> {
-        self.outline.load_full()
+    pub fn diagram(&self) -> Option<Arc<Diagram>> {
+        self.diagram.load_full()
     }
 
     /// Returns how much may go on at once.

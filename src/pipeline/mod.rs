@@ -2,9 +2,8 @@
 //! request. No file is read here.
 //!
 //! [`check()`] makes a [`PipelinePlan`] of what is configured and of what [`Sources`] says of models and
-//! custom nodes, or reports every error; [`survey`] does so where not all of them can be asked. For
-//! each request a [`RequestFlow`] takes the outputs of the nodes that have run and says what can run next,
-//! with its inputs; it is made of a [`Schedule`], which knows no tensors, and [`shards`], which
+//! custom nodes, or reports every error, and what could not be asked. For each request a [`RequestFlow`] takes
+//! the outputs of the nodes that have run and says what can run next, with its inputs; it is made of a [`Schedule`], which knows no tensors, and [`shards`], which
 //! knows nothing else. [`fit`] validates what nodes really gave. All that waits for nothing and runs
 //! nothing.
 //!
@@ -20,17 +19,16 @@ mod abort;
 mod adapt;
 mod check;
 mod definition;
+mod diagram;
 mod dims;
 mod empty;
-mod error;
 pub mod fit;
 mod flow;
 mod info;
 mod live;
-mod missing;
-mod outline;
 mod plan;
 pub mod python;
+pub mod rules;
 mod run;
 mod scheduler;
 mod session;
@@ -41,17 +39,12 @@ mod trace;
 
 pub use abort::Abort;
 pub use adapt::Adapter;
-pub use check::{CheckedPipeline, PipelineSurvey, Unchecked, check, survey};
+pub use check::{CheckedPipeline, check, survey};
 pub use definition::{CustomNode, Models, PipelineDefinition, PipelineLimits, TensorDirection};
-pub use error::{OrderError, PipelineError, PipelineErrors, PipelineRule};
+pub use diagram::diagram;
 pub use flow::{NodeJob, RequestFlow};
 pub use info::{PipelineInfo, PipelineTensor};
 pub use live::{Pipeline, VERSION};
-pub use missing::Missing;
-pub use outline::{
-    Dangling, OutlineLevel, OutlinePort, PipelineEdge, PipelineNodeKind, PipelineOutline,
-    PipelineOutlineNode,
-};
 pub use plan::{
     Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanKind, PlanOutput,
 };

@@ -81,6 +81,7 @@ pub use off::{
     HandlerGenerator, HandlerInstance, PythonHandler, configure, describe, environment_error,
     print_to_log, set_limits, stop, survey,
 };
+use serde::{Deserialize, Serialize};
 pub use tensor::HandlerTensor;
 #[cfg(feature = "python")]
 pub use {
@@ -103,7 +104,7 @@ pub const PLAIN: &str = include_str!("plain/pyovms.py");
 pub const AVAILABLE: bool = cfg!(feature = "python");
 
 /// Description of the interpreter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonSurvey {
     /// Version, such as `3.11.2`.
     pub version: String,

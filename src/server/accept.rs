@@ -43,7 +43,7 @@ use super::{
     watchdog::{Close, Watchdog},
 };
 use crate::{
-    config::{ServerLimits, ServerSettings},
+    config::{Flags, ServerSettings},
     error::chain,
     frontends::{
         access::{AccessLog, Entry, Logged, Protocol},
@@ -102,7 +102,7 @@ pub async fn serve_stream(
     access: AccessLog,
     settings: &ServerSettings,
 ) {
-    let terms = Terms::new(&settings.limits);
+    let terms = Terms::new(&settings.flags);
     // Nobody else has it, so that there is no sign to stop.
     let stop = watch::Sender::new(false);
     let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
@@ -137,12 +137,12 @@ pub(super) fn serve(
     access: &AccessLog,
     settings: &ServerSettings,
 ) -> Connections {
-    let limits = &settings.limits;
+    let flags = &settings.flags;
     let stop = watch::Sender::new(false);
     let mut accepting = Vec::new();
     let channel = Arc::new(Channel::of(settings));
     for listener in listeners.grpc {
-        let side = Side::new("gRPC", limits, stop.subscribe());
+        let side = Side::new("gRPC", flags, stop.subscribe());
         let (grpc, access) = (grpc.clone(), access.clone());
         let channel = Arc::clone(&channel);
         accepting.push(side.accept(listener, move |stream, peer, terms, stop| {
@@ -155,7 +155,7 @@ pub(super) fn serve(
     let own = listeners.management.into_iter();
     let own = own.map(|it| ("management", management, it));
     for (name, rest, listener) in ports.chain(own) {
-        let side = Side::new(name, limits, stop.subscribe());
+        let side = Side::new(name, flags, stop.subscribe());
         let (rest, access) = (rest.clone(), access.clone());
         accepting.push(side.accept(listener, move |stream, peer, terms, stop| {
             rest_connection(stream, peer, terms, rest.clone(), access.clone(), stop)
@@ -188,13 +188,15 @@ struct Terms {
 }
 
 impl Terms {
-    fn new(limits: &ServerLimits) -> Self {
+    fn new(flags: &Flags) -> Self {
+        let write = Duration::from_secs(flags.write_timeout_seconds.into());
+        let idle = Duration::from_secs(flags.idle_timeout_seconds.into());
         Self {
             patience: Patience {
-                read: limits.read,
-                write: limits.write,
+                read: Duration::from_secs(flags.read_timeout_seconds),
+                write,
             },
-            reaper: Arc::new(Reaper::new(limits.connections, limits.idle, limits.write)),
+            reaper: Arc::new(Reaper::new(flags.max_connections, idle, write)),
             busy: inline_calls::turns(),
         }
     }
@@ -215,13 +217,14 @@ struct Side {
 }
 
 impl Side {
-    fn new(name: &'static str, limits: &ServerLimits, stop: Stop) -> Self {
+    fn new(name: &'static str, flags: &Flags, stop: Stop) -> Self {
+        let of_address = flags.max_connections_per_address;
         Self {
             name,
-            room: Arc::new(Semaphore::new(limits.connections)),
-            most: limits.connections,
-            addresses: Addresses::new(limits.connections_per_address),
-            terms: Terms::new(limits),
+            room: Arc::new(Semaphore::new(flags.max_connections)),
+            most: flags.max_connections,
+            addresses: Addresses::new((of_address > 0).then_some(of_address)),
+            terms: Terms::new(flags),
             stop,
             full: LogLimit::default(),
             crowded: LogLimit::default(),

@@ -33,7 +33,7 @@ impl Channel {
     /// Reads the settings of a server.
     pub(super) fn of(settings: &ServerSettings) -> Self {
         let channel = Self::new(&settings.grpc_channel_arguments);
-        match settings.limits.connection_streams {
+        match settings.flags.grpc_max_concurrent_streams {
             // Said by a flag of its own.
             Some(streams) => Self { streams, ..channel },
             None => channel,

@@ -88,21 +88,23 @@ pub async fn serve(
     observer: &dyn Observer,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let limits = config.settings.limits.clone();
-    let shown = &config.settings.metrics;
-    let watched: &[Family] = match config.settings.dashboard && config.settings.has_http() {
-        true => &frontends::dashboard::COUNTED,
-        false => &[],
+    let settings = &config.settings;
+    let (flags, shown) = (&settings.flags, &settings.metrics);
+    let watched: &[Family] = match flags.no_dashboard || !settings.has_http() {
+        true => &[],
+        false => &frontends::dashboard::COUNTED,
     };
     let metrics = Metrics::watched(shown.enable, shown.families.as_deref(), watched)?;
-    let engine = Engine::with_streams(limits.loading, limits.waiting, limits.streams);
-    engine.limit_stop(limits.shutdown);
-    engine.limit_strings(limits.string_elements);
+    let loading = Duration::from_secs(flags.loading_wait_seconds);
+    let engine = Engine::with_streams(loading, flags.max_queued_requests, flags.max_streams);
+    let limit = Duration::from_secs(flags.shutdown_timeout_seconds);
+    engine.limit_stop(limit);
+    engine.limit_strings(flags.max_string_elements);
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
     reloader.read().await?;
-    let settings = &config.settings;
-    let intake = BodyLimits::of(&limits);
-    let message_size = channel::message_size(&settings.grpc_channel_arguments, limits.message_size);
+    let intake = BodyLimits::of(settings);
+    let message_size =
+        channel::message_size(&settings.grpc_channel_arguments, flags.max_message_size);
     let (grpc, mut health) =
         frontends::grpc::service(engine.clone(), intake.with_message_size(message_size));
     health.set(false).await;
@@ -131,8 +133,9 @@ pub async fn serve(
         }
     };
     let reloads = engine.accept_reloads(RELOADS_WAITING);
-    let reloading = Task::spawn(reloader.run(config.settings.poll, limits.reload, reloads));
-    let _cleaning = config.settings.sequence_cleaner_poll.map(|period| {
+    let wait = Duration::from_secs(flags.reload_wait_seconds.into());
+    let reloading = Task::spawn(reloader.run(settings.poll(), wait, reloads));
+    let _cleaning = settings.sequence_cleaner_poll().map(|period| {
         let engine = engine.clone();
         let models = move || engine.models().into_iter();
         let versions = move || models().flat_map(|model| model.versions()).collect();
@@ -158,14 +161,11 @@ pub async fn serve(
     let in_flight = engine.requests_in_flight();
     tracing::info!(
         requests = in_flight,
-        limit_seconds = limits.shutdown.as_secs(),
+        limit_seconds = limit.as_secs(),
         "stopping; waiting for the requests in flight"
     );
     let asked = Instant::now();
-    if tokio::time::timeout(limits.shutdown, engine.idle())
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(limit, engine.idle()).await.is_err() {
         tracing::warn!(
             requests = engine.requests_in_flight(),
             "the time to stop is over; leaving requests unanswered"
@@ -174,10 +174,10 @@ pub async fn serve(
     }
     health.end().await;
     // Answers that are still being sent have the rest of the time.
-    let rest = limits.shutdown.saturating_sub(asked.elapsed());
+    let rest = limit.saturating_sub(asked.elapsed());
     connections.close(rest.max(CLOSE)).await;
     // Custom nodes and graphs may have something to bring to an end. Nobody waits for what still runs.
-    let rest = limits.shutdown.saturating_sub(asked.elapsed());
+    let rest = limit.saturating_sub(asked.elapsed());
     let rest = rest.min(CUSTOM_END).max(CLOSE);
     let closed = tokio::time::timeout(rest, async {
         reloading.end().await;

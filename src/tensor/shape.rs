@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 /// One dimension that a model allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dim {
@@ -54,8 +56,19 @@ impl fmt::Display for Dim {
     }
 }
 
+impl Serialize for Dim {
+    /// Writes a number, -1 for any length, and a pair for a range.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Range(low, high) => (low, high).serialize(serializer),
+            Self::Fixed(length) => length.serialize(serializer),
+            Self::Any => (-1).serialize(serializer),
+        }
+    }
+}
+
 /// The shape that a model allows for one tensor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PartialShape(pub Vec<Dim>);
 
 impl PartialShape {

@@ -4,15 +4,16 @@ mod look;
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use ovms::{config::Defaults, python};
 
 pub(crate) use self::look::at as checked;
 use super::{environment, source};
 use crate::{
     check::report::{CheckReport, CheckedKind},
+    completions::names,
     error::Failure,
     pipeline::aside::Aside,
+    ui,
 };
 
 /// Text at the end of the help.
@@ -41,6 +42,7 @@ pub(crate) struct GraphCheckArgs {
     path: PathBuf,
 
     /// Name of a graph of the configuration file; all of them without it
+    #[arg(add = names::graphs())]
     name: Option<String>,
 
     /// Do not import handlers
@@ -59,25 +61,8 @@ pub(crate) struct GraphCheckArgs {
     #[arg(long = "python_environment", value_name = "DIR")]
     python_environment: Option<PathBuf>,
 
-    /// Output format
-    #[arg(
-        long,
-        value_enum,
-        default_value_t = Output::Table,
-        value_name = "FORMAT",
-        help_heading = "Output"
-    )]
-    output: Output,
-}
-
-/// Format of the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// The errors of each graph and handler, with their places
-    #[value(alias = "text")]
-    Table,
-    /// The same as one JSON object
-    Json,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Extent of the Python checks.
@@ -104,10 +89,10 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
     environment(args.python_environment.clone());
     let graphs = found.graphs.iter();
     let graphs = graphs.map(|graph| checked(graph, found.file.as_ref(), depth));
-    let report = CheckReport::new(CheckedKind::Graph, &args.path, graphs.collect());
-    stdout.print(&match args.output {
-        Output::Table => report.text(),
-        Output::Json => report.json(),
+    let report = CheckReport::new(CheckedKind::Graph, &args.path, graphs.collect(), Vec::new());
+    stdout.print(&match args.output.is_json() {
+        true => report.json(),
+        false => report.text(),
     })?;
     python::stop(super::LIMIT);
     report.end()

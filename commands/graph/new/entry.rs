@@ -7,17 +7,14 @@ use std::{
 
 use ovms::config;
 
-use crate::error::{Failure, FailureKind};
+use crate::{error::Failure, pipeline::new::models};
 
 /// Reads the file for the new entry; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     match fs::read(path) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => {
-            let text = format!("cannot read {}", path.display());
-            Err(Failure::new(FailureKind::Failed, text).caused_by(&error))
-        }
+        Err(error) => Err(Failure::cannot("read", path, &error)),
     }
 }
 
@@ -25,18 +22,17 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
 pub(super) fn added(
     content: Option<&[u8]>,
     path: &Path,
-    models: &[(String, String)],
+    model: Option<(String, String)>,
     name: &str,
     folder: &Path,
 ) -> Result<String, Failure> {
     let folder = below(folder, path)?;
     let mut text = None;
     let graph = (name.to_owned(), folder);
-    for (name, base_path) in models.iter().chain([&graph]) {
+    for (name, base_path) in model.into_iter().chain([graph]) {
         let before = text.as_deref().map(str::as_bytes).or(content);
-        let after = config::add_model(before, (name, base_path), &[]).map_err(|error| {
-            let text = format!("cannot add `{name}` to {}", path.display());
-            Failure::new(FailureKind::Failed, text)
+        let after = config::add_model(before, (&name, &base_path), &[]).map_err(|error| {
+            Failure::failed(format!("cannot add `{name}` to {}", path.display()))
                 .caused_by(&error)
                 .hint("choose another name, or another file with --config")
         })?;
@@ -63,8 +59,5 @@ fn below(folder: &Path, config: &Path) -> Result<String, Failure> {
         Ok(path) => path,
         Err(_) => &folder,
     };
-    path.to_str().map(str::to_owned).ok_or_else(|| {
-        let text = format!("{} is not UTF-8, which JSON needs", path.display());
-        Failure::new(FailureKind::Failed, text)
-    })
+    models::text(path)
 }

@@ -4,10 +4,7 @@ mod entry;
 mod output;
 mod servable;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use ovms::{
     python,
@@ -16,7 +13,8 @@ use ovms::{
 
 use self::output::{Chosen, FormatOrStream};
 use crate::{
-    error::{Failure, FailureKind},
+    completions::names,
+    error::Failure,
     pipeline::new::{
         custom::{named, typed},
         save,
@@ -65,7 +63,7 @@ pub(crate) struct GraphNewArgs {
     ///
     /// A folder, MODEL_DIR, has a folder for each version; it becomes an entry of the configuration
     /// file. Inputs and outputs are those of the model unless they are given.
-    #[arg(long, value_name = "SERVABLE", conflicts_with = "nodes")]
+    #[arg(long, value_name = "SERVABLE", conflicts_with = "nodes", add = names::models())]
     model: Option<String>,
 
     /// Name an input, with type and shape if they are known
@@ -137,7 +135,7 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     };
     let files = scaffold
         .files()
-        .map_err(|error| Failure::new(FailureKind::Usage, error.to_string()))?;
+        .map_err(|error| Failure::usage(error.to_string()))?;
     let mut files: Vec<(PathBuf, String)> = files
         .into_iter()
         .map(|file| (folder.join(file.name), file.text))
@@ -153,15 +151,9 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     for (path, _) in &files {
         save::refuse_existing(path, args.force)?;
     }
-    let models: Vec<_> = model.into_iter().collect();
-    let text = entry::added(
-        replaced.as_deref(),
-        &config,
-        &models,
-        &scaffold.name,
-        &folder,
-    )?;
-    write(&folder, &files, args.force)?;
+    let content = replaced.as_deref();
+    let text = entry::added(content, &config, model, &scaffold.name, &folder)?;
+    save::write_into(&folder, &files, args.force)?;
     save::write(&config, &text, args.force || replaced.is_some())?;
     files.push((config.clone(), text));
     tell(&scaffold, &folder, &config, &files, format)
@@ -206,25 +198,6 @@ fn ends(
         }
     };
     (inputs, outputs)
-}
-
-/// Writes all files into a folder, or none; creates the folder if it is missing.
-fn write(folder: &Path, files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
-    let is_missing =
-        |folder: &&Path| *folder != Path::new("") && folder.symlink_metadata().is_err();
-    let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
-    let written = fs::create_dir_all(folder).map_err(|error| {
-        let text = format!("cannot make the folder {}", folder.display());
-        Failure::new(FailureKind::Failed, text).caused_by(&error)
-    });
-    if let Err(failure) = written.and_then(|()| save::write_all(files, force)) {
-        for folder in made {
-            // It is not there, or others have put something into it.
-            let _ = fs::remove_dir(folder);
-        }
-        return Err(failure);
-    }
-    Ok(())
 }
 
 /// Reports the written files and the next steps.

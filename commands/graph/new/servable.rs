@@ -14,10 +14,7 @@ use ovms::{
 use crate::{
     error::Failure,
     graph::source::models_of_graphs,
-    pipeline::{
-        facts::{ConfigurationFacts, FactOptions},
-        new::models,
-    },
+    pipeline::{facts::ConfigurationFacts, new::models},
     places, setup, ui,
 };
 
@@ -73,7 +70,7 @@ fn look(name: &str, config: &Path) -> Result<(Vec<ScaffoldStream>, Vec<ScaffoldS
     let mut file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;
     let of_graphs = models_of_graphs(&file, None);
     file.models.extend(of_graphs);
-    let facts = ConfigurationFacts::new(&file, FactOptions { custom_nodes: true });
+    let facts = ConfigurationFacts::new(&file);
     match facts.model(name, None) {
         Ok(facts) => Ok(ports(&facts.info)),
         Err(MissingModel::NotAvailable(reason) | MissingModel::NotLooked { reason, .. }) => {

@@ -6,13 +6,13 @@ use ovms::{
     client::{ModelMetadata, TensorMetadata},
     config::{FileConfig, GraphConfig, ModelEntry},
     engine::Servable,
-    graph::{GraphDefinition, GraphNodeKind, GraphOutline, GraphPlan, GraphPort, calculators},
+    graph::{GraphDefinition, GraphPlan, GraphPort},
     tensor::PartialShape,
 };
 
 use crate::{
-    error::{Failure, FailureKind},
-    graph::source,
+    error::Failure,
+    graph::{show, source},
     local::{self, LocalServable},
 };
 
@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path, name: Option<&str>) -> Result<(String, FileConfi
     let found = source::find(path, name, &local::defaults())?;
     let [graph] = &found.graphs[..] else {
         let text = format!("{} has several graphs: name one", path.display());
-        let failure = Failure::new(FailureKind::Usage, text);
+        let failure = Failure::usage(text);
         let graphs = found.graphs.iter();
         return Err(graphs.fold(failure, |failure, graph| failure.detail(&graph.name)));
     };
@@ -53,7 +53,7 @@ pub(super) async fn load(name: String, config: FileConfig) -> Result<LocalGraph,
         Servable::Graph(graph) => graph.definition().ok(),
         _ => None,
     };
-    LocalServable::load("graph", name, config, &local::defaults(), definition).await
+    LocalServable::load("graph", name, config, definition).await
 }
 
 impl LocalGraph {
@@ -70,10 +70,9 @@ impl LocalGraph {
         };
         ModelMetadata {
             name: self.name.clone(),
-            versions: Vec::new(),
-            platform: String::new(),
             inputs: self.plan().inputs.iter().map(tensor).collect(),
             outputs: self.plan().outputs.iter().map(tensor).collect(),
+            ..ModelMetadata::default()
         }
     }
 }
@@ -82,23 +81,16 @@ impl LocalGraph {
 fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
     let own = source::models_of_graphs(&config, Some(&graph.name));
     config.models.extend(own);
-    let path = graph.graph_path.display().to_string();
-    let text = source::read(graph).unwrap_or_default();
-    let outline = GraphOutline::read(&graph.name, &text, &path, calculators::all(), &|_| true);
-    let nodes = outline.map(|outline| outline.nodes).unwrap_or_default();
-    let sessions = nodes
-        .into_iter()
-        .filter(|node| node.kind == GraphNodeKind::Model);
-    let names: Vec<String> = sessions.filter_map(|node| node.runs).collect();
+    let spec = show::spec(graph);
+    let nodes = spec.iter().flat_map(|spec| &spec.nodes);
+    let names: Vec<String> = nodes.filter_map(|node| node.spec.servable()).collect();
     let of_pipelines = config.pipelines.iter().any(|it| names.contains(&it.name));
     // What a pipeline uses is not looked for.
     if !of_pipelines {
         config.pipelines.clear();
         config.custom_node_libraries.clear();
-        config.models.retain(|entry| match entry {
-            ModelEntry::Model(model) => names.contains(&model.name),
-            ModelEntry::Refused { name, .. } => names.contains(name),
-        });
+        let is_used = |entry: &ModelEntry| names.iter().any(|name| name == entry.name());
+        config.models.retain(is_used);
     }
     config.graphs = vec![graph.clone()];
     config.refused.clear();

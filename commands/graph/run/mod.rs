@@ -1,6 +1,5 @@
 //! `ovms graph run`: a graph in this process, packet by packet.
 
-mod feed;
 mod load;
 mod show;
 
@@ -11,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::ValueEnum;
 use ovms::{
+    client::Request,
     graph::{Env, GraphObserver, GraphResponse, NoTally},
     python,
     request::{InferRequest, Parameter},
@@ -20,17 +19,17 @@ use ovms::{
 use tokio::sync::mpsc;
 
 use self::{
-    feed::{Fed, Feed},
     load::LocalGraph,
     show::{Ending, Times},
 };
 use super::environment;
 use crate::{
+    completions::names,
     error::{Failure, FailureKind},
-    infer::{self, ImageArgs, InputArgs},
+    infer::{self, ImageArgs, InputArgs, RequestFeed, RequestPlan, parameter},
     local,
     pipeline::aside::Aside,
-    ui::{self, Look},
+    ui::{self, Look, OutputFormat},
 };
 
 const AFTER_HELP: &str = "\
@@ -43,6 +42,7 @@ which datatypes it takes: without one, numbers are FP32, truth values BOOL and t
 `timestamp` and `parameters` are the request's own.
 
 Times are of all steps of a node together, with what it waits for; nodes run beside each other. \
+JSON is an object in each line, with the nodes in the last, and their times in microseconds. \
 Ctrl-C ends the run as a client that leaves does, and shows what the nodes took until then.
 
 Examples:
@@ -62,6 +62,7 @@ pub(crate) struct GraphRunArgs {
     path: PathBuf,
 
     /// Name of a graph of the configuration file, if it has several
+    #[arg(add = names::graphs())]
     name: Option<String>,
 
     #[command(flatten)]
@@ -106,25 +107,8 @@ pub(crate) struct GraphRunArgs {
     #[arg(long = "python_environment", value_name = "DIR", help_heading = "Run")]
     python_environment: Option<PathBuf>,
 
-    /// Output format
-    #[arg(
-        long,
-        value_enum,
-        default_value_t = Format::Table,
-        value_name = "FORMAT",
-        help_heading = "Output"
-    )]
-    output: Format,
-}
-
-/// Format of stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A line for each packet, and a table of the nodes
-    #[value(alias = "lines")]
-    Table,
-    /// The same as one JSON object in each line, the nodes in the last; times in microseconds
-    Json,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 }
 
 /// Maximum number of responses waiting to be shown.
@@ -140,11 +124,7 @@ const INTERRUPTED: &str = "interrupted";
 pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut stdout = Aside::take()?;
     environment(args.python_environment.clone());
-    let feed = Feed {
-        requests: args.requests,
-        timestamp: args.timestamp,
-        parameters: args.param,
-    };
+    let plan = RequestPlan::local(args.requests.as_deref(), args.timestamp);
     let inputs = infer::inputs(args.inputs, args.images)?;
     let (name, config) = load::read(&args.path, args.name.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -152,8 +132,17 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
         .build()?;
     let result = runtime.block_on(async {
         let loaded = load::load(name, config).await?;
-        let shown = match feed.start(&loaded, inputs) {
-            Ok(requests) => all(&loaded, requests, args.output, &mut stdout).await,
+        let model = loaded.metadata();
+        let base = Request {
+            parameters: args.param,
+            ..Request::default()
+        };
+        let feed = match args.requests.is_none() && inputs.is_empty() {
+            true => Err(no_inputs(&loaded)),
+            false => RequestFeed::new(&plan, &inputs, base, &model),
+        };
+        let shown = match feed {
+            Ok(feed) => all(&loaded, feed, args.output.output(), &mut stdout).await,
             Err(failure) => Err(failure),
         };
         let is_interrupted =
@@ -170,19 +159,17 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
 /// Runs the graph for all requests, and shows the results.
 async fn all(
     loaded: &LocalGraph,
-    mut fed: mpsc::Receiver<Fed>,
-    format: Format,
+    mut feed: RequestFeed<'_>,
+    format: OutputFormat,
     stdout: &mut Aside,
 ) -> Result<(), Failure> {
     let mut interrupted = pin!(interrupted());
     let first = tokio::select! {
-        first = fed.recv() => first,
-        () = &mut interrupted => return Err(Failure::new(FailureKind::Interrupted, INTERRUPTED)),
+        first = feed.next() => first?,
+        () = &mut interrupted => return Err(Failure::interrupted(INTERRUPTED)),
     };
-    let first = match first {
-        Some(Ok(first)) => first,
-        Some(Err(failure)) => return Err(failure),
-        None => return Err(Failure::new(FailureKind::Usage, "found no request")),
+    let Some(first) = first else {
+        return Err(Failure::usage("found no request"));
     };
     let times = Arc::new(Times::new(loaded.plan()));
     let watch: Arc<dyn GraphObserver> = Arc::clone(&times) as _;
@@ -193,14 +180,21 @@ async fn all(
     let (send, mut requests) = mpsc::channel::<Option<InferRequest>>(1);
     let (answer, mut answers) = mpsc::channel(WAITING);
     let feeding = async move {
-        let mut next = Some(Ok(first));
-        while let Some(request) = next {
+        let mut next = Some(first);
+        while let Some(Request {
+            inputs, parameters, ..
+        }) = next
+        {
             // The graph may have ended before its requests.
-            if send.send(Some(request?)).await.is_err() {
+            if send
+                .send(Some(local::request(&inputs, parameters)))
+                .await
+                .is_err()
+            {
                 break;
             }
             next = tokio::select! {
-                next = fed.recv() => next,
+                next = feed.next() => next?,
                 () = send.closed() => break,
             };
         }
@@ -254,17 +248,14 @@ async fn all(
         Look::of_stdout(),
     ))?;
     if is_stopped {
-        return Err(Failure::new(FailureKind::Interrupted, INTERRUPTED));
+        return Err(Failure::interrupted(INTERRUPTED));
     }
     fed?;
     match (error, refused) {
         (Some(error), _) => Err(failed(loaded, &error)),
         (None, 0) => Ok(()),
-        (None, 1) => Err(Failure::new(FailureKind::Failed, "a request was refused")),
-        (None, count) => Err(Failure::new(
-            FailureKind::Failed,
-            format!("{count} requests were refused"),
-        )),
+        (None, 1) => Err(Failure::failed("a request was refused")),
+        (None, count) => Err(Failure::failed(format!("{count} requests were refused"))),
     }
 }
 
@@ -276,23 +267,15 @@ async fn interrupted() {
 }
 
 fn failed(loaded: &LocalGraph, error: &str) -> Failure {
-    let text = format!("the graph `{}` failed", loaded.name);
-    Failure::new(FailureKind::Failed, text).detail(error)
+    Failure::failed(format!("the graph `{}` failed", loaded.name)).detail(error)
 }
 
-/// Reads `KEY=VALUE`.
-fn parameter(text: &str) -> Result<(String, Parameter), String> {
-    let (key, value) = text
-        .split_once('=')
-        .filter(|(key, _)| !key.is_empty())
-        .ok_or("expected KEY=VALUE")?;
-    let value = match value {
-        "true" => Parameter::Bool(true),
-        "false" => Parameter::Bool(false),
-        value => match value.parse() {
-            Ok(number) => Parameter::Int(number),
-            Err(_) => Parameter::Text(value.to_owned()),
-        },
-    };
-    Ok((key.to_owned(), value))
+fn no_inputs(loaded: &LocalGraph) -> Failure {
+    let inputs = loaded.plan().inputs.iter();
+    let names: Vec<String> = inputs
+        .map(|input| format!("`{}`", input.port.name))
+        .collect();
+    Failure::usage(format!("found no inputs for graph `{}`", loaded.name))
+        .detail(format!("it takes {}", names.join(", ")))
+        .hint("give each with `-i NAME:DTYPE=VALUE`, or requests in lines with `--requests FILE`")
 }

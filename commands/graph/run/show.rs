@@ -12,17 +12,19 @@ use ovms::{
     },
     graph::{CalculatorStep, GraphObserver, GraphPlan, Timestamp, convert::TIMESTAMP},
     request::{InferResponse, LooseTensor, Parameter},
-    tensor::{DataType, Tensor, TensorMap},
+    tensor::{DataType, ShapeText, Tensor, TensorMap},
 };
 use serde_json::{Value, json};
 
-use super::Format;
-use crate::ui::{Align, Look, Table, visible};
+use crate::{
+    local::microseconds,
+    ui::{Look, OutputFormat, Table, visible},
+};
 
 /// Width of timestamps at the start of lines.
 const PLACES: usize = 4;
 
-/// Maximum number of bytes or characters shown of an output that is not a tensor.
+/// Maximum number of characters shown of an output that is not a tensor.
 const SHOWN: usize = 32;
 
 /// Times of the nodes of a run.
@@ -77,7 +79,7 @@ impl GraphObserver for Times {
 }
 
 /// Writes an output packet of the graph as a line.
-pub(super) fn packet(format: Format, response: &InferResponse) -> String {
+pub(super) fn packet(format: OutputFormat, response: &InferResponse) -> String {
     let at = response
         .parameters
         .iter()
@@ -86,7 +88,7 @@ pub(super) fn packet(format: Format, response: &InferResponse) -> String {
             _ => None,
         });
     let (tensors, opaque) = taken_apart(response);
-    if format == Format::Json {
+    if format == OutputFormat::Json {
         return as_json(at, tensors, &opaque);
     }
     let mut line = match at {
@@ -94,25 +96,18 @@ pub(super) fn packet(format: Format, response: &InferResponse) -> String {
         None => format!("{:>PLACES$}", "-"),
     };
     for (name, tensor) in tensors.iter() {
-        let Summary {
-            name,
-            dtype,
-            shape,
-            preview,
-            ..
-        } = Summary::new(name, tensor);
-        line.extend([format!("  {name}: {dtype} {shape} {preview}")]);
+        let it = Summary::new(name, tensor);
+        line.extend([format!(
+            "  {}: {} {} {}",
+            it.name, it.dtype, it.shape, it.preview
+        )]);
     }
     for loose in opaque {
-        let LooseTensor {
-            name,
-            datatype,
-            shape,
-            data,
-        } = loose;
-        let shape: Vec<String> = shape.iter().map(i64::to_string).collect();
-        let shape = shape.join(",");
-        line.extend([format!("  {name}: {datatype} ({shape}) {}", shown(data))]);
+        let (shape, data) = (ShapeText(&loose.shape), shown(&loose.data));
+        line.extend([format!(
+            "  {}: {} {shape} {data}",
+            loose.name, loose.datatype
+        )]);
     }
     format!("{}\n", visible(&line))
 }
@@ -179,12 +174,7 @@ fn shown(data: &[u8]) -> String {
             let start: String = text.chars().take(SHOWN).collect();
             format!("{start:?} …")
         }
-        None => {
-            let start = data.iter().take(SHOWN / 2);
-            let start: Vec<String> = start.map(|byte| format!("{byte:02x}")).collect();
-            let more = if data.len() > SHOWN / 2 { " …" } else { "" };
-            format!("{} bytes: {}{more}", data.len(), start.join(" "))
-        }
+        None => output::hexadecimal(data),
     }
 }
 
@@ -200,7 +190,7 @@ fn text(data: &[u8]) -> Option<&str> {
 
 /// Writes the times of all nodes.
 pub(super) fn end(
-    format: Format,
+    format: OutputFormat,
     plan: &GraphPlan,
     times: &Times,
     ending: &Ending<'_>,
@@ -208,7 +198,7 @@ pub(super) fn end(
 ) -> String {
     let all = times.all();
     let nodes = plan.nodes.iter().zip(&all);
-    if format == Format::Json {
+    if format == OutputFormat::Json {
         let nodes = nodes.map(|(node, took)| {
             json!({
                 "name": node.spec.name,
@@ -226,14 +216,12 @@ pub(super) fn end(
             json!({"nodes": nodes, "total_us": took, "error": ending.error})
         );
     }
-    let mut table = Table::new(&[
-        ("node", Align::Left),
-        ("calculator", Align::Left),
-        ("runs", Align::Right),
-        ("mean µs", Align::Right),
-        ("longest µs", Align::Right),
-        ("all µs", Align::Right),
-        ("open, close µs", Align::Right),
+    let mut table = Table::new().left(["node", "calculator"]).right([
+        "runs",
+        "mean µs",
+        "longest µs",
+        "all µs",
+        "open, close µs",
     ]);
     for (node, took) in nodes {
         let runs = u32::try_from(took.runs).unwrap_or(u32::MAX);
@@ -251,9 +239,4 @@ pub(super) fn end(
     }
     let took = microseconds(ending.took);
     format!("\n{}in all {took:.0} µs\n", table.draw(look))
-}
-
-/// Converts to microseconds; nanoseconds are the resolution of the clock.
-fn microseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e9).round() / 1e3
 }

@@ -2,6 +2,8 @@
 
 use ovms::client::input::{Argument, ImageLayout};
 
+use crate::completions::{names, usual};
+
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Inputs")]
 pub(crate) struct InputArgs {
@@ -12,7 +14,8 @@ pub(crate) struct InputArgs {
         short,
         long = "input",
         value_name = "[NAME[:DTYPE[:SHAPE]]=]VALUE",
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        add = names::inputs()
     )]
     pub(in crate::infer) inputs: Vec<Argument>,
 
@@ -39,7 +42,7 @@ pub(crate) struct ImageArgs {
     /// Layout of images: NCHW, NHWC, CHW or HWC
     ///
     /// Defaults to that of the model's shape: the dimension of size 3 or 1 is the channels.
-    #[arg(long)]
+    #[arg(long, add = usual(&["NCHW", "NHWC", "CHW", "HWC"]))]
     pub(in crate::infer) layout: Option<ImageLayout>,
 
     /// Mean to subtract from the values, which are 0 to 255: one number, or one per channel

@@ -10,9 +10,13 @@ pub(crate) use inputs::{ImageArgs, InputArgs};
 pub(super) use load::LoadArgs;
 pub(super) use output::{Format, OutputArgs};
 pub(super) use request::RequestArgs;
+pub(crate) use request::parameter;
 pub(super) use server::ServerArgs;
 
-use super::{sequence::SequenceArgs, stream::StreamArgs};
+use ovms::client::input::{Argument, ElementSource, InputError};
+
+use super::{failure, sequence::SequenceArgs, stream::StreamArgs};
+use crate::{completions::names, error::Failure};
 
 const AFTER_HELP: &str = "\
 Values of inputs:
@@ -102,7 +106,7 @@ const OF_A_REQUEST: [&str; 32] = [
 #[command(override_usage = USAGE, after_long_help = AFTER_HELP)]
 pub(crate) struct InferArgs {
     /// Name of the model; optional with --status or --metadata
-    #[arg(required_unless_present_any = ["status", "metadata"])]
+    #[arg(required_unless_present_any = ["status", "metadata"], add = names::servables())]
     pub(super) model: Option<String>,
 
     #[command(flatten)]
@@ -154,6 +158,16 @@ pub(super) struct QuestionArgs {
     /// By default, the values of headers with credentials are shown as `***`.
     #[arg(long = "show-secrets", requires = "print_curl")]
     pub(super) show_secrets: bool,
+}
+
+/// Takes the input that standard input gives line by line from the others.
+pub(super) fn of_stdin(inputs: &mut Vec<Argument>) -> Result<Option<Argument>, Failure> {
+    let is_stdin = |input: &mut Argument| matches!(input.source, ElementSource::Stdin { .. });
+    let mut found: Vec<_> = inputs.extract_if(.., is_stdin).collect();
+    match (found.pop(), found.is_empty()) {
+        (_, false) => Err(failure::input(InputError::StdinTwice, None)),
+        (found, true) => Ok(found),
+    }
 }
 
 /// Reads a header as KEY=VALUE. The error does not contain the text, which may be a secret.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use crate::{error::Failure, infer::task::no_single_output, ui::OutputFormat};
+
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(in crate::infer) struct OutputArgs {
@@ -38,4 +40,15 @@ pub(in crate::infer) enum Format {
     Npy,
     /// The output's bytes, little endian
     Raw,
+}
+
+impl Format {
+    /// Returns the format of what is not a single output, such as a stream.
+    pub(in crate::infer) fn of_many(self, what: &str) -> Result<OutputFormat, Failure> {
+        match self {
+            Self::Table => Ok(OutputFormat::Table),
+            Self::Json => Ok(OutputFormat::Json),
+            Self::Npy | Self::Raw => Err(no_single_output(what)),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use ovms::request::Parameter;
 
 use super::pair;
+use crate::completions::names;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
@@ -12,14 +13,15 @@ pub(in crate::infer) struct RequestArgs {
         long,
         value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..),
-        requires = "model"
+        requires = "model",
+        add = names::versions()
     )]
     pub(in crate::infer) model_version: Option<u64>,
 
     /// Request only this output
     ///
     /// Can be repeated; outputs are shown in this order.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::outputs())]
     pub(in crate::infer) output_name: Vec<String>,
 
     /// Request id, which the response repeats (KServe only)
@@ -55,7 +57,8 @@ pub(in crate::infer) struct RequestArgs {
     pub(in crate::infer) json_data: bool,
 }
 
-fn parameter(text: &str) -> Result<(String, Parameter), String> {
+/// Reads a flag's value as a request parameter.
+pub(crate) fn parameter(text: &str) -> Result<(String, Parameter), String> {
     let (key, value) = pair(text)?;
     let quoted = value
         .strip_prefix('"')

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use ovms::client::Api;
 
 use super::secret_pair;
@@ -18,13 +18,13 @@ pub(in crate::infer) struct ServerArgs {
     /// Protocol to use
     #[arg(
         long,
-        value_enum,
+        value_parser = api(),
         value_name = "PROTOCOL",
-        default_value_t = ApiArg::KserveGrpc,
+        default_value_t = Api::KserveGrpc,
         env = "OVMS_API",
         hide_env_values = true
     )]
-    pub(in crate::infer) api: ApiArg,
+    pub(in crate::infer) api: Api,
 
     /// Timeout of the connection and of each request
     #[arg(
@@ -51,26 +51,15 @@ pub(in crate::infer) struct ServerArgs {
     pub(in crate::infer) header: Vec<(String, String)>,
 }
 
-/// Protocols by their names in flags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::infer) enum ApiArg {
-    /// KServe v2 over gRPC
-    KserveGrpc,
-    /// KServe v2 over REST
-    KserveRest,
-    /// TensorFlow Serving over gRPC
-    TfsGrpc,
-    /// TensorFlow Serving over REST
-    TfsRest,
-}
-
-impl From<ApiArg> for Api {
-    fn from(api: ApiArg) -> Self {
-        match api {
-            ApiArg::KserveGrpc => Self::KserveGrpc,
-            ApiArg::KserveRest => Self::KserveRest,
-            ApiArg::TfsGrpc => Self::TfsGrpc,
-            ApiArg::TfsRest => Self::TfsRest,
-        }
-    }
+/// Reads protocols by their names.
+fn api() -> impl TypedValueParser<Value = Api> {
+    let values = [
+        ("kserve-grpc", "KServe v2 over gRPC"),
+        ("kserve-rest", "KServe v2 over REST"),
+        ("tfs-grpc", "TensorFlow Serving over gRPC"),
+        ("tfs-rest", "TensorFlow Serving over REST"),
+    ];
+    let values = values.map(|(name, about)| PossibleValue::new(name).help(about));
+    let named = |name: String| Api::ALL.into_iter().find(|api| api.to_string() == name);
+    PossibleValuesParser::new(values).map(move |name| named(name).expect("they are all of `Api`"))
 }

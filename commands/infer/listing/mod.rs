@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::explain::{explanation, tensor_cells};
 use crate::{
     error::Failure,
-    ui::{self, Align, Cell, Look, Table, Tone},
+    ui::{self, Cell, Look, Table, Tone},
 };
 
 /// States of a version in transition.
@@ -138,13 +138,12 @@ fn headline(model: &ModelMetadata) -> String {
 fn states_table(models: &[ModelStatus]) -> Table {
     let mut versions = models.iter().flat_map(|model| &model.versions);
     let has_reasons = versions.any(|version| !reason(version).is_empty());
-    let mut columns = vec![
-        ("model", Align::Left),
-        ("version", Align::Right),
-        ("state", Align::Left),
-    ];
+    let mut table = Table::new()
+        .left(["model"])
+        .right(["version"])
+        .left(["state"]);
     if has_reasons {
-        columns.push(("reason", Align::Left));
+        table = table.left(["reason"]);
     }
     let or_nothing = |text: String| {
         if text.is_empty() {
@@ -153,12 +152,10 @@ fn states_table(models: &[ModelStatus]) -> Table {
             text
         }
     };
-    let mut table = Table::new(&columns);
     for model in models {
         if model.versions.is_empty() {
-            let mut cells = vec![ui::NOTHING.to_owned(); columns.len()];
-            cells[0].clone_from(&model.name);
-            table.row(cells);
+            let nothing = std::iter::repeat_n(ui::NOTHING, 2 + usize::from(has_reasons));
+            table.row([&*model.name].into_iter().chain(nothing).map(str::to_owned));
         }
         for version in &model.versions {
             let state = or_nothing(version.state.clone());
@@ -200,13 +197,7 @@ fn tone(version: &VersionStatus) -> Option<Tone> {
 }
 
 fn tensors_table(rows: &[MetadataRow]) -> Table {
-    let mut table = Table::new(&[
-        ("model", Align::Left),
-        ("tensor", Align::Left),
-        ("name", Align::Left),
-        ("datatype", Align::Left),
-        ("shape", Align::Left),
-    ]);
+    let mut table = Table::new().left(["model", "tensor", "name", "datatype", "shape"]);
     for row in rows {
         let Ok(model) = &row.reported else {
             let nothing = [ui::NOTHING; 4].map(str::to_owned);
@@ -307,24 +298,18 @@ impl<'a> MetadataJson<'a> {
             };
             tensors.iter().map(tensor).collect()
         };
-        let name = &row.name;
-        match &row.reported {
-            Ok(model) => Self {
-                name,
-                versions: &model.versions,
-                platform: if_reported(&model.platform),
-                inputs: tensors(&model.inputs),
-                outputs: tensors(&model.outputs),
-                error: None,
-            },
-            Err(refusal) => Self {
-                name,
-                versions: &[],
-                platform: None,
-                inputs: Vec::new(),
-                outputs: Vec::new(),
-                error: Some(refusal.to_string()),
-            },
+        let model = row.reported.as_ref().ok();
+        Self {
+            name: &row.name,
+            versions: model.map_or(&[], |model| &model.versions),
+            platform: model.and_then(|model| if_reported(&model.platform)),
+            inputs: model
+                .map(|model| tensors(&model.inputs))
+                .unwrap_or_default(),
+            outputs: model
+                .map(|model| tensors(&model.outputs))
+                .unwrap_or_default(),
+            error: row.reported.as_ref().err().map(ToString::to_string),
         }
     }
 }

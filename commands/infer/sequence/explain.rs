@@ -2,16 +2,13 @@
 
 use ovms::client::{
     ClientError,
-    sequence::{SequenceError, StackError, StepsError},
+    sequence::{SequenceError, StepsError},
 };
 
-use crate::{
-    error::{Failure, FailureKind},
-    infer::failure,
-};
+use crate::{error::Failure, infer::failure};
 
 /// Hint if the server seems to ignore sequences.
-const STATEFUL: &str = "is the model served with `--stateful`?";
+pub(super) const STATEFUL: &str = "is the model served with `--stateful`?";
 
 /// Errors of servers, and the next step for each.
 const REFUSALS: [(&str, &str); 6] = [
@@ -42,7 +39,7 @@ pub(super) fn step(error: SequenceError) -> Failure {
     let error = match error {
         SequenceError::Client(error) => error,
         SequenceError::NoId => {
-            return Failure::new(FailureKind::Failed, error.to_string())
+            return Failure::failed(error.to_string())
                 .hint(STATEFUL)
                 .hint("with `--sequence-id` the answers are shown all the same");
         }
@@ -62,7 +59,7 @@ pub(super) fn step(error: SequenceError) -> Failure {
 
 /// Returns the failure for inputs without steps.
 pub(in crate::infer) fn steps(error: &StepsError) -> Failure {
-    let failure = Failure::new(FailureKind::Usage, error.to_string());
+    let failure = Failure::usage(error.to_string());
     match error {
         StepsError::Empty { .. } => failure.hint("a sequence has one step at least"),
         StepsError::Shape { name, .. } => failure
@@ -80,15 +77,4 @@ pub(in crate::infer) fn steps(error: &StepsError) -> Failure {
         StepsError::NotANumber { .. } => failure
             .hint("replace it; `--start`, `--continue` and `--end` send single steps as they are"),
     }
-}
-
-/// Returns the failure for a step that does not fit those before.
-pub(super) fn stack(error: &StackError) -> Failure {
-    Failure::new(FailureKind::Failed, error.to_string())
-        .hint("`--each` shows the outputs of each step by themselves")
-}
-
-/// Returns the warning that the server may have ignored the sequence.
-pub(super) fn unreported() -> String {
-    format!("The answers do not tell the id of the sequence: {STATEFUL}")
 }

@@ -13,10 +13,7 @@ use super::{
     Plan, explain,
     lines::{Line, Lines},
 };
-use crate::{
-    error::{Failure, FailureKind},
-    infer::failure,
-};
+use crate::{error::Failure, infer::failure};
 
 /// Sequence of steps.
 #[derive(Debug)]
@@ -104,31 +101,22 @@ impl<'a> Feed<'a> {
                 lines,
                 argument,
                 inputs,
-            } => {
-                let line = lines.next().await.map_err(|error| {
-                    let failure = Failure::new(FailureKind::Failed, error.to_string());
-                    match std::error::Error::source(&error) {
-                        Some(cause) => failure.caused_by(cause),
-                        None => failure,
-                    }
-                })?;
-                match line {
-                    None if self.given == 0 => return Err(no_lines()),
-                    None => return Ok(None),
-                    Some(Line { number, text }) => {
-                        self.line = Some(number);
-                        let read = inputs
-                            .with_json(argument, text)
-                            .map_err(|error| failure::input(error, Some(&self.model.name)))
-                            .and_then(|inputs| read(&inputs, self.model));
-                        let place = lines.place(number);
-                        Step {
-                            inputs: read.map_err(|failure| failure.at(&place))?,
-                            is_last: false,
-                        }
+            } => match lines.next().await? {
+                None if self.given == 0 => return Err(no_lines()),
+                None => return Ok(None),
+                Some(Line { number, text }) => {
+                    self.line = Some(number);
+                    let read = inputs
+                        .with_json(argument, text)
+                        .map_err(|error| failure::input(error, Some(&self.model.name)))
+                        .and_then(|inputs| read(&inputs, self.model));
+                    let place = lines.place(number);
+                    Step {
+                        inputs: read.map_err(|failure| failure.at(&place))?,
+                        is_last: false,
                     }
                 }
-            }
+            },
         };
         self.given += 1;
         Ok(Some(step))
@@ -188,7 +176,7 @@ fn read(inputs: &Inputs, model: &ModelMetadata) -> Result<TensorMap, Failure> {
 }
 
 fn no_lines() -> Failure {
-    Failure::new(FailureKind::Usage, "standard input has no steps").hint(
+    Failure::usage("standard input has no steps").hint(
         "each line is a step: an object of inputs by name, or the value of a model's one input",
     )
 }

@@ -9,6 +9,8 @@ use std::{
 
 use tokio::sync::mpsc;
 
+use crate::error::{Failure, FailureKind};
+
 /// Maximum length of a line, in bytes. A step of a million numbers takes less.
 const LONGEST: usize = 64 << 20;
 
@@ -30,7 +32,7 @@ pub(in crate::infer) struct Line {
 
 /// Error in the place of a line.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::infer) enum LineError {
+enum LineError {
     #[error("cannot read {0}")]
     Read(String, #[source] io::Error),
     #[error("line {1} of {0} is longer than {mib} MiB", mib = LONGEST >> 20)]
@@ -77,8 +79,9 @@ impl Lines {
     /// Waits for the next line; `None` at the end.
     ///
     /// This method is cancel safe.
-    pub(in crate::infer) async fn next(&mut self) -> Result<Option<Line>, LineError> {
-        self.lines.recv().await.transpose()
+    pub(in crate::infer) async fn next(&mut self) -> Result<Option<Line>, Failure> {
+        let line = self.lines.recv().await.transpose();
+        line.map_err(|error| Failure::of(FailureKind::Failed, &error))
     }
 }
 

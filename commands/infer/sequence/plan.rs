@@ -3,7 +3,7 @@
 use ovms::{
     client::{
         Api,
-        input::{Argument, ElementSource, InputError},
+        input::Argument,
         sequence::{CONTROL, END, ID, START, StepControl},
     },
     request::Parameter,
@@ -11,8 +11,9 @@ use ovms::{
 
 use super::SequenceArgs;
 use crate::{
-    error::{Failure, FailureKind},
-    infer::{args::Format, failure, task::no_single_output},
+    error::Failure,
+    infer::args::{Format, of_stdin},
+    ui::OutputFormat,
 };
 
 /// Part of a sequence to be sent.
@@ -36,14 +37,7 @@ pub(in crate::infer) struct Plan {
     /// Input given by each line of standard input; `None` if steps are cut from arrays.
     pub(super) lines: Option<Argument>,
     /// Form of each step; `None` if all are shown as one.
-    pub(super) each: Option<Each>,
-}
-
-/// Form of the outputs of one step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Each {
-    Line,
-    Json,
+    pub(super) each: Option<OutputFormat>,
 }
 
 impl Sequence {
@@ -78,11 +72,11 @@ impl Sequence {
             return Plan::new(args, inputs, format).map(|plan| Some(Self::All(plan)));
         };
         match (control, id) {
-            (StepControl::End, None) => Err(usage("`--end` needs `--sequence-id`")
+            (StepControl::End, None) => Err(Failure::usage("`--end` needs `--sequence-id`")
                 .hint("`--start` tells the id; `--start --end` is a sequence of one request")),
             (StepControl::Only, _) if api.is_tfs() => {
                 let text = format!("`--start --end` does not fit `--api {api}`");
-                Err(usage(text).hint(
+                Err(Failure::usage(text).hint(
                     "its requests can start a sequence or end it; send `--start`, then `--end` \
                      with the id that it tells",
                 ))
@@ -108,24 +102,16 @@ impl Plan {
         inputs: &mut Vec<Argument>,
         format: Format,
     ) -> Result<Self, Failure> {
-        let mut lines = inputs.extract_if(.., |input| {
-            matches!(input.source, ElementSource::Stdin { .. })
-        });
-        let (lines, second) = (lines.next(), lines.next());
-        if second.is_some() {
-            return Err(failure::input(InputError::StdinTwice, None));
-        }
+        let lines = of_stdin(inputs)?;
         if lines.is_some() && args.axis.is_some() {
-            return Err(usage("`--axis` does not fit steps from standard input")
-                .hint("there each line is a step"));
+            return Err(
+                Failure::usage("`--axis` does not fit steps from standard input")
+                    .hint("there each line is a step"),
+            );
         }
-        let each = match (args.each, format) {
-            (false, _) => None,
-            (true, Format::Table) => Some(Each::Line),
-            (true, Format::Json) => Some(Each::Json),
-            (true, Format::Npy | Format::Raw) => {
-                return Err(no_single_output("each step by itself"));
-            }
+        let each = match args.each {
+            true => Some(format.of_many("each step by itself")?),
+            false => None,
         };
         Ok(Self {
             id: args.sequence_id,
@@ -145,14 +131,10 @@ fn refuse_own_form(inputs: &[Argument], parameters: &[(String, Parameter)]) -> R
     let parameter = keys.filter(|key| [ID, START, END].contains(key));
     let mut parameter = parameter.map(|key| format!("--param {key}=…"));
     match input.next().or_else(|| parameter.next()) {
-        Some(own) => Err(usage(format!(
+        Some(own) => Err(Failure::usage(format!(
             "`{own}` is what the flags of sequences send themselves"
         ))
         .hint("`--sequence-id`, `--start`, `--continue` and `--end` take its place")),
         None => Ok(()),
     }
-}
-
-fn usage(text: impl Into<String>) -> Failure {
-    Failure::new(FailureKind::Usage, text)
 }

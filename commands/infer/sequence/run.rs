@@ -1,6 +1,6 @@
 //! Run of a sequence from start to end, whatever happens in between.
 
-use std::{cell::Cell, time::Instant};
+use std::cell::Cell;
 
 use ovms::client::{
     Client, ClientResponse, ModelMetadata, Request,
@@ -13,19 +13,21 @@ use tokio::time::timeout;
 use super::{
     Plan, explain,
     feed::{Feed, Step},
-    show::{self, Bar, Sink},
+    show::Sink,
     stop::{self, PATIENCE, Stop},
 };
 use crate::{
-    error::{Failure, FailureKind},
-    ui,
+    error::Failure,
+    infer::outputs,
+    ui::{self, Counter, counted},
 };
 
-/// All steps as one response, with its headline.
+/// Response to a request, or to all steps of a sequence as one, with its headline.
 #[derive(Debug)]
 pub(in crate::infer) struct Whole {
     pub(in crate::infer) answer: ClientResponse,
-    pub(in crate::infer) of: OfSequence,
+    /// Sequence, if it is one.
+    pub(in crate::infer) of: Option<OfSequence>,
     pub(in crate::infer) headline: String,
     /// Error if the sequence could not be ended.
     pub(in crate::infer) left: Option<Failure>,
@@ -65,44 +67,29 @@ pub(in crate::infer) async fn run(
     let (mut keys, stop) = stop::listen()?;
     let feed = Feed::new(plan, inputs, model)?;
     let sink = match plan.each {
-        Some(each) => Sink::each(each, feed.total())?,
+        Some(format) => Sink::each(format, feed.total())?,
         None => Sink::Stack(Stack::new(plan.axis, feed.keeps_axis())),
     };
     let total = feed.total();
     let session = SequenceClient::new(client, request, plan.id);
-    let far = Far {
-        id: Cell::new(session.id()),
-        lives: Cell::new(false),
-    };
+    let living = Cell::new(None);
     let run = Run {
         session,
         feed,
-        bar: Bar::start(total, &sink, plan.has_lines()),
+        bar: Counter::start("step", total, plan.shows_each(), plan.has_lines()),
         sink,
         stop,
-        far: &far,
-        started: Instant::now(),
+        living: &living,
     };
     tokio::select! {
         result = run.finish() => result,
-        () = keys.give_up() => Err(left_behind(&far)),
-    }
-}
-
-/// Progress of a sequence, for the message after an abandoned wait.
-#[derive(Debug)]
-struct Far {
-    id: Cell<u64>,
-    lives: Cell<bool>,
-}
-
-fn left_behind(far: &Far) -> Failure {
-    let failure = Failure::new(FailureKind::Interrupted, "interrupted");
-    if far.lives.get() {
-        let id = far.id.get();
-        failure.hint(format!("sequence {id} may still live on the server"))
-    } else {
-        failure
+        () = keys.give_up() => {
+            let failure = Failure::interrupted("interrupted");
+            Err(match living.get() {
+                Some(id) => failure.hint(left_behind(id)),
+                None => failure,
+            })
+        }
     }
 }
 
@@ -110,10 +97,10 @@ struct Run<'a> {
     session: SequenceClient<'a>,
     feed: Feed<'a>,
     sink: Sink,
-    bar: Bar,
+    bar: Counter,
     stop: Stop,
-    far: &'a Far,
-    started: Instant,
+    /// Id of the sequence while it may live on the server, for the message after an abandoned wait.
+    living: &'a Cell<Option<u64>>,
 }
 
 impl Run<'_> {
@@ -127,7 +114,7 @@ impl Run<'_> {
                 None => failure,
             });
         }
-        let took = self.started.elapsed();
+        let pace = self.bar.pace(done);
         // Where the last step was not known to be the last, or had no form for it.
         let left = if self.session.lives() {
             self.session.end(None).await.err()
@@ -141,16 +128,16 @@ impl Run<'_> {
         });
         drop(self.bar);
         if self.sink.is_for_people() {
-            ui::note(&format!("{}.", show::pace(done, took)));
+            ui::note(&format!("{pace}."));
         }
         let Sink::Stack(stack) = self.sink else {
             return left.map_or(Ok(None), Err);
         };
         let part = ResponsePart::Steps(stack.count());
         Ok(stack.finish().map(|answer| Whole {
-            headline: show::summary(&answer, done, took),
+            headline: format!("{}, answered {pace}.", outputs::model(&answer)),
             answer,
-            of: OfSequence { id, part },
+            of: Some(OfSequence { id, part }),
             left,
         }))
     }
@@ -173,17 +160,17 @@ impl Run<'_> {
             };
             *pending = Some(inputs.clone());
             let control = self.session.next(is_last);
-            self.far.lives.set(true);
+            self.living.set(Some(self.session.id()));
             let sent = self.session.send(inputs, control).await;
-            self.far.id.set(self.session.id());
-            self.far.lives.set(self.session.lives());
+            self.living
+                .set(self.session.lives().then(|| self.session.id()));
             let answer = sent.map_err(|error| explain::step(error).at(&self.feed.place()))?;
             *pending = None;
             *done += 1;
             if *done == 1 {
                 tell_if_unreported(&self.session);
             }
-            self.bar.step(*done);
+            self.bar.count(*done, "");
             let id = self.session.id();
             tokio::select! {
                 shown = self.sink.take(answer, id, *done) => {
@@ -205,10 +192,9 @@ impl Run<'_> {
         let text = match (done, self.feed.total()) {
             (0, _) => "interrupted".to_owned(),
             (done, Some(total)) => format!("interrupted after {done} of {total} steps"),
-            (1, None) => "interrupted after 1 step".to_owned(),
-            (done, None) => format!("interrupted after {done} steps"),
+            (done, None) => format!("interrupted after {}", counted(done, "step")),
         };
-        Failure::new(FailureKind::Interrupted, text)
+        Failure::interrupted(text)
     }
 
     /// Ends a sequence that is still open on the server, and returns the result as text.
@@ -218,17 +204,24 @@ impl Run<'_> {
         }
         let id = self.session.id();
         let ended = timeout(PATIENCE, self.session.end(pending)).await;
-        self.far.lives.set(self.session.lives());
+        self.living.set(self.session.lives().then_some(id));
         Some(match ended {
             Ok(Ok(())) => format!("sequence {id} has been ended on the server"),
-            Ok(Err(_)) | Err(_) => format!("sequence {id} may still live on the server"),
+            Ok(Err(_)) | Err(_) => left_behind(id),
         })
     }
+}
+
+fn left_behind(id: u64) -> String {
+    format!("sequence {id} may still live on the server")
 }
 
 /// Warns if the server seems to ignore sequences.
 fn tell_if_unreported(session: &SequenceClient<'_>) {
     if !session.is_reported() {
-        ui::warn(&explain::unreported());
+        let hint = explain::STATEFUL;
+        ui::warn(&format!(
+            "The answers do not tell the id of the sequence: {hint}"
+        ));
     }
 }

@@ -12,21 +12,21 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Receiver of the stop request.
 #[derive(Debug, Clone)]
-pub(super) struct Stop(watch::Receiver<bool>);
+pub(in crate::infer) struct Stop(watch::Receiver<bool>);
 
 /// Listener for Ctrl-C.
 #[derive(Debug)]
-pub(super) struct Keys {
-    pressed: watch::Sender<bool>,
+pub(in crate::infer) struct Keys {
+    stop: watch::Sender<bool>,
     interrupts: Signal,
     terminations: Signal,
 }
 
 /// Starts listening.
-pub(super) fn listen() -> io::Result<(Keys, Stop)> {
+pub(in crate::infer) fn listen() -> io::Result<(Keys, Stop)> {
     let (pressed, stop) = watch::channel(false);
     let keys = Keys {
-        pressed,
+        stop: pressed,
         interrupts: signal(SignalKind::interrupt())?,
         terminations: signal(SignalKind::terminate())?,
     };
@@ -36,15 +36,16 @@ pub(super) fn listen() -> io::Result<(Keys, Stop)> {
 impl Keys {
     /// Waits until waiting is over: at the second Ctrl-C, or at the time limit.
     pub(super) async fn give_up(&mut self) {
-        self.signal().await;
-        self.pressed.send_replace(true);
+        self.pressed().await;
+        self.stop.send_replace(true);
         tokio::select! {
-            () = self.signal() => {}
+            () = self.pressed() => {}
             () = tokio::time::sleep(PATIENCE) => {}
         }
     }
 
-    async fn signal(&mut self) {
+    /// Waits for Ctrl-C, or SIGTERM.
+    pub(in crate::infer) async fn pressed(&mut self) {
         tokio::select! {
             _ = self.interrupts.recv() => {}
             _ = self.terminations.recv() => {}

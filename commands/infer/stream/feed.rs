@@ -9,20 +9,17 @@ use ovms::{
     tensor::{Dim, PartialShape},
 };
 
-use super::{
-    Plan,
-    plan::{Origin, stamp},
-};
+use super::plan::{Origin, RequestPlan, stamp};
 use crate::{
     error::{Failure, FailureKind},
     infer::{
         failure,
-        sequence::{Line, Lines, explain_steps},
+        sequence::{Lines, explain_steps},
     },
 };
 
 /// Sequence of requests.
-pub(super) struct Feed<'a> {
+pub(crate) struct RequestFeed<'a> {
     model: &'a ModelMetadata,
     inputs: &'a Inputs,
     /// Common part of all requests.
@@ -30,6 +27,7 @@ pub(super) struct Feed<'a> {
     source: Source,
     given: usize,
     timestamp: Option<i64>,
+    malformed: FailureKind,
 }
 
 enum Source {
@@ -38,9 +36,9 @@ enum Source {
     Lines { lines: Lines, argument: Argument },
 }
 
-impl<'a> Feed<'a> {
-    pub(super) fn new(
-        plan: &Plan,
+impl<'a> RequestFeed<'a> {
+    pub(crate) fn new(
+        plan: &RequestPlan,
         inputs: &'a Inputs,
         base: Request,
         model: &'a ModelMetadata,
@@ -57,10 +55,8 @@ impl<'a> Feed<'a> {
             Origin::Lines(argument, file) => Source::Lines {
                 lines: match file {
                     None => Lines::of_stdin()?,
-                    Some(path) => Lines::of_file(path).map_err(|error| {
-                        let text = format!("cannot read {}", path.display());
-                        Failure::new(FailureKind::Failed, text).caused_by(&error)
-                    })?,
+                    Some(path) => Lines::of_file(path)
+                        .map_err(|error| Failure::cannot("read", path, &error))?,
                 },
                 argument: argument.clone(),
             },
@@ -72,6 +68,7 @@ impl<'a> Feed<'a> {
             source,
             given: 0,
             timestamp: plan.timestamp,
+            malformed: plan.malformed,
         })
     }
 
@@ -85,7 +82,7 @@ impl<'a> Feed<'a> {
     }
 
     /// Waits for the next request. This method is cancel safe.
-    pub(super) async fn next(&mut self) -> Result<Option<Request>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Request>, Failure> {
         if self.total().is_some_and(|total| self.given == total) {
             return Ok(None);
         }
@@ -99,17 +96,16 @@ impl<'a> Feed<'a> {
             }
             Source::Parts(steps) => request.inputs = steps.step(self.given),
             Source::Lines { lines, argument } => {
-                let line = lines.next().await.map_err(|error| {
-                    let failure = Failure::new(FailureKind::Failed, error.to_string());
-                    match std::error::Error::source(&error) {
-                        Some(cause) => failure.caused_by(cause),
-                        None => failure,
-                    }
-                })?;
-                let Some(line) = line else {
+                let Some(line) = lines.next().await? else {
                     return Ok(None);
                 };
-                let read = read(self.inputs, argument, self.model, &line, &mut request);
+                let read = RequestLine::read(&line.text, argument, self.model);
+                let read = read
+                    .map_err(|error| {
+                        Failure::of(self.malformed, &error)
+                            .hint("a line is an object of inputs by name, such as {\"x\": [1, 2]}")
+                    })
+                    .and_then(|read| add(read, self.inputs, self.model, &mut request));
                 own = read.map_err(|failure| failure.at(&lines.place(line.number)))?;
             }
         }
@@ -125,12 +121,12 @@ impl<'a> Feed<'a> {
 
 /// Creates all requests of a stream, without sending them.
 pub(in crate::infer) async fn requests(
-    plan: &Plan,
+    plan: &RequestPlan,
     inputs: &Inputs,
     base: Request,
     model: &ModelMetadata,
 ) -> Result<Vec<Request>, Failure> {
-    let mut feed = Feed::new(plan, inputs, base, model)?;
+    let mut feed = RequestFeed::new(plan, inputs, base, model)?;
     let mut requests = Vec::new();
     while let Some(request) = feed.next().await? {
         requests.push(request);
@@ -139,21 +135,12 @@ pub(in crate::infer) async fn requests(
 }
 
 /// Adds the contents of a line to a request; returns its timestamp.
-fn read(
+fn add(
+    line: RequestLine,
     inputs: &Inputs,
-    argument: &Argument,
     model: &ModelMetadata,
-    line: &Line,
     request: &mut Request,
 ) -> Result<Option<i64>, Failure> {
-    let line = RequestLine::read(&line.text, argument, model).map_err(|error| {
-        let failure = Failure::new(FailureKind::Usage, error.to_string());
-        let failure = match std::error::Error::source(&error) {
-            Some(cause) => failure.caused_by(cause),
-            None => failure,
-        };
-        failure.hint("a line is an object of inputs by name, such as {\"x\": [1, 2]}")
-    })?;
     let mut all = inputs.clone();
     for (argument, value) in line.inputs {
         all = all

@@ -10,6 +10,8 @@ mod run;
 mod show;
 
 pub(super) use args::StreamArgs;
+pub(crate) use feed::RequestFeed;
 pub(super) use feed::requests;
 pub(super) use plan::Plan;
+pub(crate) use plan::RequestPlan;
 pub(super) use run::run;

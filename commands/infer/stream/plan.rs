@@ -5,27 +5,36 @@ use std::path::{Path, PathBuf};
 use ovms::{
     client::{
         Api,
-        input::{Argument, ElementSource, InputError},
+        input::{Argument, ElementSource},
     },
     request::{Parameter, Parameters},
 };
 
-use super::{StreamArgs, show::Form};
+use super::StreamArgs;
 use crate::{
     error::{Failure, FailureKind},
-    infer::{args::Format, failure, task::no_single_output},
+    infer::args::{Format, of_stdin},
+    ui::OutputFormat,
 };
 
 /// Request parameter with the timestamp.
 const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
 
-/// Requests to send over a stream, and the form of the responses.
+/// Requests to send over a stream, and the format of the responses.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::infer) struct Plan {
+    pub(in crate::infer) requests: RequestPlan,
+    pub(super) format: OutputFormat,
+}
+
+/// Requests of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RequestPlan {
     pub(super) source: Origin,
     /// Timestamp of the next request that has none of its own.
     pub(super) timestamp: Option<i64>,
-    pub(super) form: Form,
+    /// Kind of the failure for a line that is no request.
+    pub(super) malformed: FailureKind,
 }
 
 /// Source of requests.
@@ -37,6 +46,17 @@ pub(super) enum Origin {
     Parts(usize),
     /// Lines of standard input, or of a file, which give this input.
     Lines(Argument, Option<PathBuf>),
+}
+
+impl RequestPlan {
+    /// Plans one request, or one for each line of a file.
+    pub(crate) fn local(lines: Option<&Path>, timestamp: Option<i64>) -> Self {
+        Self {
+            source: lines.map_or(Origin::Inputs, |path| Origin::Lines(nameless(), file(path))),
+            timestamp,
+            malformed: FailureKind::Failed,
+        }
+    }
 }
 
 impl Plan {
@@ -54,52 +74,40 @@ impl Plan {
         }
         if api != Api::KserveGrpc {
             let text = format!("`--stream` does not fit `--api {api}`");
-            return Err(usage(text).hint("only kserve-grpc has streams"));
+            return Err(Failure::usage(text).hint("only kserve-grpc has streams"));
         }
-        let form = match format {
-            Format::Table => Form::Lines,
-            Format::Json => Form::Json,
-            Format::Npy | Format::Raw => return Err(no_single_output("a stream")),
-        };
-        let mut typed: Vec<_> = inputs
-            .extract_if(.., |input| {
-                matches!(input.source, ElementSource::Stdin { .. })
-            })
-            .collect();
-        let lines = match (&args.requests, typed.pop()) {
+        let format = format.of_many("a stream")?;
+        let lines = match (&args.requests, of_stdin(inputs)?) {
             (None, None) => None,
             (None, Some(argument)) => Some((argument, None)),
-            (Some(path), None) => {
-                let file = (path != Path::new("-")).then(|| path.clone());
-                Some((nameless(), file))
-            }
+            (Some(path), None) => Some((nameless(), file(path))),
             (Some(_), Some(_)) => {
-                return Err(usage("`--requests` does not fit `-i -`")
+                return Err(Failure::usage("`--requests` does not fit `-i -`")
                     .hint("either gives a request with each line"));
             }
         };
-        if !typed.is_empty() {
-            return Err(failure::input(InputError::StdinTwice, None));
-        }
         let source = match (lines, axis) {
             (Some((argument, file)), None) => Origin::Lines(argument, file),
             (Some(_), Some(_)) => {
-                return Err(usage("`--axis` does not fit requests that are lines")
-                    .hint("there each line is a request"));
+                return Err(
+                    Failure::usage("`--axis` does not fit requests that are lines")
+                        .hint("there each line is a request"),
+                );
             }
             (None, Some(axis)) => Origin::Parts(axis),
             (None, None) => Origin::Inputs,
         };
-        Ok(Some(Self {
+        let requests = RequestPlan {
             source,
             timestamp: args.timestamp,
-            form,
-        }))
+            malformed: FailureKind::Usage,
+        };
+        Ok(Some(Self { requests, format }))
     }
 
     /// Returns whether a request may come without inputs from flags.
     pub(in crate::infer) fn has_lines(&self) -> bool {
-        matches!(self.source, Origin::Lines(..))
+        matches!(self.requests.source, Origin::Lines(..))
     }
 }
 
@@ -109,6 +117,11 @@ pub(super) fn stamp(parameters: &mut Parameters, timestamp: i64) {
     parameters.push((TIMESTAMP.to_owned(), Parameter::Int(timestamp)));
 }
 
+/// Returns a file, unless it is standard input.
+fn file(path: &Path) -> Option<PathBuf> {
+    (path != Path::new("-")).then(|| path.to_owned())
+}
+
 fn nameless() -> Argument {
     Argument {
         name: None,
@@ -116,8 +129,4 @@ fn nameless() -> Argument {
         shape: None,
         source: ElementSource::Stdin { output: None },
     }
-}
-
-fn usage(text: impl Into<String>) -> Failure {
-    Failure::new(FailureKind::Usage, text)
 }

@@ -11,15 +11,14 @@ use ovms::client::{
     ResponseReceiver, StreamEvent, input::Inputs,
 };
 
-use super::{
-    Plan,
-    feed::Feed,
-    show::{self, Bar, Form},
-};
+use super::{Plan, feed::RequestFeed, show};
 use crate::{
-    error::{Failure, FailureKind},
-    infer::{failure, sequence::Writer},
-    ui,
+    error::Failure,
+    infer::{
+        failure, outputs,
+        sequence::{Writer, listen},
+    },
+    ui::{self, Counter, OutputFormat, counted},
 };
 
 /// Time limit for writing the last line.
@@ -34,14 +33,14 @@ pub(in crate::infer) async fn run(
     plan: &Plan,
     server: &ClientOptions,
 ) -> Result<(), Failure> {
-    let feed = Feed::new(plan, inputs, base, model)?;
+    let feed = RequestFeed::new(&plan.requests, inputs, base, model)?;
     let (requests, answers) = client.stream().map_err(failure::client)?;
     let sent = Cell::new(0);
     let talk = Talk {
         answers,
         writer: Writer::start()?,
-        bar: Bar::start(plan.has_lines()),
-        form: plan.form,
+        bar: Counter::start("answer", None, true, plan.has_lines()),
+        format: plan.format,
         sent: &sent,
         came: 0,
         errors: 0,
@@ -53,7 +52,7 @@ pub(in crate::infer) async fn run(
 
 /// Sends requests until there are no more, or the stream takes no more.
 async fn send_all(
-    mut feed: Feed<'_>,
+    mut feed: RequestFeed<'_>,
     requests: RequestSender,
     sent: &Cell<usize>,
 ) -> Result<(), Failure> {
@@ -70,8 +69,8 @@ async fn send_all(
 struct Talk<'a> {
     answers: ResponseReceiver<'a>,
     writer: Writer,
-    bar: Bar,
-    form: Form,
+    bar: Counter,
+    format: OutputFormat,
     sent: &'a Cell<usize>,
     /// Number of responses and errors so far.
     came: usize,
@@ -86,7 +85,8 @@ impl Talk<'_> {
         mut self,
         mut sending: Pin<&mut impl Future<Output = Result<(), Failure>>>,
     ) -> Result<(), Failure> {
-        let mut interrupted = pin!(interrupted());
+        let (mut keys, _) = listen()?;
+        let mut interrupted = pin!(keys.pressed());
         let mut is_sending = true;
         // A request that cannot be sent does not take the answers to others away.
         let mut unsent = None;
@@ -117,7 +117,8 @@ impl Talk<'_> {
                 }
             };
             let line = self.reported(&event);
-            self.bar.count(self.sent.get(), self.came - self.errors);
+            let sent = format!(", {} sent", self.sent.get());
+            self.bar.count(self.came - self.errors, &sent);
             if let Some(line) = line {
                 tokio::select! {
                     written = self.writer.write(line) => written?,
@@ -127,14 +128,14 @@ impl Talk<'_> {
             }
         }
         let answers = self.came - self.errors;
-        if self.form == Form::Lines {
-            ui::note(&format!("{}.", show::pace(answers, self.bar.elapsed())));
+        if self.format == OutputFormat::Table {
+            ui::note(&format!("{}.", self.bar.pace(answers)));
         }
         match (unsent, self.errors) {
             (Some(failure), _) => Err(failure),
             (None, 0) => Ok(()),
-            (None, 1) => Err(failed("the server reported 1 error on the stream")),
-            (None, failures) => Err(failed(format!(
+            (None, 1) => Err(Failure::failed("the server reported 1 error on the stream")),
+            (None, failures) => Err(Failure::failed(format!(
                 "the server reported {failures} errors on the stream"
             ))),
         }
@@ -145,14 +146,14 @@ impl Talk<'_> {
         self.came += 1;
         match event {
             StreamEvent::Answer(answer) => {
-                if self.form == Form::Lines && self.came - self.errors == 1 {
-                    ui::note(&show::headline(answer));
+                if self.format == OutputFormat::Table && self.came - self.errors == 1 {
+                    ui::note(&format!("{}:", outputs::model(&answer.answer)));
                 }
-                Some(show::line(self.form, answer, self.came - self.errors))
+                Some(show::line(self.format, answer, self.came - self.errors))
             }
             StreamEvent::Error(text) => {
                 self.errors += 1;
-                if self.form == Form::Json {
+                if self.format == OutputFormat::Json {
                     return Some(show::error(text));
                 }
                 ui::warn(&format!("error: {text}"));
@@ -163,7 +164,7 @@ impl Talk<'_> {
 
     /// Prints the error that ends the stream for programs as well.
     async fn last(&self, failure: Failure) -> Failure {
-        if self.form == Form::Json {
+        if self.format == OutputFormat::Json {
             // A reader that is gone still gets the exit code.
             let line = self.writer.write(show::error(failure.message()));
             drop(tokio::time::timeout(LAST, line).await);
@@ -172,8 +173,11 @@ impl Talk<'_> {
     }
 
     fn stopped(&self) -> Failure {
-        let text = format!("interrupted after {}", show::count(self.came - self.errors));
-        Failure::new(FailureKind::Interrupted, text)
+        let text = format!(
+            "interrupted after {}",
+            counted(self.came - self.errors, "answer")
+        );
+        Failure::interrupted(text)
     }
 
     fn silent(&self) -> Failure {
@@ -188,32 +192,11 @@ impl Talk<'_> {
         let failure = failure::client(error);
         match self.came - self.errors {
             0 => failure,
-            answers => failure.hint(format!("{} came before that", show::count(answers))),
+            answers => failure.hint(format!("{} came before that", counted(answers, "answer"))),
         }
     }
 }
 
 async fn silence(since: Instant, limit: Duration) {
     tokio::time::sleep(limit.saturating_sub(since.elapsed())).await;
-}
-
-/// Waits for Ctrl-C, or SIGTERM.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
-    }
-}
-
-fn failed(text: impl Into<String>) -> Failure {
-    Failure::new(FailureKind::Failed, text)
 }

@@ -1,16 +1,13 @@
 //! Skeleton of a custom node: a working source, the header, and the build files.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use ovms::custom_node::HEADER;
 
 use super::save;
 use crate::{
-    error::{Failure, FailureKind},
-    ui::{OutputFormat, visible},
+    error::Failure,
+    ui::{OutputFormat, shell_word, visible},
 };
 
 /// Placeholder of the name in the files.
@@ -40,19 +37,7 @@ pub(super) fn write(
     for (path, _) in &files {
         save::refuse_existing(path, force)?;
     }
-    let folders = folder.ancestors();
-    let made: Vec<&Path> = folders.take_while(|it| is_missing(it)).collect();
-    let written = fs::create_dir_all(&folder).map_err(|error| {
-        let text = format!("cannot make the folder {}", folder.display());
-        Failure::new(FailureKind::Failed, text).caused_by(&error)
-    });
-    if let Err(failure) = written.and_then(|()| save::write_all(&files, force)) {
-        for folder in made {
-            // It is not there, or others have put something into it.
-            let _ = fs::remove_dir(folder);
-        }
-        return Err(failure);
-    }
+    save::write_into(&folder, &files, force)?;
     let config = folder.join("config.json");
     let next = [
         format!("make -C {}", typed(&folder)),
@@ -62,28 +47,19 @@ pub(super) fn write(
     save::tell(&files, &next, output)
 }
 
-pub(crate) fn is_missing(folder: &Path) -> bool {
-    folder != Path::new("") && folder.symlink_metadata().is_err()
-}
-
 /// Writes a path for a shell.
 pub(crate) fn typed(path: &Path) -> String {
-    let path = path.display().to_string();
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
-    if path.chars().all(plain) {
-        return path;
-    }
-    format!("'{}'", visible(&path).replace('\'', r"'\''"))
+    shell_word(&visible(&path.to_string_lossy()))
 }
 
 /// Rejects names that are not valid for files and libraries on all systems.
 pub(crate) fn named(name: &str, of: &str) -> Result<(), Failure> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(good) {
-        return Err(Failure::new(
-            FailureKind::Usage,
-            format!("`{}` cannot be the name of a {of}", name.escape_debug()),
-        )
+        return Err(Failure::usage(format!(
+            "`{}` cannot be the name of a {of}",
+            name.escape_debug()
+        ))
         .hint("it becomes that of a file: letters, digits, `_` and `-`, a letter first"));
     }
     Ok(())

@@ -17,16 +17,10 @@ use ovms::{
 
 use self::{
     wiring::{Misfit, WiredModel, Wiring},
-    written::Head,
+    written::PipelineText,
 };
-use super::{
-    aside::Aside,
-    facts::{ConfigurationFacts, FactOptions},
-};
-use crate::{
-    error::{Failure, FailureKind},
-    places, setup, ui,
-};
+use super::{aside::Aside, facts::ConfigurationFacts};
+use crate::{error::Failure, places, setup, ui};
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -136,8 +130,7 @@ pub(super) fn run(args: PipelineNewArgs) -> Result<(), Failure> {
             let folder = folder.first().map(Path::new);
             custom::write(name, folder, args.force, args.output.output())
         }
-        (None, []) => Err(Failure::new(
-            FailureKind::Usage,
+        (None, []) => Err(Failure::usage(
             "nothing is asked for: expected chain, demultiplexer or --custom-node",
         )),
     }
@@ -151,14 +144,11 @@ fn pipeline(
 ) -> Result<(), Failure> {
     if of.output.is_json() && of.out.is_none() {
         let text = "`--output json` tells what was written, and without a file nothing is";
-        return Err(Failure::new(FailureKind::Usage, text).hint("name the file with `-o FILE`"));
+        return Err(Failure::usage(text).hint("name the file with `-o FILE`"));
     }
     let mut stdout = Aside::take()?;
     if of.name.is_empty() {
-        return Err(Failure::new(
-            FailureKind::Usage,
-            "the pipeline needs a name",
-        ));
+        return Err(Failure::usage("the pipeline needs a name"));
     }
     if let Some(file) = of.out() {
         save::refuse_existing(file, of.force)?;
@@ -167,17 +157,19 @@ fn pipeline(
     let (models, steps) = models::look(&of.models, of.out())?;
     if models.iter().any(|model| model.name == of.name) {
         let text = format!("the pipeline cannot be called `{}`, as a model is", of.name);
-        return Err(Failure::new(FailureKind::Usage, text).hint("give it a name of its own"));
+        return Err(Failure::usage(text).hint("give it a name of its own"));
     }
     let steps: Vec<&WiredModel> = steps.iter().map(|step| &models[*step]).collect();
     let wiring = weave(&steps).map_err(explain)?;
     let file = of.out().unwrap_or(Path::new("config.json"));
-    let head = Head {
+    let text = PipelineText {
         name: &of.name,
         kind,
         file: &file.display().to_string(),
+        models: &models,
+        wiring: &wiring,
     };
-    let text = written::write(&head, &models, &wiring);
+    let text = text.to_string() + "\n";
     validate(&text, file)?;
     match of.out() {
         None => stdout.print(&text),
@@ -195,7 +187,7 @@ fn pipeline(
 
 /// Returns the failure for models that do not fit together.
 fn explain(misfit: Misfit) -> Failure {
-    let mut failure = Failure::new(FailureKind::Failed, misfit.to_string());
+    let mut failure = Failure::failed(misfit.to_string());
     if let Misfit::Connection {
         from,
         to,
@@ -216,20 +208,20 @@ fn explain(misfit: Misfit) -> Failure {
 
 /// Checks the text of the new file, as a server will.
 fn validate(text: &str, file: &Path) -> Result<(), Failure> {
-    let refused = || Failure::new(FailureKind::Failed, "such a pipeline could not be served");
+    let refused = || Failure::failed("such a pipeline could not be served");
     let parsed = config::parse(text.as_bytes(), file, &Defaults::default());
     let parsed = parsed.map_err(|error| refused().caused_by(&error))?;
-    let facts = ConfigurationFacts::new(&parsed, FactOptions { custom_nodes: true });
+    let facts = ConfigurationFacts::new(&parsed);
     for pipeline in &parsed.pipelines {
-        let survey = survey(pipeline, &facts);
-        if !survey.errors.is_empty() {
-            let errors = survey.errors.iter();
+        let found = survey(pipeline, &facts);
+        if !found.errors.is_empty() {
+            let errors = found.errors.iter();
             return Err(errors.fold(refused(), |failure, error| {
                 failure.detail(error.to_string())
             }));
         }
-        for warning in survey.warnings {
-            ui::warn(&format!("warning: {}", warning.text));
+        for warning in found.warnings {
+            ui::warn(&format!("warning: {}", warning.message));
         }
     }
     Ok(())

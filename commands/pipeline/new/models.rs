@@ -12,10 +12,7 @@ use ovms::{
 use serde_json::json;
 
 use super::wiring::{WiredModel, unique};
-use crate::{
-    error::{Failure, FailureKind},
-    pipeline::facts::{ConfigurationFacts, FactOptions},
-};
+use crate::{error::Failure, pipeline::facts::ConfigurationFacts};
 
 /// Reads each folder once. Returns the models, and the index of the model for each folder; paths
 /// are relative to the new file if possible.
@@ -47,15 +44,9 @@ pub(crate) fn look(
     }
     let content = json!({"model_config_list": entries}).to_string();
     let parsed = config::parse(content.as_bytes(), Path::new("/"), &Defaults::default());
-    let parsed = parsed.map_err(|error| {
-        Failure::new(FailureKind::Failed, "these models cannot be configured").caused_by(&error)
-    })?;
-    let facts = ConfigurationFacts::new(
-        &parsed,
-        FactOptions {
-            custom_nodes: false,
-        },
-    );
+    let parsed = parsed
+        .map_err(|error| Failure::failed("these models cannot be configured").caused_by(&error))?;
+    let facts = ConfigurationFacts::new(&parsed).with_custom_nodes(false);
     let base = file
         .map(|file| resolved(file.parent().unwrap_or(Path::new(""))))
         .transpose()?;
@@ -86,10 +77,7 @@ fn resolved(path: &Path) -> Result<PathBuf, Failure> {
         true => Path::new("."),
         false => path,
     };
-    let fail = |error: std::io::Error| {
-        let text = format!("cannot find {}", path.display());
-        Failure::new(FailureKind::Failed, text).caused_by(&error)
-    };
+    let fail = |error| Failure::cannot("find", path, &error);
     if path.components().any(|part| part == Component::ParentDir) {
         return path.canonicalize().map_err(fail);
     }
@@ -98,10 +86,10 @@ fn resolved(path: &Path) -> Result<PathBuf, Failure> {
     Ok(path.components().collect())
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
+/// Returns a path as a text for JSON.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        let text = format!("{} is not UTF-8, which JSON needs", path.display());
-        Failure::new(FailureKind::Failed, text)
+        Failure::failed(format!("{} is not UTF-8, which JSON needs", path.display()))
     })
 }
 
@@ -110,9 +98,8 @@ fn explain(place: &Path, missing: MissingModel) -> Failure {
     let (MissingModel::NotAvailable(reason) | MissingModel::NotLooked { reason, .. }) = missing
     else {
         let text = format!("there is no model in {folder}");
-        return Failure::new(FailureKind::Failed, text);
+        return Failure::failed(text);
     };
     let text = format!("cannot use the model in {folder}: {reason}");
-    Failure::new(FailureKind::Failed, text)
-        .hint("MODEL_DIR is a folder with version folders: MODEL_DIR/1/model.xml")
+    Failure::failed(text).hint("MODEL_DIR is a folder with version folders: MODEL_DIR/1/model.xml")
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use crate::{
-    error::{Failure, FailureKind},
+    error::Failure,
     ui::{self, OutputFormat, visible},
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure>
 
 /// Writes several files. All are written under other names first, so that a failure leaves none
 /// of them, and old ones unchanged.
-pub(crate) fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
+fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
     let staged = files.iter().map(|(path, text)| {
         let staged = Staged::new(path, text, force);
         staged.map_err(|error| failed(path, &error))
@@ -55,6 +55,27 @@ pub(crate) fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Writes all files into a folder, or none; creates the folder if it is missing.
+pub(crate) fn write_into(
+    folder: &Path,
+    files: &[(PathBuf, String)],
+    force: bool,
+) -> Result<(), Failure> {
+    let is_missing =
+        |folder: &&Path| *folder != Path::new("") && folder.symlink_metadata().is_err();
+    let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    let written = fs::create_dir_all(folder)
+        .map_err(|error| Failure::cannot("make the folder", folder, &error));
+    written
+        .and_then(|()| write_all(files, force))
+        .inspect_err(|_| {
+            for folder in made {
+                // It is not there, or others have put something into it.
+                let _ = fs::remove_dir(folder);
+            }
+        })
 }
 
 /// File with all of its text, before it gets its name.
@@ -128,15 +149,11 @@ pub(crate) fn reported_json(files: &[&Path], next: &[String]) -> String {
 fn failed(path: &Path, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::AlreadyExists => taken(path),
-        _ => Failure::new(
-            FailureKind::Failed,
-            format!("cannot write {}", path.display()),
-        )
-        .caused_by(error),
+        _ => Failure::cannot("write", path, error),
     }
 }
 
 fn taken(path: &Path) -> Failure {
     let text = format!("{} is there already", path.display());
-    Failure::new(FailureKind::Failed, text).hint("choose another place, or replace it with --force")
+    Failure::failed(text).hint("choose another place, or replace it with --force")
 }

@@ -12,17 +12,16 @@ use serde_json::{Value, json};
 use super::{
     load::LocalPipeline,
     measure::{Measured, median},
+    report::inner,
 };
+use crate::local::microseconds;
 
 /// Describes everything as one object. Times are in microseconds; `null` stands for what is not a
 /// finite number.
 pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
     let plan = loaded.plan();
     let last = &measured.last;
-    let nodes = plan
-        .ids()
-        .filter(|id| *id != plan.entry() && *id != plan.exit());
-    let nodes = nodes.map(|id| {
+    let nodes = inner(plan).map(|id| {
         let node = plan.node(id);
         let times = &measured.nodes[id.index()];
         let runs = last.runs.iter().filter(|run| run.node == id);
@@ -70,16 +69,14 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
             "ran_us": microseconds(run.took()),
         })
     });
-    let mut totals = measured.totals.clone();
-    totals.sort_unstable();
-    let at = |share: usize| microseconds(totals[(totals.len() - 1) * share / 100]);
+    let at = |share: usize| microseconds(measured.percentile(share));
     json!({
         "pipeline": loaded.name,
         "error": measured.error,
-        "requests": totals.len(),
+        "requests": measured.totals.len(),
         "total_us": {
             "min": at(0),
-            "median": microseconds(median(&totals)),
+            "median": microseconds(median(&measured.totals)),
             "p90": at(90),
             "max": at(100),
             "last": microseconds(last.took),
@@ -104,11 +101,6 @@ fn tensors<'a>(all: impl Iterator<Item = (&'a str, &'a Tensor)>) -> Vec<Value> {
         })
     })
     .collect()
-}
-
-/// Converts to microseconds; nanoseconds are the resolution of the clock.
-fn microseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e9).round() / 1e3
 }
 
 fn ratio(part: Duration, whole: Duration) -> Option<f64> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ovms::{
     client::{ModelMetadata, TensorMetadata},
-    config::{self, FileConfig, ModelEntry, NodeKind, PipelineConfig},
+    config::{self, FileConfig, NodeKind, PipelineConfig},
     engine::Servable,
     pipeline::{PipelineDefinition, PipelinePlan, TensorDirection, python::is_handler},
     servable::TensorInfo,
@@ -30,13 +30,13 @@ pub(super) fn read(path: &Path, name: &str) -> Result<FileConfig, Failure> {
     let mut config = config.map_err(|error| files::explain(&error, "CONFIG"))?;
     if let Some(refused) = config.refused.iter().find(|refused| refused.name == name) {
         let text = format!("{}:{}: {}", path.display(), refused.place, refused.reason);
-        return Err(Failure::new(FailureKind::Failed, text));
+        return Err(Failure::failed(text));
     }
     let mut pipelines = config.pipelines.iter();
     let Some(pipeline) = pipelines.find(|it| it.name == name).cloned() else {
         let known = config.pipelines.iter().map(|it| it.name.as_str());
         let known: Vec<&str> = known.collect();
-        return Err(unknown(FailureKind::Usage, path, name, &known));
+        return Err(unknown(FailureKind::Usage, "pipeline", path, name, &known));
     };
     keep_used(&mut config, pipeline);
     local::open_runtime()?;
@@ -53,14 +53,7 @@ pub(super) async fn load(name: &str, config: FileConfig) -> Result<LocalPipeline
         Servable::Pipeline(pipeline) => pipeline.definition().ok(),
         _ => None,
     };
-    LocalServable::load(
-        "pipeline",
-        name.to_owned(),
-        config,
-        &local::defaults(),
-        definition,
-    )
-    .await
+    LocalServable::load("pipeline", name.to_owned(), config, definition).await
 }
 
 impl LocalPipeline {
@@ -71,29 +64,22 @@ impl LocalPipeline {
     /// Describes inputs and outputs as servers do.
     pub(super) fn metadata(&self) -> ModelMetadata {
         let info = self.definition.info();
-        let tensor = |side: TensorDirection, tensor: &TensorInfo| TensorMetadata {
-            name: tensor.name.clone(),
-            datatype: if self.definition.is_open(side, &tensor.name) {
-                OPEN_TYPE.to_owned()
-            } else {
-                tensor.dtype.kserve().to_owned()
-            },
-            shape: tensor.shape.clone(),
+        let tensors = |side: TensorDirection, all: &[TensorInfo]| {
+            let tensor = |tensor: &TensorInfo| TensorMetadata {
+                name: tensor.name.clone(),
+                datatype: match self.definition.is_open(side, &tensor.name) {
+                    true => OPEN_TYPE.to_owned(),
+                    false => tensor.dtype.kserve().to_owned(),
+                },
+                shape: tensor.shape.clone(),
+            };
+            all.iter().map(tensor).collect()
         };
         ModelMetadata {
             name: self.name.clone(),
-            versions: Vec::new(),
-            platform: String::new(),
-            inputs: info
-                .inputs
-                .iter()
-                .map(|it| tensor(TensorDirection::Input, it))
-                .collect(),
-            outputs: info
-                .outputs
-                .iter()
-                .map(|it| tensor(TensorDirection::Output, it))
-                .collect(),
+            inputs: tensors(TensorDirection::Input, &info.inputs),
+            outputs: tensors(TensorDirection::Output, &info.outputs),
+            ..ModelMetadata::default()
         }
     }
 
@@ -116,10 +102,7 @@ fn keep_used(config: &mut FileConfig, pipeline: PipelineConfig) {
             matches!(&node.kind, NodeKind::Custom { library_name, .. } if library_name == name)
         })
     };
-    config.models.retain(|entry| match entry {
-        ModelEntry::Model(model) => uses_model(&model.name),
-        ModelEntry::Refused { name, .. } => uses_model(name),
-    });
+    config.models.retain(|entry| uses_model(entry.name()));
     config
         .custom_node_libraries
         .retain(|library| uses_library(&library.name));

@@ -12,10 +12,7 @@ use ovms::{
 };
 
 use super::load::LocalPipeline;
-use crate::{
-    error::{Failure, FailureKind},
-    local,
-};
+use crate::{error::Failure, local};
 
 /// Results of the measurement.
 pub(super) struct Measured {
@@ -27,6 +24,15 @@ pub(super) struct Measured {
     pub(super) last: Last,
     /// Error of the last request, if it failed.
     pub(super) error: Option<String>,
+}
+
+impl Measured {
+    /// Returns the duration that some percent of the requests did not exceed.
+    pub(super) fn percentile(&self, percent: usize) -> Duration {
+        let mut totals = self.totals.clone();
+        totals.sort_unstable();
+        totals[(totals.len() - 1) * percent / 100]
+    }
 }
 
 /// Times of one node in each request.
@@ -99,7 +105,7 @@ pub(super) async fn run(
 }
 
 fn failed(error: ovms::error::Error) -> Failure {
-    Failure::new(FailureKind::Failed, "the run failed").detail(reported(&error))
+    Failure::failed("the run failed").detail(reported(&error))
 }
 
 /// Writes an error with its cause.

@@ -8,12 +8,12 @@ mod save;
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::ValueEnum;
 use ovms::client::ModelMetadata;
 
 use super::aside::Aside;
 use crate::{
-    error::{Failure, FailureKind},
+    completions::names,
+    error::Failure,
     infer::{self, ImageArgs, InputArgs},
     ui::{self, Look},
 };
@@ -23,7 +23,7 @@ Inputs are given as `ovms infer` takes them; see `ovms infer --help`.
 
 Times: a node waits from the moment when all its inputs are there until it begins to run: for an \
 infer request of its model, or for its turn at the custom node. Shares are of the whole request; \
-branches that run beside each other may add up to more than 100 %.
+branches that run beside each other may add up to more than 100 %. JSON has them in microseconds.
 
 Examples:
   ovms pipeline run config.json ocr -i image=@page.png
@@ -42,6 +42,7 @@ pub(crate) struct PipelineRunArgs {
     config: PathBuf,
 
     /// Name of the pipeline
+    #[arg(add = names::pipelines())]
     name: String,
 
     #[command(flatten)]
@@ -67,15 +68,8 @@ pub(crate) struct PipelineRunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
     warmup: u32,
 
-    /// Output format
-    #[arg(
-        long,
-        value_enum,
-        default_value_t = Format::Table,
-        value_name = "FORMAT",
-        help_heading = "Output"
-    )]
-    output: Format,
+    #[command(flatten)]
+    output: ui::OutputArgs,
 
     /// Show the runs for every part of a demultiplexed level, not only the first few
     #[arg(long, help_heading = "Output")]
@@ -86,15 +80,6 @@ pub(crate) struct PipelineRunArgs {
     /// The folder is made if it is missing. A file is named after node, session and tensor.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     save_intermediate: Option<PathBuf>,
-}
-
-/// Format of stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Tables of nodes, runs and outputs
-    Table,
-    /// The same as one JSON object; times in microseconds
-    Json,
 }
 
 /// Time limit for custom nodes to finish.
@@ -120,17 +105,15 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
             .map_err(|error| infer::input_failure(error, None))?;
         let measured = measure::run(&loaded, &tensors, args.warmup, args.repeat).await;
         let shown = measured.and_then(|measured| {
-            stdout.print(&match args.output {
-                Format::Table => report::text(&loaded, &measured, args.all, look),
-                Format::Json => format!("{}\n", json::text(&loaded, &measured)),
+            stdout.print(&match args.output.is_json() {
+                true => format!("{}\n", json::text(&loaded, &measured)),
+                false => report::text(&loaded, &measured, args.all, look),
             })?;
             if let Some(folder) = &args.save_intermediate {
                 save::all(folder, &loaded, &tensors, &measured)?;
             }
             match measured.error {
-                Some(error) => {
-                    Err(Failure::new(FailureKind::Failed, "the run failed").detail(error))
-                }
+                Some(error) => Err(Failure::failed("the run failed").detail(error)),
                 None => Ok(()),
             }
         });
@@ -146,9 +129,6 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
 fn no_inputs(name: &str, metadata: &ModelMetadata) -> Failure {
     ui::note(infer::explanation(metadata, Look::of_stderr()).trim_end());
     ui::note("");
-    Failure::new(
-        FailureKind::Usage,
-        format!("found no inputs for pipeline `{name}`"),
-    )
-    .hint("give each with `-i NAME=VALUE`, or fill every input with `--zeros` or `--random`")
+    Failure::usage(format!("found no inputs for pipeline `{name}`"))
+        .hint("give each with `-i NAME=VALUE`, or fill every input with `--zeros` or `--random`")
 }

@@ -5,10 +5,7 @@ use std::path::Path;
 use ovms::{client::output::save_tensors, tensor::TensorMap};
 
 use super::{load::LocalPipeline, measure::Measured};
-use crate::{
-    error::{Failure, FailureKind},
-    ui,
-};
+use crate::{error::Failure, ui};
 
 /// Saves the inputs of the pipeline, the tensors of each run, and the response.
 pub(super) fn all(
@@ -29,32 +26,20 @@ pub(super) fn all(
         } else {
             format!(".{}", run.session)
         };
-        let sides = [
-            (
-                "in",
-                node.inputs.iter().map(|it| &it.name).collect::<Vec<_>>(),
-                &run.inputs,
-            ),
-            (
-                "out",
-                node.outputs.iter().map(|it| &it.name).collect(),
-                &run.outputs,
-            ),
-        ];
-        for (side, names, all) in sides {
-            for (name, tensor) in names.into_iter().zip(all) {
-                let name = format!("{}{session}.{side}.{name}", node.name);
-                tensors.push(name, tensor.clone());
-            }
+        let inputs = node.inputs.iter().zip(&run.inputs);
+        let inputs = inputs.map(|(it, tensor)| ("in", &it.name, tensor));
+        let outputs = node.outputs.iter().zip(&run.outputs);
+        let outputs = outputs.map(|(it, tensor)| ("out", &it.name, tensor));
+        for (side, name, tensor) in inputs.chain(outputs) {
+            let name = format!("{}{session}.{side}.{name}", node.name);
+            tensors.push(name, tensor.clone());
         }
     }
     for (name, tensor) in measured.last.outputs.iter() {
         tensors.push(format!("response.{name}"), tensor.clone());
     }
-    let saved = save_tensors(&tensors, folder).map_err(|error| {
-        let text = format!("cannot save to {}", folder.display());
-        Failure::new(FailureKind::Failed, text).caused_by(&error)
-    })?;
+    let saved = save_tensors(&tensors, folder)
+        .map_err(|error| Failure::cannot("save to", folder, &error))?;
     ui::note(&format!(
         "Saved {} tensors in {}.",
         saved.len(),

@@ -1,18 +1,20 @@
-//! Flags of `ovms serve`, in the reference's spelling, one struct for each subject.
+//! The command line of `ovms serve`: the table of flags as arguments.
 
 mod empty;
-mod files;
-mod instead;
-pub(super) mod model;
-mod network;
-mod operation;
 mod unmatched;
-mod unused;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use ovms::config::{FlagEnvironment, Flags};
+use clap::{
+    Arg, ArgMatches, Args, Command, FromArgMatches,
+    builder::{PossibleValue, PossibleValuesParser},
+    value_parser,
+};
+use ovms::config::{CheckDepth, FLAGS, Flag, FlagKind, Flags, SPELLINGS};
+use serde_json::Value;
 
-pub(super) use instead::Check;
+use crate::{
+    completions::{names, usual},
+    ui::OutputFormat,
+};
 
 pub(crate) use self::{empty::without_empty, unmatched::refuse_unmatched};
 
@@ -36,123 +38,130 @@ failed, or --check found errors; 2 --check found warnings only; 64 usage; 72 no 
 130 stopped by a second signal.";
 
 /// Arguments of `ovms serve`.
-#[derive(Debug, clap::Args)]
-#[command(after_long_help = AFTER_HELP)]
+#[derive(Debug)]
 pub(crate) struct ServeArgs {
-    #[command(flatten)]
-    pub(super) model: model::Args,
-    #[command(flatten)]
-    pub(super) files: files::Args,
-    #[command(flatten)]
-    pub(super) network: network::Args,
-    #[command(flatten)]
-    pub(super) operation: operation::Args,
-    #[command(flatten)]
-    pub(super) instead: instead::Args,
-    #[command(flatten)]
-    unused: unused::Args,
+    pub(super) flags: Flags,
+    pub(super) output: OutputFormat,
+}
+
+/// The flag that says nothing of the server.
+#[derive(Debug, Args)]
+#[group(skip)]
+struct OutputArg {
+    /// Output format
+    ///
+    /// For the flags above: a server has its log there.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = OutputFormat::Table,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    output: OutputFormat,
+}
+
+impl Args for ServeArgs {
+    fn augment_args(command: Command) -> Command {
+        let command = command.after_long_help(AFTER_HELP);
+        FLAGS.iter().fold(command, |command, flag| {
+            let command = match flag.name {
+                // Below the flags that it is for.
+                "grpc_workers" => OutputArg::augment_args(command),
+                _ => command,
+            };
+            command.arg(argument(flag))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ServeArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |flag: &Flag| {
+            matches
+                .get_raw(flag.name)?
+                .next_back()
+                .map(ToOwned::to_owned)
+        };
+        Ok(Self {
+            flags: Flags::default().with(given),
+            output: OutputArg::from_arg_matches(matches)?.output,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Makes the argument of a flag.
+fn argument(flag: &Flag) -> Arg {
+    let least = flag.least;
+    let is_optional = matches!(flag.kind, FlagKind::Switch | FlagKind::Check);
+    let arg = Arg::new(flag.name)
+        .long(flag.name)
+        .value_name(flag.value)
+        .help_heading(flag.heading)
+        .allow_hyphen_values(flag.takes_hyphen)
+        .require_equals(is_optional);
+    let arg = match flag.kind {
+        FlagKind::Switch => arg.value_parser(booleans()).hide_possible_values(true),
+        FlagKind::Check => arg.value_parser(|text: &str| text.parse::<CheckDepth>()),
+        FlagKind::Choice(words) => arg.value_parser(PossibleValuesParser::new(words)),
+        FlagKind::U32 => arg.value_parser(value_parser!(u32).range(i64::from(least)..)),
+        FlagKind::U64 => arg.value_parser(value_parser!(u64).range(u64::from(least)..)),
+        FlagKind::Usize if least > 0 => arg.value_parser(at_least_one),
+        FlagKind::Usize => arg.value_parser(value_parser!(usize)),
+        FlagKind::Text => arg,
+        FlagKind::Path => arg.value_parser(value_parser!(std::path::PathBuf)),
+    };
+    let arg = match (flag.default)().filter(|_| !is_optional) {
+        Some(Value::String(text)) => arg.default_value(text),
+        Some(value) => arg.default_value(value.to_string()),
+        None => arg,
+    };
+    let arg = match is_optional {
+        true => arg.num_args(0..=1).default_missing_value("true"),
+        false => arg,
+    };
+    let arg = match flag.name {
+        "demo" => arg.conflicts_with_all(["model_name", "model_path", "config_path"]),
+        "model_name" => arg.add(names::models()),
+        "batch_size" | "shape" => arg.add(usual(&["auto"])),
+        "layout" => arg.add(usual(&["NCHW", "NHWC", "CHW", "HWC"])),
+        "target_device" => arg.add(usual(&[
+            "CPU", "GPU", "NPU", "AUTO", "HETERO", "MULTI", "BATCH",
+        ])),
+        "log_level" => arg.add(usual(&["TRACE", "DEBUG", "INFO", "WARNING", "ERROR"])),
+        _ => arg,
+    };
+    let lines: Vec<&str> = flag.words.iter().map(|line| line.trim()).collect();
+    let paragraphs: Vec<String> = lines
+        .split(|line| line.is_empty())
+        .map(|lines| lines.join(" "))
+        .collect();
+    let arg = arg.help(paragraphs[0].clone());
+    match paragraphs.len() {
+        1 => arg,
+        _ => arg.long_help(paragraphs.join("\n\n")),
+    }
 }
 
 /// Returns a parser of booleans in each spelling of the C++ server.
-fn boolean() -> impl TypedValueParser<Value = bool> {
-    const YES: [&str; 5] = ["true", "True", "t", "T", "1"];
-    const NO: [&str; 5] = ["false", "False", "f", "F", "0"];
+fn booleans() -> PossibleValuesParser {
     let value = |[name, others @ ..]: [&'static str; 5]| PossibleValue::new(name).aliases(others);
-    PossibleValuesParser::new([value(YES), value(NO)]).map(|text| YES.contains(&&*text))
+    PossibleValuesParser::new(SPELLINGS.map(value))
 }
 
-impl From<ServeArgs> for Flags {
-    fn from(args: ServeArgs) -> Self {
-        let ServeArgs {
-            model,
-            files,
-            network,
-            operation,
-            instead,
-            unused,
-        } = args;
-        Self {
-            config_path: files.config_path,
-            model_name: model.model_name,
-            model_path: model.model_path,
-            batch_size: model.batch_size,
-            shape: model.shape,
-            layout: model.layout,
-            mean: model.mean,
-            scale: model.scale,
-            color_format: model.color_format,
-            precision: model.precision,
-            model_version_policy: model.model_version_policy,
-            nireq: model.nireq,
-            inference_timeout_ms: model.inference_timeout_ms,
-            target_device: model.target_device,
-            plugin_config: model.plugin_config,
-            stateful: model.stateful,
-            idle_sequence_cleanup: model.idle_sequence_cleanup,
-            low_latency_transformation: model.low_latency_transformation,
-            max_sequence_number: model.max_sequence_number,
-            drain_sequences_seconds: model.drain_sequences_seconds,
-            port: network.port,
-            rest_port: network.rest_port,
-            management_port: network.management_port,
-            demo: model.demo,
-            grpc_bind_address: network.grpc_bind_address,
-            rest_bind_address: network.rest_bind_address,
-            management_bind_address: network.management_bind_address,
-            grpc_workers: unused.grpc_workers,
-            grpc_max_threads: unused.grpc_max_threads,
-            grpc_memory_quota: unused.grpc_memory_quota,
-            grpc_channel_arguments: network.grpc_channel_arguments,
-            rest_workers: unused.rest_workers,
-            log_level: operation.log_level,
-            log_format: operation.log_format.into(),
-            access_log: operation.access_log,
-            metrics_enable: operation.metrics_enable,
-            metrics_list: operation.metrics_list,
-            file_system_poll_wait_seconds: files.file_system_poll_wait_seconds,
-            sequence_cleaner_poll_wait_minutes: model.sequence_cleaner_poll_wait_minutes,
-            custom_node_resources_cleaner_interval_seconds: files
-                .custom_node_resources_cleaner_interval_seconds,
-            cache_dir: files.cache_dir,
-            cpu_extension: files.cpu_extension,
-            no_dashboard: network.no_dashboard,
-            allow_credentials: network.allow_credentials,
-            allowed_origins: network.allowed_origins,
-            allowed_methods: network.allowed_methods,
-            allowed_headers: network.allowed_headers,
-            allowed_hosts: network.allowed_hosts,
-            api_key_file: network.api_key_file,
-            allowed_local_media_path: network.allowed_local_media_path,
-            max_message_size: operation.max_message_size,
-            max_bytes_in_flight: operation.max_bytes_in_flight,
-            max_connections: operation.max_connections,
-            max_connections_per_address: operation.max_connections_per_address,
-            grpc_max_concurrent_streams: network.grpc_max_concurrent_streams,
-            max_queued_requests: operation.max_queued_requests,
-            max_custom_node_runs: operation.max_custom_node_runs,
-            custom_node_load_seconds: operation.custom_node_load_seconds,
-            max_graph_runs: operation.max_graph_runs,
-            graph_load_seconds: operation.graph_load_seconds,
-            max_streams: operation.max_streams,
-            python_environment: operation.python_environment,
-            hide_python_errors: operation.hide_python_errors,
-            max_python_runs: operation.max_python_runs,
-            max_image_pixels: operation.max_image_pixels,
-            recovery_interval_ms: operation.recovery_interval_ms,
-            hide_inference_errors: operation.hide_inference_errors,
-            max_string_elements: operation.max_string_elements,
-            read_timeout_seconds: operation.read_timeout_seconds,
-            write_timeout_seconds: operation.write_timeout_seconds,
-            idle_timeout_seconds: operation.idle_timeout_seconds,
-            min_receive_rate: operation.min_receive_rate,
-            loading_wait_seconds: operation.loading_wait_seconds,
-            reload_wait_seconds: operation.reload_wait_seconds,
-            shutdown_timeout_seconds: operation.shutdown_timeout_seconds,
-            check: instead.check != Check::Off,
-            environment: FlagEnvironment {
-                grpc_servers: std::env::var("GRPC_SERVERS").ok(),
-                api_key: std::env::var("API_KEY").ok(),
-            },
-        }
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("expected at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("expected a number: {error}")),
     }
 }

@@ -30,8 +30,9 @@ pub(super) struct Watched(
 impl Limit {
     /// Sets the limits of the server.
     pub(super) fn set(&mut self, defaults: &Defaults) {
-        self.custom = defaults.custom_load;
-        self.graph = defaults.graph_load;
+        let flags = &defaults.flags;
+        self.custom = Duration::from_secs(flags.custom_node_load_seconds.into());
+        self.graph = Duration::from_secs(flags.graph_load_seconds.into());
     }
 
     /// Sets the output for a document if the time is up.

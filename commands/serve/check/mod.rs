@@ -20,8 +20,9 @@ use std::{
 
 use ovms::{
     config::{
-        self, Config, ConfigSource, Defaults, EntryError, FileConfig, FilePosition, ModelEntry,
+        self, CheckDepth, Config, ConfigSource, Defaults, EntryError, FileConfig, Flags, ModelEntry,
     },
+    diagnostic::{Diagnostics, FilePosition},
     metrics::Metrics,
     python,
 };
@@ -29,9 +30,9 @@ use ovms::{
 use serde::Serialize;
 
 use self::limit::Limit;
-use super::{ServeArgs, args::Check, files, hints};
+use super::{environment, files, hints};
 use crate::{
-    check::counts::Findings,
+    check::report::CheckedKind,
     error::Failure,
     graph,
     pipeline::{
@@ -47,7 +48,7 @@ use crate::{
 struct Report {
     /// Name, versions and state of each servable.
     rows: Vec<Row>,
-    findings: Findings,
+    findings: Diagnostics<String>,
     limit: Limit,
     /// Whether only the files themselves are checked, and nothing that they name.
     is_syntax: bool,
@@ -61,19 +62,10 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
-    kind: Kind,
+    kind: CheckedKind,
     versions: Vec<i64>,
     #[serde(serialize_with = "published")]
     state: &'static str,
-}
-
-/// Kind of a servable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    Model,
-    Pipeline,
-    Graph,
 }
 
 /// State of a servable without errors in the table.
@@ -94,18 +86,18 @@ const NOT_CHECKED: &str = "not checked";
 const REFUSED: &str = "refused";
 
 /// Checks the flags and everything they refer to, and prints a table of servables and all errors.
-pub(super) fn run(args: ServeArgs, output: OutputFormat, depth: Check) -> Result<(), Failure> {
+pub(super) fn run(flags: Flags, output: OutputFormat) -> Result<(), Failure> {
     let look = Look::of_stdout();
     // Libraries and handlers may print.
     let mut stdout = Aside::take()?;
     let mut report = Report {
-        is_syntax: depth == Check::Syntax,
+        is_syntax: flags.check == CheckDepth::Syntax,
         ..Report::default()
     };
     if output == OutputFormat::Json {
         report.limit.write_to(stdout.try_clone().ok());
     }
-    if let Err(failure) = report.look(args) {
+    if let Err(failure) = report.look(flags) {
         if output == OutputFormat::Json {
             report.add_failure(&failure);
             stdout.print(&(report.json() + "\n"))?;
@@ -122,12 +114,12 @@ pub(super) fn run(args: ServeArgs, output: OutputFormat, depth: Check) -> Result
 
 impl Report {
     /// Checks everything that the flags name.
-    fn look(&mut self, args: ServeArgs) -> Result<(), Failure> {
+    fn look(&mut self, flags: Flags) -> Result<(), Failure> {
         let mut config =
-            Config::from_flags(args.into()).map_err(|error| hints::of_flags(&error))?;
-        places::check_python(&config.settings.python)?;
+            Config::from_flags(flags, &environment()).map_err(|error| hints::of_flags(&error))?;
+        places::check_python(&config.settings.flags)?;
         self.findings.warnings.append(&mut config.warnings);
-        let environment = config.settings.python.environment.clone();
+        let environment = config.settings.flags.python_environment.clone();
         match config.source.clone() {
             ConfigSource::Model(model) => {
                 let file = FileConfig {
@@ -181,8 +173,8 @@ impl Report {
         self.servables(&with_more, &origins, environment, &path, at);
         for entry in &file.refused {
             let kind = match entry.reason {
-                EntryError::PipelineName => Kind::Pipeline,
-                _ => Kind::Graph,
+                EntryError::PipelineName => CheckedKind::Pipeline,
+                _ => CheckedKind::Graph,
             };
             self.row(kind, &entry.name, Vec::new(), REFUSED);
             let error = format!("{path}:{}: {}", entry.place, entry.reason);
@@ -191,14 +183,14 @@ impl Report {
         for warning in &file.warnings {
             self.findings.warnings.push(format!("{path}:{warning}"));
         }
-        let shows = |kind: Kind| {
-            let mut rows = self.rows.iter();
-            rows.any(|row| row.kind == kind && row.state == ERROR)
-        };
-        let commands = [(Kind::Pipeline, "pipeline"), (Kind::Graph, "graph")];
-        let commands = commands.into_iter().filter(|(kind, _)| shows(*kind));
-        let commands = commands.map(|(_, name)| format!("`ovms {name} check {path}`"));
-        let commands: Vec<String> = commands.collect();
+        let commands: Vec<String> = [CheckedKind::Pipeline, CheckedKind::Graph]
+            .into_iter()
+            .filter(|kind| {
+                let mut rows = self.rows.iter();
+                rows.any(|row| row.kind == *kind && row.state == ERROR)
+            })
+            .map(|kind| format!("`ovms {} check {path}`", kind.name()))
+            .collect();
         if !commands.is_empty() {
             let verb = if commands.len() == 1 { "shows" } else { "show" };
             let commands = commands.join(" and ");
@@ -226,7 +218,7 @@ impl Report {
                 reason,
                 place,
             } => {
-                self.row(Kind::Model, name, Vec::new(), REFUSED);
+                self.row(CheckedKind::Model, name, Vec::new(), REFUSED);
                 let error = format!("{file}:{place}: {reason}");
                 self.findings.errors.push(error);
                 facts.report(Reported::Model(name.clone()));
@@ -234,7 +226,7 @@ impl Report {
         }
     }
 
-    fn row(&mut self, kind: Kind, name: &str, versions: Vec<i64>, state: &'static str) {
+    fn row(&mut self, kind: CheckedKind, name: &str, versions: Vec<i64>, state: &'static str) {
         self.rows.push(Row {
             name: name.to_owned(),
             kind,

@@ -8,8 +8,11 @@ use ovms::{
     openvino::check_cache,
 };
 
-use super::{ERROR, GOOD, Kind, NOT_CHECKED, Report};
-use crate::pipeline::facts::{ConfigurationFacts, VersionLookup};
+use super::{ERROR, GOOD, NOT_CHECKED, Report};
+use crate::{
+    check::report::CheckedKind,
+    pipeline::facts::{ConfigurationFacts, VersionLookup},
+};
 
 /// State in the table of a model that was left to the server.
 const NOT_LOOKED_AT: &str = "not looked at";
@@ -22,58 +25,58 @@ impl Report {
         origin: &str,
         facts: &ConfigurationFacts<'_>,
     ) {
-        let name = &model.name;
+        let (versions, state) =
+            self.versions(model, &format!("{origin}model `{}`", model.name), facts);
+        self.row(CheckedKind::Model, &model.name, versions, state);
+    }
+
+    /// Checks the versions of a model. Returns those to be served, and the state.
+    fn versions(
+        &mut self,
+        model: &ModelConfig,
+        of: &str,
+        facts: &ConfigurationFacts<'_>,
+    ) -> (Vec<i64>, &'static str) {
+        let none = Vec::new();
         if self.is_syntax {
-            self.row(Kind::Model, name, Vec::new(), NOT_LOOKED_AT);
-            return;
+            return (none, NOT_LOOKED_AT);
         }
-        if storage::is_remote(&model.base_path) {
+        let base_path = &model.base_path;
+        if storage::is_remote(base_path) {
             // It is for the server to fetch.
-            self.row(Kind::Model, name, Vec::new(), NOT_LOOKED_AT);
-            let place = &model.base_path;
-            self.findings.unchecked.push(format!(
-                "{origin}model `{name}`: {place} is looked at by the server alone"
-            ));
-            return;
+            let text = format!("{of}: {base_path} is looked at by the server alone");
+            self.findings.unchecked.push(text);
+            return (none, NOT_LOOKED_AT);
         }
-        let survey = match repository::survey(Path::new(&model.base_path)) {
+        let survey = match repository::survey(Path::new(base_path)) {
             Ok(survey) => survey,
             Err(error) => {
-                self.row(Kind::Model, name, Vec::new(), ERROR);
-                self.findings
-                    .errors
-                    .push(format!("{origin}model `{name}`: {error}"));
-                return;
+                self.findings.errors.push(format!("{of}: {error}"));
+                return (none, ERROR);
             }
         };
+        let warnings = &mut self.findings.warnings;
         // Other names say nothing of versions, such as that of `lost+found`.
         let numbered =
             |folder: &&Ignored| folder.number().is_some() || folder.reason == Reason::Beside;
         for folder in survey.ignored.iter().filter(numbered) {
-            let place = Path::new(&model.base_path).join(&folder.name);
-            self.findings.warnings.push(format!(
-                "{origin}model `{name}`: {}: {folder}",
-                place.display()
-            ));
+            let place = Path::new(base_path).join(&folder.name);
+            warnings.push(format!("{of}: {}: {folder}", place.display()));
         }
         let existing = survey.versions;
         let numbers: Vec<i64> = existing.iter().map(|(number, _)| *number).collect();
         if let VersionPolicy::Specific(named) = &model.policy {
             for version in named.iter().filter(|number| !numbers.contains(number)) {
-                self.findings.warnings.push(format!(
-                    "{origin}model `{name}`: there is no version {version}, which \
-                     model_version_policy names"
+                warnings.push(format!(
+                    "{of}: there is no version {version}, which model_version_policy names"
                 ));
             }
         }
         let chosen = wanted::choose(&model.policy, &numbers);
         if chosen.is_empty() {
-            self.row(Kind::Model, name, Vec::new(), "empty");
-            self.findings.warnings.push(format!(
-                "{origin}model `{name}`: there is no version to serve in {}",
-                model.base_path
-            ));
-            return;
+            let text = format!("{of}: there is no version to serve in {base_path}");
+            warnings.push(text);
+            return (none, "empty");
         }
         if let Some(cache) = &model.load.cache_dir
             && let Err(error) = check_cache(cache)
@@ -83,17 +86,18 @@ impl Report {
                 "cannot use the cache folder {cache}: {error}; models are compiled at each start"
             ));
         }
-        let mut state: &'static str = GOOD;
+        let mut state = GOOD;
         // What all versions have in common, such as a device that is not there, is one error.
         let mut errors: Vec<(String, Vec<String>)> = Vec::new();
-        let chosen = |(number, _): &&(i64, _)| chosen.contains(number);
-        for (number, folder) in existing.iter().filter(chosen) {
+        let existing = existing.iter();
+        let served: Vec<_> = existing
+            .filter(|(number, _)| chosen.contains(number))
+            .collect();
+        for (number, folder) in &served {
             match facts.looked(model, *number, folder) {
                 VersionLookup::Info(inspected) => {
                     for warning in inspected.warnings {
-                        self.warn(format!(
-                            "{origin}model `{name}`, version {number}: {warning}"
-                        ));
+                        self.warn(format!("{of}, version {number}: {warning}"));
                     }
                 }
                 VersionLookup::Error(reason, hint) => {
@@ -102,19 +106,16 @@ impl Report {
                         Some((_, numbers)) => numbers.push(number.to_string()),
                         None => errors.push((reason, vec![number.to_string()])),
                     }
-                    if let Some(hint) = hint
-                        && !self.hints.contains(&hint)
-                    {
-                        self.hints.push(hint);
-                    }
+                    let is_new = |hint: &String| !self.hints.contains(hint);
+                    self.hints.extend(hint.filter(is_new));
                 }
                 VersionLookup::Unknown(reason) => {
                     if state == GOOD {
                         state = NOT_CHECKED;
                     }
                     let names = self.unread.entry(reason).or_default();
-                    if !names.contains(name) {
-                        names.push(name.clone());
+                    if !names.contains(&model.name) {
+                        names.push(model.name.clone());
                     }
                 }
             }
@@ -125,14 +126,10 @@ impl Report {
             } else {
                 "versions"
             };
-            self.findings.errors.push(format!(
-                "{origin}model `{name}`, {word} {}: {reason}",
-                numbers.join(", ")
-            ));
+            let text = format!("{of}, {word} {}: {reason}", numbers.join(", "));
+            self.findings.errors.push(text);
         }
-        let numbers = existing.iter().filter(chosen).map(|(number, _)| *number);
-        let numbers = numbers.collect();
-        self.row(Kind::Model, name, numbers, state);
+        (served.iter().map(|(number, _)| *number).collect(), state)
     }
 
     /// Adds a warning, once.

@@ -2,23 +2,26 @@
 
 use std::ffi::OsString;
 
+use ovms::diagnostic::Diagnostics;
 use serde::Serialize;
 
-use super::{Kind, Report, Row};
+use super::{Report, Row};
 use crate::{
+    check::{
+        counts::Counts,
+        report::{CheckVerdict, CheckedKind},
+    },
     error::{Failure, FailureKind},
-    ui::{self, Align, Look, NOTHING, Table},
+    ui::{Look, NOTHING, Table},
 };
 
 /// JSON form of the results; the fields are in output order.
 #[derive(Debug, Serialize)]
 struct ReportJson<'a> {
-    verdict: &'static str,
+    verdict: CheckVerdict,
     models: &'a [Row],
-    #[serde(rename = "faults")]
-    errors: &'a [String],
-    warnings: &'a [String],
-    unchecked: &'a [String],
+    #[serde(flatten)]
+    findings: &'a Diagnostics<String>,
     hint: Option<String>,
 }
 
@@ -42,16 +45,6 @@ pub(crate) fn is_asked(flags: &[OsString]) -> bool {
             || pairs.any(|(flag, value)| is(flag, "--output") && is(value, "json")))
 }
 
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Pipeline => "pipeline",
-            Self::Graph => "graph",
-        }
-    }
-}
-
 impl Report {
     /// Adds the reason of an aborted check, unless there are errors already.
     pub(super) fn add_failure(&mut self, failure: &Failure) {
@@ -66,18 +59,11 @@ impl Report {
 
     /// Writes the report as one JSON object.
     pub(super) fn json(&self) -> String {
-        let found = &self.findings;
-        let is_clean = found.warnings.is_empty() && found.unchecked.is_empty();
+        let counts = Counts::from(&self.findings);
         let report = ReportJson {
-            verdict: match (found.errors.is_empty(), is_clean) {
-                (false, _) => "faults",
-                (true, false) => "warnings",
-                (true, true) => "ok",
-            },
+            verdict: CheckVerdict::of(CheckedKind::Model, counts),
             models: &self.rows,
-            errors: &found.errors,
-            warnings: &found.warnings,
-            unchecked: &found.unchecked,
+            findings: &self.findings,
             hint: (!self.hints.is_empty()).then(|| self.hints.join("; ")),
         };
         serde_json::to_string(&report).expect("texts and numbers have a JSON form")
@@ -88,16 +74,10 @@ impl Report {
         if self.rows.is_empty() {
             return String::new();
         }
-        let has_kinds = self.rows.iter().any(|row| row.kind != Kind::Model);
-        let (versions, state) = (("versions", Align::Left), ("state", Align::Left));
+        let has_kinds = self.rows.iter().any(|row| row.kind != CheckedKind::Model);
         let mut table = match has_kinds {
-            true => Table::new(&[
-                ("name", Align::Left),
-                ("kind", Align::Left),
-                versions,
-                state,
-            ]),
-            false => Table::new(&[("model", Align::Left), versions, state]),
+            true => Table::new().left(["name", "kind", "versions", "state"]),
+            false => Table::new().left(["model", "versions", "state"]),
         };
         for row in &self.rows {
             let versions: Vec<String> = row.versions.iter().map(i64::to_string).collect();
@@ -105,11 +85,9 @@ impl Report {
                 none if none.is_empty() => NOTHING.to_owned(),
                 versions => versions,
             };
-            let (name, state) = (row.name.clone(), row.state.to_owned());
-            match has_kinds {
-                true => table.row([name, row.kind.name().to_owned(), versions, state]),
-                false => table.row([name, versions, state]),
-            };
+            let kind = has_kinds.then(|| row.kind.name().to_owned());
+            let rest = [versions, row.state.to_owned()];
+            table.row([row.name.clone()].into_iter().chain(kind).chain(rest));
         }
         table.draw(look)
     }
@@ -117,42 +95,24 @@ impl Report {
     /// Returns a failure if there are errors, warnings, or unchecked parts.
     pub(super) fn end(self) -> Result<(), Failure> {
         let found = self.findings;
-        let (errors, warnings) = (found.errors.len(), found.warnings.len());
-        let unchecked = match found.unchecked.len() {
-            0 => None,
-            number => Some(ui::counted(number, "thing")),
-        };
-        let numbers = [(errors, "error"), (warnings, "warning")]
-            .into_iter()
-            .filter(|(number, _)| *number > 0)
-            .map(|(number, what)| ui::counted(number, what))
-            .collect::<Vec<_>>()
-            .join(" and ");
-        let text = match (numbers.is_empty(), unchecked) {
-            (true, None) => return Ok(()),
-            (true, Some(things)) => {
-                format!("no error was found, but {things} could not be checked")
+        let counts = Counts::from(&found);
+        let failure = match CheckVerdict::of(CheckedKind::Model, counts) {
+            CheckVerdict::Ok => return Ok(()),
+            CheckVerdict::Errors => {
+                Failure::new(FailureKind::Failed, format!("the check found {counts}"))
             }
-            (false, None) => format!("the check found {numbers}"),
-            (false, Some(things)) => {
-                format!("the check found {numbers}; {things} could not be checked")
-            }
-        };
-        let kind = match errors {
-            0 => FailureKind::Warnings,
-            _ => FailureKind::Failed,
+            _ => counts.without_errors(),
         };
         let reported = [
             ("error", found.errors),
             ("warning", found.warnings),
             ("not checked", found.unchecked),
         ];
-        let reported = reported.into_iter();
-        let lines = reported.flat_map(|(what, lines)| {
+        let lines = reported.into_iter().flat_map(|(what, lines)| {
             let lines = lines.into_iter();
             lines.map(move |line| format!("{what}: {line}"))
         });
-        let failure = lines.fold(Failure::new(kind, text), Failure::detail);
+        let failure = lines.fold(failure, Failure::detail);
         Err(self.hints.into_iter().fold(failure, Failure::hint))
     }
 }

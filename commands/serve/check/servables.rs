@@ -1,26 +1,22 @@
 //! Checks of everything in a configuration: its models and those defined by graphs, libraries, pipelines
 //! and graphs.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use ovms::{
-    config::{
-        self, Defaults, FileConfig, FileError, FilePosition, ModelEntry, NodeKind, PipelineConfig,
-    },
+    config::{self, Defaults, FileConfig, FileError, ModelEntry, NodeKind, PipelineConfig},
+    diagnostic::{Diagnostics, FilePosition},
     error::chain,
     pipeline::{CustomError, python::is_handler, survey},
 };
 
-use super::{ERROR, GOOD, Kind, NOT_CHECKED, Report};
+use super::{ERROR, GOOD, NOT_CHECKED, Report};
 use crate::{
-    check::counts::Findings,
+    check::report::CheckedKind,
     graph::{self, check::Depth},
     pipeline::{
         self as pipelines,
-        facts::{ConfigurationFacts, FactOptions, REPORTED, Reported},
+        facts::{ConfigurationFacts, REPORTED, Reported},
     },
 };
 
@@ -49,8 +45,8 @@ impl Report {
                 self.findings.warnings.push(format!("{shown}:{warning}"));
             }
             for entry in own.models {
-                let name = name_of(&entry);
-                let mut models = with_more.models.iter().map(name_of);
+                let name = entry.name();
+                let mut models = with_more.models.iter().map(ModelEntry::name);
                 let mut pipelines = file.pipelines.iter().map(|pipeline| &*pipeline.name);
                 let mut graphs = file.graphs.iter().map(|graph| &*graph.name);
                 let is_name = |other: &str| other == name;
@@ -70,18 +66,17 @@ impl Report {
 
     /// Adds the errors of a file that cannot be read or parsed.
     pub(super) fn unread(&mut self, path: &str, error: &FileError) {
+        let found = &mut self.findings.errors;
         let errors = error.errors().iter();
-        let reported = errors.map(|failure| format!("{path}:{failure}"));
-        self.findings.errors.extend(reported);
+        found.extend(errors.map(|error| format!("{path}:{error}")));
         match error {
             FileError::Read { source, .. } => {
-                let failure = format!("{path}: cannot read the configuration file: {source}");
-                self.findings.errors.push(failure);
+                found.push(format!(
+                    "{path}: cannot read the configuration file: {source}"
+                ));
             }
             FileError::Schema { more, .. } if *more > 0 => {
-                self.findings
-                    .errors
-                    .push(format!("{path}: and {more} more"));
+                found.push(format!("{path}: and {more} more"));
             }
             FileError::Schema { .. } | FileError::Syntax { .. } => {}
         }
@@ -99,12 +94,9 @@ impl Report {
         at: impl Fn(&FilePosition) -> String,
     ) {
         graph::environment(environment);
-        let options = FactOptions {
-            custom_nodes: !self.is_syntax,
-        };
-        let mut facts = ConfigurationFacts::new(file, options).importing();
+        let mut facts = ConfigurationFacts::new(file).importing();
         if self.is_syntax {
-            facts = facts.without_models();
+            facts = facts.with_custom_nodes(false).without_models();
         }
         let own = file.models.len() - origins.len();
         for (index, entry) in file.models.iter().enumerate() {
@@ -126,7 +118,7 @@ impl Report {
             let watched = self.limit.of_pipelines(of);
             let (findings, is_whole) = of_pipeline(pipeline, &facts, self.is_syntax, path);
             drop(watched);
-            self.add(Kind::Pipeline, &pipeline.name, findings, is_whole);
+            self.add(CheckedKind::Pipeline, &pipeline.name, findings, is_whole);
         }
         if facts.lacks_runtime() {
             self.hints
@@ -140,7 +132,7 @@ impl Report {
             let of = format!("the handlers of graph `{}`", graph.name);
             let watched = self.limit.of_graphs(of);
             let checked = graph::check::checked(graph, Some(file), depth);
-            let mut findings = checked.findings(&at(&graph.place));
+            let mut findings = checked.lines(&at(&graph.place));
             drop(watched);
             if let Err(error) = config::read_subconfig(&graph.subconfig, &Defaults::default()) {
                 // It has been reported, and in more detail.
@@ -150,7 +142,7 @@ impl Report {
             if self.is_syntax {
                 findings.unchecked.clear();
             }
-            self.add(Kind::Graph, &graph.name, findings, true);
+            self.add(CheckedKind::Graph, &graph.name, findings, true);
         }
     }
 
@@ -188,7 +180,7 @@ impl Report {
     }
 
     /// Adds the results of a servable.
-    fn add(&mut self, kind: Kind, name: &str, mut found: Findings, is_whole: bool) {
+    fn add(&mut self, kind: CheckedKind, name: &str, found: Diagnostics<String>, is_whole: bool) {
         let is_whole = is_whole && found.unchecked.is_empty();
         let (versions, state) = match (found.errors.is_empty(), is_whole) {
             (false, _) => (Vec::new(), ERROR),
@@ -196,10 +188,7 @@ impl Report {
             (true, true) => (vec![1], GOOD),
         };
         self.row(kind, name, versions, state);
-        let all = &mut self.findings;
-        all.errors.append(&mut found.errors);
-        all.warnings.append(&mut found.warnings);
-        all.unchecked.append(&mut found.unchecked);
+        self.findings.append(found);
     }
 }
 
@@ -210,16 +199,16 @@ fn of_pipeline(
     facts: &ConfigurationFacts<'_>,
     is_syntax: bool,
     file: &str,
-) -> (Findings, bool) {
-    let mut survey = survey(pipeline, facts);
+) -> (Diagnostics<String>, bool) {
+    let mut found = survey(pipeline, facts);
     // Parts left unchecked because of an error need no message of their own.
-    let unchecked = &mut survey.unchecked;
+    let unchecked = &mut found.unchecked;
     unchecked.retain(|it| it.rule.is_some() && !is_syntax);
     let all = unchecked.len();
-    unchecked.retain(|it| it.reason != REPORTED);
+    unchecked.retain(|it| it.message.to_string() != REPORTED);
     let is_whole = unchecked.len() == all;
-    let checked = pipelines::check::checked(Path::new(file), pipeline, survey);
-    (checked.findings(file), is_whole)
+    let checked = pipelines::check::checked(file, &pipeline.name, found, "");
+    (checked.lines(file), is_whole)
 }
 
 /// Returns whether a node of a pipeline uses a library.
@@ -228,11 +217,4 @@ fn is_used(file: &FileConfig, library: &str) -> bool {
     nodes.any(|node| {
         matches!(&node.kind, NodeKind::Custom { library_name, .. } if library_name == library)
     })
-}
-
-fn name_of(entry: &ModelEntry) -> &str {
-    match entry {
-        ModelEntry::Model(model) => &model.name,
-        ModelEntry::Refused { name, .. } => name,
-    }
 }

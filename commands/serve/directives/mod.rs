@@ -10,12 +10,12 @@ use std::{
 };
 
 use ovms::{
-    config::{self, EditError},
+    config::{self, CheckDepth, EditError},
     model::repository,
 };
 use serde_json::json;
 
-use super::{ServeArgs, args::Check};
+use super::ServeArgs;
 use crate::{
     error::{Failure, FailureKind},
     ui::{self, OutputFormat},
@@ -39,12 +39,12 @@ const DEPTH: usize = 8;
 
 /// Runs the requested action; `None` if there is none.
 pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
-    let instead = &args.instead;
+    let flags = &args.flags;
     let asked = [
-        ("list_models", instead.list_models),
-        ("add_to_config", instead.add_to_config),
-        ("remove_from_config", instead.remove_from_config),
-        ("check", instead.check != Check::Off),
+        ("list_models", flags.list_models),
+        ("add_to_config", flags.add_to_config),
+        ("remove_from_config", flags.remove_from_config),
+        ("check", flags.check != CheckDepth::Off),
     ];
     let mut asked = asked.iter().filter(|(_, given)| *given);
     let (first, second) = (asked.next(), asked.next());
@@ -54,11 +54,11 @@ pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
             format!("--{first} and --{second} are given; expected one of them"),
         )));
     }
-    if instead.list_models {
+    if flags.list_models {
         Some(list(args))
-    } else if instead.add_to_config {
+    } else if flags.add_to_config {
         Some(add(args))
-    } else if instead.remove_from_config {
+    } else if flags.remove_from_config {
         Some(remove(args))
     } else {
         None
@@ -85,7 +85,7 @@ fn list(args: &ServeArgs) -> Result<(), Failure> {
     let mut names = Vec::new();
     walk(&absolute, &absolute, DEPTH, &mut names);
     names.sort();
-    if args.instead.output == OutputFormat::Json {
+    if args.output == OutputFormat::Json {
         let models: Vec<_> = names
             .iter()
             .map(|name| json!({ "name": name, "path": absolute.join(name).display().to_string() }))
@@ -131,7 +131,7 @@ fn is_servable(folder: &Path) -> bool {
 fn add(args: &ServeArgs) -> Result<(), Failure> {
     let path = config_path(args)?;
     let name = model_name(args)?;
-    let base_path = match (&args.model.model_path, repository_path(args)) {
+    let base_path = match (&args.flags.model_path, repository_path(args)) {
         // Relative to the file, as all paths in it.
         (Some(path), _) => path.clone(),
         // Relative to where we are.
@@ -151,7 +151,7 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
         }
     };
     let base_path = base_path.to_string_lossy();
-    let settings = settings::of(&args.model, args.files.cache_dir.as_deref())?;
+    let settings = settings::of(&args.flags)?;
     let content = match fs::read(&path) {
         Ok(content) => Some(content),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -194,10 +194,10 @@ fn remove(args: &ServeArgs) -> Result<(), Failure> {
     let path = config_path(args)?;
     let name = model_name(args)?;
     let mut others: Vec<&str> = Vec::new();
-    if args.model.model_path.is_some() {
+    if args.flags.model_path.is_some() {
         others.push("model_path");
     }
-    let settings = settings::of(&args.model, args.files.cache_dir.as_deref())?;
+    let settings = settings::of(&args.flags)?;
     others.extend(settings.iter().map(|(key, _)| *key));
     if !others.is_empty() {
         let others: String = others.iter().map(|key| format!("{key}, ")).collect();
@@ -215,7 +215,7 @@ fn remove(args: &ServeArgs) -> Result<(), Failure> {
 /// Reports the change of a model in the file.
 fn done(args: &ServeArgs, path: &Path, name: &str, what: &str) -> Result<(), Failure> {
     let path = path.display().to_string();
-    if args.instead.output == OutputFormat::Json {
+    if args.output == OutputFormat::Json {
         return ui::print_json(&json!({ "file": path, "model": name, "done": what }));
     }
     ui::note(&match what {
@@ -256,20 +256,20 @@ fn write(path: &Path, content: &str) -> Result<(), Failure> {
 }
 
 fn repository_path(args: &ServeArgs) -> Option<PathBuf> {
-    let given = args.instead.model_repository_path.clone();
+    let given = args.flags.model_repository_path.clone();
     given.or_else(|| std::env::var_os(REPOSITORY).map(PathBuf::from))
 }
 
 fn config_path(args: &ServeArgs) -> Result<PathBuf, Failure> {
     let usual = || Some(PathBuf::from(std::env::var_os(REPOSITORY)?).join("config.json"));
-    let given = args.files.config_path.clone();
+    let given = args.flags.config_path.clone();
     given.or_else(usual).ok_or_else(|| {
         Failure::usage_verbatim("Set config_path with add_to_config/remove_from_config")
     })
 }
 
 fn model_name(args: &ServeArgs) -> Result<&str, Failure> {
-    args.model.model_name.as_deref().ok_or_else(|| {
+    args.flags.model_name.as_deref().ok_or_else(|| {
         let text = "Set model_name with add_to_config/remove_from_config";
         let usage = usage(&[ADD[0], ADD[1], REMOVE]);
         Failure::usage_verbatim(format!("{text}\n{usage}"))

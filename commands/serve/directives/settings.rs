@@ -2,89 +2,39 @@
 
 use std::path::Path;
 
-use ovms::config::{self, Defaults, ModelEntry};
-use serde_json::{Value, json};
+use ovms::config::{self, Defaults, Flags, ModelEntry};
+use serde_json::Value;
 
-use crate::{
-    error::{Failure, FailureKind},
-    serve::args::model,
-};
+use crate::error::{Failure, FailureKind};
 
 /// Key and value of a setting.
 type Setting = (&'static str, Value);
 
 /// Collects the settings of a model from the flags, by key of its entry.
-pub(super) fn of(flags: &model::Args, cache_dir: Option<&Path>) -> Result<Vec<Setting>, Failure> {
-    let mut settings = Vec::new();
-    let texts = [
-        ("batch_size", &flags.batch_size),
-        ("shape", &flags.shape),
-        ("layout", &flags.layout),
-        ("mean", &flags.mean),
-        ("scale", &flags.scale),
-        ("color_format", &flags.color_format),
-        ("precision", &flags.precision),
-        ("model_version_policy", &flags.model_version_policy),
-        ("target_device", &flags.target_device),
-        ("plugin_config", &flags.plugin_config),
-    ];
-    for (key, text) in texts {
-        let Some(text) = text else {
-            continue;
-        };
-        let object = || {
-            serde_json::from_str::<Value>(text)
-                .ok()
-                .filter(Value::is_object)
-        };
-        let value = match key {
-            "model_version_policy" | "plugin_config" => object().ok_or_else(|| {
-                Failure::usage_verbatim(format!(
-                    "error parsing options - --{key}: found `{text}`; expected a JSON object"
-                ))
-            })?,
-            // One for each tensor.
-            "shape" | "layout" if text.trim_start().starts_with('{') => {
-                object().unwrap_or_else(|| text.as_str().into())
-            }
-            _ => text.as_str().into(),
-        };
-        settings.push((key, value));
+pub(super) fn of(flags: &Flags) -> Result<Vec<Setting>, Failure> {
+    let given = flags.given().into_iter();
+    let given = given.filter(|(flag, _)| flag.is_key());
+    given
+        .map(|(flag, value)| Ok((flag.name, in_file(flag.name, value)?)))
+        .collect()
+}
+
+/// Returns a setting in the form of the file, where a text with an object is that object.
+fn in_file(key: &str, value: Value) -> Result<Value, Failure> {
+    let Some(text) = value.as_str() else {
+        return Ok(value);
+    };
+    let object = serde_json::from_str(text).ok().filter(Value::is_object);
+    match key {
+        "model_version_policy" | "plugin_config" => object.ok_or_else(|| {
+            Failure::usage_verbatim(format!(
+                "error parsing options - --{key}: found `{text}`; expected a JSON object"
+            ))
+        }),
+        // One for each tensor.
+        "shape" | "layout" => Ok(object.unwrap_or(value)),
+        _ => Ok(value),
     }
-    if flags.nireq != 0 {
-        settings.push(("nireq", flags.nireq.into()));
-    }
-    if flags.inference_timeout_ms != 0 {
-        settings.push(("inference_timeout_ms", flags.inference_timeout_ms.into()));
-    }
-    if flags.stateful {
-        settings.push(("stateful", true.into()));
-    }
-    let others = [
-        (
-            "idle_sequence_cleanup",
-            flags.idle_sequence_cleanup.map(Value::from),
-        ),
-        (
-            "low_latency_transformation",
-            flags.low_latency_transformation.map(Value::from),
-        ),
-        (
-            "max_sequence_number",
-            flags.max_sequence_number.map(Value::from),
-        ),
-        (
-            "drain_sequences_seconds",
-            flags.drain_sequences_seconds.map(Value::from),
-        ),
-        (
-            "cache_dir",
-            cache_dir.map(|path| json!(path.to_string_lossy())),
-        ),
-    ];
-    let others = others.into_iter();
-    settings.extend(others.filter_map(|(key, value)| Some((key, value?))));
-    Ok(settings)
 }
 
 /// Rejects settings that the server would reject.

@@ -103,7 +103,7 @@ impl Summary {
                 settings.management_port,
                 &settings.management_bind_addresses,
             ),
-            has_dashboard: settings.dashboard,
+            has_dashboard: !settings.flags.no_dashboard,
             devices: Vec::new(),
             missing: servables.len() - served.len(),
             served,

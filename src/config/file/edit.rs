@@ -3,17 +3,15 @@
 
 use jsonc_parser::ast::{Array, Object, Value};
 
-use super::{
-    error::ConfigurationError,
-    syntax::{Source, range},
-};
+use super::syntax::{Source, range};
+use crate::diagnostic::Diagnostic;
 
 /// Error of an edit to a configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     /// It is no JSON.
     #[error("{0}")]
-    Syntax(Box<ConfigurationError>),
+    Syntax(Box<Diagnostic>),
     /// It is no configuration file.
     #[error("found no list of models in it; expected an object with model_config_list")]
     NoList,
@@ -224,7 +222,7 @@ fn starts_line(text: &str, byte: usize) -> bool {
     start > 0 && text[start..byte].trim().is_empty()
 }
 
-fn syntax(error: Box<ConfigurationError>) -> EditError {
+fn syntax(error: Box<Diagnostic>) -> EditError {
     EditError::Syntax(error)
 }
 
@@ -337,10 +335,7 @@ mod tests {
                     .models;
                 models
                     .into_iter()
-                    .map(|entry| match entry {
-                        super::super::ModelEntry::Model(model) => model.name,
-                        super::super::ModelEntry::Refused { name, .. } => name,
-                    })
+                    .map(|entry| entry.name().to_owned())
                     .collect()
             };
             let before = if text.contains("model_config_list") {

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    EntryError, FilePosition, Node, RefusedEntry,
+    EntryError, Node, RefusedEntry,
     entry::{Kind, Names},
     sections::resolve,
 };
+use crate::diagnostic::FilePosition;
 
 /// The file of a graph, unless another is named.
 const GRAPH: &str = "graph.pbtxt";

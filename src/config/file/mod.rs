@@ -6,62 +6,45 @@
 
 mod edit;
 mod entry;
-mod error;
 mod graphs;
 mod models;
 mod node;
 mod pipelines;
+mod positions;
 mod sections;
 mod syntax;
 mod warmup;
 
 use std::{
     path::{Path, PathBuf},
-    time::Duration,
+    sync::Arc,
 };
 
 pub use edit::{EditError, add_model, remove_model};
 pub use entry::EntryError;
-pub use error::{ConfigurationError, FilePosition, FilePositions, Warning};
 pub use graphs::GraphConfig;
 pub use pipelines::{Connection, EmptyResults, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
+pub use positions::FilePositions;
 pub use sections::{CustomLoaderConfig, LibraryConfig};
 
 pub(in crate::config) use node::{Findings, Node};
 pub(in crate::config) use syntax::Source;
+use syntax::without_mark;
 
-use super::{model::ModelConfig, settings::MetricsSettings};
-use crate::{budget::Budget, openvino::Placement, tensor::images::PixelLimit};
+use super::{flags::Flags, model::ModelConfig, settings::MetricsSettings};
+use crate::{
+    budget::Budget,
+    diagnostic::{Diagnostic, FilePosition},
+    openvino::Placement,
+};
 
-/// Model settings that the server's flags provide for all models of a file.
+/// Settings that the server provides for all models, pipelines, and graphs of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Defaults {
-    /// Maximum number of requests waiting for an infer request of a model.
-    pub max_waiting: usize,
-    /// Maximum number of concurrent runs of one custom node.
-    pub max_custom_runs: usize,
-    /// Time limit for opening, initializing and describing custom nodes.
-    pub custom_load: Duration,
-    /// Maximum number of concurrent runs of one graph.
-    pub max_graph_runs: usize,
-    /// Time limit for loading a graph.
-    pub graph_load: Duration,
-    /// Whether errors raised by Python nodes are hidden from clients.
-    pub hide_python_errors: bool,
-    /// Maximum pixels of an encoded image that an input takes.
-    pub max_image_pixels: PixelLimit,
+    /// The flags, without those of a single model.
+    pub flags: Arc<Flags>,
     /// Memory budget of requests and responses.
     pub budget: Budget,
-    /// Folder of the compiled-model cache.
-    pub cache_dir: Option<PathBuf>,
-    /// A library with more operations for the CPU.
-    pub cpu_extension: Option<PathBuf>,
-    /// Maximum duration of an inference before its client gets a response.
-    pub inference_timeout: Option<Duration>,
-    /// Minimum time between two replacements of a compiled model after failed inferences.
-    pub recovery_interval: Duration,
-    /// Whether the reason of a failed inference is hidden from clients.
-    pub hide_inference_errors: bool,
     /// Threads that models run on; no flag sets it.
     pub placement: Placement,
 }
@@ -84,7 +67,7 @@ pub struct FileConfig {
     /// Metrics settings from `monitoring`; applied only at startup.
     pub monitoring: Option<MetricsSettings>,
     /// Settings that are served, though perhaps not as meant, and those not served yet.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Entry of `model_config_list`.
@@ -101,6 +84,17 @@ pub enum ModelEntry {
         /// Position in the file.
         place: FilePosition,
     },
+}
+
+impl ModelEntry {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Model(model) => &model.name,
+            Self::Refused { name, .. } => name,
+        }
+    }
 }
 
 /// An entry of another list that is refused by itself.
@@ -131,8 +125,10 @@ pub enum FileError {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Position at which the JSON becomes invalid.
-        error: Box<ConfigurationError>,
+        /// Its text.
+        text: String,
+        /// Error at the position at which the JSON becomes invalid.
+        error: Box<Diagnostic>,
     },
     /// It is JSON with other keys and values than a configuration file has.
     #[error(
@@ -143,8 +139,10 @@ pub enum FileError {
     Schema {
         /// The file.
         path: PathBuf,
+        /// Its text.
+        text: String,
         /// All errors, in file order; never empty.
-        errors: Vec<ConfigurationError>,
+        errors: Vec<Diagnostic>,
         /// Number of further errors, if there are very many.
         more: usize,
     },
@@ -153,7 +151,7 @@ pub enum FileError {
 impl FileError {
     /// Returns the errors within the file; none if it could not be read.
     #[must_use]
-    pub fn errors(&self) -> &[ConfigurationError] {
+    pub fn errors(&self) -> &[Diagnostic] {
         match self {
             Self::Read { .. } => &[],
             Self::Syntax { error, .. } => std::slice::from_ref(error),
@@ -163,7 +161,7 @@ impl FileError {
 }
 
 /// Writes `1 fault: …` or `2 faults: …; …`.
-fn listed(errors: &[ConfigurationError], more: usize) -> String {
+fn listed(errors: &[Diagnostic], more: usize) -> String {
     let number = errors.len() + more;
     let mut text = format!("{number} error{}: ", if number == 1 { "" } else { "s" });
     for (index, error) in errors.iter().enumerate() {
@@ -240,9 +238,11 @@ fn parse_as<T>(
     content: &[u8],
     path: &Path,
     read: impl FnOnce(&Node<'_>, &Path) -> Option<T>,
-) -> Result<(Option<T>, Vec<Warning>), FileError> {
+) -> Result<(Option<T>, Vec<Diagnostic>), FileError> {
+    let text = || String::from_utf8_lossy(without_mark(content)).into_owned();
     let syntax = |error| FileError::Syntax {
         path: path.to_owned(),
+        text: text(),
         error,
     };
     let source = Source::new(content).map_err(syntax)?;
@@ -253,6 +253,7 @@ fn parse_as<T>(
     if !errors.is_empty() {
         return Err(FileError::Schema {
             path: path.to_owned(),
+            text: text(),
             errors,
             more,
         });
@@ -269,7 +270,7 @@ pub struct Subconfig {
     /// The models, in the order of the file.
     pub models: Vec<ModelEntry>,
     /// Settings that are served, though perhaps not as meant.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Reads a file with the models of a graph from disk: a `model_config_list` and nothing else. `None` if

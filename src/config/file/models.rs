@@ -1,6 +1,6 @@
 //! `model_config_list`.
 
-use std::{path::Path, time::Duration};
+use std::{ffi::OsString, path::Path, sync::LazyLock};
 
 use jsonc_parser::ast::Value;
 
@@ -14,41 +14,30 @@ use super::{
 };
 use crate::{
     config::{
+        flags::{FLAGS, Flag, FlagKind, Flags},
         layout_option,
-        model::{ModelConfig, StatefulConfig, VersionPolicy},
+        model::ModelConfig,
         plugin, preprocessing, shape, version_policy,
     },
-    openvino::{BatchOption, LayoutOption, LoadOptions, PerTensor, Preprocessing, ShapeOption},
+    openvino::{BatchOption, LayoutOption, PerTensor, Preprocessing, ShapeOption},
 };
 
 /// The keys of `config`.
-const KEYS: [&str; 25] = [
-    "name",
-    "base_path",
-    "batch_size",
-    "shape",
-    "layout",
-    "mean",
-    "scale",
-    "color_format",
-    "precision",
-    "model_version_policy",
-    "nireq",
-    "inference_timeout_ms",
-    "target_device",
-    "plugin_config",
-    "stateful",
-    "idle_sequence_cleanup",
-    "low_latency_transformation",
-    "max_sequence_number",
-    "drain_sequences_seconds",
-    "cache_dir",
-    "allow_cache",
-    "custom_loader_options",
-    "graph_path",
-    "subconfig",
-    "warmup",
-];
+static KEYS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let flags = FLAGS.iter().filter(|flag| flag.is_key());
+    let others = [
+        "allow_cache",
+        "custom_loader_options",
+        "graph_path",
+        "subconfig",
+        "warmup",
+    ];
+    let names = ["name", "base_path"].into_iter();
+    names
+        .chain(flags.map(|flag| flag.name))
+        .chain(others)
+        .collect()
+});
 
 /// Reason an entry is refused, and the node at which it is reported.
 type Refusal<'a> = (EntryError, Node<'a>);
@@ -104,21 +93,14 @@ fn entry<'a>(
 ) -> Result<Entry, Refusal<'a>> {
     let flag = |key| fields.get(key).and_then(Node::flag);
     let base_path = resolve(folder, fields.text("base_path").unwrap_or_default());
-    let policy = match fields.get("model_version_policy") {
-        Some(policy) => version_policy::read(policy).unwrap_or_default(),
-        None => VersionPolicy::default(),
-    };
-    let device = fields.text("target_device").unwrap_or("CPU").to_owned();
+    let policy = fields.get("model_version_policy");
+    let policy = policy.and_then(version_policy::read).unwrap_or_default();
     let pairs = fields.get("plugin_config").and_then(properties);
-    let nireq = fields
-        .get("nireq")
-        .and_then(|node| node.whole(0, i64::from(u32::MAX)));
-    let timeout = fields
-        .get("inference_timeout_ms")
-        .and_then(|node| node.whole(0, i64::from(u32::MAX)))
-        .and_then(|number| u64::try_from(number).ok());
-    let cache_dir = fields.text("cache_dir").filter(|path| !path.is_empty());
-    let cache_dir = cache_dir.map(|path| folder.join(path));
+    let is_plain = |flag: &Flag| flag.is_key() && !flag.own_form;
+    let mut flags = defaults.flags.with(|flag| {
+        let node = fields.get(flag.name).filter(|_| is_plain(flag))?;
+        plain(node, flag, folder)
+    });
     let allow_cache = flag("allow_cache").unwrap_or(false);
     let loader = fields.get("custom_loader_options");
     if let Some(loader) = loader {
@@ -128,7 +110,7 @@ fn entry<'a>(
     let subconfig = fields.text("subconfig");
     let warmup = fields.get("warmup").map(|node| warmup::read(node, folder));
     // Each of these may refuse the entry; the first does.
-    let stateful = stateful(fields);
+    let sequences = sequences(fields, &mut flags);
     let shapes = shapes(fields);
     let layouts = layouts(fields);
     let preprocessing = preprocessing(fields);
@@ -142,51 +124,25 @@ fn entry<'a>(
         warn_of_unused(node, fields);
         return Ok(Entry::Graph(graph));
     }
-    let (stateful, shapes, layouts) = (stateful?, shapes?, layouts?);
-    let preprocessing = preprocessing?;
+    sequences?;
+    let (shapes, layouts, preprocessing) = (shapes?, layouts?, preprocessing?);
     if batch.is_some() && shapes != PerTensor::Unset {
         if let Some(node) = fields.get("batch_size") {
             node.warn("batch_size is ignored because shape is set");
         }
         batch = None;
     }
-    let load = LoadOptions {
-        properties: plugin::complete(&device, pairs.unwrap_or_default()),
-        device,
-        stateful: stateful.is_some(),
-        nireq: nireq
-            .and_then(|number| u32::try_from(number).ok())
-            .unwrap_or(0),
-        max_waiting: defaults.max_waiting,
-        max_image_pixels: defaults.max_image_pixels,
-        budget: defaults.budget.clone(),
-        batch,
-        shapes,
-        layouts,
-        preprocessing,
-        cache_dir: cache_dir.or_else(|| defaults.cache_dir.clone()),
-        cpu_extension: defaults.cpu_extension.clone(),
-        low_latency: stateful
-            .as_ref()
-            .is_some_and(|stateful| stateful.low_latency_transformation),
-        placement: defaults.placement,
-        inference_timeout: match timeout {
-            None => defaults.inference_timeout,
-            Some(milliseconds) => (milliseconds > 0).then(|| Duration::from_millis(milliseconds)),
-        },
-        recovery_interval: defaults.recovery_interval,
-        hide_errors: defaults.hide_inference_errors,
-    };
-    let model = ModelConfig {
-        name: name.to_owned(),
-        base_path,
-        policy,
-        load,
-        allow_cache,
-        stateful,
-        warmup: warmup.unwrap_or_default(),
-    };
-    if model.stateful.is_some() && model.has_auto() {
+    let mut model = ModelConfig::new(name.to_owned(), base_path, &flags, defaults);
+    model.policy = policy;
+    model.allow_cache = allow_cache;
+    model.warmup = warmup.unwrap_or_default();
+    let load = &mut model.load;
+    load.properties = plugin::complete(&load.device, pairs.unwrap_or_default());
+    load.shapes = shapes;
+    load.layouts = layouts;
+    load.preprocessing = preprocessing;
+    load.batch = batch;
+    if model.stateful.is_some() && model.load.is_auto() {
         return Err((EntryError::StatefulAuto, node.clone()));
     }
     if let Some(loader) = loader {
@@ -200,13 +156,26 @@ fn entry<'a>(
     Ok(Entry::Model(Box::new(model.with_cache_rule())))
 }
 
+/// Reads the value of a key that is a flag as well, as the flag's text.
+fn plain(node: &Node<'_>, flag: &Flag, folder: &Path) -> Option<OsString> {
+    let whole = |most| node.whole(flag.least.into(), most).map(|it| it.to_string());
+    match flag.kind {
+        FlagKind::Switch => node.flag().map(|flag| flag.to_string().into()),
+        FlagKind::U32 => whole(u32::MAX.into()).map(Into::into),
+        FlagKind::U64 | FlagKind::Usize => whole(i64::MAX).map(Into::into),
+        FlagKind::Path => {
+            let path = node.text().filter(|path| !path.is_empty());
+            path.map(|path| folder.join(path).into())
+        }
+        _ => node.text().map(Into::into),
+    }
+}
+
 /// Warns of settings of a model that have no effect on a graph.
 fn warn_of_unused(node: &Node<'_>, fields: &Fields<'_>) {
     let used = ["name", "base_path", "graph_path", "subconfig"];
-    let unused: Vec<&str> = KEYS
-        .into_iter()
-        .filter(|key| !used.contains(key) && fields.get(key).is_some())
-        .collect();
+    let is_unused = |key: &&str| !used.contains(key) && fields.get(key).is_some();
+    let unused: Vec<&str> = KEYS.iter().copied().filter(is_unused).collect();
     if !unused.is_empty() {
         node.warn(format!(
             "{} ignored: the folder holds a graph",
@@ -246,22 +215,12 @@ fn loader_options(node: &Node<'_>) {
     }
 }
 
-/// Reads the settings of sequences.
-fn stateful<'a>(fields: &Fields<'a>) -> Result<Option<StatefulConfig>, Refusal<'a>> {
-    let flag = |key| fields.get(key).and_then(Node::flag);
-    let stateful = flag("stateful").unwrap_or(false);
-    let mut config = StatefulConfig::default();
-    if let Some(cleanup) = flag("idle_sequence_cleanup") {
-        config.idle_sequence_cleanup = cleanup;
-    }
-    if let Some(transformation) = flag("low_latency_transformation") {
-        config.low_latency_transformation = transformation;
-    }
-    let drain = fields.get("drain_sequences_seconds");
-    let drain = drain.and_then(|node| node.whole(0, i64::from(u32::MAX)));
+/// Reads the settings of sequences that are not as for flags, and refuses them for a model without
+/// state.
+fn sequences<'a>(fields: &Fields<'a>, flags: &mut Flags) -> Result<(), Refusal<'a>> {
     let number = fields.get("max_sequence_number");
     let number = number.and_then(|node| Some((node.whole(0, i64::MAX)?, node)));
-    if !stateful {
+    if !flags.stateful {
         for key in [
             "low_latency_transformation",
             "max_sequence_number",
@@ -272,16 +231,12 @@ fn stateful<'a>(fields: &Fields<'a>) -> Result<Option<StatefulConfig>, Refusal<'
                 return Err((EntryError::NotStateful(key), node.clone()));
             }
         }
-        return Ok(None);
-    }
-    if let Some(seconds) = drain {
-        config.drain = Duration::from_secs(seconds.unsigned_abs());
-    }
-    if let Some((number, node)) = number {
-        config.max_sequence_number = u32::try_from(number)
+    } else if let Some((number, node)) = number {
+        let number = u32::try_from(number)
             .map_err(|_| (EntryError::SequenceNumber(number), node.clone()))?;
+        flags.max_sequence_number = Some(number);
     }
-    Ok(Some(config))
+    Ok(())
 }
 
 /// Reads `shape`: a text, or texts by input name.

@@ -1,18 +1,18 @@
 //! Values of a file with their positions and expected types: each mismatch becomes an error, and
 //! reading continues. A duplicate key is a warning: the C++ server starts with such a file as well.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::HashMap,
-};
+use std::{cell::RefCell, collections::HashMap};
 
 use jsonc_parser::ast::{ObjectPropName, Value};
 
 use super::{
-    error::{ConfigurationError, FilePosition, FilePositions, Warning},
+    positions::FilePositions,
     syntax::{Source, range, shorten},
 };
-use crate::error::nearest;
+use crate::{
+    diagnostic::{Diagnostic, FilePosition, Severity},
+    error::nearest,
+};
 
 /// Maximum number of errors, and of warnings, reported one by one; nobody reads more.
 const MAX: usize = 100;
@@ -28,12 +28,26 @@ enum Twice {
 #[derive(Debug)]
 pub(in crate::config) struct Findings<'a> {
     source: &'a Source,
-    errors: RefCell<Vec<ConfigurationError>>,
-    /// Number of errors that were not kept.
-    more: Cell<usize>,
-    warnings: RefCell<Vec<Warning>>,
-    /// Warnings that were not kept.
-    more_warnings: Cell<usize>,
+    errors: RefCell<Kept>,
+    warnings: RefCell<Kept>,
+}
+
+/// First findings, and the number of those that were not kept.
+#[derive(Debug, Default)]
+struct Kept {
+    found: Vec<Diagnostic>,
+    more: usize,
+}
+
+impl Kept {
+    /// Keeps a finding, unless there are too many.
+    fn add(&mut self, found: impl FnOnce() -> Diagnostic) {
+        if self.found.len() < MAX {
+            self.found.push(found());
+        } else {
+            self.more += 1;
+        }
+    }
 }
 
 impl<'a> Findings<'a> {
@@ -41,46 +55,33 @@ impl<'a> Findings<'a> {
         Self {
             source,
             errors: RefCell::default(),
-            more: Cell::new(0),
             warnings: RefCell::default(),
-            more_warnings: Cell::new(0),
         }
     }
 
-    /// Keeps an error, unless there are too many.
-    fn add(&self, error: impl FnOnce(&Source) -> ConfigurationError) {
-        let mut errors = self.errors.borrow_mut();
-        if errors.len() < MAX {
-            errors.push(error(self.source));
-        } else {
-            self.more.set(self.more.get() + 1);
-        }
+    /// Keeps an error.
+    fn add(&self, error: impl FnOnce(&Source) -> Diagnostic) {
+        self.errors.borrow_mut().add(|| error(self.source));
     }
 
-    /// Keeps a warning about the value at a byte offset, unless there are too many.
-    fn warn(&self, byte: usize, path: &str, text: impl Into<String>) {
-        let mut warnings = self.warnings.borrow_mut();
-        if warnings.len() < MAX {
-            warnings.push(Warning {
-                place: self.source.place(byte, path),
-                text: text.into(),
-            });
-        } else {
-            self.more_warnings.set(self.more_warnings.get() + 1);
-        }
+    /// Keeps a warning about a range of bytes.
+    fn warn(&self, range: (usize, usize), path: &str, text: impl Into<String>) {
+        self.warnings.borrow_mut().add(|| {
+            let warning = Diagnostic::new(Severity::Warning, text.into());
+            warning.at(self.source.place(range, path))
+        });
     }
 
     /// Returns the errors in file order, the number of further errors, and the warnings.
-    pub(in crate::config) fn into_parts(self) -> (Vec<ConfigurationError>, usize, Vec<Warning>) {
-        let mut errors = self.errors.into_inner();
-        errors.sort_by_key(|error| (error.place.line, error.place.column));
-        let mut warnings = self.warnings.into_inner();
-        warnings.sort_by_key(|warning| (warning.place.line, warning.place.column));
-        let more = self.more_warnings.get();
-        if let Some(last) = warnings.last_mut().filter(|_| more > 0) {
-            last.text = format!("{} (and {more} more warnings)", last.text);
+    pub(in crate::config) fn into_parts(self) -> (Vec<Diagnostic>, usize, Vec<Diagnostic>) {
+        let (mut errors, mut warnings) = (self.errors.into_inner(), self.warnings.into_inner());
+        errors.found.sort_by_key(Diagnostic::order);
+        warnings.found.sort_by_key(Diagnostic::order);
+        let more = warnings.more;
+        if let Some(last) = warnings.found.last_mut().filter(|_| more > 0) {
+            last.message = format!("{} (and {more} more warnings)", last.message).into();
         }
-        (errors, self.more.get(), warnings)
+        (errors.found, errors.more, warnings.found)
     }
 }
 
@@ -138,7 +139,7 @@ impl<'a> Node<'a> {
 
     /// Returns the position of the value.
     pub(in crate::config) fn place(&self) -> FilePosition {
-        self.findings.source.place(range(self.value).0, &self.path)
+        self.findings.source.place(range(self.value), &self.path)
     }
 
     /// Returns the positions of the object and of the values of some of its keys.
@@ -172,8 +173,7 @@ impl<'a> Node<'a> {
 
     /// Adds a warning about the value.
     pub(in crate::config) fn warn(&self, text: impl Into<String>) {
-        let start = range(self.value).0;
-        self.findings.warn(start, &self.path, text);
+        self.findings.warn(range(self.value), &self.path, text);
     }
 
     /// Reads an object of which the keys are known.
@@ -262,7 +262,7 @@ impl<'a> Node<'a> {
                     }
                     Twice::Last => format!("the key `{key}` is here again; its last value counts"),
                 };
-                self.findings.warn(at.0, &path, text);
+                self.findings.warn(at, &path, text);
                 if twice == Twice::Last {
                     let entry: &mut (String, Self) = &mut entries[first];
                     entry.1.value = &property.value;
@@ -273,11 +273,9 @@ impl<'a> Node<'a> {
             if !is_known(key) {
                 self.findings.add(|source| {
                     let found = format!("the unknown key `{}`", shorten(key));
-                    let mut error = source.error(at, &path, found, one_of(known));
-                    error.unknown_key = true;
-                    error.hint = nearest(key, known.iter().copied())
-                        .map(|name| format!("did you mean `{name}`?"));
-                    error
+                    let near = nearest(key, known.iter().copied());
+                    let error = source.error(at, &path, found, one_of(known)).about(&path);
+                    error.may_hint(near.map(|name| format!("did you mean `{name}`?")))
                 });
             }
             entries.push((

@@ -1,9 +1,10 @@
 //! `pipeline_config_list`.
 
 use super::{
-    EntryError, FilePosition, FilePositions, Node, RefusedEntry,
+    EntryError, FilePositions, Node, RefusedEntry,
     entry::{Kind, Names},
 };
+use crate::diagnostic::FilePosition;
 
 /// A pipeline of models and custom nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]

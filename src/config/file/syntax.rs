@@ -7,7 +7,7 @@ use jsonc_parser::{
     CollectOptions, ParseOptions, ast::Value, common::Ranged, errors::ParseErrorKind, parse_to_ast,
 };
 
-use super::error::{ConfigurationError, FilePosition};
+use crate::diagnostic::{Diagnostic, FilePosition, LineIndex, Severity};
 
 /// Maximum nesting depth of lists and objects. Valid files need at most 8 levels.
 const DEPTH: usize = 64;
@@ -19,10 +19,7 @@ pub(in crate::config) struct Source {
     original: String,
     /// The same with blanks in the place of comments.
     json: String,
-    /// Offsets at which lines begin, except the first.
-    lines: Vec<usize>,
-    /// The bytes that are in a character and not its first, which are no columns.
-    inner: Vec<usize>,
+    lines: LineIndex,
 }
 
 /// Options of the JSON parser: comments are gone by then, so none are allowed.
@@ -41,8 +38,8 @@ const OPTIONS: ParseOptions = ParseOptions {
 
 impl Source {
     /// Reads UTF-8 text and finds its comments.
-    pub(in crate::config) fn new(content: &[u8]) -> Result<Self, Box<ConfigurationError>> {
-        let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content);
+    pub(in crate::config) fn new(content: &[u8]) -> Result<Self, Box<Diagnostic>> {
+        let content = without_mark(content);
         let original = match std::str::from_utf8(content) {
             Ok(text) => text.to_owned(),
             Err(error) => {
@@ -61,34 +58,23 @@ impl Source {
         Ok(source)
     }
 
-    /// Indexes the places in a text: each is asked for on its own, so that it has to be known
-    /// without going through the text before it.
     fn of(original: String) -> Self {
-        let places = |is_one: fn(&u8) -> bool, shift: usize| -> Vec<usize> {
-            let bytes = original.bytes().enumerate();
-            let found = bytes.filter(|(_, byte)| is_one(byte));
-            found.map(|(place, _)| place + shift).collect()
-        };
         Self {
             json: String::new(),
-            lines: places(|byte| *byte == b'\n', 1),
-            inner: places(|byte| byte & 0xC0 == 0x80, 0),
+            lines: LineIndex::new(&original),
             original,
         }
     }
 
     /// Parses the text.
-    pub(in crate::config) fn parse(&self) -> Result<Value<'_>, Box<ConfigurationError>> {
+    pub(in crate::config) fn parse(&self) -> Result<Value<'_>, Box<Diagnostic>> {
+        let empty = || Box::new(self.error((0, 0), "", "an empty file", "a JSON object"));
         if self.json.trim().is_empty() {
-            return Err(self
-                .error((0, 0), "", "an empty file", "a JSON object")
-                .into());
+            return Err(empty());
         }
         let parsed = parse_to_ast(&self.json, &CollectOptions::default(), &OPTIONS);
         match parsed {
-            Ok(parsed) => parsed
-                .value
-                .ok_or_else(|| Box::new(self.error((0, 0), "", "an empty file", "a JSON object"))),
+            Ok(parsed) => parsed.value.ok_or_else(empty),
             Err(error) => {
                 let range = error.range();
                 let reason = match error.kind() {
@@ -133,48 +119,35 @@ impl Source {
         &self.json
     }
 
-    /// Returns the place of a byte.
-    pub(in crate::config) fn place(&self, byte: usize, path: &str) -> FilePosition {
-        let byte = match self.original.is_char_boundary(byte) {
-            true => byte,
+    /// Returns the place of a range of bytes.
+    pub(in crate::config) fn place(
+        &self,
+        (start, end): (usize, usize),
+        path: &str,
+    ) -> FilePosition {
+        let start = match self.original.is_char_boundary(start) {
+            true => start,
             false => self.original.len(),
         };
-        let line = self.lines.partition_point(|start| *start <= byte);
-        let start = line.checked_sub(1).map_or(0, |before| self.lines[before]);
-        let inner = |byte| self.inner.partition_point(|inner| *inner < byte);
         FilePosition {
-            line: line + 1,
-            column: byte - start - (inner(byte) - inner(start)) + 1,
             path: path.to_owned(),
+            ..self.lines.position(&self.original, (start, end))
         }
     }
 
     /// Makes an error for a range of bytes.
     pub(in crate::config) fn error(
         &self,
-        (start, end): (usize, usize),
+        range: (usize, usize),
         path: &str,
         found: impl Into<String>,
         expected: impl Into<String>,
-    ) -> ConfigurationError {
-        let place = self.place(start, path);
-        let line = self.original.lines().nth(place.line - 1);
-        let width = self.original.get(start..end).map_or(1, |marked| {
-            marked.lines().next().unwrap_or_default().chars().count()
-        });
-        ConfigurationError {
-            excerpt: line.unwrap_or_default().to_owned(),
-            width: width.max(1),
-            place,
-            found: found.into(),
-            expected: expected.into(),
-            unknown_key: false,
-            hint: None,
-        }
+    ) -> Diagnostic {
+        Diagnostic::new(Severity::Error, (found, expected)).at(self.place(range, path))
     }
 
     /// Returns the JSON with blanks in the place of comments.
-    fn blank(&self) -> Result<String, Box<ConfigurationError>> {
+    fn blank(&self) -> Result<String, Box<Diagnostic>> {
         let mut json = String::with_capacity(self.original.len());
         let mut characters = self.original.char_indices().peekable();
         // Where the string that is being read began.
@@ -236,6 +209,11 @@ impl Source {
     }
 }
 
+/// Returns the bytes of a file without the byte order mark.
+pub(super) fn without_mark(content: &[u8]) -> &[u8] {
+    content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content)
+}
+
 /// Returns the bytes that a value takes.
 pub(in crate::config) fn range(value: &Value<'_>) -> (usize, usize) {
     let range = value.range();
@@ -249,23 +227,4 @@ pub(in crate::config) fn shorten(text: &str) -> String {
         return text.to_owned();
     }
     text.chars().take(MAX).chain(['…']).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::Source;
-
-    proptest! {
-        #[test]
-        fn places_are_those_that_counting_gives(text in "[ab\u{e4}\u{1f600}\r\n]{0,60}", byte in 0_usize..200) {
-            let source = Source::of(text.clone());
-            let before = text.get(..byte).unwrap_or(&text);
-            let line = before.split('\n').next_back().unwrap_or_default();
-            let place = source.place(byte, "");
-            prop_assert_eq!(place.line, before.split('\n').count());
-            prop_assert_eq!(place.column, line.chars().count() + 1);
-        }
-    }
 }

@@ -1,369 +1,261 @@
-//! The flags of `serve` as typed, and their checks: the first that fails is the answer.
+//! The table of all flags of `ovms serve`. A row has the words of the help, the name, the type, the
+//! default (without one the flag is an `Option`), the name of the value, and what else is not as with
+//! most flags, by the fields of [`Flag`]. The command line, the keys of models that are flags, and the
+//! schema and tables of the manual are made of it or held against it.
 
 mod check;
+mod error;
+mod flag;
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
-use super::{
-    preprocessing::PreprocessingError,
-    settings::{AccessLogTarget, Cors, LogFormat, MAX_IMAGE_PIXELS, MAX_STRING_ELEMENTS},
-    shape::ParseShapeError,
-    version_policy::PolicyError,
+use serde_json::Value;
+
+pub use check::FlagEnvironment;
+pub use error::FlagError;
+pub use flag::{Flag, FlagKind, FlagScope, SPELLINGS};
+
+use self::flag::{
+    FlagScope::{AllModels, Model, ModelIgnored},
+    FlagValue, flags,
 };
-use crate::tensor::LayoutError;
+use super::settings::{AccessLogTarget, CheckDepth, LogFormat};
 
-/// The flags as typed. Names and meaning are those of the command line; `None` is a flag that is
-/// not given, where that makes a difference.
-#[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "each field is the flag of the same name")]
-pub struct Flags {
-    pub config_path: Option<PathBuf>,
-    pub model_name: Option<String>,
-    pub model_path: Option<PathBuf>,
-    pub batch_size: Option<String>,
-    pub shape: Option<String>,
-    pub layout: Option<String>,
-    pub mean: Option<String>,
-    pub scale: Option<String>,
-    pub color_format: Option<String>,
-    pub precision: Option<String>,
-    pub model_version_policy: Option<String>,
-    pub nireq: u32,
-    /// `--inference_timeout_ms`; 0 for none.
-    pub inference_timeout_ms: u32,
-    pub target_device: Option<String>,
-    pub plugin_config: Option<String>,
-    pub stateful: bool,
-    pub idle_sequence_cleanup: Option<bool>,
-    pub low_latency_transformation: Option<bool>,
-    pub max_sequence_number: Option<u32>,
-    /// `--drain_sequences_seconds`
-    pub drain_sequences_seconds: Option<u32>,
-
-    pub port: u32,
-    pub rest_port: u32,
-    /// `--management_port`
-    pub management_port: u32,
-    /// `--demo`: addresses that are not given are loopback.
-    pub demo: bool,
-    pub grpc_bind_address: Option<String>,
-    pub rest_bind_address: Option<String>,
-    /// `--management_bind_address`
-    pub management_bind_address: Option<String>,
-    pub grpc_workers: u32,
-    pub grpc_max_threads: Option<u32>,
-    pub grpc_memory_quota: u64,
-    pub grpc_channel_arguments: Option<String>,
-    pub rest_workers: Option<u32>,
-
-    pub log_level: String,
-    pub log_format: LogFormat,
-    pub access_log: Option<AccessLogTarget>,
-    pub metrics_enable: bool,
-    pub metrics_list: Option<String>,
-
-    pub file_system_poll_wait_seconds: u32,
-    pub sequence_cleaner_poll_wait_minutes: u32,
-    pub custom_node_resources_cleaner_interval_seconds: u32,
-    pub cache_dir: Option<PathBuf>,
-    pub cpu_extension: Option<PathBuf>,
-
-    /// `--no_dashboard`
-    pub no_dashboard: bool,
-    pub allow_credentials: bool,
-    pub allowed_origins: String,
-    pub allowed_methods: String,
-    pub allowed_headers: String,
-    /// `--allowed_hosts`
-    pub allowed_hosts: Option<String>,
-    pub api_key_file: Option<PathBuf>,
-    pub allowed_local_media_path: Option<PathBuf>,
-
-    pub max_message_size: usize,
-    pub max_bytes_in_flight: Option<usize>,
-    pub max_connections: usize,
-    /// `--max_connections_per_address`; 0 for any number.
-    pub max_connections_per_address: usize,
-    /// `--grpc_max_concurrent_streams`
-    pub grpc_max_concurrent_streams: Option<u32>,
-    pub max_queued_requests: usize,
-    /// `--max_custom_node_runs`.
-    pub max_custom_node_runs: usize,
-    /// `--custom_node_load_seconds`.
-    pub custom_node_load_seconds: u32,
-    /// `--max_graph_runs`
-    pub max_graph_runs: usize,
-    /// `--graph_load_seconds`
-    pub graph_load_seconds: u32,
-    /// `--max_streams`
-    pub max_streams: usize,
-    /// `--python_environment`
-    pub python_environment: Option<PathBuf>,
-    /// `--hide_python_errors`
-    pub hide_python_errors: bool,
-    /// `--max_python_runs`
-    pub max_python_runs: usize,
-    pub max_image_pixels: u64,
-    /// `--recovery_interval_ms`
-    pub recovery_interval_ms: u32,
-    /// `--hide_inference_errors`
-    pub hide_inference_errors: bool,
-    /// `--max_string_elements`
-    pub max_string_elements: usize,
-    pub read_timeout_seconds: u64,
-    /// `--write_timeout_seconds`
-    pub write_timeout_seconds: u32,
-    /// `--idle_timeout_seconds`
-    pub idle_timeout_seconds: u32,
-    pub min_receive_rate: u64,
-    pub loading_wait_seconds: u64,
-    /// `--reload_wait_seconds`
-    pub reload_wait_seconds: u32,
-    pub shutdown_timeout_seconds: u64,
-
-    /// Nothing is to be served: ports may be left out, and all that needs them with them.
-    pub check: bool,
-    pub environment: FlagEnvironment,
-}
-
-/// Flag values from the environment of the process.
-#[derive(Debug, Clone, Default)]
-pub struct FlagEnvironment {
-    /// `GRPC_SERVERS`: a number above 0 goes before `grpc_workers`.
-    pub grpc_servers: Option<String>,
-    /// `API_KEY`: the key if there is no `api_key_file`.
-    pub api_key: Option<String>,
-}
-
-impl Default for Flags {
-    /// No flag is given.
-    fn default() -> Self {
-        let cors = Cors::default();
-        Self {
-            config_path: None,
-            model_name: None,
-            model_path: None,
-            batch_size: None,
-            shape: None,
-            layout: None,
-            mean: None,
-            scale: None,
-            color_format: None,
-            precision: None,
-            model_version_policy: None,
-            nireq: 0,
-            inference_timeout_ms: 0,
-            target_device: None,
-            plugin_config: None,
-            stateful: false,
-            idle_sequence_cleanup: None,
-            low_latency_transformation: None,
-            max_sequence_number: None,
-            drain_sequences_seconds: None,
-            port: 0,
-            rest_port: 0,
-            management_port: 0,
-            demo: false,
-            grpc_bind_address: None,
-            rest_bind_address: None,
-            management_bind_address: None,
-            grpc_workers: 1,
-            grpc_max_threads: None,
-            grpc_memory_quota: 1 << 31,
-            grpc_channel_arguments: None,
-            rest_workers: None,
-            log_level: "INFO".to_owned(),
-            log_format: LogFormat::Text,
-            access_log: None,
-            metrics_enable: false,
-            metrics_list: None,
-            file_system_poll_wait_seconds: 1,
-            sequence_cleaner_poll_wait_minutes: 5,
-            custom_node_resources_cleaner_interval_seconds: 300,
-            cache_dir: None,
-            cpu_extension: None,
-            no_dashboard: false,
-            allow_credentials: cors.allow_credentials,
-            allowed_origins: cors.allowed_origins,
-            allowed_methods: cors.allowed_methods,
-            allowed_headers: cors.allowed_headers,
-            allowed_hosts: None,
-            api_key_file: None,
-            allowed_local_media_path: None,
-            max_message_size: 1 << 30,
-            max_bytes_in_flight: None,
-            max_connections: 4096,
-            max_connections_per_address: 0,
-            grpc_max_concurrent_streams: None,
-            max_queued_requests: 1024,
-            max_custom_node_runs: 16,
-            custom_node_load_seconds: 300,
-            max_graph_runs: 256,
-            graph_load_seconds: 300,
-            max_streams: 4096,
-            python_environment: None,
-            hide_python_errors: false,
-            max_python_runs: 64,
-            max_image_pixels: MAX_IMAGE_PIXELS,
-            recovery_interval_ms: 1000,
-            hide_inference_errors: false,
-            max_string_elements: MAX_STRING_ELEMENTS,
-            read_timeout_seconds: 60,
-            write_timeout_seconds: 60,
-            idle_timeout_seconds: 900,
-            min_receive_rate: 1024,
-            loading_wait_seconds: 10,
-            reload_wait_seconds: 2,
-            shutdown_timeout_seconds: 30,
-            check: false,
-            environment: FlagEnvironment::default(),
-        }
+flags! {
+    "Model" {
+        /// Name that clients use for the model
+        model_name: String, "NAME";
+        /// Folder with the model's version folders or with one model, or a model file
+        model_path: PathBuf, "PATH";
+        /// Serve the built-in example, a classifier of drawn shapes
+        ///
+        /// Needs no files. Ports default to 9000 (gRPC) and 8000 (REST).
+        demo: bool = false, "BOOL";
+        /// Batch size: a number, a range such as 1:8, -1 for any, or auto for that of each request
+        ///
+        /// Ignored when --shape is given.
+        batch_size: String, "SIZE", takes_hyphen: true, scope: Model, own_form: true;
+        /// Shape of the input, such as '(1,3,224,224)', '(1:8,3,-1,-1)' or auto; or a JSON object of
+        /// shapes by input name
+        shape: String, "SHAPE", scope: Model, own_form: true;
+        /// Layout of the input, such as NHWC, or NHWC:NCHW for requests in NHWC to a model in NCHW;
+        /// or a JSON object of layouts by input and output name
+        layout: String, "LAYOUT", scope: ModelIgnored, own_form: true;
+        /// Numbers to subtract from the input: 123.7, or one for each channel: '(123.7,116.8,103.9)'
+        ///
+        /// For models with one input; needs --layout.
+        mean: String, "NUMBERS", takes_hyphen: true, scope: ModelIgnored, own_form: true;
+        /// Numbers to divide the input by: 58.4, or one for each channel: '(58.4,57.1,57.4)'
+        ///
+        /// For models with one input; needs --layout.
+        scale: String, "NUMBERS", takes_hyphen: true, scope: ModelIgnored, own_form: true;
+        /// Colors of the model and of requests, such as RGB:BGR for requests in BGR to a model in RGB
+        ///
+        /// Of RGB, BGR, GRAY, NV12, NV12_2, I420, I420_3. For models with one input; needs --layout.
+        color_format: String, "FORMAT", scope: ModelIgnored, own_form: true;
+        /// Element types of the model and of requests, such as fp32:uint8 for requests of bytes
+        ///
+        /// Of fp64, fp32, fp16, bf16, int8 to int64, uint1, uint8 to uint64. For models with one input;
+        /// needs --layout.
+        precision: String, "TYPE", scope: ModelIgnored, own_form: true;
+        /// Versions to serve: '{"latest":{"num_versions":2}}', '{"specific":{"versions":[1,3]}}' or
+        /// '{"all":{}}' [default: the latest one]
+        model_version_policy: String, "JSON", scope: Model, own_form: true;
+        /// Number of infer requests: inferences that run in parallel; 0 lets the device choose
+        nireq: u32 = 0, "N", scope: Model;
+        /// Timeout of an inference in milliseconds: the client gets an error, and a compiled model that
+        /// does not end is replaced; 0 disables it
+        inference_timeout_ms: u32 = 0, "N", scope: AllModels;
+        /// Device to run on, such as CPU, GPU, AUTO [default: CPU]
+        target_device: String, "DEVICE", scope: Model;
+        /// Device properties as a JSON object, such as '{"NUM_STREAMS":2}'
+        plugin_config: String, "JSON", scope: Model, own_form: true;
     }
-}
-
-/// A flag that is not accepted. Texts are those that start scripts know.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts say it")]
-pub enum FlagError {
-    #[error("error parsing options - --{0} parameter requires --layout to be set")]
-    LayoutMissing(&'static str),
-    #[error("error parsing options - {0}")]
-    Preprocessing(#[from] PreprocessingError),
-    #[error("Use either config_path or model_path with model_name")]
-    FileAndModel,
-    #[error("Use config_path or model_path with model_name")]
-    ModelMissing,
-    #[error("Model parameters in CLI are exclusive with the config file")]
-    FileAndParameters,
-    #[error("grpc_workers count should be from 1 to CPU core count : {cores}")]
-    GrpcWorkers {
-        cores: usize,
-        /// Value of `GRPC_SERVERS`, if the number is from there.
-        variable: Option<u32>,
-    },
-    #[error("rest_port setting is missing, metrics are enabled on rest port")]
-    MetricsWithoutPort,
-    #[error("metrics_enable setting is missing, required when metrics_list is provided")]
-    MetricsNotEnabled,
-    #[error("port and rest_port cannot both be unset")]
-    PortsUnset,
-    #[error("rest_workers count should be from 2 to 10000")]
-    RestWorkers,
-    #[error(
-        "rest_workers is set but rest_port is not set. rest_port is required to start rest servers"
-    )]
-    RestWorkersWithoutPort,
-    #[error("port number out of range from 0 to 65535")]
-    Port,
-    #[error("rest_port number out of range from 0 to 65535")]
-    RestPort,
-    #[error("rest_bind_address has invalid format: proper hostname or IP address expected.")]
-    RestBindAddress,
-    #[error("grpc_bind_address has invalid format: proper hostname or IP address expected.")]
-    GrpcBindAddress,
-    #[error("port and rest_port cannot have the same values")]
-    SamePorts,
-    #[error("management_port number out of range from 0 to 65535")]
-    ManagementPort,
-    #[error("management_bind_address has invalid format: proper hostname or IP address expected.")]
-    ManagementBindAddress,
-    #[error("management_port has to be another port than port and rest_port; found {0} twice")]
-    ManagementPortTaken(u16),
-    #[error("management_bind_address is set but management_port is not set")]
-    ManagementAddressWithoutPort,
-    #[error(
-        "allowed_hosts has invalid format: expected host names and IP addresses without ports, \
-         separated by commas, or * for any; found {0}"
-    )]
-    AllowedHosts(String),
-    #[error(
-        "File path provided as an --cpu_extension parameter does not exist in the filesystem: {0}"
-    )]
-    CpuExtension(String),
-    #[error("log_level should be one of: TRACE, DEBUG, INFO, WARNING, ERROR")]
-    LogLevel,
-    #[error(
-        "Setting low_latency_transformation, max_sequence_number and idle_sequence_cleanup require setting stateful flag for the model."
-    )]
-    NotStateful,
-    #[error("Setting drain_sequences_seconds requires setting stateful flag for the model.")]
-    DrainNotStateful,
-    #[error("{0} has characters that an HTTP header cannot have")]
-    HeaderText(&'static str),
-    #[error("Unable to read API key file {path}: {reason}")]
-    ApiKeyFile { path: String, reason: String },
-    #[error(
-        "options validation error - a graph is started with model_name, model_path and \
-         plugin_config alone; found the graph {0}, and beside them {1}"
-    )]
-    GraphParameters(String, String),
-    #[error("python_environment is no folder: {0}")]
-    PythonEnvironment(String),
-    // From here on not usage errors for the reference either: the server does not start.
-    #[error("Grpc channel arguments passed in wrong format - {0}")]
-    ChannelArguments(String),
-    #[error("Plugin config is in wrong format - {0}")]
-    PluginConfig(String),
-    #[error(transparent)]
-    Shape(#[from] ParseShapeError),
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-    #[error("Dynamic shape and dynamic batch size are not supported for stateful models")]
-    StatefulAuto,
-    #[error(
-        "Configuration file not found or cannot open - metrics are set both by metrics_enable and \
-         by monitoring in the file; keep one of them"
-    )]
-    MetricsTwice,
-    #[error("Missing rest_port parameter in server CLI - metrics are enabled in the file")]
-    FileMetricsWithoutPort,
-}
-
-impl FlagError {
-    /// Returns whether the command line is wrong, as opposed to the settings of a model or a file.
-    #[must_use]
-    pub fn is_usage(&self) -> bool {
-        match self {
-            Self::ChannelArguments(_)
-            | Self::PluginConfig(_)
-            | Self::Shape(_)
-            | Self::Layout(_)
-            | Self::Policy(_)
-            | Self::StatefulAuto
-            | Self::MetricsTwice
-            | Self::FileMetricsWithoutPort => false,
-            Self::LayoutMissing(_)
-            | Self::Preprocessing(_)
-            | Self::FileAndModel
-            | Self::ModelMissing
-            | Self::FileAndParameters
-            | Self::GrpcWorkers { .. }
-            | Self::MetricsWithoutPort
-            | Self::MetricsNotEnabled
-            | Self::PortsUnset
-            | Self::RestWorkers
-            | Self::RestWorkersWithoutPort
-            | Self::Port
-            | Self::RestPort
-            | Self::RestBindAddress
-            | Self::GrpcBindAddress
-            | Self::SamePorts
-            | Self::ManagementPort
-            | Self::ManagementBindAddress
-            | Self::ManagementPortTaken(_)
-            | Self::ManagementAddressWithoutPort
-            | Self::AllowedHosts(_)
-            | Self::CpuExtension(_)
-            | Self::LogLevel
-            | Self::NotStateful
-            | Self::DrainNotStateful
-            | Self::HeaderText(_)
-            | Self::ApiKeyFile { .. }
-            | Self::GraphParameters(..)
-            | Self::PythonEnvironment(_) => true,
-        }
+    "Stateful model" {
+        /// Keep the model's state between the requests of a sequence
+        stateful: bool = false, "BOOL", scope: ModelIgnored;
+        /// Remove idle sequences; needs --stateful [default: true]
+        idle_sequence_cleanup: bool, "BOOL", scope: ModelIgnored;
+        /// Apply OpenVINO's low latency transformation; needs --stateful [default: false]
+        low_latency_transformation: bool, "BOOL", scope: ModelIgnored;
+        /// Maximum number of sequences; needs --stateful [default: 500]
+        max_sequence_number: u32, "N", scope: ModelIgnored, own_form: true;
+        /// Seconds that sequences may continue when their version is reloaded or retired, or the server
+        /// stops; needs --stateful [default: 0]
+        drain_sequences_seconds: u32, "N", scope: ModelIgnored;
+        /// Minutes between two scans for idle sequences; 0 disables them
+        sequence_cleaner_poll_wait_minutes: u32 = 5, "N";
+    }
+    "Configuration file" {
+        /// JSON file with the models to serve, instead of --model_name and --model_path
+        config_path: PathBuf, "FILE";
+        /// Seconds between two checks of the file and of the version folders; 0 means only on POST
+        /// /v1/config/reload
+        file_system_poll_wait_seconds: u32 = 1, "N";
+        /// Seconds between two cleanups of custom node resources; 0 disables them
+        custom_node_resources_cleaner_interval_seconds: u32 = 300, "N";
+    }
+    "Runtime" {
+        /// Cache folder for compiled models, for a faster start; created if missing [default:
+        /// /opt/cache if there is such a folder]
+        cache_dir: PathBuf, "DIR", scope: AllModels;
+        /// Shared library with custom operations for the CPU
+        cpu_extension: PathBuf, "FILE";
+    }
+    "Network" {
+        /// gRPC port; 0 disables gRPC
+        port: u32 = 0, "PORT";
+        /// REST port; 0 disables REST
+        rest_port: u32 = 0, "PORT";
+        /// Port for health, metrics, and reload only; 0 disables it
+        ///
+        /// Serves the operator's part of the REST port over HTTP: health, readiness and model states,
+        /// /metrics, /v1/config and /v1/config/reload, and the dashboard. Its connections are counted
+        /// separately, so that probes are answered when the other ports are full. The REST port stays
+        /// the same.
+        management_port: u32 = 0, "PORT";
+        /// Addresses or host names for gRPC, separated by commas [default: 0.0.0.0; with --demo
+        /// 127.0.0.1]
+        grpc_bind_address: String, "LIST";
+        /// Addresses or host names for REST, separated by commas [default: 0.0.0.0; with --demo
+        /// 127.0.0.1]
+        rest_bind_address: String, "LIST";
+        /// Addresses or host names for management, separated by commas [default: those of REST]
+        management_bind_address: String, "LIST";
+        /// gRPC channel arguments by their names in gRPC C++, such as
+        /// grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; unsupported ones are
+        /// logged
+        grpc_channel_arguments: String, "LIST";
+        /// Maximum number of concurrent streams of a gRPC connection [default: 128]
+        grpc_max_concurrent_streams: u32, "N", least: 1;
+        /// Disable the web dashboard
+        no_dashboard: bool = false, "BOOL";
+    }
+    "Access" {
+        /// Allow cross-origin requests with credentials
+        allow_credentials: bool = false, "BOOL";
+        /// Access-Control-Allow-Origin header of responses, except those of management; empty omits it
+        allowed_origins: String = "*".to_owned(), "TEXT";
+        /// Access-Control-Allow-Methods header of the same responses; empty omits it
+        allowed_methods: String = "*".to_owned(), "TEXT";
+        /// Access-Control-Allow-Headers header of the same responses; empty omits it
+        allowed_headers: String = "*".to_owned(), "TEXT";
+        /// Host names under which browsers may use management pages, separated by commas [default:
+        /// loopback names and the bound addresses]
+        ///
+        /// A * allows any, and 0.0.0.0 any numeric address. For browsers, /, /dashboard, /metrics,
+        /// /v1/config, and all paths below them are restricted to these names and to pages of the
+        /// server itself. Requests without Origin and Sec-Fetch-Site do not count as a browser's.
+        allowed_hosts: String, "LIST";
+        /// File with the API key for /v3, in its first line
+        api_key_file: PathBuf, "FILE";
+        /// Folder of local files that requests to /v3 may refer to [default: none]
+        allowed_local_media_path: PathBuf, "DIR";
+    }
+    "Log" {
+        /// Minimum level to log: TRACE, DEBUG, INFO, WARNING, ERROR
+        log_level: String = "INFO".to_owned(), "LEVEL";
+        /// Log file, in addition to stdout
+        log_path: PathBuf, "FILE";
+        /// Format of the log: text, or one JSON object per line
+        log_format: LogFormat = LogFormat::Text, "FORMAT";
+        /// Access log file, one line per request; - is stdout [default: none]
+        access_log: AccessLogTarget, "FILE", takes_hyphen: true;
+    }
+    "Metrics" {
+        /// Expose Prometheus metrics at /metrics of the REST port
+        metrics_enable: bool = false, "BOOL";
+        /// Metric families to expose, separated by commas; needs --metrics_enable [default: the usual
+        /// ones]
+        metrics_list: String, "LIST";
+    }
+    "Python nodes" {
+        /// Virtual environment with the packages of Python nodes [default: the active one]
+        python_environment: PathBuf, "DIR";
+        /// Hide exceptions of Python nodes from clients; they are still logged
+        hide_python_errors: bool = false, "BOOL";
+    }
+    "Limits" {
+        /// Maximum size of a message or body in bytes, compressed and decompressed
+        max_message_size: usize = 1 << 30, "BYTES";
+        /// Maximum bytes of all requests and responses in flight, as received, decompressed, decoded
+        /// and queued; further requests are rejected (RESOURCE_EXHAUSTED, 503) [default: a quarter of
+        /// the memory]
+        max_bytes_in_flight: usize, "BYTES";
+        /// Maximum number of connections of each port; further ones wait, and idle ones are closed for
+        /// them
+        max_connections: usize = 4096, "N", least: 1;
+        /// Maximum number of connections from one address; further ones are closed; 0 means no limit
+        ///
+        /// A /64 network of IPv6 counts as one address. Clients behind a proxy share its address.
+        max_connections_per_address: usize = 0, "N";
+        /// Maximum number of queued requests of a model; further ones are rejected (UNAVAILABLE, 503)
+        max_queued_requests: usize = 1024, "N";
+        /// Maximum number of concurrent runs of a custom node; further ones wait
+        max_custom_node_runs: usize = 16, "N", least: 1;
+        /// Timeout in seconds for loading the custom nodes of a pipeline
+        custom_node_load_seconds: u32 = 300, "N", least: 1;
+        /// Maximum number of concurrent runs of a graph; further ones wait
+        max_graph_runs: usize = 256, "N", least: 1;
+        /// Timeout in seconds for loading a graph with its Python nodes
+        graph_load_seconds: u32 = 300, "N", least: 1;
+        /// Maximum number of open streams (ModelStreamInfer); further ones are rejected (UNAVAILABLE)
+        max_streams: usize = 4096, "N", least: 1;
+        /// Maximum number of concurrent runs of Python nodes, sleeping ones included; further ones wait
+        max_python_runs: usize = 64, "N", least: 1;
+        /// Maximum number of pixels of an image, checked before it is decoded
+        max_image_pixels: u64 = 1 << 26, "N";
+        /// Minimum milliseconds between two replacements of a compiled model after failed inferences
+        recovery_interval_ms: u32 = 1000, "N";
+        /// Hide the reasons of failed inferences from clients; they are still logged
+        hide_inference_errors: bool = false, "BOOL";
+        /// Maximum number of strings of an input
+        max_string_elements: usize = 1 << 20, "N", least: 1;
+        /// Timeout in seconds for the next bytes of a request
+        read_timeout_seconds: u64 = 60, "N", least: 1;
+        /// Timeout in seconds for a client to take 64 KiB of a response
+        write_timeout_seconds: u32 = 60, "N", least: 1;
+        /// Timeout in seconds for idle connections; much shorter when the limit of connections is near
+        idle_timeout_seconds: u32 = 900, "N", least: 1;
+        /// Minimum rate of a request body in bytes per second, after the read timeout; 0 means no
+        /// minimum
+        min_receive_rate: u64 = 1024, "BYTES";
+        /// Seconds that a request waits for a version that is loading
+        loading_wait_seconds: u64 = 10, "N";
+        /// Seconds that the response to a reload waits for retired versions to be unloaded; 0 means it
+        /// does not wait
+        reload_wait_seconds: u32 = 2, "N";
+        /// Seconds that requests in flight may take after SIGINT or SIGTERM; a second signal exits at
+        /// once
+        shutdown_timeout_seconds: u64 = 30, "N";
+    }
+    "Instead of serving" {
+        /// Check flags, files, models, pipelines and graphs, then exit
+        ///
+        /// Loads everything that a server would, short of compiling: reads each model, queries each
+        /// device for its properties, opens all custom node libraries, and imports all handlers.
+        /// The fast form, --check=syntax, reads the flags, the configuration file and the graph files
+        /// only. Needs no ports. Exits with 0, with 1 on errors, or with 2 if there are only
+        /// warnings or something could not be checked.
+        check: CheckDepth = CheckDepth::Off, "DEPTH";
+        /// List the models below --model_repository_path
+        list_models: bool = false, "BOOL";
+        /// Add --model_name with --model_path to the file of --config_path; created if missing
+        add_to_config: bool = false, "BOOL";
+        /// Remove --model_name from the file of --config_path; comments are kept
+        remove_from_config: bool = false, "BOOL";
+        /// Folder with one folder per model
+        model_repository_path: PathBuf, "DIR";
+    }
+    "Checked, without effect (one thread for each core serves all connections)" {
+        /// Number of gRPC servers, from 1 to the number of cores
+        grpc_workers: u32 = 1, "N";
+        /// Most threads for gRPC; 0 means no cap [default: 8 for each core]
+        grpc_max_threads: u32, "N";
+        /// Most bytes of buffers for gRPC; 0 means no quota
+        grpc_memory_quota: u64 = 1 << 31, "BYTES";
+        /// Number of threads for REST, from 2 to 10000 [default: one for each core]
+        rest_workers: u32, "N";
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
         Config, ConfigSource,
         file::FileConfig,
         model::{ModelConfig, StatefulConfig, VersionPolicy},
-        settings::{ChannelArgument, MetricsSettings},
+        settings::{AccessLogTarget, ChannelArgument, CheckDepth, LogFormat, MetricsSettings},
     },
     openvino::{BatchOption, PerTensor, ShapeOption},
 };
@@ -23,10 +23,15 @@ fn flags() -> Flags {
     }
 }
 
+/// Checks flags where the environment says nothing.
+fn checked(flags: Flags) -> Result<Config, FlagError> {
+    Config::from_flags(flags, &FlagEnvironment::default())
+}
+
 fn accepted(change: impl FnOnce(&mut Flags)) -> Config {
     let mut flags = flags();
     change(&mut flags);
-    Config::from_flags(flags).unwrap()
+    checked(flags).unwrap()
 }
 
 fn model(change: impl FnOnce(&mut Flags)) -> ModelConfig {
@@ -39,7 +44,7 @@ fn model(change: impl FnOnce(&mut Flags)) -> ModelConfig {
 fn error(change: impl FnOnce(&mut Flags)) -> FlagError {
     let mut flags = flags();
     change(&mut flags);
-    Config::from_flags(flags).unwrap_err()
+    checked(flags).unwrap_err()
 }
 
 /// A way to break one rule.
@@ -127,7 +132,7 @@ fn the_first_error_in_order_is_the_answer() {
     let mut broken = flags();
     for (change, expected) in rules {
         change(&mut broken);
-        let error = Config::from_flags(broken.clone()).unwrap_err();
+        let error = checked(broken.clone()).unwrap_err();
         assert_eq!(
             std::mem::discriminant(&error),
             std::mem::discriminant(&expected),
@@ -175,9 +180,10 @@ fn a_file_describes_its_models_alone() {
         panic!("a model");
     };
     assert_eq!(path, std::path::Path::new("/models/config.json"));
-    assert_eq!(defaults.max_waiting, 1024);
+    assert_eq!(defaults.flags.max_queued_requests, 1024);
+    assert!(!defaults.flags.stateful, "it is of a model of the flags");
     assert_eq!(
-        defaults.cache_dir.as_deref(),
+        defaults.flags.cache_dir.as_deref(),
         Some(std::path::Path::new("/cache"))
     );
 }
@@ -197,12 +203,7 @@ fn ranges_are_checked() {
         }),
         FlagError::RestWorkersWithoutPort
     );
-    assert_eq!(
-        accepted(|f| f.rest_workers = Some(10_000))
-            .settings
-            .rest_workers,
-        10_000
-    );
+    accepted(|f| f.rest_workers = Some(10_000));
     let too_many = error(|f| f.grpc_workers = 1_000_000);
     assert!(
         too_many
@@ -230,7 +231,7 @@ fn a_port_of_zero_is_no_port() {
 fn a_check_needs_no_ports() {
     let check = |change: Break| {
         let mut flags = Flags {
-            check: true,
+            check: CheckDepth::Full,
             port: 0,
             rest_port: 0,
             metrics_enable: true,
@@ -238,7 +239,7 @@ fn a_check_needs_no_ports() {
             ..flags()
         };
         change(&mut flags);
-        Config::from_flags(flags).map(|_| ())
+        checked(flags).map(|_| ())
     };
     assert_eq!(check(|_| {}), Ok(()));
     assert_eq!(check(|f| f.port = 9000), Err(FlagError::MetricsWithoutPort));
@@ -246,31 +247,36 @@ fn a_check_needs_no_ports() {
 
 #[test]
 fn the_environment_stands_in_for_flags() {
-    let workers = |servers: &str, given| {
-        accepted(|f| {
-            f.grpc_workers = given;
-            f.environment.grpc_servers = Some(servers.to_owned());
-        })
-        .settings
-        .grpc_workers
+    let workers = |servers: &str, grpc_workers| {
+        let environment = FlagEnvironment {
+            grpc_servers: Some(servers.to_owned()),
+            ..FlagEnvironment::default()
+        };
+        let flags = Flags {
+            grpc_workers,
+            ..flags()
+        };
+        Config::from_flags(flags, &environment).map(|_| ())
     };
-    assert_eq!(workers("1", 1_000_000), 1, "it goes before the flag");
-    assert_eq!(workers("0", 1), 1);
-    assert_eq!(workers("many", 1), 1);
+    assert_eq!(workers("1", 1_000_000), Ok(()), "it goes before the flag");
+    assert!(workers("1000000", 1).is_err(), "it goes before the flag");
+    assert_eq!(workers("0", 1), Ok(()));
+    assert_eq!(workers("many", 1), Ok(()));
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     std::fs::write(&path, "secret \t\r\nsecond line\n").unwrap();
     let key = |file: bool, environment: Option<&str>| {
-        accepted(|f| {
-            f.api_key_file = file.then(|| path.clone());
-            f.environment = FlagEnvironment {
-                api_key: environment.map(str::to_owned),
-                ..FlagEnvironment::default()
-            };
-        })
-        .settings
-        .api_key
+        let environment = FlagEnvironment {
+            api_key: environment.map(str::to_owned),
+            ..FlagEnvironment::default()
+        };
+        let flags = Flags {
+            api_key_file: file.then(|| path.clone()),
+            ..flags()
+        };
+        let config = Config::from_flags(flags, &environment).unwrap();
+        config.settings.api_key
     };
     assert_eq!(key(true, Some("other")).as_deref(), Some("secret"));
     assert_eq!(key(false, Some("other")).as_deref(), Some("other"));
@@ -284,7 +290,7 @@ fn channel_arguments_are_numbers_or_texts() {
     let read = |text: &str| {
         let mut flags = flags();
         flags.grpc_channel_arguments = Some(text.to_owned());
-        Config::from_flags(flags).map(|config| config.settings.grpc_channel_arguments)
+        checked(flags).map(|config| config.settings.grpc_channel_arguments)
     };
     assert_eq!(
         read("grpc.max_connection_age_ms=2000,a=b").unwrap(),
@@ -457,13 +463,56 @@ fn times_of_zero_are_never() {
         f.sequence_cleaner_poll_wait_minutes = 2;
     })
     .settings;
-    assert_eq!(settings.poll, None);
+    assert_eq!(settings.poll(), None);
     assert_eq!(
-        settings.sequence_cleaner_poll,
+        settings.sequence_cleaner_poll(),
         Some(Duration::from_secs(120))
     );
+}
+
+#[test]
+fn texts_become_the_values_of_their_flags() {
+    let texts = [
+        ("model_path", "/m"),
+        ("stateful", "T"),
+        ("idle_sequence_cleanup", "0"),
+        ("max_connections", "7"),
+        ("log_format", "json"),
+        ("access_log", "-"),
+        ("check", "Syntax"),
+        // Not its form; the command line refuses it before.
+        ("nireq", "many"),
+    ];
+    let flags = flags().with(|flag| {
+        let (_, text) = texts.iter().find(|(name, _)| *name == flag.name)?;
+        Some(text.into())
+    });
+    let expected = Flags {
+        model_name: Some("dummy".to_owned()),
+        model_path: Some("/m".into()),
+        port: 9000,
+        rest_port: 8000,
+        stateful: true,
+        idle_sequence_cleanup: Some(false),
+        max_connections: 7,
+        log_format: LogFormat::Json,
+        access_log: Some(AccessLogTarget::Stdout),
+        check: CheckDepth::Syntax,
+        ..Flags::default()
+    };
+    assert_eq!(flags, expected);
+    let given = flags.given().into_iter();
+    let given: Vec<String> = given
+        .filter(|(flag, _)| flag.is_key() || flag.name.ends_with("port"))
+        .map(|(flag, value)| format!("{}: {value}", flag.name))
+        .collect();
     assert_eq!(
-        settings.custom_node_resources_cleaner_interval,
-        Some(Duration::from_secs(300))
+        given,
+        [
+            "stateful: true",
+            "idle_sequence_cleanup: false",
+            "port: 9000",
+            "rest_port: 8000"
+        ]
     );
 }

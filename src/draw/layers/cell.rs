@@ -1,9 +1,9 @@
 //! Width of a box in a row, and its contents.
 
 use crate::draw::{
+    drawing::{Drawing, DrawnBox, Span},
     escape::width,
-    graph::{Graph, Line, Node},
-    labels::{Label, Room, Span, broken, lines},
+    labels::{Label, Room, broken, lines},
 };
 
 /// Width of an item in a row, around the column of its line.
@@ -14,20 +14,20 @@ pub(in crate::draw) struct Cell {
     pub(in crate::draw) right: usize,
     /// Columns of the box, of which [`Cell::left`] are left of the line.
     pub(in crate::draw) width: usize,
-    pub(in crate::draw) lines: Vec<Line>,
+    pub(in crate::draw) lines: Vec<Span>,
     /// Labels beside the line, above the box.
     pub(in crate::draw) labels: Vec<Vec<Span>>,
 }
 
 impl Cell {
-    pub(super) fn new(graph: &Graph, node: usize, room: Room, most: usize) -> Self {
-        let node = &graph.boxes[node];
+    pub(super) fn new(drawing: &Drawing, node: usize, room: Room, most: usize) -> Self {
+        let node = &drawing.boxes[node];
         Self::with(node, &node.labels, room, most)
     }
 
     /// Makes a narrow cell with labels that tell their source.
-    pub(super) fn named(graph: &Graph, node: usize) -> Self {
-        let node = &graph.boxes[node];
+    pub(super) fn named(drawing: &Drawing, node: usize) -> Self {
+        let node = &drawing.boxes[node];
         let mut labels = node.labels.clone();
         for label in &mut labels {
             label.is_named = true;
@@ -35,16 +35,14 @@ impl Cell {
         Self::with(node, &labels, Room::Narrow, usize::MAX)
     }
 
-    fn with(node: &Node, labels: &[Label], room: Room, most: usize) -> Self {
+    fn with(node: &DrawnBox, labels: &[Label], room: Room, most: usize) -> Self {
         let inner = most.saturating_sub(4).max(1);
-        let broken = |line: &Line| -> Vec<Line> {
-            let tone = line.tone;
-            broken(&line.text, inner)
-                .map(|text| Line { text, tone })
-                .collect()
+        let broken = |(tone, text): &Span| {
+            let tone = *tone;
+            broken(text, inner).map(move |text| (tone, text))
         };
-        let texts: Vec<Line> = node.lines.iter().flat_map(broken).collect();
-        let longest = texts.iter().map(|line| width(&line.text)).max();
+        let texts: Vec<Span> = node.lines.iter().flat_map(broken).collect();
+        let longest = texts.iter().map(|(_, text)| width(text)).max();
         let columns = longest.unwrap_or(0) + 4;
         let labels = lines(labels, room, most.saturating_sub(4).max(1));
         let labelled = labels
@@ -71,13 +69,13 @@ impl Cell {
     }
 
     /// Returns the columns below which a box's lines and labels are broken within a name.
-    pub(super) fn least(graph: &Graph, node: usize) -> usize {
-        let node = &graph.boxes[node];
-        let lines = node.lines.iter().map(|line| width(&line.text) + 4);
+    pub(super) fn least(drawing: &Drawing, node: usize) -> usize {
+        let node = &drawing.boxes[node];
+        let lines = node.lines.iter().map(|(_, text)| width(text) + 4);
         let labels = node.labels.iter().map(|label| {
             let item = width(&label.source).max(width(&label.item) + 1);
             item.max(width(&label.input) + 2)
-                .max(width(&label.tensor) + 2)
+                .max(width(&label.content) + 2)
                 + 6
         });
         lines.chain(labels).max().unwrap_or(0)

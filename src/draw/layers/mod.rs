@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use self::cell::Cell;
 use super::{
-    graph::{Graph, Link},
+    drawing::{Drawing, Link},
     labels::Room,
-    rows::{self, Row},
+    rows::{self, Row, places},
 };
 
 /// Columns between a box and what is beside it.
@@ -68,15 +68,15 @@ pub(super) enum Bundle {
 
 impl Layers {
     /// Lays out rows of at most so many columns, with frames for as many levels as fit.
-    pub(super) fn new(graph: &mut Graph, most: usize) -> Self {
-        let depth = graph.boxes.iter().map(|node| node.levels.len()).max();
+    pub(super) fn new(drawing: &mut Drawing, most: usize) -> Self {
+        let depth = drawing.boxes.iter().map(|node| node.levels.len()).max();
         // A column on either side is the least that a frame takes.
         let mut frames = depth.unwrap_or(0).min(most.saturating_sub(ROOM) / 2);
         loop {
-            let mut framed = graph.with_frames(frames);
+            let mut framed = drawing.with_frames(frames);
             let layers = Self::framed(&mut framed, most);
             if frames == 0 || layers.fits(most) {
-                *graph = framed;
+                *drawing = framed;
                 return layers;
             }
             frames = frames * 3 / 4;
@@ -89,16 +89,16 @@ impl Layers {
         rows.all(|(row, layer)| self.packed(row) + self.beside(&layer.levels) <= most)
     }
 
-    fn framed(graph: &mut Graph, most: usize) -> Self {
-        let mut rows = rows::rows(graph);
-        let degrees = degrees(graph);
+    fn framed(drawing: &mut Drawing, most: usize) -> Self {
+        let mut rows = rows::rows(drawing);
+        let degrees = degrees(drawing);
         let mut skipped: Vec<Link> = Vec::new();
         loop {
-            let mut layers = Self::build(graph, &degrees, &rows, &skipped);
-            layers.tell_sources(graph, &rows, &skipped);
+            let mut layers = Self::build(drawing, &degrees, &rows, &skipped);
+            layers.tell_sources(drawing, &rows, &skipped);
             let mut change = None;
             for (index, row) in rows.iter().enumerate() {
-                change = layers.fit(graph, index, row, most);
+                change = layers.fit(drawing, index, row, most);
                 if change.is_some() {
                     break;
                 }
@@ -107,20 +107,24 @@ impl Layers {
                 None => return layers,
                 Some(Change::Split(row, size)) => split(&mut rows, row, size),
                 Some(Change::Skip(row, bundle)) => {
+                    let place = places(&rows, drawing.boxes.len());
                     let passes = |link: &&Link| {
-                        !skipped.contains(link) && bundle_of(&degrees, link) == bundle && {
-                            let (from, to) = span(&rows, link);
-                            from < row && row < to
-                        }
+                        let is_between = place[link.from] < row && row < place[link.to];
+                        is_between && !skipped.contains(link) && bundle_of(&degrees, link) == bundle
                     };
-                    let links: Vec<Link> = graph.links.iter().filter(passes).copied().collect();
+                    let links: Vec<Link> = drawing.links.iter().filter(passes).copied().collect();
                     skipped.extend(links);
                 }
             }
         }
     }
 
-    fn build(graph: &Graph, degrees: &[(usize, usize)], rows: &[Row], skipped: &[Link]) -> Self {
+    fn build(
+        drawing: &Drawing,
+        degrees: &[(usize, usize)],
+        rows: &[Row],
+        skipped: &[Link],
+    ) -> Self {
         let mut layers = Self {
             items: Vec::new(),
             rows: Vec::new(),
@@ -130,9 +134,9 @@ impl Layers {
                 2
             },
             chains: Vec::new(),
-            passing: vec![0; graph.levels.len()],
+            passing: vec![0; drawing.levels.len()],
         };
-        let mut item_of = vec![0; graph.boxes.len()];
+        let mut item_of = vec![0; drawing.boxes.len()];
         for row in rows {
             let mut items = Vec::new();
             for &node in &row.boxes {
@@ -144,16 +148,16 @@ impl Layers {
                 items,
             });
         }
-        let place = places(rows, graph.boxes.len());
+        let place = places(rows, drawing.boxes.len());
         let mut passes: HashMap<(Bundle, usize), usize> = HashMap::new();
-        for link in graph.links.iter().filter(|link| !skipped.contains(link)) {
+        for link in drawing.links.iter().filter(|link| !skipped.contains(link)) {
             let (from, to) = (place[link.from], place[link.to]);
             let bundle = bundle_of(degrees, link);
             let mut at = item_of[link.from];
             let mut chain = vec![at];
             for (row, passed) in rows.iter().enumerate().take(to).skip(from + 1) {
                 let depth = [link.from, link.to]
-                    .map(|end| common(&graph.boxes[end].levels, &passed.levels));
+                    .map(|end| common(&drawing.boxes[end].levels, &passed.levels));
                 let depth = depth[0].max(depth[1]);
                 let pass = *passes.entry((bundle, row)).or_insert_with(|| {
                     let item = layers.add(What::Pass(bundle), depth);
@@ -202,10 +206,10 @@ impl Layers {
     }
 
     /// Has labels tell the box that they come from where that is not the one right above.
-    fn tell_sources(&self, graph: &mut Graph, rows: &[Row], skipped: &[Link]) {
-        let place = places(rows, graph.boxes.len());
-        for to in 0..graph.boxes.len() {
-            let labels = &mut graph.boxes[to].labels;
+    fn tell_sources(&self, drawing: &mut Drawing, rows: &[Row], skipped: &[Link]) {
+        let place = places(rows, drawing.boxes.len());
+        for to in 0..drawing.boxes.len() {
+            let labels = &mut drawing.boxes[to].labels;
             let first = labels.first().map(|label| label.from);
             let several = labels.iter().any(|label| Some(label.from) != first);
             for label in labels {
@@ -213,6 +217,15 @@ impl Layers {
                 label.is_named = several || place[from] + 1 != place[to];
                 label.is_skipped = skipped.contains(&Link { from, to });
             }
+        }
+    }
+
+    /// Returns the rows, from the first to the last or the other way round.
+    pub(super) fn sweep(&self, down: bool) -> Vec<usize> {
+        let rows = 0..self.rows.len();
+        match down {
+            true => rows.collect(),
+            false => rows.rev().collect(),
         }
     }
 
@@ -232,7 +245,7 @@ impl Layers {
     }
 
     /// Makes the cells of a row, or tells what has to change for it to fit.
-    fn fit(&mut self, graph: &Graph, index: usize, row: &Row, most: usize) -> Option<Change> {
+    fn fit(&mut self, drawing: &Drawing, index: usize, row: &Row, most: usize) -> Option<Change> {
         let levels = row.levels.len();
         let most = most.saturating_sub(self.beside(&row.levels)).max(8);
         let inner = |item: &&usize| self.items[**item].depth == levels;
@@ -245,7 +258,7 @@ impl Layers {
             let cells: Vec<Cell> = row
                 .boxes
                 .iter()
-                .map(|node| Cell::new(graph, *node, kind, usize::MAX))
+                .map(|node| Cell::new(drawing, *node, kind, usize::MAX))
                 .collect();
             if packed(&cells) <= room {
                 self.set(index, cells);
@@ -255,7 +268,7 @@ impl Layers {
                 // Below the first of the new rows there are lines beside the boxes, and sources
                 // that have to be named.
                 let room = room.saturating_sub(6);
-                let named = row.boxes.iter().map(|node| Cell::named(graph, *node));
+                let named = row.boxes.iter().map(|node| Cell::named(drawing, *node));
                 let named: Vec<Cell> = named.collect();
                 let mut fitting = 1;
                 while fitting < cells.len() - 1 && packed(&named[..=fitting]) <= room {
@@ -267,7 +280,7 @@ impl Layers {
         }
         let node = row.boxes[0];
         let outside = self.rows[index].items.len() - 1;
-        if outside > 0 && room < Cell::least(graph, node) {
+        if outside > 0 && room < Cell::least(drawing, node) {
             let passes = self.rows[index].items.iter();
             let passes = passes.filter_map(|item| match self.items[*item].what {
                 What::Pass(bundle) => Some((self.length(bundle), bundle)),
@@ -277,7 +290,7 @@ impl Layers {
                 return Some(Change::Skip(index, bundle));
             }
         }
-        let cell = Cell::new(graph, node, Room::Narrow, room);
+        let cell = Cell::new(drawing, node, Room::Narrow, room);
         self.set(index, vec![cell]);
         None
     }
@@ -334,26 +347,10 @@ fn split(rows: &mut Vec<Row>, row: usize, size: usize) {
     rows.splice(row..row, parts);
 }
 
-/// Returns the row of each box.
-fn places(rows: &[Row], boxes: usize) -> Vec<usize> {
-    let mut places = vec![0; boxes];
-    for (index, row) in rows.iter().enumerate() {
-        for &node in &row.boxes {
-            places[node] = index;
-        }
-    }
-    places
-}
-
-fn span(rows: &[Row], link: &Link) -> (usize, usize) {
-    let row = |node: usize| rows.iter().position(|row| row.boxes.contains(&node));
-    (row(link.from).unwrap_or(0), row(link.to).unwrap_or(0))
-}
-
 /// Counts the links that come from each box, and those that lead to it.
-fn degrees(graph: &Graph) -> Vec<(usize, usize)> {
-    let mut degrees = vec![(0, 0); graph.boxes.len()];
-    for link in &graph.links {
+fn degrees(drawing: &Drawing) -> Vec<(usize, usize)> {
+    let mut degrees = vec![(0, 0); drawing.boxes.len()];
+    for link in &drawing.links {
         degrees[link.from].0 += 1;
         degrees[link.to].1 += 1;
     }

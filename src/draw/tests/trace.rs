@@ -2,17 +2,25 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::{
-    draw::{Style, graph::Graph, layers::Layers, scene::Scene, text, text::WIDTH},
-    pipeline::PipelineOutline,
+use crate::draw::{
+    diagram::Diagram,
+    drawing::{BackEdges, Drawing},
+    escape::visible,
+    layers::Layers,
+    scene::Scene,
+    text::{Style, WIDTH, text},
 };
 
 /// A pair of boxes, the upper one first.
 type Pair = (usize, usize);
 
+fn drawing(diagram: &Diagram) -> Drawing {
+    Drawing::new(diagram, visible, BackEdges::Boxes)
+}
+
 /// Returns the pairs of boxes that lines connect.
-pub(super) fn seen(outline: &PipelineOutline) -> BTreeSet<Pair> {
-    let image = text(outline, Style::default());
+pub(crate) fn seen(diagram: &Diagram) -> BTreeSet<Pair> {
+    let image = text(diagram, Style::default());
     // Below the name of the pipeline and a blank line.
     let grid: Vec<Vec<char>> = image
         .lines()
@@ -20,7 +28,7 @@ pub(super) fn seen(outline: &PipelineOutline) -> BTreeSet<Pair> {
         .map(|line| line.chars().collect())
         .collect();
     let at = |x: usize, y: usize| grid.get(y).and_then(|line| line.get(x)).copied();
-    let scene = Scene::new(&Graph::new(outline), WIDTH);
+    let scene = Scene::new(drawing(diagram), WIDTH);
     let mut pairs = BTreeSet::new();
     for it in &scene.boxes {
         let bottom = it.y + it.height - 1;
@@ -66,9 +74,8 @@ fn ways(character: char, way: char) -> (bool, bool, bool) {
 }
 
 /// Returns the pairs of boxes that are to be connected.
-pub(super) fn meant(outline: &PipelineOutline) -> BTreeSet<Pair> {
-    let mut graph = Graph::new(outline);
-    let layers = Layers::new(&mut graph, WIDTH);
+pub(crate) fn meant(diagram: &Diagram) -> BTreeSet<Pair> {
+    let layers = Layers::new(&mut drawing(diagram), WIDTH);
     let chains = layers.chains.iter();
     chains.map(|(link, _)| (link.from, link.to)).collect()
 }

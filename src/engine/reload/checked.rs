@@ -12,23 +12,22 @@ use super::{
 };
 use crate::{
     config::PipelineConfig,
-    pipeline::{self, PipelineOutline, PipelineRule},
+    diagnostic::{Diagnostic, Diagnostics},
+    draw::Diagram,
+    pipeline::{self, rules},
     task,
 };
 
 /// How a check went, and what it has found besides.
-pub(super) type Checked = (
-    Result<pipeline::CheckedPipeline, pipeline::PipelineErrors>,
-    Finds,
-);
+pub(super) type Checked = (Result<pipeline::CheckedPipeline, Diagnostics>, Finds);
 
 /// Findings of a check.
 #[derive(Default)]
 pub(super) struct Finds {
     /// The custom nodes that were made for it.
     pub(super) made: BTreeMap<String, Made>,
-    /// Outline of the pipeline.
-    pub(super) outline: Option<PipelineOutline>,
+    /// Diagram of the pipeline.
+    pub(super) diagram: Option<Diagram>,
 }
 
 /// Checks a pipeline, which runs code of its custom nodes: not on an async worker, and not for ever.
@@ -37,9 +36,9 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
     let work = task::blocking("check pipeline", move || {
         let sources = Heard::new(&facts);
         let checked = pipeline::check(&pipeline, &sources);
-        let outline = Some(PipelineOutline::new(&pipeline, &sources));
+        let diagram = Some(pipeline::diagram(&pipeline, &sources));
         let made = facts.into_made();
-        (checked, Finds { made, outline })
+        (checked, Finds { made, diagram })
     });
     let found = match timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
         Ok(Ok(checked)) => return checked,
@@ -47,27 +46,17 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
         // What comes of it in the end goes at once.
         Err(_) => format!("custom nodes that took longer than {limit:?}"),
     };
-    let error = pipeline::PipelineError {
-        rule: PipelineRule::Initialize,
-        node: None,
-        place: config.places.own.clone(),
-        found,
-        expected: "custom nodes that are made and described in time".to_owned(),
-        next: "see what their libraries do when they begin, or raise \
-               --custom_node_load_seconds"
-            .to_owned(),
-    };
-    let errors = pipeline::PipelineErrors {
-        errors: vec![error],
-        warnings: Vec::new(),
-    };
-    (Err(errors), Finds::default())
+    let expected = "custom nodes that are made and described in time";
+    let error = Diagnostic::error(rules::INITIALIZE, (found, expected))
+        .at(config.places.own.clone())
+        .hint("see what their libraries do when they begin, or raise --custom_node_load_seconds");
+    (Err(error.into()), Finds::default())
 }
 
 /// Logs how a check went.
 pub(super) fn report(
     name: &str,
-    checked: &Result<pipeline::CheckedPipeline, pipeline::PipelineErrors>,
+    checked: &Result<pipeline::CheckedPipeline, Diagnostics>,
     outcome: &mut PassOutcome,
 ) {
     let warnings = match checked {

@@ -2,10 +2,10 @@
 
 use crate::{
     config::{EntryError, FileError},
+    diagnostic::Diagnostics,
     error::ErrorKind,
     graph::LoadError,
     model::{VersionError, repository::RepositoryError, storage::SourceError},
-    pipeline::PipelineErrors,
 };
 
 /// One thing that went wrong.
@@ -83,7 +83,7 @@ pub enum ReloadError {
         name: String,
         /// Everything that the check has found.
         #[source]
-        errors: Box<PipelineErrors>,
+        errors: Box<Diagnostics>,
     },
     /// A model that a pipeline uses is to become one that pipelines cannot use.
     #[error("{text} - model `{model}`, pipeline `{pipeline}`; it goes on as before")]

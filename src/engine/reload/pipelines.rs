@@ -304,8 +304,8 @@ impl Pipelines {
                         known.pipeline.fail(&failure);
                     }
                     Left::Nothing => {
-                        if let Some(outline) = finds.outline {
-                            known.pipeline.sketch(outline);
+                        if let Some(diagram) = finds.diagram {
+                            known.pipeline.set_diagram(diagram);
                         }
                         known.pipeline.refuse(failure);
                         known.serving = None;
@@ -324,9 +324,9 @@ impl Pipelines {
 impl Known {
     /// Has what has passed a check serve.
     fn install(&mut self, serving: Serving, checked: pipeline::CheckedPipeline, finds: Finds) {
-        let Finds { made, outline } = finds;
-        if let Some(outline) = outline {
-            self.pipeline.sketch(outline);
+        let Finds { made, diagram } = finds;
+        if let Some(diagram) = diagram {
+            self.pipeline.set_diagram(diagram);
         }
         let (pipeline, handle) = (&self.pipeline, |name: &str| {
             made.get(name).map(|made| made.node.clone())

@@ -36,6 +36,7 @@ use crate::{
     pipeline,
     request::{ApiFamily, Interface, RequestOrigin},
     task::Task,
+    tensor::images::PixelLimit,
 };
 
 /// Keeps what is served as it is configured.
@@ -84,24 +85,25 @@ impl Reloader {
 
     fn of(engine: Arc<Engine>, reader: Reader, defaults: &Defaults, metrics: Arc<Metrics>) -> Self {
         let servables = engine.sessions(AT_LOAD);
+        let flags = &defaults.flags;
         Self {
             engine,
             metrics,
             reader,
             served: BTreeMap::new(),
-            pipelines: Pipelines::new(limits(defaults), defaults.hide_python_errors),
+            pipelines: Pipelines::new(limits(defaults), flags.hide_python_errors),
             graphs: Graphs::new(
                 graph::GraphLimits {
-                    runs: defaults.max_graph_runs,
-                    waiting: defaults.max_waiting,
-                    load: defaults.graph_load,
+                    runs: flags.max_graph_runs,
+                    waiting: flags.max_queued_requests,
+                    load: Duration::from_secs(flags.graph_load_seconds.into()),
                 },
                 servables,
-                defaults.hide_python_errors,
+                flags.hide_python_errors,
             ),
             subconfigs: Subconfigs::new(defaults.clone()),
             only: None,
-            is_silent: defaults.hide_python_errors,
+            is_silent: flags.hide_python_errors,
             reported: HashSet::new(),
         }
     }
@@ -381,12 +383,13 @@ async fn survey(wanted: &BTreeMap<String, ModelConfig>) -> BTreeMap<String, Surv
 /// Returns how much may go on at once in each pipeline.
 fn limits(defaults: &Defaults) -> pipeline::PipelineLimits {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let flags = &defaults.flags;
     pipeline::PipelineLimits {
         // Those that run, and those that wait.
-        requests: defaults.max_waiting.saturating_add(cores),
-        custom_runs: defaults.max_custom_runs,
-        custom_load: defaults.custom_load,
-        image_pixels: defaults.max_image_pixels,
+        requests: flags.max_queued_requests.saturating_add(cores),
+        custom_runs: flags.max_custom_node_runs,
+        custom_load: Duration::from_secs(flags.custom_node_load_seconds.into()),
+        image_pixels: PixelLimit(flags.max_image_pixels),
         budget: defaults.budget.clone(),
     }
 }

@@ -108,8 +108,8 @@ impl Subconfigs {
                 continue;
             }
             for entry in self.known.get(path).into_iter().flat_map(|it| it.iter()) {
-                let name = name_of(entry);
-                let is_other = |other: &ModelEntry| name_of(other) == name;
+                let name = entry.name();
+                let is_other = |other: &ModelEntry| other.name() == name;
                 if !config.models.iter().any(is_other) && !is_taken(name) {
                     config.models.push(entry.clone());
                 } else if is_reported {
@@ -135,13 +135,6 @@ async fn absent(graphs: impl Iterator<Item = &GraphConfig>) -> BTreeSet<String> 
         absent.map(|(name, _)| name).collect()
     };
     task::blocking("look for graphs", look).await
-}
-
-fn name_of(entry: &ModelEntry) -> &str {
-    match entry {
-        ModelEntry::Model(model) => &model.name,
-        ModelEntry::Refused { name, .. } => name,
-    }
 }
 
 /// Says in which file the place of a refused entry is.

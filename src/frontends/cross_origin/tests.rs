@@ -1,7 +1,7 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use super::{AllowedHosts, is_management};
-use crate::config::{Config, Flags};
+use crate::config::{Config, FlagEnvironment, Flags};
 
 /// Returns what is allowed with these bind addresses and this flag.
 fn allowed(bound: &str, hosts: Option<&str>) -> AllowedHosts {
@@ -13,7 +13,8 @@ fn allowed(bound: &str, hosts: Option<&str>) -> AllowedHosts {
         allowed_hosts: hosts.map(str::to_owned),
         ..Flags::default()
     };
-    AllowedHosts::new(&Config::from_flags(flags).unwrap().settings)
+    let config = Config::from_flags(flags, &FlagEnvironment::default());
+    AllowedHosts::new(&config.unwrap().settings)
 }
 
 fn check(hosts: &AllowedHosts, method: Method, path: &str, headers: &[(&str, &str)]) -> String {

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
 use crate::{
-    draw,
+    draw::{self, Diagram, DiagramKind},
     engine::Servable,
     error::{Error, ErrorKind, Result},
-    graph, pipeline, task,
+    task,
 };
 
 /// The most nodes of what is drawn: nobody finds anything in more, and they take long.
@@ -33,15 +33,8 @@ pub(super) struct Images {
 
 struct Image {
     name: String,
-    of: Outline,
+    of: Arc<Diagram>,
     svg: Arc<str>,
-}
-
-/// Outline to draw.
-#[derive(PartialEq, Eq)]
-enum Outline {
-    Pipeline(Arc<pipeline::PipelineOutline>),
-    Graph(graph::GraphOutline),
 }
 
 impl Default for Images {
@@ -74,12 +67,12 @@ impl Images {
     }
 
     fn draw(&self, servable: &Servable) -> Result<Arc<str>> {
-        let of = Outline::of(servable)?;
-        of.validate()?;
+        let of = diagram(servable)?;
+        validate(&of)?;
         if let Some(svg) = self.find(servable.name(), &of) {
             return Ok(svg);
         }
-        let svg: Arc<str> = of.draw().into();
+        let svg: Arc<str> = draw::svg(&of).into();
         self.keep(Image {
             name: servable.name().to_owned(),
             of,
@@ -88,9 +81,11 @@ impl Images {
         Ok(svg)
     }
 
-    fn find(&self, name: &str, of: &Outline) -> Option<Arc<str>> {
+    fn find(&self, name: &str, of: &Diagram) -> Option<Arc<str>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = kept.iter().position(|it| it.name == name && it.of == *of)?;
+        let place = kept
+            .iter()
+            .position(|it| it.name == name && *it.of == *of)?;
         let found = kept.remove(place);
         let svg = Arc::clone(&found.svg);
         kept.push(found);
@@ -107,42 +102,34 @@ impl Images {
     }
 }
 
-impl Outline {
-    fn of(servable: &Servable) -> Result<Self> {
-        let none = || {
-            let name = servable.name();
-            let text = format!("There is no drawing of {name} - it is a model, or not loaded yet");
-            Error::new(ErrorKind::NotFound, text)
-        };
-        match servable {
-            Servable::Model(_) => Err(none()),
-            Servable::Pipeline(pipeline) => pipeline.outline().map(Self::Pipeline).ok_or_else(none),
-            Servable::Graph(graph) => graph.outline().map(Self::Graph).ok_or_else(none),
-        }
-    }
+fn diagram(servable: &Servable) -> Result<Arc<Diagram>> {
+    let found = match servable {
+        Servable::Model(_) => None,
+        Servable::Pipeline(pipeline) => pipeline.diagram(),
+        Servable::Graph(graph) => graph.diagram().map(Arc::new),
+    };
+    found.ok_or_else(|| {
+        let name = servable.name();
+        let text = format!("There is no drawing of {name} - it is a model, or not loaded yet");
+        Error::new(ErrorKind::NotFound, text)
+    })
+}
 
-    /// Refuses what is too large.
-    fn validate(&self) -> Result<()> {
-        let (nodes, edges, command) = match self {
-            Self::Pipeline(it) => (it.nodes.len(), it.edges.len(), "pipeline"),
-            Self::Graph(it) => (it.nodes.len(), it.edges.len(), "graph"),
-        };
-        if nodes <= MAX_NODES && edges <= MAX_EDGES {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::NotFound,
-            format!(
-                "There is no drawing - {nodes} nodes and {edges} connections are more than are \
-                 drawn here; ovms {command} show --format dot has them"
-            ),
-        ))
+/// Refuses what is too large.
+fn validate(diagram: &Diagram) -> Result<()> {
+    let (nodes, edges) = (diagram.inner().len(), diagram.edges.len());
+    if nodes <= MAX_NODES && edges <= MAX_EDGES {
+        return Ok(());
     }
-
-    fn draw(&self) -> String {
-        match self {
-            Self::Pipeline(outline) => draw::svg(outline),
-            Self::Graph(outline) => draw::graphs::svg(outline),
-        }
-    }
+    let command = match diagram.kind {
+        DiagramKind::Pipeline => "pipeline",
+        DiagramKind::Graph => "graph",
+    };
+    Err(Error::new(
+        ErrorKind::NotFound,
+        format!(
+            "There is no drawing - {nodes} nodes and {edges} connections are more than are \
+             drawn here; ovms {command} show --format dot has them"
+        ),
+    ))
 }

@@ -2,26 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-use askama::filters::{Escaper, Safe};
-
-use crate::draw;
-
-/// Escaping of every text in templates: no text is markup, or steers anything.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Markup;
-
-impl Escaper for Markup {
-    fn write_escaped_str<W: fmt::Write>(&self, mut to: W, text: &str) -> fmt::Result {
-        to.write_str(&draw::xml(text))
-    }
-}
-
-/// Escapes a text of several lines so that it keeps them.
-pub(super) fn lines(text: &str) -> Safe<String> {
-    let lines: Vec<String> = text.split('\n').map(draw::xml).collect();
-    Safe(lines.join("\n"))
-}
-
 /// Writes a count with its thousands apart.
 pub(super) fn count(count: impl fmt::Display) -> String {
     let digits = count.to_string();
@@ -74,7 +54,7 @@ pub(super) fn age(age: Duration) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{age, count, lines, took};
+    use super::{age, count, took};
 
     #[test]
     fn numbers_are_readable() {
@@ -95,10 +75,5 @@ mod tests {
         let ages = [7, 61, 3600 * 5 + 60, 86_400 * 3 + 7200];
         let ages = ages.map(|seconds| age(Duration::from_secs(seconds)));
         assert_eq!(ages, ["7 s", "1 min 1 s", "5 h 1 min", "3 d 2 h"]);
-    }
-
-    #[test]
-    fn lines_stay_apart_and_markup_is_none() {
-        assert_eq!(lines("a\n<b>\u{1b}").0, "a\n&lt;b&gt;\\u{1b}");
     }
 }

@@ -12,7 +12,10 @@ use super::{
     state::State,
     view::{Condition, Kind, Version, View},
 };
-use crate::{draw, frontends::SERVER_NAME};
+use crate::{
+    draw::{self, escape::xml_lines},
+    frontends::SERVER_NAME,
+};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

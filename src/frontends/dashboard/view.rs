@@ -209,8 +209,8 @@ impl View {
         let (kind, drawing) = match servable {
             Servable::Model(_) => (Kind::Model, 0),
             Servable::Pipeline(pipeline) => {
-                let outline = pipeline.outline();
-                let place = outline.map_or(0, |outline| Arc::as_ptr(&outline) as usize);
+                let diagram = pipeline.diagram();
+                let place = diagram.map_or(0, |it| Arc::as_ptr(&it) as usize);
                 (Kind::Pipeline, place)
             }
             Servable::Graph(graph) => {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Draft, New};
+use super::Draft;
 use crate::{
     error::nearest,
     graph::{
@@ -75,13 +75,8 @@ impl Draft<'_> {
             Err((message, hint)) => {
                 // An unknown handler of the graph is one error, not one for each node.
                 let at = if known { options_at } else { at };
-                let error = New::wiring(at, message).may_hint(hint);
-                let is_nodes = of_node || known;
-                self.found.add(if is_nodes {
-                    error.node(&entry.spec.name)
-                } else {
-                    error
-                });
+                let node = (of_node || known).then_some(&*entry.spec.name);
+                self.found.wiring(node, at, message, hint);
                 None
             }
         }
@@ -237,7 +232,8 @@ fn place(option: &str, text: &str, node: &NodeSpec) -> Result<usize, Wrong> {
     })
 }
 
-fn known_inputs(node: &NodeSpec) -> String {
+/// Lists the inputs of a node, for hints.
+pub(super) fn known_inputs(node: &NodeSpec) -> String {
     let known: Vec<String> = node.inputs.iter().map(|port| port.at.to_string()).collect();
     format!("it has {}", known.join(", "))
 }

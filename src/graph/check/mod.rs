@@ -22,9 +22,12 @@ use super::{
     packet::PacketType,
     pbtxt,
     plan::{GraphPlan, GraphPlanNode, GraphPort, PoolSize, SidePacketPlan, StreamPlan},
-    rules::{FileWarning, Found, GraphErrors, GraphFileError, GraphRule, New},
+    rules::{self, Found},
 };
-use crate::error::nearest;
+use crate::{
+    diagnostic::{Diagnostic, Diagnostics},
+    error::nearest,
+};
 
 /// Graph that breaks no rule.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ pub struct CheckedGraph {
     /// Contents of the file.
     pub spec: GraphSpec,
     /// Warnings.
-    pub warnings: Vec<FileWarning>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Validates the text of a graph file.
@@ -46,13 +49,13 @@ pub fn check(
     text: &str,
     file: &str,
     factories: &[&'static Factory],
-) -> Result<CheckedGraph, GraphErrors> {
+) -> Result<CheckedGraph, Diagnostics> {
     let found = Found::new(text, file);
     let checked = graph(text, &found, factories);
     let warnings = found.end()?;
     let Some((plan, spec)) = checked else {
-        let error = GraphFileError::of_file(GraphRule::Text, file, "the text makes no graph");
-        return Err(GraphErrors::one(error));
+        let error = Diagnostic::error(rules::TEXT, "the text makes no graph");
+        return Err(error.file(file).into());
     };
     Ok(CheckedGraph {
         plan,
@@ -68,7 +71,7 @@ fn graph(
     factories: &[&'static Factory],
 ) -> Option<(GraphPlan, GraphSpec)> {
     if text.trim().is_empty() {
-        let error = New::of(GraphRule::Empty, 0, "the file has nothing in it");
+        let error = found.error(rules::EMPTY, 0, "the file has nothing in it");
         found.add(error.hint("write at least an input_stream, an output_stream and a node"));
         return None;
     }
@@ -87,7 +90,7 @@ fn graph(
     spec.pool = pool;
     ports::validate(&spec, found);
     python::validate(&spec, found);
-    let executors = settings::Executors::validate(&spec, found);
+    let executors = settings::executors(&spec, found);
     let max_queue = settings::max_queue(&spec, found);
     let mut draft = Draft::new(&spec, found, factories);
     draft.connect();
@@ -95,12 +98,12 @@ fn graph(
     draft.contracts();
     draft.cycles();
     // Types differ as well if whole requests come without whole responses.
-    if !found.has(GraphRule::NoResponse) && !found.has(GraphRule::NoRequest) {
+    if !found.has(rules::NO_RESPONSE) && !found.has(rules::NO_REQUEST) {
         draft.types();
     }
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     for (place, entry) in spec.nodes.iter().enumerate() {
-        executors.validate_node(entry, found);
+        settings::executor(&executors, entry, found);
         let handler = draft.handler(place);
         let max_in_flight = settings::max_in_flight(entry, found);
         let node = &mut draft.nodes[place];
@@ -143,7 +146,7 @@ fn pool(text: &str, found: &Found<'_>) -> PoolSize {
     }
     directive.size.unwrap_or_else(|value| {
         let message = format!("Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: \"{value}\"");
-        let error = New::of(GraphRule::Pool, directive.at, message);
+        let error = found.error(rules::POOL, directive.at, message);
         found.add(error.hint("write a number from 0 on, or AUTO"));
         PoolSize::Off
     })
@@ -186,7 +189,7 @@ impl<'a> Draft<'a> {
             .collect();
         let nodes = spec.nodes.iter().map(|entry| {
             let factory = known.get(entry.spec.calculator.as_str()).copied();
-            if factory.is_none() && !found.is_full(GraphRule::Wiring) {
+            if factory.is_none() && !found.is_full(rules::WIRING) {
                 let calculator = &entry.spec.calculator;
                 let message = format!("Unable to find Calculator \"{calculator}\"");
                 let hint = if calculator.is_empty() {
@@ -200,8 +203,7 @@ impl<'a> Draft<'a> {
                     let near = nearest(calculator, known.keys().copied());
                     near.map(|name| format!("did you mean {name}?"))
                 };
-                let error = New::wiring(entry.at, message).node(&entry.spec.name);
-                found.add(error.may_hint(hint));
+                found.wiring(Some(&entry.spec.name), entry.at, message, hint);
             }
             DraftNode {
                 factory,
@@ -233,8 +235,8 @@ impl<'a> Draft<'a> {
             match (factory.contract)(&entry.spec) {
                 Ok(contract) => node.contract = Some(contract),
                 Err(message) => {
-                    let error = New::wiring(entry.at, message);
-                    self.found.add(error.node(&entry.spec.name));
+                    let name = &entry.spec.name;
+                    self.found.wiring(Some(name), entry.at, message, None);
                 }
             }
         }

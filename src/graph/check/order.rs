@@ -1,13 +1,13 @@
 //! Cycles of nodes.
 
-use super::{Draft, GraphRule, New};
+use super::{Draft, rules};
 use crate::graph::plan::StreamSource;
 
 impl Draft<'_> {
     /// Finds cycles through streams that are no back edges, and through side packets; each is one error.
     pub(super) fn cycles(&self) {
         for cycle in components(&self.followers()) {
-            if self.found.is_full(GraphRule::Wiring) {
+            if self.found.is_full(rules::WIRING) {
                 return;
             }
             self.tell(&cycle);
@@ -72,8 +72,8 @@ impl Draft<'_> {
                  \"{at}\" back_edge: true }}`"
             )
         });
-        let error = New::wiring(entry.at, message).node(&entry.spec.name);
-        self.found.add(error.may_hint(hint));
+        let name = &entry.spec.name;
+        self.found.wiring(Some(name), entry.at, message, hint);
     }
 }
 

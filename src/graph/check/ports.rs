@@ -2,34 +2,26 @@
 
 use std::collections::HashMap;
 
-use super::{Found, GraphRule, New};
-use crate::graph::{
-    file::{GraphSpec, PortEntry},
-    plan::PacketForm,
+use super::{Found, rules};
+use crate::{
+    diagnostic::Rule,
+    graph::{
+        file::{GraphSpec, PortEntry},
+        plan::PacketForm,
+    },
 };
 
 /// Tag prefix of tensors that clients cannot send.
 const TFLITE: &str = "TFLITE_TENSOR";
 
-/// Returns the form of an input or output to clients, by the prefix of its tag.
+/// Returns the form of an input or output to clients.
 pub(super) fn form(entry: &PortEntry, is_input: bool) -> PacketForm {
-    let tag = entry.tag();
-    let known = [
-        ("OVTENSOR", PacketForm::OvTensor),
-        ("TENSOR", PacketForm::MpTensor),
-        ("TFTENSOR", PacketForm::TfTensor),
-        ("IMAGE", PacketForm::Image),
-        ("OVMS_PY_TENSOR", PacketForm::Python),
-        if is_input {
-            ("REQUEST", PacketForm::Request)
-        } else {
-            ("RESPONSE", PacketForm::Response)
-        },
-    ];
-    let mut known = known.into_iter();
-    known
-        .find(|(prefix, _)| tag.starts_with(prefix))
-        .map_or(PacketForm::OvTensor, |(_, form)| form)
+    match PacketForm::of_tag(entry.tag()) {
+        // Only inputs are requests, and only outputs responses.
+        PacketForm::Request if !is_input => PacketForm::OvTensor,
+        PacketForm::Response if is_input => PacketForm::OvTensor,
+        form => form,
+    }
 }
 
 /// Returns whether an input or output has a form unavailable to clients.
@@ -39,8 +31,8 @@ pub(super) fn is_tflite(entry: &PortEntry) -> bool {
 
 /// Checks the inputs and outputs of a graph.
 pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
-    repeated(&spec.inputs, GraphRule::InputName, "inputs", found);
-    repeated(&spec.outputs, GraphRule::OutputName, "outputs", found);
+    repeated(&spec.inputs, rules::INPUT_NAME, "inputs", found);
+    repeated(&spec.outputs, rules::OUTPUT_NAME, "outputs", found);
     if spec.inputs.is_empty() || spec.outputs.is_empty() {
         let missing = match (spec.inputs.is_empty(), spec.outputs.is_empty()) {
             (true, true) => "input_stream and output_stream",
@@ -51,7 +43,7 @@ pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
             format!("a graph having less than one input or output is disallowed: no {missing}");
         let hint =
             "these lines stand outside of the nodes, such as `input_stream: \"OVTENSOR:in\"`";
-        found.add(New::of(GraphRule::NoPorts, 0, message).hint(hint));
+        found.add(found.error(rules::NO_PORTS, 0, message).hint(hint));
     }
     for (ports, kind) in [(&spec.inputs, "input"), (&spec.outputs, "output")] {
         for entry in ports.iter().filter(|entry| is_tflite(entry)) {
@@ -59,14 +51,14 @@ pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
                 "the {kind} \"{}\" of the graph has the tag prefix {TFLITE}, which is not supported there",
                 entry.text
             );
-            let error = New::of(GraphRule::TfLite, entry.at, message).about(entry.name());
+            let error = found.error(rules::TF_LITE, entry.at, message);
             found.add(error.hint("use OVTENSOR, and convert within the graph"));
         }
     }
     requests(spec, found);
 }
 
-fn repeated(ports: &[PortEntry], rule: GraphRule, kind: &str, found: &Found<'_>) {
+fn repeated(ports: &[PortEntry], rule: Rule, kind: &str, found: &Found<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for entry in ports {
         let name = entry.name();
@@ -74,7 +66,7 @@ fn repeated(ports: &[PortEntry], rule: GraphRule, kind: &str, found: &Found<'_>)
         if first != entry.at {
             let (line, column) = found.lines.place(first);
             let message = format!("two {kind} of the graph have the name \"{name}\"");
-            let error = New::of(rule, entry.at, message).about(name);
+            let error = found.error(rule, entry.at, message).about(name);
             found.add(error.hint(format!("the other is at {line}:{column}; rename one")));
         }
     }
@@ -96,7 +88,7 @@ fn requests(spec: &GraphSpec, found: &Found<'_>) {
                 "the input \"{}\" takes whole requests, but no output has the tag RESPONSE",
                 request.text
             );
-            let error = New::of(GraphRule::NoResponse, request.at, message);
+            let error = found.error(rules::NO_RESPONSE, request.at, message);
             found.add(error.hint("tag the output RESPONSE:…"));
         }
         (None, Some(response)) => {
@@ -104,13 +96,13 @@ fn requests(spec: &GraphSpec, found: &Found<'_>) {
                 "the output \"{}\" gives whole responses, but no input has the tag REQUEST",
                 response.text
             );
-            let error = New::of(GraphRule::NoRequest, response.at, message);
+            let error = found.error(rules::NO_REQUEST, response.at, message);
             found.add(error.hint("tag the input REQUEST:…"));
         }
         (Some(_), Some(_)) => {
             let counted = [
-                (GraphRule::RequestOutputs, &spec.outputs, "output"),
-                (GraphRule::RequestInputs, &spec.inputs, "input"),
+                (rules::REQUEST_OUTPUTS, &spec.outputs, "output"),
+                (rules::REQUEST_INPUTS, &spec.inputs, "input"),
             ];
             for (rule, ports, kind) in counted {
                 if let Some(second) = ports.get(1) {
@@ -118,7 +110,7 @@ fn requests(spec: &GraphSpec, found: &Found<'_>) {
                         "a graph of whole requests has one {kind}, this one has {}",
                         ports.len()
                     );
-                    found.add(New::of(rule, second.at, message).about(second.name()));
+                    found.add(found.error(rule, second.at, message));
                 }
             }
         }

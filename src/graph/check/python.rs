@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Draft, Found, GraphRule, New};
+use super::{Draft, Found, rules};
 use crate::{
+    diagnostic::Rule,
     graph::{
         file::{GraphSpec, NodeEntry, tag_index},
         node::{LOOPBACK, Port},
@@ -30,44 +31,40 @@ pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for entry in spec.nodes.iter().filter(|entry| entry.spec.is_python()) {
         let name = entry.spec.name.as_str();
-        let add = |rule: GraphRule, message: String, hint: String| {
-            let error = New::of(rule, entry.at, message).hint(hint);
-            found.add(
-                error
-                    .node(name)
-                    .about(entry.given.as_deref().unwrap_or(name)),
-            );
+        let subject = entry.given.as_deref().unwrap_or(name);
+        let add = |rule: Rule, message: &str, hint: &str| {
+            let error = found.error(rule, entry.at, message).node(name);
+            found.add(error.about(subject).hint(hint));
         };
         let options: Option<PythonExecutorCalculatorOptions> = entry.spec.options.get();
         match options {
             None => add(
-                GraphRule::PythonOptions,
-                "the Python node has no options".to_owned(),
+                rules::PYTHON_OPTIONS,
+                "the Python node has no options",
                 "add `node_options: { [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: { \
-                 handler_path: \"…\" } }`"
-                    .to_owned(),
+                 handler_path: \"…\" } }`",
             ),
             Some(options) if options.handler_path.is_empty() => add(
-                GraphRule::PythonPath,
-                "handler_path is empty".to_owned(),
-                "name the Python file".to_owned(),
+                rules::PYTHON_PATH,
+                "handler_path is empty",
+                "name the Python file",
             ),
             Some(_) => {}
         }
         match &entry.given {
             None => add(
-                GraphRule::PythonName,
-                "the Python node has no name".to_owned(),
-                "add `name: \"…\"`".to_owned(),
+                rules::PYTHON_NAME,
+                "the Python node has no name",
+                "add `name: \"…\"`",
             ),
             Some(given) => {
                 let first = *seen.entry(given).or_insert(entry.at);
                 if first != entry.at {
                     let (line, column) = found.lines.place(first);
                     add(
-                        GraphRule::PythonRepeated,
-                        format!("two Python nodes have the name \"{given}\""),
-                        format!("the other is at {line}:{column}; rename one"),
+                        rules::PYTHON_REPEATED,
+                        &format!("two Python nodes have the name \"{given}\""),
+                        &format!("the other is at {line}:{column}; rename one"),
                     );
                 }
             }
@@ -77,7 +74,7 @@ pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
         if let (Some(loopback), true) = (loopback, spec.pool != PoolSize::Off) {
             let message =
                 "PythonExecutorCalculator with LOOPBACK stream is incompatible with graph queue";
-            let error = New::of(GraphRule::Pool, loopback.at, message).node(name);
+            let error = found.error(rules::POOL, loopback.at, message).node(name);
             found.add(error.hint("remove the line OVMS_GRAPH_QUEUE_MAX_SIZE, or set it to 0"));
         }
     }
@@ -98,9 +95,9 @@ impl Draft<'_> {
         let node = &mut self.nodes[place];
         let input = spec.inputs.find(LOOPBACK, 0);
         let output = spec.outputs.find(LOOPBACK, 0);
-        let add = |at: usize, message: String, hint: &str| {
-            let error = New::wiring(at, message).node(&spec.name);
-            self.found.add(error.hint(hint));
+        let add = |at: usize, message: &str, hint: &str| {
+            let hint = Some(hint.to_owned());
+            self.found.wiring(Some(&spec.name), at, message, hint);
         };
         let at = |input: usize| entry.written.inputs[spec.inputs[input].written].at;
         let (input, output) = match (input, output) {
@@ -119,8 +116,7 @@ impl Draft<'_> {
                 };
                 add(
                     at.unwrap_or(entry.at),
-                    "If LOOPBACK is used, it must be defined on both input and output of the node"
-                        .to_owned(),
+                    "If LOOPBACK is used, it must be defined on both input and output of the node",
                     missing,
                 );
                 return;
@@ -131,7 +127,7 @@ impl Draft<'_> {
             node.is_loopback_wrong = true;
             add(
                 at(input),
-                format!(
+                &format!(
                     "LOOPBACK must be one stream, but the input is \"{to}\" and the output \"{from}\""
                 ),
                 "give both the same name",
@@ -155,8 +151,7 @@ impl Draft<'_> {
                 add(
                     at,
                     "Generator side packet cycle or calculator stream cycle detected: the input \
-                     LOOPBACK:0 is not marked as a back edge"
-                        .to_owned(),
+                     LOOPBACK:0 is not marked as a back edge",
                     hint,
                 );
             }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Found, New};
+use super::Found;
 use crate::{
     error::nearest,
     graph::file::{GraphSpec, NodeEntry},
@@ -15,66 +15,58 @@ const MAX_QUEUE: usize = 100;
 /// the threads of the server.
 const KINDS: [&str; 3] = ["", "ThreadPoolExecutor", "ApplicationThreadExecutor"];
 
-/// Executors of a graph.
-pub(super) struct Executors<'a> {
-    names: HashSet<&'a str>,
-}
-
 fn is_reserved(name: &str) -> bool {
     name == "default" || name == "gpu" || name.starts_with("__")
 }
 
-impl<'a> Executors<'a> {
-    /// Checks the executors of a graph.
-    pub(super) fn validate(spec: &'a GraphSpec, found: &Found<'_>) -> Self {
-        let mut names = HashSet::new();
-        for executor in &spec.executors {
-            let name = executor.name.as_str();
-            let add = |message: String, hint: Option<String>| {
-                found.add(New::wiring(executor.at, message).may_hint(hint));
-            };
-            if is_reserved(name) {
-                let message = format!("\"{name}\" is a reserved executor name");
-                add(message, Some("give it another name".to_owned()));
-            } else if !names.insert(name) {
-                add(format!("two executors have the name \"{name}\""), None);
-            }
-            let kind = executor.kind.as_str();
-            if !KINDS.contains(&kind) {
-                let near = nearest(kind, KINDS);
-                add(
-                    format!("the executor type \"{kind}\" is not known"),
-                    Some(format!("did you mean {}?", near.unwrap_or(KINDS[1]))),
-                );
-            }
+/// Checks the executors of a graph. Returns their names.
+pub(super) fn executors<'a>(spec: &'a GraphSpec, found: &Found<'_>) -> HashSet<&'a str> {
+    let mut names = HashSet::new();
+    for executor in &spec.executors {
+        let name = executor.name.as_str();
+        let add = |message: String, hint: Option<String>| {
+            found.wiring(None, executor.at, message, hint);
+        };
+        if is_reserved(name) {
+            let message = format!("\"{name}\" is a reserved executor name");
+            add(message, Some("give it another name".to_owned()));
+        } else if !names.insert(name) {
+            add(format!("two executors have the name \"{name}\""), None);
         }
-        Self { names }
-    }
-
-    /// Checks the executor named by a node.
-    pub(super) fn validate_node(&self, entry: &NodeEntry, found: &Found<'_>) {
-        let Some((name, at)) = &entry.executor else {
-            return;
-        };
-        let (message, hint) = if is_reserved(name) {
-            (
-                format!("\"{name}\" is a reserved executor name"),
-                Some("leave it out for the default executor".to_owned()),
-            )
-        } else if self.names.contains(name.as_str()) {
-            return;
-        } else {
-            let near = nearest(name, self.names.iter().copied());
-            let hint = near.map_or_else(
-                || format!("add `executor {{ name: \"{name}\" }}` to the graph"),
-                |name| format!("did you mean \"{name}\"?"),
+        let kind = executor.kind.as_str();
+        if !KINDS.contains(&kind) {
+            let near = nearest(kind, KINDS);
+            add(
+                format!("the executor type \"{kind}\" is not known"),
+                Some(format!("did you mean {}?", near.unwrap_or(KINDS[1]))),
             );
-            let message = format!("the executor \"{name}\" is not declared in an ExecutorConfig");
-            (message, Some(hint))
-        };
-        let error = New::wiring(*at, message).node(&entry.spec.name);
-        found.add(error.may_hint(hint));
+        }
     }
+    names
+}
+
+/// Checks the executor named by a node of a graph with these.
+pub(super) fn executor(names: &HashSet<&str>, entry: &NodeEntry, found: &Found<'_>) {
+    let Some((name, at)) = &entry.executor else {
+        return;
+    };
+    let (message, hint) = if is_reserved(name) {
+        (
+            format!("\"{name}\" is a reserved executor name"),
+            Some("leave it out for the default executor".to_owned()),
+        )
+    } else if names.contains(name.as_str()) {
+        return;
+    } else {
+        let near = nearest(name, names.iter().copied());
+        let hint = near.map_or_else(
+            || format!("add `executor {{ name: \"{name}\" }}` to the graph"),
+            |name| format!("did you mean \"{name}\"?"),
+        );
+        let message = format!("the executor \"{name}\" is not declared in an ExecutorConfig");
+        (message, Some(hint))
+    };
+    found.wiring(Some(&entry.spec.name), *at, message, hint);
 }
 
 /// Returns the maximum number of packets in a queue; `None` for no limit.
@@ -84,9 +76,9 @@ pub(super) fn max_queue(spec: &GraphSpec, found: &Found<'_>) -> Option<usize> {
         Some((-1, _)) => None,
         Some((size, at)) => {
             if size < 0 {
+                let hint = "write a positive number, or -1 for no limit".to_owned();
                 let message = format!("max_queue_size is {size}");
-                let error = New::wiring(at, message);
-                found.add(error.hint("write a positive number, or -1 for no limit"));
+                found.wiring(None, at, message, Some(hint));
             }
             Some(usize::try_from(size).unwrap_or(MAX_QUEUE))
         }
@@ -99,9 +91,9 @@ pub(super) fn max_in_flight(entry: &NodeEntry, found: &Found<'_>) -> usize {
         return 1;
     };
     if given < 0 {
-        let error = New::wiring(at, format!("max_in_flight is {given}"));
-        let error = error.node(&entry.spec.name);
-        found.add(error.hint("write how many times the node may run at once, 1 or more"));
+        let hint = "write how many times the node may run at once, 1 or more".to_owned();
+        let message = format!("max_in_flight is {given}");
+        found.wiring(Some(&entry.spec.name), at, message, Some(hint));
     }
     usize::try_from(given).unwrap_or(1).max(1)
 }

@@ -1,42 +1,13 @@
 //! Types of streams and side packets, and whether both ends agree.
 
-use std::collections::HashSet;
-
-use super::{Draft, GraphRule, New, ports};
+use super::{Draft, ports, rules};
 use crate::graph::{
-    packet::{PacketType, TensorKind},
+    packet::PacketType,
     plan::{PacketForm, StreamSource},
 };
 
 /// Side packet that the server gives to Python nodes.
 const PYTHON_RESOURCES: &str = "py";
-
-/// Returns the packet type of a form.
-const fn of_form(form: PacketForm) -> PacketType {
-    match form {
-        PacketForm::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
-        PacketForm::MpTensor => PacketType::Tensor(TensorKind::MediaPipe),
-        PacketForm::TfTensor => PacketType::Tensor(TensorKind::TensorFlow),
-        PacketForm::Image => PacketType::Tensor(TensorKind::Image),
-        PacketForm::Python => PacketType::Python,
-        PacketForm::Request => PacketType::Request,
-        PacketForm::Response => PacketType::Response,
-    }
-}
-
-/// Returns the tag prefix of inputs and outputs of the graph with a type.
-const fn prefix(kind: &PacketType) -> Option<&'static str> {
-    Some(match kind {
-        PacketType::Tensor(TensorKind::OpenVino) => "OVTENSOR",
-        PacketType::Tensor(TensorKind::MediaPipe) => "TENSOR",
-        PacketType::Tensor(TensorKind::TensorFlow) => "TFTENSOR",
-        PacketType::Tensor(TensorKind::Image) => "IMAGE",
-        PacketType::Python => "OVMS_PY_TENSOR",
-        PacketType::Request => "REQUEST",
-        PacketType::Response => "RESPONSE",
-        _ => return None,
-    })
-}
 
 /// Type of a stream or side packet, direct or by reference to another.
 enum Carried {
@@ -50,13 +21,11 @@ fn resolve(count: usize, carried: impl Fn(usize) -> Carried) -> Vec<PacketType> 
     for start in 0..count {
         let mut way = Vec::new();
         let mut at = start;
-        let mut seen = HashSet::new();
         let found = loop {
-            if let Some(known) = &types[at] {
-                break known.clone();
-            }
-            if !seen.insert(at) {
-                break PacketType::Any;
+            // One that is on the way already is any.
+            if let Some(known) = types[at].replace(PacketType::Any) {
+                types[at] = Some(known.clone());
+                break known;
             }
             way.push(at);
             match carried(at) {
@@ -92,7 +61,7 @@ impl Draft<'_> {
                 let tag = &port.port.at.tag;
                 let is_known = !tag.starts_with("TFLITE_TENSOR");
                 return Carried::Type(if is_known {
-                    of_form(port.form)
+                    port.form.carries()
                 } else {
                     PacketType::Any
                 });
@@ -140,7 +109,7 @@ impl Draft<'_> {
         for stream in &self.streams {
             for (node, place) in &stream.to {
                 let takes = self.input_type(*node, *place);
-                if stream.carries.fits(&takes) || self.found.is_full(GraphRule::Wiring) {
+                if stream.carries.fits(&takes) || self.found.is_full(rules::WIRING) {
                     continue;
                 }
                 let entry = &self.spec.nodes[*node];
@@ -157,14 +126,14 @@ impl Draft<'_> {
                     written.text, stream.carries
                 );
                 let hint = match stream.from {
-                    StreamSource::Graph(_) => prefix(&takes).map(|prefix| {
+                    StreamSource::Graph(_) => PacketForm::prefix(&takes).map(|prefix| {
                         format!("tag the input of the graph {prefix}:{}", stream.name)
                     }),
                     StreamSource::Node(..) => None,
                 };
                 let hint = hint.or_else(|| converter(&stream.carries, &takes));
-                let error = New::wiring(written.at, message).node(&entry.spec.name);
-                self.found.add(error.may_hint(hint));
+                let name = &entry.spec.name;
+                self.found.wiring(Some(name), written.at, message, hint);
             }
         }
     }
@@ -172,7 +141,7 @@ impl Draft<'_> {
     fn validate_outputs(&self) {
         for output in &self.graph_outputs {
             let stream = &self.streams[output.stream];
-            let takes = of_form(output.form);
+            let takes = output.form.carries();
             let entry = &self.spec.outputs[output.port.written];
             if stream.carries.fits(&takes) || ports::is_tflite(entry) {
                 continue;
@@ -181,11 +150,10 @@ impl Draft<'_> {
                 "the output \"{}\" of the graph takes {takes}, but gets {}",
                 entry.text, stream.carries
             );
-            let hint = prefix(&stream.carries)
+            let hint = PacketForm::prefix(&stream.carries)
                 .map(|prefix| format!("tag it {prefix}:{}", output.port.name))
                 .or_else(|| Some(format!("clients cannot be sent {}", stream.carries)));
-            self.found
-                .add(New::wiring(entry.at, message).may_hint(hint));
+            self.found.wiring(None, entry.at, message, hint);
         }
     }
 
@@ -204,8 +172,8 @@ impl Draft<'_> {
                     "the side packet \"{}\" takes {takes}, but is {gives}",
                     written.text
                 );
-                self.found
-                    .add(New::wiring(written.at, message).node(&entry.spec.name));
+                let name = &entry.spec.name;
+                self.found.wiring(Some(name), written.at, message, None);
             }
         }
     }

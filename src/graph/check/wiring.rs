@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Draft, GraphRule, New, ports};
+use super::{Draft, handlers::known_inputs, ports, python::is_loopback, rules};
 use crate::{
     error::nearest,
     graph::{
@@ -76,12 +76,12 @@ impl<'a> Draft<'a> {
             for (place, written) in by_place(&spec.outputs, &entry.written.outputs) {
                 let name = spec.outputs[place].name.as_str();
                 if let Some(first) = begun.get(name) {
-                    if !self.found.is_full(GraphRule::Wiring) {
+                    if !self.found.is_full(rules::WIRING) {
                         let (line, column) = self.found.lines.place(*first);
                         let message = format!("the stream \"{name}\" is produced twice");
-                        let error = New::wiring(written.at, message).node(&spec.name);
                         let hint = format!("the other producer is at {line}:{column}; rename one");
-                        self.found.add(error.hint(hint));
+                        let of = Some(&*spec.name);
+                        self.found.wiring(of, written.at, message, Some(hint));
                     }
                     self.nodes[node].outputs.push(None);
                     continue;
@@ -114,34 +114,28 @@ impl<'a> Draft<'a> {
             let mut back_edges = vec![false; inputs.len()];
             let mut seen = HashSet::new();
             for info in &entry.infos {
-                let place = match tag_index(&info.tag_index) {
-                    Ok(at) => inputs.find(&at.tag, at.index).ok_or_else(|| {
-                        format!("\"{}\" is not an input stream of the node", info.tag_index)
-                    }),
-                    Err(message) => Err(format!("input_stream_info: {message}")),
-                };
-                let error = match place {
-                    Ok(place) if !seen.insert(place) => Some((
-                        format!("input_stream_info has \"{}\" twice", info.tag_index),
-                        None,
-                    )),
-                    Ok(place) => {
-                        back_edges[place] = info.back_edge;
-                        None
+                let place = tag_index(&info.tag_index)
+                    .map_err(|message| format!("input_stream_info: {message}"))
+                    .and_then(|at| {
+                        inputs.find(&at.tag, at.index).ok_or_else(|| {
+                            format!("\"{}\" is not an input stream of the node", info.tag_index)
+                        })
+                    });
+                let name = Some(&*entry.spec.name);
+                match place {
+                    Ok(place) if seen.insert(place) => back_edges[place] = info.back_edge,
+                    Ok(_) => {
+                        let message = format!("input_stream_info has \"{}\" twice", info.tag_index);
+                        self.found.wiring(name, info.at, message, None);
                     }
                     Err(message) => {
                         self.nodes[node].are_infos_wrong = true;
-                        let known: Vec<_> = inputs.iter().map(|port| port.at.to_string()).collect();
                         // With misspelled ports the inputs are unknown.
-                        if !entry.is_sound {
-                            continue;
+                        if entry.is_sound {
+                            let hint = Some(known_inputs(&entry.spec));
+                            self.found.wiring(name, info.at, message, hint);
                         }
-                        Some((message, Some(format!("it has {}", known.join(", ")))))
                     }
-                };
-                if let Some((message, hint)) = error {
-                    let error = New::wiring(info.at, message).node(&entry.spec.name);
-                    self.found.add(error.may_hint(hint));
                 }
             }
             self.nodes[node].back_edges = back_edges;
@@ -151,46 +145,34 @@ impl<'a> Draft<'a> {
     fn consumers(&mut self, doubtful: &HashSet<&str>) {
         for (node, entry) in self.spec.nodes.iter().enumerate() {
             for (place, written) in by_place(&entry.spec.inputs, &entry.written.inputs) {
-                let name = entry.spec.inputs[place].name.as_str();
+                let port = &entry.spec.inputs[place];
+                let name = port.name.as_str();
                 let stream = self.by_name.get(name).copied();
                 self.nodes[node].inputs.push(stream);
                 if let Some(stream) = stream {
-                    self.streams[stream].to.push((node, place));
-                    self.is_back_edge_needed(node, place, stream, entry, written);
-                } else if !doubtful.contains(name) && !Self::is_lone_loopback(entry, place) {
+                    let stream = &mut self.streams[stream];
+                    stream.to.push((node, place));
+                    // The simple case of a back edge that is not needed.
+                    if self.nodes[node].back_edges[place]
+                        && matches!(stream.from, StreamSource::Graph(_))
+                    {
+                        let message = format!(
+                            "the input \"{}\" is marked as a back edge, but comes from an input of \
+                             the graph",
+                            written.text
+                        );
+                        self.found.warn(written.at, Some(&entry.spec.name), message);
+                    }
+                    // Errors in half of a loopback are reported there.
+                } else if !doubtful.contains(name) && !is_loopback(entry, port) {
                     self.missing(entry, written, name);
                 }
             }
         }
     }
 
-    /// Warns of an unneeded back edge, in the simple case where it comes from an input of the graph.
-    fn is_back_edge_needed(
-        &self,
-        node: usize,
-        place: usize,
-        stream: usize,
-        entry: &NodeEntry,
-        written: &PortEntry,
-    ) {
-        if self.nodes[node].back_edges[place]
-            && matches!(self.streams[stream].from, StreamSource::Graph(_))
-        {
-            let message = format!(
-                "the input \"{}\" is marked as a back edge, but comes from an input of the graph",
-                written.text
-            );
-            self.found.warn(written.at, Some(&entry.spec.name), message);
-        }
-    }
-
-    /// Returns whether an input is half of a loopback: errors in it are reported there.
-    fn is_lone_loopback(entry: &NodeEntry, place: usize) -> bool {
-        super::python::is_loopback(entry, &entry.spec.inputs[place])
-    }
-
     fn missing(&self, entry: &NodeEntry, written: &PortEntry, name: &str) {
-        if self.found.is_full(GraphRule::Wiring) {
+        if self.found.is_full(rules::WIRING) {
             return;
         }
         let node = &entry.spec.name;
@@ -202,8 +184,8 @@ impl<'a> Draft<'a> {
         let hint = hint.unwrap_or_else(|| {
             "name it as an input_stream of the graph, or as the output_stream of a node".to_owned()
         });
-        let error = New::wiring(written.at, message).node(node);
-        self.found.add(error.hint(hint));
+        self.found
+            .wiring(Some(node), written.at, message, Some(hint));
     }
 
     fn outputs(&mut self, doubtful: &HashSet<&str>) {
@@ -217,14 +199,13 @@ impl<'a> Draft<'a> {
                     stream,
                     form: ports::form(entry, false),
                 });
-            } else if !doubtful.contains(name) && !self.found.is_full(GraphRule::Wiring) {
+            } else if !doubtful.contains(name) && !self.found.is_full(rules::WIRING) {
                 let message = format!(
                     "Output stream \"{name}\" of the graph does not have a corresponding output \
                      stream of a node"
                 );
-                let error = New::wiring(entry.at, message).about(name);
-                self.found
-                    .add(error.may_hint(like(name, self.by_name.keys().copied())));
+                let hint = like(name, self.by_name.keys().copied());
+                self.found.wiring(None, entry.at, message, hint);
             }
         }
     }
@@ -238,9 +219,9 @@ impl<'a> Draft<'a> {
                 if let Some(first) = begun.get(name) {
                     let (line, column) = self.found.lines.place(*first);
                     let message = format!("the side packet \"{name}\" is produced twice");
-                    let error = New::wiring(written.at, message).node(&spec.name);
                     let hint = format!("the other producer is at {line}:{column}; rename one");
-                    self.found.add(error.hint(hint));
+                    let of = Some(&*spec.name);
+                    self.found.wiring(of, written.at, message, Some(hint));
                     self.nodes[node].side_outputs.push(None);
                     continue;
                 }
@@ -257,7 +238,7 @@ impl<'a> Draft<'a> {
                 let (line, column) = self.found.lines.place(*first);
                 let message = format!("the side packet \"{name}\" is produced twice");
                 let hint = format!("a node produces it at {line}:{column}");
-                self.found.add(New::wiring(entry.at, message).hint(hint));
+                self.found.wiring(None, entry.at, message, Some(hint));
             }
         }
         for entry in &self.spec.side_outputs {
@@ -266,9 +247,8 @@ impl<'a> Draft<'a> {
             if !begun.contains_key(name) {
                 let message =
                     format!("the side packet \"{name}\" of the graph is produced by no node");
-                let error = New::wiring(entry.at, message);
-                self.found
-                    .add(error.may_hint(like(name, begun.keys().copied())));
+                let hint = like(name, begun.keys().copied());
+                self.found.wiring(None, entry.at, message, hint);
             }
         }
     }

@@ -4,7 +4,7 @@ use super::{TIMESTAMP, image};
 use crate::{
     graph::{
         error::GraphRunError,
-        packet::{Packet, PacketType, Payload, TensorKind},
+        packet::{Packet, Payload, TensorKind},
         plan::{GraphPort, PacketForm},
         timestamp::Timestamp,
     },
@@ -55,15 +55,7 @@ fn loose(name: &str, dtype: DataType, tensor: &Tensor) -> LooseTensor {
 }
 
 fn unfit(port: &GraphPort, packet: &Packet) -> GraphRunError {
-    let expected = match port.form {
-        PacketForm::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
-        PacketForm::MpTensor => PacketType::Tensor(TensorKind::MediaPipe),
-        PacketForm::TfTensor => PacketType::Tensor(TensorKind::TensorFlow),
-        PacketForm::Image => PacketType::Tensor(TensorKind::Image),
-        PacketForm::Python => PacketType::Python,
-        PacketForm::Request => PacketType::Request,
-        PacketForm::Response => PacketType::Response,
-    };
+    let expected = port.form.carries();
     let actual = packet.payload().map_or_else(
         || "nothing".to_owned(),
         |payload| payload.kind().to_string(),

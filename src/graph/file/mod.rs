@@ -9,10 +9,11 @@ use prost_reflect::DynamicMessage;
 
 use super::{
     node::{NodeOptions, NodeSpec, Port, Ports},
-    pbtxt::{Document, Field, Value, all},
+    pbtxt::{self, Document, Field, Value, all},
     plan::PoolSize,
-    rules::{Found, GraphRule, New},
+    rules::{self, Found},
 };
+use crate::diagnostic::Diagnostics;
 use crate::proto::mediapipe::{
     CalculatorGraphConfig, InputStreamHandlerConfig, calculator_graph_config::Node,
 };
@@ -20,8 +21,8 @@ use crate::proto::mediapipe::{
 mod options;
 mod spelling;
 
+use spelling::ports;
 pub(super) use spelling::tag_index;
-use spelling::{Kind, ports};
 
 /// Graph as specified in its file. Positions are the byte offsets where items begin.
 #[derive(Debug)]
@@ -147,6 +148,24 @@ impl PortEntry {
 }
 
 impl GraphSpec {
+    /// Reads the text of a graph file, whatever the errors in its nodes and streams.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is not a graph file.
+    pub fn read(text: &str, file: &str) -> Result<Self, Diagnostics> {
+        let found = Found::new(text, file);
+        let spec = match pbtxt::read(text) {
+            Ok(document) => Self::new(&document, text, &found),
+            Err(errors) => {
+                errors.into_iter().for_each(|error| found.add_text(error));
+                None
+            }
+        };
+        // A text that makes no graph has errors.
+        spec.ok_or_else(|| found.end().err().unwrap_or_default())
+    }
+
     /// Builds the specification from a file; errors in single ports and options are reported, and
     /// the rest is built without them.
     pub(super) fn new(document: &Document, text: &str, found: &Found<'_>) -> Option<Self> {
@@ -165,8 +184,8 @@ impl GraphSpec {
         {
             nodes.push(source.node(node, name, message.as_message()?, value));
         }
-        let top = |kind: Kind, texts: &[String], field: &'static str| {
-            ports(found, kind, None, texts, fields.all(field)).0
+        let top = |field: &'static str, texts: &[String]| {
+            ports(found, field, None, texts, fields.all(field)).0
         };
         let handler = graph.input_stream_handler.as_ref();
         let handler = handler.and_then(|handler| {
@@ -178,18 +197,10 @@ impl GraphSpec {
         });
         let executors = graph.executor.iter().zip(fields.all("executor"));
         Some(Self {
-            inputs: top(Kind::Input, &graph.input_stream, "input_stream"),
-            outputs: top(Kind::Output, &graph.output_stream, "output_stream"),
-            side_inputs: top(
-                Kind::SideInput,
-                &graph.input_side_packet,
-                "input_side_packet",
-            ),
-            side_outputs: top(
-                Kind::SideOutput,
-                &graph.output_side_packet,
-                "output_side_packet",
-            ),
+            inputs: top("input_stream", &graph.input_stream),
+            outputs: top("output_stream", &graph.output_stream),
+            side_inputs: top("input_side_packet", &graph.input_side_packet),
+            side_outputs: top("output_side_packet", &graph.output_side_packet),
             executors: executors
                 .map(|(executor, value)| ExecutorEntry {
                     name: executor.name().to_owned(),
@@ -250,24 +261,16 @@ impl Source<'_> {
         let found = self.found;
         let fields = Fields::new(value.fields(), self.text);
         let mut is_sound = true;
-        let mut read = |kind: Kind, texts: &[String], field: &'static str| {
-            let (entries, sound) = ports(found, kind, Some(&name), texts, fields.all(field));
+        let mut read = |field: &'static str, texts: &[String]| {
+            let (entries, sound) = ports(found, field, Some(&name), texts, fields.all(field));
             is_sound &= sound;
             entries
         };
         let written = NodePorts {
-            inputs: read(Kind::Input, &node.input_stream, "input_stream"),
-            outputs: read(Kind::Output, &node.output_stream, "output_stream"),
-            side_inputs: read(
-                Kind::SideInput,
-                &node.input_side_packet,
-                "input_side_packet",
-            ),
-            side_outputs: read(
-                Kind::SideOutput,
-                &node.output_side_packet,
-                "output_side_packet",
-            ),
+            inputs: read("input_stream", &node.input_stream),
+            outputs: read("output_stream", &node.output_stream),
+            side_inputs: read("input_side_packet", &node.input_side_packet),
+            side_outputs: read("output_side_packet", &node.output_side_packet),
         };
         let sorted = |entries: &[PortEntry]| {
             let ports = entries.iter().filter_map(|entry| entry.port.clone());
@@ -368,9 +371,4 @@ fn unique_names(nodes: &[Node]) -> Vec<String> {
         }
     });
     names.collect()
-}
-
-/// Creates an error of the text, for problems detected only after parsing.
-fn unreadable(at: usize, node: &str, message: String) -> New {
-    New::of(GraphRule::Text, at, message).node(node)
 }

@@ -3,7 +3,7 @@
 use prost::Message;
 use prost_reflect::{Cardinality, DynamicMessage, ReflectMessage, Value as Bound};
 
-use super::{Fields, New, Source, unreadable};
+use super::{Fields, Source, rules};
 use crate::{
     graph::{node::NodeOptions, pbtxt::messages},
     proto::mediapipe::calculator_graph_config::Node,
@@ -19,6 +19,10 @@ impl Source<'_> {
         fields: Fields<'_>,
     ) -> NodeOptions {
         let mut options = NodeOptions::default();
+        let unreadable = |at: usize, message: String| {
+            let error = self.found.error(rules::TEXT, at, message);
+            self.found.add(error.node(name));
+        };
         for (any, value) in node.node_options.iter().zip(fields.all("node_options")) {
             // An empty `node_options {}` is ignored.
             if any.type_url.is_empty() && any.value.is_empty() {
@@ -26,14 +30,12 @@ impl Source<'_> {
             }
             let kind = any.type_url.rsplit('/').next().unwrap_or_default();
             let Some(known) = messages().get_message_by_name(kind) else {
-                let message = format!("the type \"{kind}\" is not known");
-                self.found.add(unreadable(value.at, name, message));
+                unreadable(value.at, format!("the type \"{kind}\" is not known"));
                 continue;
             };
             // Only options given as bytes can be invalid here.
             let Ok(read) = DynamicMessage::decode(known.clone(), any.value.as_slice()) else {
-                let message = format!("\"value\" holds no {kind}");
-                self.found.add(unreadable(value.at, name, message));
+                unreadable(value.at, format!("\"value\" holds no {kind}"));
                 continue;
             };
             let missing = known.fields().find(|field| {
@@ -42,16 +44,14 @@ impl Source<'_> {
             if let Some(missing) = missing {
                 let missing = missing.name();
                 let message = format!("the required field \"{missing}\" of {kind} is missing");
-                self.found.add(unreadable(value.at, name, message));
+                unreadable(value.at, message);
                 continue;
             }
             if options.names().any(|known| known == kind) {
-                let error = New::wiring(
-                    value.at,
-                    format!("node_options has {kind} twice, and a node takes each type once"),
-                );
-                let error = error.hint("put all fields into one of them");
-                self.found.add(error.node(name));
+                let message =
+                    format!("node_options has {kind} twice, and a node takes each type once");
+                let hint = "put all fields into one of them".to_owned();
+                self.found.wiring(Some(name), value.at, message, Some(hint));
                 continue;
             }
             options.push(kind, any.value.clone().into());

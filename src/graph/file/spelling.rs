@@ -1,34 +1,14 @@
 //! Syntax of ports: `name`, `TAG:name`, `TAG:index:name`; and of references to inputs: `TAG`,
 //! `TAG:index`, `:index`.
 
-use std::{collections::HashMap, fmt};
+use std::collections::HashMap;
 
 use super::PortEntry;
 use crate::graph::{
     node::{Port, TagIndex},
     pbtxt::Value,
-    rules::{Found, GraphRule, New},
+    rules::{self, Found},
 };
-
-/// Kind of ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Input,
-    Output,
-    SideInput,
-    SideOutput,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Input => "input_stream",
-            Self::Output => "output_stream",
-            Self::SideInput => "input_side_packet",
-            Self::SideOutput => "output_side_packet",
-        })
-    }
-}
 
 /// Error for an invalid port or reference to an input.
 struct Misspelled {
@@ -38,21 +18,17 @@ struct Misspelled {
     hint: Option<String>,
 }
 
-/// Reads the ports of one kind, of a node or of the graph. Also returns whether all are valid.
+/// Reads the ports of one kind, of a node or of the graph, from a field of it. Also returns whether all are
+/// valid.
 pub(super) fn ports<'a>(
     found: &Found<'_>,
-    kind: Kind,
+    field: &str,
     node: Option<&str>,
     texts: &[String],
     values: impl Iterator<Item = &'a Value>,
 ) -> (Vec<PortEntry>, bool) {
-    let error = |at: usize, message: String, hint: Option<String>| {
-        let error = New::wiring(at, message).may_hint(hint);
-        found.add(match node {
-            Some(node) => error.node(node),
-            None => error,
-        });
-    };
+    let error =
+        |at: usize, message: String, hint: Option<String>| found.wiring(node, at, message, hint);
     let mut is_sound = true;
     let mut untagged = 0;
     let mut entries: Vec<PortEntry> = Vec::with_capacity(texts.len());
@@ -83,7 +59,7 @@ pub(super) fn ports<'a>(
                     error(
                         value.at,
                         format!(
-                            "{kind} has the tag {at} twice: \"{}\" and \"{text}\"",
+                            "{field} has the tag {at} twice: \"{}\" and \"{text}\"",
                             entries[first].text
                         ),
                         Some(format!(
@@ -109,22 +85,22 @@ pub(super) fn ports<'a>(
                 } = wrong;
                 error(
                     value.at,
-                    format!("{kind} \"{text}\": the {part} \"{found}\" is not like {expected}"),
+                    format!("{field} \"{text}\": the {part} \"{found}\" is not like {expected}"),
                     hint,
                 );
             }
         }
         entries.push(entry);
     }
-    if is_sound && !found.is_full(GraphRule::Wiring) {
-        is_sound = without_holes(kind, &entries, &seen, &error);
+    if is_sound && !found.is_full(rules::WIRING) {
+        is_sound = without_holes(field, &entries, &seen, &error);
     }
     (entries, is_sound)
 }
 
 /// Checks that the indexes of each tag begin at 0 without gaps.
 fn without_holes(
-    kind: Kind,
+    field: &str,
     entries: &[PortEntry],
     seen: &HashMap<TagIndex, usize>,
     error: &impl Fn(usize, String, Option<String>),
@@ -144,7 +120,7 @@ fn without_holes(
             error(
                 entry.at,
                 format!(
-                    "{kind} \"{}\" has the index {}, but there is no {below}",
+                    "{field} \"{}\" has the index {}, but there is no {below}",
                     entry.text, port.at.index
                 ),
                 Some("indexes of a tag count up from 0".to_owned()),
@@ -182,36 +158,33 @@ pub(in crate::graph) fn tag_index(text: &str) -> Result<TagIndex, String> {
 }
 
 fn tag(text: &str) -> Result<&str, Misspelled> {
-    let is_good = |(place, byte): (usize, u8)| {
-        byte == b'_' || byte.is_ascii_uppercase() || (place > 0 && byte.is_ascii_digit())
-    };
-    if !text.is_empty() && text.bytes().enumerate().all(is_good) {
-        return Ok(text);
-    }
-    let upper = text.to_ascii_uppercase();
-    let would_do = !text.is_empty() && upper != text && upper.bytes().enumerate().all(is_good);
-    Err(Misspelled {
-        part: "tag",
-        found: text.to_owned(),
-        expected: "[A-Z_][A-Z0-9_]*",
-        hint: would_do.then(|| format!("write {upper}")),
-    })
+    word(text, "tag", "[A-Z_][A-Z0-9_]*", str::to_ascii_uppercase)
 }
 
 fn name(text: &str) -> Result<&str, Misspelled> {
+    word(text, "name", "[a-z_][a-z0-9_]*", str::to_ascii_lowercase)
+}
+
+/// Checks a word whose letters are all of one case, to which `fold` changes them.
+fn word<'a>(
+    text: &'a str,
+    part: &'static str,
+    expected: &'static str,
+    fold: fn(&str) -> String,
+) -> Result<&'a str, Misspelled> {
+    let folded = fold(text);
     let is_good = |(place, byte): (usize, u8)| {
-        byte == b'_' || byte.is_ascii_lowercase() || (place > 0 && byte.is_ascii_digit())
+        byte == b'_' || byte.is_ascii_alphabetic() || (place > 0 && byte.is_ascii_digit())
     };
-    if !text.is_empty() && text.bytes().enumerate().all(is_good) {
+    let would_do = !text.is_empty() && text.bytes().enumerate().all(is_good);
+    if would_do && folded == text {
         return Ok(text);
     }
-    let lower = text.to_ascii_lowercase();
-    let would_do = !text.is_empty() && lower != text && lower.bytes().enumerate().all(is_good);
     Err(Misspelled {
-        part: "name",
+        part,
         found: text.to_owned(),
-        expected: "[a-z_][a-z0-9_]*",
-        hint: would_do.then(|| format!("write {lower}")),
+        expected,
+        hint: would_do.then(|| format!("write {folded}")),
     })
 }
 

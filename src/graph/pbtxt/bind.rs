@@ -2,8 +2,8 @@
 
 use prost::Message;
 use prost_reflect::{
-    DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MapKey, MessageDescriptor,
-    ReflectMessage, Value as Bound,
+    DynamicMessage, ExtensionDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage,
+    Value as Bound,
 };
 
 use super::{
@@ -42,44 +42,6 @@ struct Binder<'a> {
     /// Nesting depth of the current message.
     depth: usize,
     errors: Vec<TextError>,
-}
-
-/// Common interface of fields and extensions.
-trait Slot {
-    fn kind(&self) -> Kind;
-    fn is_list(&self) -> bool;
-    fn is_map(&self) -> bool;
-    fn called(&self) -> String;
-}
-
-impl Slot for FieldDescriptor {
-    fn kind(&self) -> Kind {
-        self.kind()
-    }
-    fn is_list(&self) -> bool {
-        self.is_list()
-    }
-    fn is_map(&self) -> bool {
-        self.is_map()
-    }
-    fn called(&self) -> String {
-        self.name().to_owned()
-    }
-}
-
-impl Slot for ExtensionDescriptor {
-    fn kind(&self) -> Kind {
-        self.kind()
-    }
-    fn is_list(&self) -> bool {
-        self.is_list()
-    }
-    fn is_map(&self) -> bool {
-        self.is_map()
-    }
-    fn called(&self) -> String {
-        format!("[{}]", self.full_name())
-    }
 }
 
 impl Binder<'_> {
@@ -180,8 +142,9 @@ impl Binder<'_> {
                         return;
                     }
                 }
-                if let Some(value) = self.values(&slot, &field.value) {
-                    merge(message.get_field_mut(&slot), value, &slot);
+                let is_many = slot.is_list() || slot.is_map();
+                if let Some(value) = self.values(&slot.kind(), name, is_many, &field.value) {
+                    merge(message.get_field_mut(&slot), value);
                 }
             }
             Name::Extension(name) => {
@@ -190,8 +153,11 @@ impl Binder<'_> {
                 };
                 if message.has_extension(&slot) {
                     self.error(field.at, format!("[{name}] is set twice"), None);
-                } else if let Some(value) = self.values(&slot, &field.value) {
-                    merge(message.get_extension_mut(&slot), value, &slot);
+                    return;
+                }
+                let (name, is_many) = (format!("[{name}]"), slot.is_list() || slot.is_map());
+                if let Some(value) = self.values(&slot.kind(), &name, is_many, &field.value) {
+                    merge(message.get_extension_mut(&slot), value);
                 }
             }
             Name::Type(address) => self.any(message, address, field),
@@ -274,17 +240,15 @@ impl Binder<'_> {
     }
 
     /// Reads the value of a field: one, or a list if the field is repeated.
-    fn values(&mut self, slot: &impl Slot, value: &Value) -> Option<Bound> {
-        let kind = slot.kind();
-        let name = slot.called();
-        if slot.is_map() || slot.is_list() {
+    fn values(&mut self, kind: &Kind, name: &str, is_many: bool, value: &Value) -> Option<Bound> {
+        if is_many {
             let values = value.each().iter();
             let values: Vec<_> = values
-                .filter_map(|value| self.value(&kind, &name, value, value.at))
+                .filter_map(|value| self.value(kind, name, value, value.at))
                 .collect();
             return Some(Bound::List(values));
         }
-        self.value(&kind, &name, value, value.at)
+        self.value(kind, name, value, value.at)
     }
 
     fn value(&mut self, kind: &Kind, name: &str, value: &Value, at: usize) -> Option<Bound> {
@@ -343,9 +307,9 @@ fn without(kind: &MessageDescriptor, known: &[String]) -> String {
 }
 
 /// Merges a value into the previous value of a field.
-fn merge(into: &mut Bound, value: Bound, slot: &impl Slot) {
+fn merge(into: &mut Bound, value: Bound) {
     match (into, value) {
-        (Bound::List(values), Bound::List(more)) if slot.is_list() => values.extend(more),
+        (Bound::List(values), Bound::List(more)) => values.extend(more),
         (Bound::Map(map), Bound::List(entries)) => {
             for entry in entries {
                 let Bound::Message(entry) = entry else {

@@ -3,7 +3,7 @@
 //! The text is parsed into nested fields first (`tree`), which are then checked against the
 //! descriptors of the messages (`bind`); so all errors of a file are reported at once.
 
-use std::{cell::Cell, sync::LazyLock};
+use std::sync::LazyLock;
 
 use prost_reflect::{DescriptorPool, DynamicMessage};
 
@@ -16,6 +16,7 @@ mod token;
 mod tree;
 
 pub(super) use directive::directive;
+pub(super) use token::token_end;
 pub(super) use tree::{Field, Value, all};
 
 use crate::proto::GRAPH_DESCRIPTORS;
@@ -57,6 +58,17 @@ pub(super) struct TextError {
     pub(super) hint: Option<String>,
 }
 
+impl TextError {
+    fn new(at: usize, message: impl Into<String>) -> Self {
+        Self {
+            at,
+            node: None,
+            message: message.into(),
+            hint: None,
+        }
+    }
+}
+
 /// Reads the text of a graph.
 ///
 /// # Errors
@@ -65,60 +77,13 @@ pub(super) struct TextError {
 /// all of them, up to [`MAX_ERRORS`].
 pub(super) fn read(text: &str) -> Result<Document, Vec<TextError>> {
     if text.len() > LONGEST {
+        let message = format!("the file has {} bytes, more than {LONGEST}", text.len());
         return Err(vec![TextError {
-            at: 0,
-            node: None,
-            message: format!("the file has {} bytes, more than {LONGEST}", text.len()),
             hint: Some("split the graph".to_owned()),
+            ..TextError::new(0, message)
         }]);
     }
-    let fields = tree::read(text).map_err(|broken| {
-        vec![TextError {
-            at: broken.at,
-            node: broken.node,
-            message: broken.message,
-            hint: broken.hint,
-        }]
-    })?;
+    let fields = tree::read(text).map_err(|error| vec![error])?;
     let message = bind::graph(text, &fields)?;
     Ok(Document { fields, message })
-}
-
-/// Lines of a text.
-#[derive(Debug)]
-pub(super) struct Lines<'a> {
-    text: &'a str,
-    starts: Vec<usize>,
-    /// Last position looked up: its byte, and that byte's column. Files of one long line are looked
-    /// up in ascending order.
-    last: Cell<(usize, usize)>,
-}
-
-impl<'a> Lines<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        Self {
-            text,
-            starts: std::iter::once(0)
-                .chain(ends.map(|(at, _)| at + 1))
-                .collect(),
-            last: Cell::new((0, 1)),
-        }
-    }
-
-    /// Returns line and column of a byte, both from 1; columns are characters.
-    pub(super) fn place(&self, at: usize) -> (usize, usize) {
-        let line = self.starts.partition_point(|start| *start <= at);
-        let start = self.starts[line - 1];
-        let (last, column) = self.last.get();
-        let (from, before) = if (start..=at).contains(&last) {
-            (last, column)
-        } else {
-            (start, 1)
-        };
-        let passed = self.text.get(from..at).unwrap_or_default();
-        let column = before + passed.chars().count();
-        self.last.set((at, column));
-        (line, column)
-    }
 }

@@ -114,9 +114,8 @@ fn integer(token: Token, word: &str) -> Option<i128> {
     if token.kind != Kind::Number {
         return None;
     }
-    let (digits, radix) = if let Some(digits) = word.strip_prefix("0x") {
-        (digits, 16)
-    } else if let Some(digits) = word.strip_prefix("0X") {
+    let hex = word.strip_prefix("0x").or(word.strip_prefix("0X"));
+    let (digits, radix) = if let Some(digits) = hex {
         (digits, 16)
     } else if word.len() > 1 && word.starts_with('0') {
         (&word[1..], 8)

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
-use super::{LONGEST, Lines, MAX_ERRORS, messages, read};
+use super::{LONGEST, MAX_ERRORS, messages, read};
+use crate::diagnostic::LineIndex;
 use crate::proto::mediapipe::{
     CalculatorGraphConfig, ConstantSidePacketCalculatorOptions, GateCalculatorOptions,
     OpenVinoInferenceCalculatorOptions, PythonExecutorCalculatorOptions,
@@ -23,7 +24,7 @@ fn good(text: &str) -> CalculatorGraphConfig {
 
 /// Formats the errors of a text, one per line.
 fn reported(text: &str) -> String {
-    let lines = Lines::new(text);
+    let lines = LineIndex::new(text);
     let mut reported = String::new();
     for error in read(text).unwrap_err() {
         let (line, column) = lines.place(error.at);
@@ -322,35 +323,6 @@ fn large_files_are_read_in_time() {
     good(&comment);
     let too_long = " ".repeat(LONGEST + 1);
     assert!(reported(&too_long).contains("more than 16777216"));
-}
-
-#[test]
-fn places_are_lines_and_characters() {
-    let text = "ab\ncä😀d\n\nx";
-    let lines = Lines::new(text);
-    let places: Vec<_> = [0, 1, 2, 3, 4, 6, 10, 11, 12, 13, 4]
-        .map(|at| lines.place(at))
-        .into();
-    assert_eq!(
-        places,
-        [
-            (1, 1),
-            (1, 2),
-            (1, 3),
-            (2, 1),
-            (2, 2),
-            (2, 3),
-            (2, 4),
-            (2, 5),
-            (3, 1),
-            (4, 1),
-            (2, 2)
-        ]
-    );
-    let long = "x".repeat(100_000);
-    let lines = Lines::new(&long);
-    assert_eq!(lines.place(90_000), (1, 90_001));
-    assert_eq!(lines.place(10), (1, 11));
 }
 
 /// Words of graph files, so that random texts are sometimes nearly valid.

@@ -1,5 +1,7 @@
 //! Tokens of protobuf text, with their positions.
 
+use super::TextError;
+
 /// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -26,15 +28,6 @@ pub(super) struct Token {
     pub(super) end: usize,
 }
 
-/// Error for text that is no token.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unreadable {
-    /// Position.
-    pub(super) at: usize,
-    /// Error message.
-    pub(super) message: String,
-}
-
 /// Lexer of a text; skips whitespace and comments.
 #[derive(Debug, Clone)]
 pub(super) struct Lexer<'a> {
@@ -48,7 +41,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Returns the next token.
-    pub(super) fn next(&mut self) -> Result<Token, Unreadable> {
+    pub(super) fn next(&mut self) -> Result<Token, TextError> {
         self.skip();
         let bytes = self.text.as_bytes();
         let start = self.at;
@@ -69,10 +62,8 @@ impl<'a> Lexer<'a> {
             }
             _ => {
                 let found = self.text[start..].chars().next().unwrap_or_default();
-                return Err(Unreadable {
-                    at: start,
-                    message: format!("{found:?} means nothing here"),
-                });
+                let message = format!("{found:?} means nothing here");
+                return Err(TextError::new(start, message));
             }
         };
         Ok(self.token(kind, start))
@@ -124,7 +115,7 @@ impl<'a> Lexer<'a> {
         Kind::Number
     }
 
-    fn text(&mut self, quote: u8) -> Result<Kind, Unreadable> {
+    fn text(&mut self, quote: u8) -> Result<Kind, TextError> {
         let bytes = self.text.as_bytes();
         let start = self.at;
         self.at += 1;
@@ -135,13 +126,11 @@ impl<'a> Lexer<'a> {
                     return Ok(Kind::Text);
                 }
                 None | Some(b'\n' | b'\0') => {
-                    return Err(Unreadable {
-                        at: start,
-                        message: format!(
-                            "the string that begins here does not end in its line: expected {}",
-                            char::from(quote)
-                        ),
-                    });
+                    let message = format!(
+                        "the string that begins here does not end in its line: expected {}",
+                        char::from(quote)
+                    );
+                    return Err(TextError::new(start, message));
                 }
                 // The character after a backslash never ends the string, whether it is
                 // an escape or not.
@@ -151,6 +140,14 @@ impl<'a> Lexer<'a> {
                 Some(_) => self.at += 1,
             }
         }
+    }
+}
+
+/// Returns the end of the token at a byte; the byte itself if there is none.
+pub(in crate::graph) fn token_end(text: &str, at: usize) -> usize {
+    match Lexer::new(text, at).next() {
+        Ok(token) if token.start == at => token.end,
+        _ => at,
     }
 }
 

@@ -1,6 +1,10 @@
 //! Syntax tree of a text, before its meaning is known: nested fields with their positions.
 
-use super::token::{Kind, Lexer, Token, Unreadable};
+use super::{
+    TextError,
+    token::{Kind, Lexer, Token},
+};
+use crate::diagnostic::LineIndex;
 
 /// Maximum nesting depth of messages and lists.
 pub(super) const DEEPEST: usize = 100;
@@ -50,32 +54,8 @@ pub(super) enum Shape {
     List(Box<[Value]>),
 }
 
-/// Syntax error in a text.
-#[derive(Debug)]
-pub(super) struct Broken {
-    /// Position.
-    pub(super) at: usize,
-    /// Error message.
-    pub(super) message: String,
-    /// Suggested fix.
-    pub(super) hint: Option<String>,
-    /// Node with the error, if the text has named it by then.
-    pub(super) node: Option<String>,
-}
-
-impl From<Unreadable> for Broken {
-    fn from(error: Unreadable) -> Self {
-        Self {
-            at: error.at,
-            message: error.message,
-            hint: None,
-            node: None,
-        }
-    }
-}
-
-/// Parses a text.
-pub(super) fn read(text: &str) -> Result<Box<[Field]>, Broken> {
+/// Parses a text. The error names the node, if the text has named it by then.
+pub(super) fn read(text: &str) -> Result<Box<[Field]>, TextError> {
     let mut reader = Reader {
         lexer: Lexer::new(text, 0),
         ahead: None,
@@ -85,9 +65,9 @@ pub(super) fn read(text: &str) -> Result<Box<[Field]>, Broken> {
         node: None,
     };
     let read = reader.fields(None);
-    read.map_err(|broken| Broken {
+    read.map_err(|error| TextError {
         node: reader.node,
-        ..broken
+        ..error
     })
 }
 
@@ -102,7 +82,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn peek(&mut self) -> Result<Token, Broken> {
+    fn peek(&mut self) -> Result<Token, TextError> {
         if let Some(token) = self.ahead {
             return Ok(token);
         }
@@ -116,7 +96,7 @@ impl Reader<'_> {
     }
 
     /// Consumes a mark if it is next.
-    fn takes(&mut self, mark: u8) -> Result<bool, Broken> {
+    fn takes(&mut self, mark: u8) -> Result<bool, TextError> {
         let is_next = self.peek()?.kind == Kind::Mark(mark);
         if is_next {
             self.bump();
@@ -124,11 +104,11 @@ impl Reader<'_> {
         Ok(is_next)
     }
 
-    fn unexpected<T>(&mut self, expected: &str) -> Result<T, Broken> {
+    fn unexpected<T>(&mut self, expected: &str) -> Result<T, TextError> {
         let token = self.peek()?;
         let (found, hint) = if token.kind == Kind::End {
             let hint = self.opened.last().map(|(name, at)| {
-                let (line, column) = super::Lines::new(self.text).place(*at);
+                let (line, column) = LineIndex::new(self.text).place(*at);
                 format!("`{name}` at {line}:{column} is not closed")
             });
             ("the end of the text".to_owned(), hint)
@@ -139,16 +119,15 @@ impl Reader<'_> {
             let hint = (is_close && is_outside).then_some(hint);
             (format!("`{}`", cut(self.lexer.slice(token))), hint)
         };
-        Err(Broken {
-            at: token.start,
-            message: format!("found {found}, expected {expected}"),
+        let message = format!("found {found}, expected {expected}");
+        Err(TextError {
             hint,
-            node: None,
+            ..TextError::new(token.start, message)
         })
     }
 
     /// Parses fields up to the closing mark, or to the end of the text.
-    fn fields(&mut self, end: Option<u8>) -> Result<Box<[Field]>, Broken> {
+    fn fields(&mut self, end: Option<u8>) -> Result<Box<[Field]>, TextError> {
         let mut fields = Vec::new();
         loop {
             let token = self.peek()?;
@@ -193,7 +172,7 @@ impl Reader<'_> {
         }
     }
 
-    fn field(&mut self) -> Result<Field, Broken> {
+    fn field(&mut self) -> Result<Field, TextError> {
         let token = self.peek()?;
         let at = token.start;
         self.bump();
@@ -216,7 +195,7 @@ impl Reader<'_> {
     }
 
     /// Reads a bracketed name, with or without spaces.
-    fn bracketed(&mut self) -> Result<Name, Broken> {
+    fn bracketed(&mut self) -> Result<Name, TextError> {
         let mut name = String::new();
         let mut is_type = false;
         loop {
@@ -250,7 +229,12 @@ impl Reader<'_> {
         })
     }
 
-    fn value(&mut self, name: &Name, named_at: usize, may_be_list: bool) -> Result<Value, Broken> {
+    fn value(
+        &mut self,
+        name: &Name,
+        named_at: usize,
+        may_be_list: bool,
+    ) -> Result<Value, TextError> {
         let token = self.peek()?;
         let at = token.start;
         let shape = match token.kind {
@@ -319,16 +303,15 @@ impl Reader<'_> {
         }
     }
 
-    fn deeper(&mut self, at: usize) -> Result<(), Broken> {
+    fn deeper(&mut self, at: usize) -> Result<(), TextError> {
         self.depth += 1;
         if self.depth <= DEEPEST {
             return Ok(());
         }
-        Err(Broken {
-            at,
-            message: format!("messages are nested deeper than {DEEPEST} levels"),
+        let message = format!("messages are nested deeper than {DEEPEST} levels");
+        Err(TextError {
             hint: Some("no graph needs that: look for a brace too many".to_owned()),
-            node: None,
+            ..TextError::new(at, message)
         })
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use openvino::PropertyKey;
+use serde::{Deserialize, Serialize};
 
 use super::{
     super::{ffi::Core, runtime_error::OpenVinoError},
@@ -25,7 +26,7 @@ pub struct SearchedPlace {
 }
 
 /// A device that models can run on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// As `--target_device` takes it.
     pub name: String,

@@ -6,8 +6,11 @@ use crate::{
     pipeline::{
         adapt,
         dims::{agree, common, common_shape, letters},
-        error::PipelineRule,
         plan::Count,
+        rules::{
+            COUNT_MISMATCH, DUPLICATE_INPUT, MISSING_INPUT, MISSING_NODE, MISSING_OUTPUT,
+            MISSING_SOURCE, PRECISION, RESPONSE_AS_SOURCE, SHAPE, STRINGS,
+        },
         sources::TensorSource,
     },
     tensor::{DataType, Dim},
@@ -51,26 +54,20 @@ impl Draft<'_> {
         let last = self.nodes.len() - 1;
         let name = connection.node_name.as_str();
         let (rule, found) = match self.names.get(name).copied() {
-            Some(source) if source == last => {
-                (PipelineRule::ResponseAsSource, "`response`".to_owned())
-            }
+            Some(source) if source == last => (RESPONSE_AS_SOURCE, "`response`".to_owned()),
             Some(source) => return Some(source),
-            None => (
-                PipelineRule::MissingNode,
-                format!("`{name}`, which is no node"),
-            ),
+            None => (MISSING_NODE, format!("`{name}`, which is no node")),
         };
         let known: Vec<&str> = self.nodes[..last].iter().map(|node| node.name).collect();
         let expected = one_of("a node that gives something", &known);
         let next = or_meant(name, &known, "change node_name");
-        self.error_at(node, rule, connection.place.clone(), found, expected, next);
+        self.error_at(node, rule, connection, (found, expected), next);
         None
     }
 
     /// Rules 17 and 18. Returns which input of the node is meant.
     fn target(&mut self, node: usize, index: usize, connection: &Connection) -> Option<usize> {
         let name = &connection.name;
-        let place = &connection.place;
         let mut input = None;
         if let Some(facts) = &self.nodes[node].facts
             && !facts.is_open
@@ -81,29 +78,15 @@ impl Draft<'_> {
                 let expected = one_of("an input of what it runs", &known);
                 let next = or_meant(name, &known, "take it away, or rename it");
                 let found = format!("the input `{name}`");
-                self.error_at(
-                    node,
-                    PipelineRule::MissingInput,
-                    place.clone(),
-                    found,
-                    expected,
-                    next,
-                );
+                self.error_at(node, MISSING_INPUT, connection, (found, expected), next);
             }
         }
         let mut before = self.nodes[node].connections[..index].iter();
         if before.any(|before| before.name == *name) {
             let found = format!("`{name}` again");
-            let expected = "one source for each input".to_owned();
-            let next = "take one of them away".to_owned();
-            self.error_at(
-                node,
-                PipelineRule::DuplicateInput,
-                place.clone(),
-                found,
-                expected,
-                next,
-            );
+            let expected = "one source for each input";
+            let next = "take one of them away";
+            self.error_at(node, DUPLICATE_INPUT, connection, (found, expected), next);
         }
         input
     }
@@ -111,7 +94,6 @@ impl Draft<'_> {
     /// Rules 19 and 20. Returns which output of the source is meant.
     fn item(&mut self, node: usize, source: usize, connection: &Connection) -> Option<usize> {
         let item = connection.data_item.as_str();
-        let place = connection.place.clone();
         let from = &self.nodes[source];
         let Some(config) = from.config else {
             let inputs = &self.config.inputs;
@@ -120,14 +102,7 @@ impl Draft<'_> {
                 let expected = one_of("an input of the pipeline", inputs);
                 let next = or_meant(item, inputs, "add it to the inputs of the pipeline");
                 let found = format!("the data_item `{item}` of `request`");
-                self.error_at(
-                    node,
-                    PipelineRule::MissingSource,
-                    place,
-                    found,
-                    expected,
-                    next,
-                );
+                self.error_at(node, MISSING_SOURCE, connection, (found, expected), next);
             }
             return found;
         };
@@ -137,14 +112,7 @@ impl Draft<'_> {
             let expected = one_of("an alias of its outputs", &known);
             let next = or_meant(item, &known, "add it to the outputs of that node");
             let found = format!("the data_item `{item}` of `{name}`");
-            self.error_at(
-                node,
-                PipelineRule::MissingSource,
-                place,
-                found,
-                expected,
-                next,
-            );
+            self.error_at(node, MISSING_SOURCE, connection, (found, expected), next);
             return None;
         };
         let facts = from.facts.as_ref()?;
@@ -158,14 +126,7 @@ impl Draft<'_> {
             let expected = one_of("an output of what that node runs", &known);
             let next = or_meant(real, &known, "change data_item in the outputs of that node");
             let found = format!("the alias `{item}` of `{name}`, which stands for `{real}`");
-            self.error_at(
-                node,
-                PipelineRule::MissingOutput,
-                place,
-                found,
-                expected,
-                next,
-            );
+            self.error_at(node, MISSING_OUTPUT, connection, (found, expected), next);
         }
         index
     }
@@ -188,14 +149,14 @@ impl Draft<'_> {
         };
         let output = output.clone();
         let name = source.name;
-        let place = self.connection(node, link).place.clone();
+        let connection = self.connection(node, link);
         let from = format!("{} from `{name}`", text(&output));
         let dims = &output.shape.0[..];
         if split && dims.len() < 2 {
             // Judged as an output of a demultiplexer.
             return;
         }
-        let convert = self.connection(node, link).convert;
+        let convert = connection.convert;
         let gathers = taken.len() < input.shape.0.len();
         let axes = adapt::axes(&output, split, &input, gathers).filter(|_| convert);
         let mut given = dims[usize::from(split)..].to_vec();
@@ -217,15 +178,8 @@ impl Draft<'_> {
                     output.layout, input.layout
                 );
             }
-            let next = "connect an output of the same shape, or put a node between".to_owned();
-            self.error_at(
-                node,
-                PipelineRule::Shape,
-                place.clone(),
-                found,
-                expected,
-                next,
-            );
+            let next = "connect an output of the same shape, or put a node between";
+            self.error_at(node, SHAPE, connection, (found, expected), next);
         }
         let strings = [&input, &output]
             .iter()
@@ -239,28 +193,13 @@ impl Draft<'_> {
                 }
                 _ => "connect an output of the same type, or put a node between",
             };
-            let next = next.to_owned();
-            self.error_at(
-                node,
-                PipelineRule::Precision,
-                place.clone(),
-                from,
-                expected,
-                next,
-            );
+            self.error_at(node, PRECISION, connection, (from, expected), next);
         }
         if strings {
             let found = format!("strings from `{name}`");
-            let expected = "numbers between nodes".to_owned();
-            let next = "connect strings to the request or the response only".to_owned();
-            self.error_at(
-                node,
-                PipelineRule::Strings,
-                place.clone(),
-                found,
-                expected,
-                next,
-            );
+            let expected = "numbers between nodes";
+            let next = "connect strings to the request or the response only";
+            self.error_at(node, STRINGS, connection, (found, expected), next);
         }
         let rank = |tensor: &TensorSource| letters(&tensor.layout, tensor.shape.0.len());
         let ours = &rank(&input)[input.shape.0.len() - taken.len()..];
@@ -275,7 +214,7 @@ impl Draft<'_> {
                 "the input has the layout {}, what comes from `{name}` has {}; {why}",
                 input.layout, output.layout
             );
-            self.warn(&place, text);
+            self.warn(&connection.place, text);
         }
     }
 
@@ -293,13 +232,13 @@ impl Draft<'_> {
             Gathers::From(from) => from,
         };
         let count = self.nodes[from].count;
-        let place = self.connection(node, link).place.clone();
+        let connection = self.connection(node, link);
         let name = &input.name;
         let Some((first, rest)) = dims.split_first() else {
             let found = format!("the input `{name}` without dimensions");
-            let expected = "a first dimension, for what is gathered".to_owned();
-            let next = "take gather_from_node away, or change the model".to_owned();
-            self.error_at(node, PipelineRule::Shape, place, found, expected, next);
+            let expected = "a first dimension, for what is gathered";
+            let next = "take gather_from_node away, or change the model";
+            self.error_at(node, SHAPE, connection, (found, expected), next);
             return None;
         };
         match (count, first) {
@@ -309,20 +248,13 @@ impl Draft<'_> {
                     "{count} in front: as many as `{}` gives",
                     self.nodes[from].name
                 );
-                let next = "make the first dimension and demultiply_count equal".to_owned();
-                self.error_at(
-                    node,
-                    PipelineRule::CountMismatch,
-                    place,
-                    found,
-                    expected,
-                    next,
-                );
+                let next = "make the first dimension and demultiply_count equal";
+                self.error_at(node, COUNT_MISMATCH, connection, (found, expected), next);
             }
             (Some(Count::Fixed(count)), Dim::Any | Dim::Range(..)) => {
                 let text =
                     format!("the input `{name}` takes {first} parts, and is always given {count}");
-                self.warn(&place, text);
+                self.warn(&connection.place, text);
             }
             (Some(Count::Dynamic), Dim::Fixed(_) | Dim::Range(..)) => {
                 let text = format!(
@@ -330,7 +262,7 @@ impl Draft<'_> {
                      the input `{name}` takes",
                     self.nodes[from].name
                 );
-                self.warn(&place, text);
+                self.warn(&connection.place, text);
             }
             _ => {}
         }

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
+use super::failure::{self, Failure};
 use crate::{
-    config::{
-        Connection, FilePosition, FilePositions, NodeConfig, NodeKind, PipelineConfig, Warning,
+    config::{Connection, FilePositions, NodeConfig, NodeKind, PipelineConfig},
+    diagnostic::{
+        ConnectionEnds, Diagnostic, Diagnostics, FilePosition, FindingText, Rule, Severity,
     },
     error::nearest,
     pipeline::{
-        check::Unchecked,
-        error::{PipelineError, PipelineRule},
         plan::Count,
-        sources::{CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource},
+        rules,
+        sources::{CustomFacts, MissingModel, Sources, TensorSource},
     },
 };
 
@@ -29,9 +30,7 @@ pub(super) struct Draft<'a> {
     pub(super) nodes: Vec<DraftNode<'a>>,
     /// The first node of each name; entry and exit go before others.
     pub(super) names: HashMap<&'a str, usize>,
-    pub(super) errors: Vec<PipelineError>,
-    pub(super) warnings: Vec<Warning>,
-    pub(super) unchecked: Vec<Unchecked>,
+    pub(super) found: Diagnostics,
 }
 
 /// A node while it is being checked.
@@ -46,7 +45,7 @@ pub(super) struct DraftNode<'a> {
     pub(super) gathers: Gathers,
     /// Inputs and outputs, if known; the entry and the exit have none.
     pub(super) facts: Option<CustomFacts>,
-    /// Why it is not known.
+    /// Why it is not known, if that is reported later, in the order of the rules.
     pub(super) failure: Option<Failure>,
     /// Whether the model is stateful, which is not allowed in a pipeline.
     pub(super) stateful: bool,
@@ -63,13 +62,6 @@ pub(super) enum Gathers {
     From(usize),
     /// Node that cannot be gathered from.
     Error,
-}
-
-/// Why a node's inputs and outputs are not known.
-#[derive(Debug)]
-pub(super) enum Failure {
-    Model(MissingModel),
-    Custom(CustomError),
 }
 
 /// A connection of which the source is there.
@@ -107,10 +99,17 @@ impl DraftNode<'_> {
         self.facts.as_ref().is_some_and(|facts| facts.is_open)
     }
 
+    /// Returns the name of the model that it runs.
+    pub(super) fn model(&self) -> Option<&String> {
+        match &self.config?.kind {
+            NodeKind::Model { model_name, .. } => Some(model_name),
+            NodeKind::Custom { .. } => None,
+        }
+    }
+
     /// Returns whether it runs a model.
     pub(super) fn is_model(&self) -> bool {
-        let kind = self.config.map(|config| &config.kind);
-        matches!(kind, Some(NodeKind::Model { .. }))
+        self.model().is_some()
     }
 }
 
@@ -148,9 +147,7 @@ impl<'a> Draft<'a> {
             config,
             nodes,
             names,
-            errors: Vec::new(),
-            warnings: Vec::new(),
-            unchecked: Vec::new(),
+            found: Diagnostics::default(),
         }
     }
 
@@ -161,125 +158,86 @@ impl<'a> Draft<'a> {
             let Some(config) = self.nodes[index].config else {
                 continue;
             };
-            let node = &mut self.nodes[index];
-            match &config.kind {
+            let mut is_again = false;
+            let failure = match &config.kind {
                 NodeKind::Model {
                     model_name,
                     version,
-                } => match sources.model(model_name, *version) {
-                    Ok(ModelFacts {
-                        info,
-                        stateful,
-                        auto,
-                    }) => {
-                        node.facts = Some(CustomFacts {
-                            inputs: info.inputs.iter().map(TensorSource::from).collect(),
-                            outputs: info.outputs.iter().map(TensorSource::from).collect(),
-                            is_open: false,
-                        });
-                        (node.stateful, node.auto) = (stateful, auto);
+                } => {
+                    let described = sources.model(model_name, *version);
+                    let mut before = self.nodes[..index].iter();
+                    is_again = matches!(described, Err(MissingModel::Unknown(_)))
+                        && before.any(|node| node.model() == Some(model_name));
+                    let node = &mut self.nodes[index];
+                    match described {
+                        Ok(facts) => {
+                            let info = facts.info;
+                            (node.stateful, node.auto) = (facts.stateful, facts.auto);
+                            node.facts = Some(CustomFacts {
+                                inputs: info.inputs.iter().map(TensorSource::from).collect(),
+                                outputs: info.outputs.iter().map(TensorSource::from).collect(),
+                                is_open: false,
+                            });
+                            continue;
+                        }
+                        Err(missing) => {
+                            if let MissingModel::NotLooked { stateful, auto, .. } = missing {
+                                (node.stateful, node.auto) = (stateful, auto);
+                            }
+                            failure::of_model(model_name, missing)
+                        }
                     }
-                    Err(MissingModel::NotLooked {
-                        reason,
-                        stateful,
-                        auto,
-                    }) => {
-                        (node.stateful, node.auto) = (stateful, auto);
-                        self.not_looked(index, PipelineRule::MissingModel, "model_name", reason);
-                    }
-                    Err(missing) => {
-                        let key = match &missing {
-                            MissingModel::Version(_) => "version",
-                            _ => "model_name",
-                        };
-                        self.behind(index, key);
-                        self.nodes[index].failure = Some(Failure::Model(missing));
-                    }
-                },
+                }
                 NodeKind::Custom {
                     library_name,
                     params,
                 } => match sources.custom(config, library_name, params) {
-                    Ok(facts) => node.facts = Some(facts),
-                    Err(CustomError::NotLooked(reason)) => {
-                        self.not_looked(
-                            index,
-                            PipelineRule::MissingLibrary,
-                            "library_name",
-                            reason,
-                        );
+                    Ok(facts) => {
+                        self.nodes[index].facts = Some(facts);
+                        continue;
                     }
-                    Err(error) => self.custom_error(index, library_name, error),
+                    Err(error) => failure::of_custom(library_name, error),
                 },
-            }
+            };
+            self.not_known(index, failure, is_again);
         }
     }
 
-    fn custom_error(&mut self, index: usize, name: &str, error: CustomError) {
-        self.behind(index, "library_name");
-        let (rule, found, expected, next) = match error {
-            CustomError::Library(known) => (
-                PipelineRule::MissingLibrary,
-                format!("the library `{name}`, which is not open"),
-                one_of("a library that is", &known),
-                or_meant(name, &known, "add it to custom_node_library_config_list"),
-            ),
-            CustomError::NotOpen(reason) => (
-                PipelineRule::MissingLibrary,
-                format!("the library `{name}`, which does not open: {reason}"),
-                "a library that opens and has all six functions".to_owned(),
-                "build it, or correct its base_path".to_owned(),
-            ),
-            CustomError::Parameter(key) => (
-                PipelineRule::Initialize,
-                format!("a zero byte in the parameter `{key}`"),
-                "texts that C can have".to_owned(),
-                "take the zero byte away".to_owned(),
-            ),
-            CustomError::Initialize(code) => (
-                PipelineRule::Initialize,
-                format!("{code} from `initialize` of the library `{name}`"),
-                "0".to_owned(),
-                "see the node's params, and what the library prints".to_owned(),
-            ),
-            CustomError::Handler(reason) => (
-                PipelineRule::Initialize,
-                reason,
-                "a handler that loads and initializes".to_owned(),
-                "correct the handler; the log has where it was raised".to_owned(),
-            ),
-            // Reported later, in the order of the rules.
-            error => {
-                self.nodes[index].failure = Some(Failure::Custom(error));
-                return;
-            }
+    /// Lists a node of which nothing is known. An error of a later rule than these is kept for its turn,
+    /// unless it was reported for an earlier node.
+    fn not_known(&mut self, index: usize, failure: Result<Failure, String>, is_again: bool) {
+        let (what, key, rule) = match self.nodes[index].model() {
+            Some(_) => ("model", "model_name", rules::MISSING_MODEL),
+            None => ("custom node", "library_name", rules::MISSING_LIBRARY),
         };
-        self.error(index, rule, "library_name", found, expected, next);
-    }
-
-    fn not_looked(&mut self, index: usize, rule: PipelineRule, key: &str, reason: String) {
-        self.unchecked(index, Some(rule), key, reason);
-    }
-
-    /// Lists a node of which an error keeps what it takes and gives.
-    fn behind(&mut self, index: usize, key: &str) {
-        let what = match self.nodes[index].is_model() {
-            true => "model",
-            false => "custom node",
+        let failure = match failure {
+            Ok(failure) => failure,
+            Err(reason) => return self.unchecked(index, Some(rule), key, reason),
         };
         let reason = format!(
             "its inputs and outputs, and what depends on them, since the {what} cannot be asked"
         );
-        self.unchecked(index, None, key, reason);
+        self.unchecked(index, None, failure.key, reason);
+        if failure.rule.number <= rules::INITIALIZE.number {
+            self.fail(index, failure);
+        } else {
+            self.nodes[index].failure = Some(failure).filter(|_| !is_again);
+        }
     }
 
-    fn unchecked(&mut self, index: usize, rule: Option<PipelineRule>, key: &str, reason: String) {
+    /// Adds the error of what a node runs.
+    pub(super) fn fail(&mut self, index: usize, failure: Failure) {
+        let (message, next) = (failure.message, failure.next);
+        self.error(index, failure.rule, failure.key, message, next);
+    }
+
+    fn unchecked(&mut self, index: usize, rule: Option<Rule>, key: &str, reason: String) {
         let node = &self.nodes[index];
-        self.unchecked.push(Unchecked {
-            node: node.name.to_owned(),
+        self.found.unchecked.push(Diagnostic {
             rule,
-            place: node.place(key).clone(),
-            reason,
+            ..Diagnostic::new(Severity::Unchecked, reason)
+                .node(node.name)
+                .at(node.place(key).clone())
         });
     }
 
@@ -287,42 +245,43 @@ impl<'a> Draft<'a> {
     pub(super) fn error(
         &mut self,
         node: usize,
-        rule: PipelineRule,
+        rule: Rule,
         key: &str,
-        found: String,
-        expected: String,
-        next: String,
+        message: impl Into<FindingText>,
+        next: impl Into<String>,
     ) {
-        let place = self.nodes[node].place(key).clone();
-        self.error_at(node, rule, place, found, expected, next);
+        let node = &self.nodes[node];
+        let error = Diagnostic::error(rule, message).node(node.name);
+        let error = error.at(node.place(key).clone());
+        self.found.errors.push(error.hint(next));
     }
 
-    /// Adds an error of a node.
+    /// Adds an error of a connection of a node.
     pub(super) fn error_at(
         &mut self,
         node: usize,
-        rule: PipelineRule,
-        place: FilePosition,
-        found: String,
-        expected: String,
-        next: String,
+        rule: Rule,
+        connection: &Connection,
+        message: impl Into<FindingText>,
+        next: impl Into<String>,
     ) {
-        self.errors.push(PipelineError {
-            rule,
-            node: Some(self.nodes[node].name.to_owned()),
-            place,
-            found,
-            expected,
-            next,
+        let name = self.nodes[node].name;
+        let error = Diagnostic::error(rule, message).node(name).hint(next);
+        self.found.errors.push(Diagnostic {
+            connection: Some(ConnectionEnds {
+                from: connection.node_name.clone(),
+                data_item: connection.data_item.clone(),
+                to: name.to_owned(),
+                input: connection.name.clone(),
+            }),
+            ..error.at(connection.place.clone())
         });
     }
 
     /// Adds a warning.
-    pub(super) fn warn(&mut self, place: &FilePosition, text: String) {
-        self.warnings.push(Warning {
-            place: place.clone(),
-            text,
-        });
+    pub(super) fn warn(&mut self, place: &FilePosition, text: impl Into<String>) {
+        let warning = Diagnostic::new(Severity::Warning, text.into());
+        self.found.warnings.push(warning.at(place.clone()));
     }
 
     /// Returns the connection that a link was made of.

@@ -4,9 +4,9 @@ use super::draft::{Draft, Gathers, REQUEST, text};
 use crate::{
     pipeline::{
         dims::{common_layout, common_shape, letters},
-        error::{PipelineError, PipelineRule},
         info::PipelineTensor,
         plan::Count,
+        rules,
         sources::TensorSource,
     },
     tensor::{Dim, Layout, PartialShape},
@@ -26,13 +26,7 @@ impl Draft<'_> {
             let (used, tensor) = self.input(index);
             if !used {
                 // Whoever names another one by mistake means this one.
-                let is_missed = |error: &PipelineError| {
-                    matches!(
-                        error.rule,
-                        PipelineRule::MissingSource | PipelineRule::MissingNode
-                    )
-                };
-                if self.errors.iter().any(is_missed) {
+                if self.breaks(&[rules::MISSING_SOURCE, rules::MISSING_NODE]) {
                     continue;
                 }
                 let text = format!("the input `{name}` is left out, since no node uses it");
@@ -93,16 +87,10 @@ impl Draft<'_> {
                 }
                 let found = format!("{} {}", text(&tensor), tensor.layout);
                 let expected = format!("{} {}, as for {others}", text(before), before.layout);
-                let place = self.connection(node, link).place.clone();
+                let connection = self.connection(node, link);
+                let message = (found, expected);
                 let next = format!("give each its own input of `{REQUEST}`");
-                self.error_at(
-                    node,
-                    PipelineRule::InputMetadata,
-                    place,
-                    found,
-                    expected,
-                    next,
-                );
+                self.error_at(node, rules::INPUT_METADATA, connection, message, next);
             }
         }
         (used, all.map(|(tensor, _)| tensor))

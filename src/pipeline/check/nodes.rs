@@ -2,15 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::draft::{Draft, DraftNode, Failure, Gathers, one_of, or_meant};
+use super::draft::{Draft, Gathers, one_of, or_meant};
 use crate::{
-    config::NodeKind,
-    pipeline::{
-        dims::common,
-        error::PipelineRule,
-        plan::Count,
-        sources::{CustomError, MissingModel, TensorSource},
-    },
+    pipeline::{dims::common, plan::Count, rules, sources::TensorSource},
     tensor::{DataType, Dim},
 };
 
@@ -20,17 +14,11 @@ impl Draft<'_> {
         let Some(config) = self.nodes[index].config else {
             return;
         };
-        match self.nodes[index].failure.take() {
-            Some(Failure::Model(missing)) => self.missing_model(index, missing),
-            Some(Failure::Custom(error)) => {
-                self.strings(index);
-                self.metadata(index, &error);
-            }
-            None => {
-                self.settings(index);
-                self.strings(index);
-            }
+        if let Some(failure) = self.nodes[index].failure.take() {
+            self.fail(index, failure);
         }
+        self.settings(index);
+        self.strings(index);
         self.split_outputs(index);
         self.gather(index);
 
@@ -46,82 +34,20 @@ impl Draft<'_> {
         }
     }
 
-    /// Rule 6.
-    fn missing_model(&mut self, index: usize, missing: MissingModel) {
-        let config = self.nodes[index].config;
-        let Some(NodeKind::Model {
-            model_name: name, ..
-        }) = config.map(|config| &config.kind)
-        else {
-            return;
-        };
-        let runs_it = |node: &DraftNode<'_>| {
-            let kind = node.config.map(|config| &config.kind);
-            matches!(kind, Some(NodeKind::Model { model_name, .. }) if *model_name == *name)
-        };
-        let is_unknown = matches!(missing, MissingModel::Unknown(_));
-        if is_unknown && self.nodes[..index].iter().any(runs_it) {
-            // Reported for the first of them.
-            return;
-        }
-        let (key, found, expected, next) = match missing {
-            MissingModel::Unknown(known) => (
-                "model_name",
-                format!("the model `{name}`, which is not there"),
-                one_of("a model of model_config_list", &known),
-                or_meant(name, &known, "add the model to model_config_list"),
-            ),
-            MissingModel::Version(versions) => {
-                let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
-                (
-                    "version",
-                    format!("a version that the model `{name}` does not have"),
-                    one_of("a version that it has", &versions),
-                    "change the version, or leave it out for the default one".to_owned(),
-                )
-            }
-            MissingModel::NotAvailable(reason) => (
-                "model_name",
-                format!("the model `{name}`, which is not available: {reason}"),
-                "a model that is available".to_owned(),
-                "fix that first".to_owned(),
-            ),
-            // Reported as not validated.
-            MissingModel::NotLooked { .. } => return,
-        };
-        self.error(
-            index,
-            PipelineRule::MissingModel,
-            key,
-            found,
-            expected,
-            next,
-        );
-    }
-
     /// Rule 7.
     fn settings(&mut self, index: usize) {
         let node = &self.nodes[index];
         let (auto, stateful) = (node.auto, node.stateful);
         if auto {
-            self.error(
-                index,
-                PipelineRule::AutoModel,
-                "model_name",
-                "a model whose batch size or shape is auto".to_owned(),
-                "a fixed shape, -1 or a range".to_owned(),
-                "change batch_size or shape of the model, for example to -1".to_owned(),
-            );
+            let found = "a model whose batch size or shape is auto";
+            let message = (found, "a fixed shape, -1 or a range");
+            let next = "change batch_size or shape of the model, for example to -1";
+            self.error(index, rules::AUTO_MODEL, "model_name", message, next);
         }
         if stateful {
-            self.error(
-                index,
-                PipelineRule::StatefulModel,
-                "model_name",
-                "a stateful model".to_owned(),
-                "a model without state".to_owned(),
-                "send requests to the stateful model directly".to_owned(),
-            );
+            let message = ("a stateful model", "a model without state");
+            let next = "send requests to the stateful model directly";
+            self.error(index, rules::STATEFUL_MODEL, "model_name", message, next);
         }
     }
 
@@ -157,45 +83,10 @@ impl Draft<'_> {
             ));
         }
         for (key, found) in found {
-            self.error(
-                index,
-                PipelineRule::SplitStrings,
-                key,
-                found,
-                "numbers where there is a demultiply_count".to_owned(),
-                "take the demultiply_count away".to_owned(),
-            );
+            let message = (found, "numbers where there is a demultiply_count");
+            let next = "take the demultiply_count away";
+            self.error(index, rules::SPLIT_STRINGS, key, message, next);
         }
-    }
-
-    /// Rules 9 and 10.
-    fn metadata(&mut self, index: usize, error: &CustomError) {
-        let (rule, found, expected) = match error {
-            CustomError::Metadata(call, code) => (
-                PipelineRule::MetadataCall,
-                format!("{code} from `{call}`"),
-                "0".to_owned(),
-            ),
-            CustomError::Handle(call) => (
-                PipelineRule::MetadataHandle,
-                format!("no list from `{call}`"),
-                "a list of tensors".to_owned(),
-            ),
-            CustomError::Count(call, count) => (
-                PipelineRule::MetadataCount,
-                format!("{count} tensors from `{call}`"),
-                "at least 1".to_owned(),
-            ),
-            // Reported before, where libraries are asked.
-            CustomError::Library(_)
-            | CustomError::NotOpen(_)
-            | CustomError::Parameter(_)
-            | CustomError::Initialize(_)
-            | CustomError::Handler(_)
-            | CustomError::NotLooked(_) => return,
-        };
-        let next = "see the node's params, and what the library prints".to_owned();
-        self.error(index, rule, "library_name", found, expected, next);
     }
 
     /// Rules 11 and 12.
@@ -204,23 +95,20 @@ impl Draft<'_> {
         let (Some(count), Some(facts)) = (node.count, &node.facts) else {
             return;
         };
+        let key = "demultiply_count";
+        let place = node.place(key).clone();
         for output in facts.outputs.clone() {
             let name = &output.name;
             let dims = &output.shape.0;
             if dims.len() < 2 {
-                self.error(
-                    index,
-                    PipelineRule::Rank,
-                    "demultiply_count",
-                    format!("the output `{name}` of shape {}", output.shape),
-                    "at least 2 dimensions in every output of a demultiplexer".to_owned(),
-                    "take the demultiply_count away, or let the node give one dimension more"
-                        .to_owned(),
-                );
+                let found = format!("the output `{name}` of shape {}", output.shape);
+                let expected = "at least 2 dimensions in every output of a demultiplexer";
+                let next =
+                    "take the demultiply_count away, or let the node give one dimension more";
+                self.error(index, rules::RANK, key, (found, expected), next);
                 continue;
             }
             if output.dtype == Some(DataType::String) {
-                let place = self.nodes[index].place("demultiply_count").clone();
                 let text = format!("the output `{name}` has strings, which cannot be split");
                 self.warn(&place, text);
             }
@@ -228,16 +116,11 @@ impl Draft<'_> {
                 continue;
             };
             if common(dims[0], Dim::Fixed(count)).is_none() {
-                self.error(
-                    index,
-                    PipelineRule::CountMismatch,
-                    "demultiply_count",
-                    format!("{count}, and the output `{name}` of shape {}", output.shape),
-                    format!("{}, as the first dimension says", dims[0]),
-                    "make them equal, or set demultiply_count to -1".to_owned(),
-                );
+                let found = format!("{count}, and the output `{name}` of shape {}", output.shape);
+                let expected = format!("{}, as the first dimension says", dims[0]);
+                let next = "make them equal, or set demultiply_count to -1";
+                self.error(index, rules::COUNT_MISMATCH, key, (found, expected), next);
             } else if dims[0] != Dim::Fixed(count) {
-                let place = self.nodes[index].place("demultiply_count").clone();
                 let text = format!(
                     "requests fail where the first dimension of the output `{name}`, which is \
                      {}, is not {count}",
@@ -262,27 +145,16 @@ impl Draft<'_> {
                 return;
             }
             Some(_) => (
-                PipelineRule::PlainGather,
+                rules::PLAIN_GATHER,
                 format!("`{name}`, which has no demultiply_count"),
             ),
-            None => (
-                PipelineRule::MissingGather,
-                format!("`{name}`, which is no node"),
-            ),
+            None => (rules::MISSING_GATHER, format!("`{name}`, which is no node")),
         };
         self.nodes[index].gathers = Gathers::Error;
-        self.error(
-            index,
-            rule,
-            "gather_from_node",
-            found,
-            one_of("a node with demultiply_count", &demultiplexers),
-            or_meant(
-                name,
-                &demultiplexers,
-                "change gather_from_node, or give that node a demultiply_count",
-            ),
-        );
+        let expected = one_of("a node with demultiply_count", &demultiplexers);
+        let next = "change gather_from_node, or give that node a demultiply_count";
+        let next = or_meant(name, &demultiplexers, next);
+        self.error(index, rule, "gather_from_node", (found, expected), next);
     }
 
     /// Warns of outputs that do not exist, where nobody uses them.
@@ -340,14 +212,10 @@ impl Draft<'_> {
             return;
         }
         for input in open {
-            self.error(
-                index,
-                PipelineRule::OpenInput,
-                "inputs",
-                format!("no source for the input `{input}`"),
-                "one for each input".to_owned(),
-                format!("add {{\"{input}\": {{\"node_name\": …, \"data_item\": …}}}}"),
-            );
+            let found = format!("no source for the input `{input}`");
+            let next = format!("add {{\"{input}\": {{\"node_name\": …, \"data_item\": …}}}}");
+            let message = (found, "one for each input");
+            self.error(index, rules::OPEN_INPUT, "inputs", message, next);
         }
     }
 }

@@ -1,10 +1,17 @@
 //! How the nodes hang together: rules 25 to 27, and batches behind demultiplexers.
 
+use std::collections::VecDeque;
+
 use super::draft::{Draft, Gathers, Link};
-use crate::{
-    pipeline::error::{OrderError, PipelineRule},
-    tensor::Dim,
-};
+use crate::{diagnostic::Diagnostic, pipeline::rules, tensor::Dim};
+
+/// Ways in which levels of demultiplexing are out of order.
+pub(super) const NOT_GATHERED: &str =
+    "there is a path that does not gather from all demultiplexers";
+pub(super) const DIFFERENT_NODES: &str =
+    "a node gathers from another than the nearest demultiplexer";
+pub(super) const NOT_IN_PATH: &str = "a node gathers from a demultiplexer that is not in its path";
+pub(super) const DIFFERENT_LEVELS: &str = "a node has inputs of different demultiplexing levels";
 
 /// The demultiplexers that a node runs within, outermost first; `None` if that is not known.
 pub(super) type Stack = Option<Vec<usize>>;
@@ -22,15 +29,15 @@ impl Draft<'_> {
             }
         }
         let mut order: Vec<usize> = (0..count).filter(|node| waiting[*node] == 0).collect();
-        let mut next = 0;
+        let mut gone = VecDeque::from(order.clone());
         let mut broken = Vec::new();
         loop {
-            while let Some(&node) = order.get(next) {
-                next += 1;
+            while let Some(node) = gone.pop_front() {
                 for &consumer in &consumers[node] {
                     waiting[consumer] = waiting[consumer].saturating_sub(1);
                     if waiting[consumer] == 0 && !broken.contains(&consumer) {
                         order.push(consumer);
+                        gone.push_back(consumer);
                     }
                 }
             }
@@ -39,16 +46,11 @@ impl Draft<'_> {
             };
             self.report_cycle(&cycle);
             // As if it were gone, so that other cycles are found.
-            broken.extend(cycle.iter().copied());
-            for node in cycle {
-                waiting[node] = 0;
-                for &consumer in &consumers[node] {
-                    waiting[consumer] = waiting[consumer].saturating_sub(1);
-                    if waiting[consumer] == 0 && !broken.contains(&consumer) {
-                        order.push(consumer);
-                    }
-                }
+            for node in &cycle {
+                waiting[*node] = 0;
             }
+            broken.extend(&cycle);
+            gone.extend(cycle);
         }
         order
     }
@@ -78,14 +80,9 @@ impl Draft<'_> {
         };
         names.push(first);
         let found = names.join(" -> ");
-        self.error(
-            node,
-            PipelineRule::Cycle,
-            "inputs",
-            found,
-            "no way from a node back to itself".to_owned(),
-            "take one of these connections away".to_owned(),
-        );
+        let message = (found, "no way from a node back to itself");
+        let next = "take one of these connections away";
+        self.error(node, rules::CYCLE, "inputs", message, next);
     }
 
     /// Rule 26. Tells for each node whether the response needs it.
@@ -106,14 +103,10 @@ impl Draft<'_> {
                 continue;
             }
             let key = if index == 0 { "inputs" } else { "name" };
-            self.error(
-                index,
-                PipelineRule::Unconnected,
-                key,
-                "no way from it to the response".to_owned(),
-                "a connection to the response, or to a node that has one".to_owned(),
-                "use an output of it, or take it away".to_owned(),
-            );
+            let found = "no way from it to the response";
+            let expected = "a connection to the response, or to a node that has one";
+            let next = "use an output of it, or take it away";
+            self.error(index, rules::UNCONNECTED, key, (found, expected), next);
         }
         reached
     }
@@ -122,7 +115,7 @@ impl Draft<'_> {
     pub(super) fn levels(&mut self, order: &[usize], reached: &[bool]) -> Vec<Stack> {
         let last = self.nodes.len() - 1;
         let mut stacks: Vec<Stack> = vec![None; self.nodes.len()];
-        let before = self.errors.len();
+        let before = self.found.errors.len();
         for &node in order {
             let given: Option<Vec<(Link, Vec<usize>)>> = self.nodes[node]
                 .links
@@ -138,7 +131,7 @@ impl Draft<'_> {
             stacks[node] = self.levels_of(node, given);
         }
         // In the order of the file, as other errors are.
-        self.errors[before..].sort_by_key(|error| (error.place.line, error.place.column));
+        self.found.errors[before..].sort_by_key(Diagnostic::order);
         stacks
     }
 
@@ -174,7 +167,7 @@ impl Draft<'_> {
                 self.reported(&other)
             );
             let next = "gather the deeper one first, with gather_from_node".to_owned();
-            self.misplaced(node, link, OrderError::DifferentLevels, found, next);
+            self.misplaced(node, link, DIFFERENT_LEVELS, &found, next);
             return None;
         }
         match self.nodes[node].gathers {
@@ -188,16 +181,16 @@ impl Draft<'_> {
                 let (kind, next) = if stack.contains(&from) {
                     let nearest = stack.last().map_or("", |nearest| self.nodes[*nearest].name);
                     let next = format!("gather from `{nearest}` first");
-                    (OrderError::DifferentNodes, next)
+                    (DIFFERENT_NODES, next)
                 } else {
                     let next = format!("connect what comes from `{name}`, or gather elsewhere");
-                    (OrderError::NotInPath, next)
+                    (NOT_IN_PATH, next)
                 };
                 let found = format!(
                     "inputs from {}, gathered from `{name}`",
                     self.reported(&stack)
                 );
-                self.misplaced(node, first_link, kind, found, next);
+                self.misplaced(node, first_link, kind, &found, next);
                 return None;
             }
         }
@@ -213,14 +206,10 @@ impl Draft<'_> {
             return;
         };
         let name = self.nodes[from].name;
-        self.error(
-            node,
-            PipelineRule::Order(OrderError::NotInPath),
-            "gather_from_node",
-            format!("no inputs, gathered from `{name}`"),
-            "inputs from within the demultiplexer".to_owned(),
-            "take gather_from_node away".to_owned(),
-        );
+        let found = format!("no inputs, gathered from `{name}`");
+        let message = (found, "inputs from within the demultiplexer");
+        let next = "take gather_from_node away";
+        self.error(node, rules::ORDER, "gather_from_node", message, next);
     }
 
     /// Validates whether every way to the response leaves those levels open that it is to close.
@@ -241,43 +230,31 @@ impl Draft<'_> {
                 let name = self.nodes[*open].name;
                 let text = format!("{text}, though `{name}` is gathered on another way");
                 let next = format!("gather from `{name}` on every way, or on none");
-                found.push((*link, OrderError::NotGathered, text, next));
+                found.push((*link, NOT_GATHERED, text, next));
             } else if let Some(missing) = here.iter().find(|level| !stack.contains(level)) {
                 let name = self.nodes[*missing].name;
                 let text = format!("{text}, and other outputs from within `{name}`");
                 let next = format!("gather from `{name}` before the response");
-                found.push((*link, OrderError::DifferentLevels, text, next));
+                found.push((*link, DIFFERENT_LEVELS, text, next));
             }
         }
         for (link, kind, text, next) in found {
-            self.misplaced(last, link, kind, text, next);
+            self.misplaced(last, link, kind, &text, next);
         }
     }
 
-    fn misplaced(
-        &mut self,
-        node: usize,
-        link: Link,
-        kind: OrderError,
-        found: String,
-        next: String,
-    ) {
-        let place = match self.nodes[node].gathers {
-            Gathers::From(_) if kind != OrderError::DifferentLevels => {
-                self.nodes[node].place("gather_from_node").clone()
+    fn misplaced(&mut self, node: usize, link: Link, kind: &str, found: &str, next: String) {
+        let expected = "each level closed before the one around it, on every way alike";
+        let message = (format!("{found} ({kind})"), expected);
+        match self.nodes[node].gathers {
+            Gathers::From(_) if kind != DIFFERENT_LEVELS => {
+                self.error(node, rules::ORDER, "gather_from_node", message, next);
             }
-            _ => self.connection(node, link).place.clone(),
-        };
-        let expected = "each level closed before the one around it, on every way alike".to_owned();
-        let found = format!("{found} ({})", kind.text());
-        self.error_at(
-            node,
-            PipelineRule::Order(kind),
-            place,
-            found,
-            expected,
-            next,
-        );
+            _ => {
+                let connection = self.connection(node, link);
+                self.error_at(node, rules::ORDER, connection, message, next);
+            }
+        }
     }
 
     /// Writes a stack of levels.

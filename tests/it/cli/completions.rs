@@ -1,5 +1,5 @@
-//! Completion scripts: the checked-in ones equal those that the program writes, and are
-//! installed in the folders of the shells.
+//! Completions that need no server, and the scripts that ask for them, which are installed in the
+//! folders of the shells.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -8,35 +8,75 @@ use crate::support::{
     repository,
 };
 
-fn is_fresh(shell: &str, file: &str) {
-    let run = ovms(["completions", shell]);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
-    let path = format!("{}/completions/{file}", env!("WORKSPACE_ROOT"));
-    let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
+/// Completes the last word of a line as fish asks for it.
+fn completed(folder: &Path, line: &[&str]) -> Vec<String> {
+    let mut command = cli::command();
+    command.current_dir(folder).env("COMPLETE", "fish");
+    let run = cli::run(command.args(["--", "ovms"]).args(line));
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{line:?}");
+    let text = run.text();
+    let words = text.lines().filter_map(|line| line.split('\t').next());
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn commands_flags_values_and_files_are_completed() {
+    let folder = repository::folder();
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let completed = |line: &[&str]| completed(folder.path(), line).join(" ");
+    for (line, expected) in [
+        // Flags come where nothing else is there.
+        (
+            &[""][..],
+            "serve infer pipeline graph setup doctor completions man help",
+        ),
+        (&["pipeline", "show", ""], "file folder/"),
+        (&["infer", "m", "--zer"], "--zeros"),
+        (&["--rest_p"], "--rest_port"),
+        (&["--qui"], "--quiet"),
+        (&["-q", "gr"], "graph"),
+        (&["completions", ""], "bash elvish fish powershell zsh"),
+        (&["man", "in"], "infer"),
+        (&["serve", "--target_device", "G"], "GPU"),
+        (&["serve", "--config_path", "f"], "file folder/"),
+        (&["serve", "--cache_dir", "f"], "folder/"),
+        (&["serve", "--log_format", ""], "text json"),
+        (&["infer", "m", "-i", "x=@fi"], "x=@file"),
+        (&["infer", "m", "-i", "@fi"], "@file"),
+        (&["infer", "m", "--top", ""], ""),
+    ] {
+        assert_eq!(completed(line), expected, "{line:?}");
+    }
+    let flags = completed(&["infer", "m", ""]);
     assert!(
-        checked_in == run.text(),
-        "completions/{file} is stale; run `make completions`"
+        flags.starts_with("--") && flags.contains(" --help"),
+        "{flags}"
     );
 }
 
 #[test]
-fn bash() {
-    is_fresh("bash", "ovms.bash");
+fn only_shells_are_answered() {
+    for name in ["", "0", "1", "tcsh"] {
+        let run = cli::run(cli::command().env("COMPLETE", name).arg("--version"));
+        assert!(run.text().starts_with("ovms "), "{name}: {}", run.text());
+    }
 }
 
 #[test]
-fn zsh() {
-    is_fresh("zsh", "_ovms");
-}
-
-#[test]
-fn fish() {
-    is_fresh("fish", "ovms.fish");
-}
-
-#[test]
-fn powershell() {
-    is_fresh("powershell", "ovms.ps1");
+fn packages_have_the_scripts() {
+    for (shell, file) in [
+        ("bash", "ovms.bash"),
+        ("zsh", "_ovms"),
+        ("fish", "ovms.fish"),
+        ("powershell", "ovms.ps1"),
+    ] {
+        let path = format!("{}/completions/{file}", env!("WORKSPACE_ROOT"));
+        assert_eq!(
+            ovms(["completions", shell]).text(),
+            fs::read_to_string(path).unwrap()
+        );
+    }
 }
 
 /// Installs for a user with this home folder.

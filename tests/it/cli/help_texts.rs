@@ -78,12 +78,6 @@ fn the_help_of_serve_tells_every_flag() {
 
               Needs no files. Ports default to 9000 (gRPC) and 8000 (REST).
 
-          --model_version_policy <JSON>
-              Versions to serve: '{"latest":{"num_versions":2}}', '{"specific":{"versions":[1,3]}}' or
-              '{"all":{}}'
-
-              [default: the latest one]
-
           --batch_size <SIZE>
               Batch size: a number, a range such as 1:8, -1 for any, or auto for that of each request
 
@@ -117,6 +111,12 @@ fn the_help_of_serve_tells_every_flag() {
 
               Of fp64, fp32, fp16, bf16, int8 to int64, uint1, uint8 to uint64. For models with one
               input; needs --layout.
+
+          --model_version_policy <JSON>
+              Versions to serve: '{"latest":{"num_versions":2}}', '{"specific":{"versions":[1,3]}}' or
+              '{"all":{}}'
+
+              [default: the latest one]
 
           --nireq <N>
               Number of infer requests: inferences that run in parallel; 0 lets the device choose

@@ -8,66 +8,26 @@ use crate::support::{
     Server,
     cli::{self, ovms},
     dtypes, grpc,
-    infer::{APIS, GRPC, REST, at, command, data, infer, json, redacted},
+    infer::{APIS, GRPC, REST, at, command, data, infer, json, port},
     relay::Relay,
     repository,
 };
-
-const NUMBERS: &str = "[0,1,2,3,4,5,6,7,8,9]";
 
 /// Runs a command through a relay; returns the bytes on the wire, as text.
 fn sent(server: &Server, api: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&sent_bytes(server, api, args)).into_owned()
 }
 
-fn sent_bytes(server: &Server, api: &str, args: &[&str]) -> Vec<u8> {
-    let port = if api == REST {
-        server.rest_port
-    } else {
-        server.port
-    };
-    let relay = Relay::to(port);
+/// Runs a command that succeeds through a relay; returns the bytes on the wire.
+pub(crate) fn sent_bytes(server: &Server, api: &str, args: &[&str]) -> Vec<u8> {
+    let relay = Relay::to(port(server, api));
     let run = cli::run(at(relay.port, api).args(args));
     assert_eq!(run.code, Some(0), "{args:?}: {}", run.stderr);
     relay.sent()
 }
 
-fn has(bytes: &[u8], part: &[u8]) -> bool {
+pub(crate) fn has(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
-}
-
-#[test]
-fn a_request_is_answered_with_a_table() {
-    let _redacted = redacted();
-    let server = Server::shared("dummy");
-    for api in APIS {
-        for input in [NUMBERS.to_owned(), format!("b={NUMBERS}")] {
-            let run = infer(server, api, &["dummy", "-i", &input]);
-            insta::allow_duplicates! {
-                insta::assert_snapshot!(run.failure(), @"
-                exit 0
-                Model `dummy`, version 1, answered in <time> ms.
-                ");
-                insta::assert_snapshot!(run.text(), @"
-                output  datatype  shape   min  mean  max  values
-                a       FP32      (1,10)    1   5.5   10  1, 2, 3, 4, 5, 6, …
-                ");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_request_is_answered_with_json() {
-    let server = Server::shared("dummy");
-    for api in APIS {
-        let args = ["dummy", "-i", NUMBERS, "--id", "one", "--output", "json"];
-        let run = infer(server, api, &args);
-        assert_eq!(run.failure(), "exit 0\n");
-        insta::allow_duplicates! {
-            insta::assert_snapshot!(run.text(), @r#"{"model_name":"dummy","model_version":"1","id":"one","outputs":[{"name":"a","datatype":"FP32","shape":[1,10],"data":[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0,10.0]}]}"#);
-        }
-    }
 }
 
 #[test]

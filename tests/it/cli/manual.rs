@@ -138,7 +138,7 @@ fn a_page_reads_as_manuals_do() {
     .SH DESCRIPTION
     Print a shell\*(Aqs completion script, or install it
     .PP
-    Flags, their values and files are in the script. Names are asked for while you type: the servables, inputs, outputs and versions of the server at \-\-url, OVMS_URL or localhost, and the pipelines and graphs of the configuration file on the line. Where no server answers, the servables are those of the configuration file that OVMS_CONFIG names. If there is none to ask, or it takes longer than a moment, there are no names.
+    The script asks the program while you type: for flags, their values and files; and for the servables, inputs, outputs and versions of the server at \-\-url, OVMS_URL or localhost, and the pipelines and graphs of the configuration file on the line. Where no server answers, the servables are those of the configuration file that OVMS_CONFIG names. If there is none to ask, or it takes longer than a moment, there are no names.
     .PP
     \-\-install writes below your home folder and changes no other file; what is left to do is said.
     .SH OPTIONS
@@ -192,6 +192,9 @@ fn a_page_reads_as_manuals_do() {
     .TP
     \fBOVMS_CONFIG\fR
     A configuration file whose servables are offered where no server answers.
+    .TP
+    \fBOVMS_COMPLETE_MS\fR
+    How long a key waits for names, in milliseconds. Without it 130.
     .TP
     \fBOVMS_URL\fR
     The address of the server, if \-\-url is not given.

@@ -237,21 +237,6 @@ fn each_step_of_a_sequence_is_a_command() {
     );
 }
 
-#[test]
-fn a_request_that_is_told_needs_no_server() {
-    let run = |args: &[&str]| {
-        let mut command = cli::command();
-        command.args(["infer", "m", "--print-curl", "--url", "localhost:1"]);
-        cli::run(command.args(args)).text()
-    };
-    insta::assert_snapshot!(run(&["-i", "x:FP32:1,2=[1,2.5]", "--api", REST, "--param", "k=true", "--id", "7"]), @r#"curl -sS http://localhost:1/v2/models/m/infer -H 'Content-Type: application/json' -d '{"id":"7","parameters":{"k":true},"inputs":[{"datatype":"FP32","name":"x","shape":[1,2],"data":[1.0,2.5]}]}'"#);
-    insta::assert_snapshot!(run(&["-i", "x:FP16:1,2=[1,2.5]", "--param", "k=-3", "--model-version", "2"]), @r#"grpcurl -plaintext -d '{"model_name":"m","model_version":"2","inputs":[{"name":"x","datatype":"FP16","shape":["1","2"]}],"raw_input_contents":["ADwAQQ=="],"parameters":{"k":{"int64_param":"-3"}}}' localhost:1 inference.GRPCInferenceService/ModelInfer"#);
-    insta::assert_snapshot!(run(&["-i", "x:INT64:1=[9007199254740993]", "--api", TFS_GRPC]), @r#"grpcurl -plaintext -d '{"model_spec":{"name":"m"},"inputs":{"x":{"dtype":"DT_INT64","tensor_shape":{"dim":[{"size":"1"}]},"int64_val":["9007199254740993"]}}}' localhost:1 tensorflow.serving.PredictionService/Predict"#);
-    insta::assert_snapshot!(run(&["-i", "x:BYTES:1=a", "--api", TFS_REST]), @r#"curl -sS http://localhost:1/v1/models/m:predict -H 'Content-Type: application/json' -d '{"inputs":{"x":[{"b64":"YQ=="}]}}'"#);
-    insta::assert_snapshot!(run(&["-i", "x:FP32:1=[1]", "--raw", "--header", "authorization=Bearer it's"]), @r#"grpcurl -plaintext -H 'authorization: Bearer ***' -d '{"model_name":"m","inputs":[{"name":"x","datatype":"FP32","shape":["1"]}],"raw_input_contents":["AACAPw=="]}' localhost:1 inference.GRPCInferenceService/ModelInfer"#);
-    insta::assert_snapshot!(run(&["-i", "x:FP32:1=[1]", "--stream"]), @r#"grpcurl -plaintext -d '{"model_name":"m","inputs":[{"name":"x","datatype":"FP32","shape":["1"],"contents":{"fp32_contents":[1.0]}}]}' localhost:1 inference.GRPCInferenceService/ModelStreamInfer"#);
-}
-
 /// Stand-in for grpcurl, which records its arguments and input.
 const GRPCURL: &str = "#!/bin/sh
 while [ $# -gt 0 ]; do

@@ -1,6 +1,6 @@
 //! Commands in a pipeline: each reads the output of the one before; and nothing but data on stdout.
 
-use std::{fs, io::Read as _, process::Stdio};
+use std::{io::Read as _, process::Stdio};
 
 use ovms::tensor::{DataType, Tensor};
 use serde_json::{Value, json};
@@ -12,10 +12,8 @@ use crate::support::{
     infer::{GRPC, REST, command, infer, read_npy, redacted, write_npy},
     pipelines::Config,
     repository,
-    steps::{ALL, STEPS, piped, stateful},
+    steps::{STEPS, stateful},
 };
-
-const TEN: &str = "b=[0,1,2,3,4,5,6,7,8,9]";
 
 /// Runs two commands with a pipe between them.
 fn pipe(server: &Server, first: &[&str], second: &[&str]) -> Run {
@@ -40,39 +38,6 @@ fn outputs(run: &Run) -> Value {
     answer["outputs"].clone()
 }
 
-#[test]
-fn an_answer_is_the_input_of_the_next_command() {
-    let server = Server::shared("dummy");
-    let first = ["dummy", "-i", TEN, "--output"];
-    for (form, second) in [
-        ("json", "b=-"),
-        ("json", "-"),
-        ("json", "b=-:a"),
-        ("json", "@-.json"),
-        ("npy", "b=-"),
-        ("npy", "b=@-.npy"),
-        ("raw", "b:FP32:1,10=@-.bin"),
-    ] {
-        let run = pipe(
-            server,
-            &[&first[..], &[form]].concat(),
-            &["dummy", "-i", second, "--output", "json"],
-        );
-        let expected: Vec<f64> = (2..12).map(f64::from).collect();
-        assert_eq!(outputs(&run)[0]["data"], json!(expected), "{form} {second}");
-    }
-    for api in ALL {
-        let text = infer(server, api, &[&first[..], &["json"]].concat()).text();
-        let run = piped(
-            server,
-            api,
-            &["dummy", "-i", "b=-", "--output", "json"],
-            &text,
-        );
-        assert_eq!(outputs(&run)[0]["data"][9], 11.0, "{api}");
-    }
-}
-
 /// Every datatype comes through as it is, with the values that JSON or other types do not hold.
 #[test]
 fn datatypes_shapes_and_values_stay() {
@@ -88,64 +53,6 @@ fn datatypes_shapes_and_values_stay() {
         assert_eq!(outputs(&twice), outputs(&once), "{name}");
         assert_eq!(outputs(&once)[0]["datatype"], row.datatype, "{name}");
     }
-}
-
-#[test]
-fn an_answer_with_several_outputs_needs_a_choice() {
-    let server = Server::shared("two_outputs");
-    let first = ["two_outputs", "-i", "x=[[1,2,3,4]]", "--output", "json"];
-    let next = |input: &str| {
-        pipe(
-            server,
-            &first,
-            &["two_outputs", "-i", input, "--output", "json"],
-        )
-    };
-    let named = outputs(&next("x=-:twice"));
-    assert!(named.to_string().contains("[4.0,8.0,12.0,16.0]"), "{named}");
-    insta::assert_snapshot!(next("x=-").failure(), @"
-    exit 64
-    error: cannot use the value given for input `x`
-      caused by: found the outputs total, twice, none of the input's name
-    hint: choose one: `-i x=-:total`
-    ");
-    insta::assert_snapshot!(next("x=-:twise").failure(), @"
-    exit 64
-    error: standard input has no output `twise`
-    hint: did you mean `twice`?
-    hint: it has `total`, `twice`
-    ");
-    let folder = repository::folder();
-    let file = folder.path().join("answer.json");
-    fs::write(&file, infer(server, GRPC, &first).stdout).unwrap();
-    let input = format!("x=@{}:twice", file.display());
-    let run = infer(
-        server,
-        GRPC,
-        &["two_outputs", "-i", &input, "--output", "json"],
-    );
-    assert_eq!(outputs(&run), named);
-}
-
-#[test]
-fn what_is_no_answer_is_reported() {
-    let server = Server::shared("dummy");
-    let next = |text: &str| piped(server, GRPC, &["dummy", "-i", "b=-"], text).failure();
-    let whole = infer(server, GRPC, &["dummy", "-i", TEN, "--output", "json"]).text();
-    let ranking = infer(
-        server,
-        GRPC,
-        &["dummy", "-i", TEN, "--top", "1", "--output", "json"],
-    );
-    let errors = [
-        next(""),
-        next(&whole[..whole.len() / 2]),
-        next(&ranking.text()),
-        next(r#"{"error":"no such file"}"#),
-        next(&whole.replace("FP32", "FP64")),
-        next(&whole.replace("[1,10]", "[1,9]")),
-    ];
-    insta::assert_snapshot!(errors.join("\n"));
 }
 
 /// Lines of answers are steps of a sequence, and requests of a stream.
@@ -310,59 +217,6 @@ fn quiet_leaves_data_and_errors_alone() {
     ");
     let setup = ovms(["-q", "setup"]);
     assert_eq!(setup.failure(), "exit 0\n");
-}
-
-#[test]
-fn variables_of_the_environment_stand_in_for_flags() {
-    let server = Server::shared("dummy");
-    let run = |variables: &[(&str, &str)], args: &[&str]| {
-        let mut command = cli::command();
-        command.envs(variables.iter().copied());
-        cli::run(
-            command
-                .args(["infer", "dummy", "-i", TEN, "--output", "json"])
-                .args(args),
-        )
-    };
-    let (grpc, rest) = (server.port, server.rest_port);
-    let grpc = format!("grpc://127.0.0.1:{grpc}");
-    let rest = format!("127.0.0.1:{rest}");
-    for variables in [
-        &[("OVMS_URL", grpc.as_str())][..],
-        &[
-            ("OVMS_URL", &rest),
-            ("OVMS_API", "tfs-rest"),
-            ("OVMS_TIMEOUT", "20s"),
-        ],
-        // What is empty is not set.
-        &[
-            ("OVMS_URL", &grpc),
-            ("OVMS_API", ""),
-            ("OVMS_TIMEOUT", ""),
-            ("OVMS_HEADER", ""),
-        ],
-        &[("OVMS_URL", &grpc), ("OVMS_HEADER", "a=b\nc=d, e")],
-    ] {
-        let run = run(variables, &[]);
-        assert_eq!(run.code, Some(0), "{variables:?} {}", run.stderr);
-    }
-    // A flag goes first.
-    let wrong = [("OVMS_URL", "127.0.0.1:1"), ("OVMS_API", "tfs-rest")];
-    let right = run(&wrong, &["--url", &grpc, "--api", GRPC]);
-    assert_eq!(right.code, Some(0), "{}", right.stderr);
-    let refused = [
-        run(&[("OVMS_URL", "ftp://a")], &[]),
-        run(
-            &[("OVMS_URL", "grpc://a"), ("OVMS_API", "kserve-rest")],
-            &[],
-        ),
-        run(&[("OVMS_API", "kserve")], &[]),
-        run(&[("OVMS_TIMEOUT", "5")], &[]),
-        run(&[("OVMS_HEADER", "a=b\nc")], &[]),
-        run(&[("OVMS_API", "kserve")], &["--api", "kserv"]),
-    ];
-    let refused: String = refused.iter().map(Run::failure).collect();
-    insta::assert_snapshot!(refused);
 }
 
 /// No colour, no boxes and no bars in what another program reads, whatever the terminal is.

@@ -105,22 +105,6 @@ fn a_busy_port_is_told_on_stderr_and_in_the_log() {
     }
 }
 
-#[test]
-fn an_address_of_another_machine_is_reported() {
-    let run = cli::run(
-        cli::command()
-            .args(["serve", "--model_name=dummy", "--model_path"])
-            .arg(model("dummy"))
-            .args(["--port=9000", "--grpc_bind_address=192.0.2.1"]),
-    );
-    insta::assert_snapshot!(run.failure(), @"
-    exit 1
-    error: Failed to start gRPC server at 192.0.2.1:9000
-      caused by: Cannot assign requested address (os error 99)
-    hint: give an address of this machine, or 0.0.0.0 for all of them
-    ");
-}
-
 /// Starts a server with these addresses, and returns its log up to the end of the start.
 fn start_log(args: &[&str]) -> String {
     let ports = free_ports();
@@ -201,23 +185,6 @@ fn a_log_file_has_what_stdout_has() {
 }
 
 #[test]
-fn a_log_file_that_cannot_be_opened_is_reported() {
-    let flags = on(free_ports());
-    let run = cli::run(
-        cli::command()
-            .args(["serve", "--model_name=dummy", "--model_path"])
-            .arg(model("dummy"))
-            .args(&flags)
-            .arg("--log_path=/nonexistent/ovms.log"),
-    );
-    insta::assert_snapshot!(run.failure(), @"
-    exit 1
-    error: cannot open log file /nonexistent/ovms.log
-      caused by: No such file or directory (os error 2)
-    ");
-}
-
-#[test]
 fn the_log_level_leaves_out_what_is_less_important() {
     let ports = free_ports();
     let mut command = cli::command();
@@ -237,25 +204,6 @@ fn the_log_level_leaves_out_what_is_less_important() {
         (get(&server, "/v2/health/ready").status == 200).then_some(())
     });
     assert_eq!(server.log(), "");
-}
-
-#[test]
-fn without_a_runtime_the_hint_names_setup() {
-    let home = repository::folder();
-    let run = cli::run(
-        cli::bare(home.path())
-            .args(["serve", "--model_name=m", "--model_path=/nonexistent"])
-            .args(on(free_ports())),
-    );
-    assert!(
-        !run.text().contains("with OpenVINO"),
-        "this machine has OpenVINO among its system packages, so that it cannot be missing"
-    );
-    insta::assert_snapshot!(run.failure(), @"
-    exit 72
-    error: no OpenVINO runtime found
-    hint: run `ovms setup`; it finds one, or installs one for you alone
-    ");
 }
 
 #[test]

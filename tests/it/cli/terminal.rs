@@ -198,7 +198,7 @@ fn a_failed_start_is_reported_once() {
     let screen = run(400, &args, &[], &[]);
     assert_eq!(screen.code, 1, "{screen:?}");
     let text = screen.text();
-    assert_eq!(text.matches("config.json").count(), 1, "{text}");
+    assert_eq!(text.matches("is no JSON").count(), 1, "{text}");
     let logged = fs::read_to_string(&log).unwrap();
     assert!(logged.contains("config.json"), "{logged}");
 }

@@ -4,15 +4,11 @@ use std::{fs, path::Path};
 
 use crate::support::{
     Server, eventually,
-    graphs::{self, LIST, PASS, TWO, add, add_python, changes, reload},
+    graphs::{self, LIST, PASS, add, add_python, changes, reload},
     grpc::Grpc,
     http::get,
-    model,
     pipelines::{Config, infer, lines, request, status, wait_lines},
-    repository,
 };
-
-const FAILED: &str = "412: Reloading config file failed. ";
 
 /// Returns the message of a graph in status calls.
 fn message(server: &Server, name: &str) -> String {
@@ -63,124 +59,6 @@ fn another_graph_file_takes_effect_when_somebody_asks() {
     });
     assert_eq!(infer(&client, one("g")), "out [1,1] 3");
     assert_eq!(changes(&server, "h"), expected[..1]);
-}
-
-#[test]
-fn a_graph_that_fails_to_load_again_goes_on_and_says_so() {
-    let mut config = Config::of(&[]);
-    let path = add(&mut config, "g", PASS);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    fs::remove_file(&path).unwrap();
-    assert_eq!(reload(&server), 412);
-    let goes_on = |failure: &str| {
-        assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
-        let reported = message(&server, "g");
-        assert!(reported.contains(failure), "{reported}");
-        assert_eq!(infer(&client, one("g")), "out [1,1] 3");
-        assert_eq!(get(&server, "/v2/models/g/ready").status, 200);
-    };
-    goes_on("Failed to open mediapipe graph definition: g, file: ");
-    server.wait_log("g goes on as it was loaded before");
-    // It is tried again whenever somebody asks, and the last failure counts.
-    graphs::write(path.parent().unwrap(), &PASS.replace("node {", "nude {"));
-    assert_eq!(reload(&server), 412);
-    goes_on("Trying to parse mediapipe graph definition: g failed");
-    graphs::write(path.parent().unwrap(), PASS);
-    assert_eq!(reload(&server), 201);
-    assert_eq!(status(&server, "g"), "AVAILABLE OK");
-    assert_eq!(message(&server, "g"), "OK");
-    assert_eq!(infer(&client, one("g")), "out [1,1] 3");
-    assert_eq!(reload(&server), 200);
-    assert_eq!(
-        changes(&server, "g"),
-        [
-            "AVAILABLE ValidationPassed",
-            "RELOADING Reload",
-            "AVAILABLE ReloadFailed",
-            "RELOADING Reload",
-            "AVAILABLE ReloadFailed",
-            "RELOADING Reload",
-            "AVAILABLE ValidationPassed",
-        ]
-    );
-}
-
-#[test]
-fn what_is_not_listed_any_more_is_retired() {
-    let mut config = Config::of(&["dummy"]);
-    add(&mut config, "g", PASS);
-    add(&mut config, "h", PASS);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let graph = config.remove(LIST, "g");
-    assert_eq!(config.reload(&server), "201");
-    assert_eq!(status(&server, "g"), "END OK");
-    assert_eq!(infer(&client, one("g")), "NotFound: Mediapipe is retired");
-    assert_eq!(
-        get(&server, "/v2/models/g").error(),
-        "404: Mediapipe is retired"
-    );
-    // Its name is still its own, and so is that of one that serves.
-    config.model("g", &model("dummy"));
-    config.model("h", &model("dummy"));
-    assert!(config.reload(&server).starts_with('5'));
-    server.wait_log("Given model name is already occupied");
-    assert_eq!(status(&server, "g"), "END OK");
-    assert_eq!(infer(&client, one("h")), "out [1,1] 3");
-    config.remove("model_config_list", "g");
-    config.remove("model_config_list", "h");
-    config.put(LIST, graph);
-    assert_eq!(config.reload(&server), "201");
-    assert_eq!(infer(&client, one("g")), "out [1,1] 3");
-    assert_eq!(
-        changes(&server, "g"),
-        [
-            "AVAILABLE ValidationPassed",
-            "RETIRED Retire",
-            "RELOADING Reload",
-            "AVAILABLE ValidationPassed",
-        ]
-    );
-    assert_eq!(changes(&server, "h").len(), 1);
-}
-
-#[test]
-fn another_folder_is_another_graph() {
-    let mut config = Config::of(&[]);
-    add(&mut config, "g", PASS);
-    graphs::write(&config.beside("two"), TWO);
-    let server = config.serve();
-    config.json[LIST][0]["base_path"] = "two".into();
-    assert_eq!(config.reload(&server), "201");
-    let inputs = &get(&server, "/v2/models/g").json()["inputs"];
-    assert_eq!(inputs.as_array().unwrap().len(), 2);
-    config.json[LIST][0]["base_path"] = "nowhere".into();
-    assert!(config.reload(&server).starts_with(FAILED));
-    assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
-    let inputs = &get(&server, "/v2/models/g").json()["inputs"];
-    assert_eq!(inputs.as_array().unwrap().len(), 2);
-    // The models of a subconfig come and go with the file that names them.
-    repository::copy(&model("dummy").join("1"), &config.beside("g/dummy/1"));
-    let models = r#"{"model_config_list": [{"config": {"name": "dummy", "base_path": "dummy"}}]}"#;
-    fs::write(config.beside("g/mine.json"), models).unwrap();
-    config.json[LIST][0]["base_path"] = "g".into();
-    config.json[LIST][0]["subconfig"] = "mine.json".into();
-    assert_eq!(config.reload(&server), "201");
-    Grpc::connect(&server).check_serves();
-    // What goes on although its folder is another one keeps them.
-    config.json[LIST][0]["base_path"] = "nowhere".into();
-    assert!(config.reload(&server).starts_with(FAILED));
-    assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
-    Grpc::connect(&server).check_serves();
-    config.json[LIST][0]["base_path"] = "g".into();
-    assert_eq!(config.reload(&server), "201");
-    Grpc::connect(&server).check_serves();
-    config.json[LIST][0]["subconfig"] = "".into();
-    assert_eq!(config.reload(&server), "201");
-    eventually("the model is gone", || {
-        (status(&server, "dummy") == "END OK").then_some(())
-    });
 }
 
 /// Returns a handler that logs its life cycle, and reports its version.

@@ -1,10 +1,6 @@
 //! Truncated model files and malformed folders: each is reported, and nothing crashes.
 
-use std::{
-    fs,
-    os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
-};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use ovms::{
     error::chain,
@@ -15,7 +11,6 @@ use serde_json::json;
 
 use crate::support::{
     Server, cli,
-    grpc::Grpc,
     http::{get, post},
     loaded::{load, options},
     model, repository, server,
@@ -228,78 +223,4 @@ fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhe
         assert!(reload.contains(reported), "{reported}: {reload}");
         assert!(log.contains(reported), "{reported}: {log}");
     }
-}
-
-#[test]
-fn links_are_followed_wherever_they_lead() {
-    let elsewhere = repository::of(&[("model", "dummy")]);
-    let root = repository::folder();
-    symlink(elsewhere.path().join("model"), root.path().join("3")).unwrap();
-    // One that leads nowhere, and one that leads to itself, are no version.
-    symlink(elsewhere.path().join("nothing"), root.path().join("4")).unwrap();
-    symlink(root.path().join("5"), root.path().join("5")).unwrap();
-    let server = Server::begin("dummy", root.path(), &[]);
-    server.wait_ready();
-    let answer = Grpc::connect(&server).answered(crate::support::grpc::dummy());
-    assert_eq!(answer.model_version, "3");
-}
-
-#[test]
-fn a_file_of_names_that_cannot_be_used_is_reported() {
-    let root = repository::of(&[("1", "dummy")]);
-    let mapping = root.path().join("1/mapping_config.json");
-    fs::write(&mapping, r#"{"inputs":{"b":"x"},"more":{}}"#).unwrap();
-    let run = crate::support::cli::run(
-        crate::support::cli::command()
-            .args(["serve", "--model_name=m", "--model_path"])
-            .arg(root.path())
-            .args(crate::support::server::on(
-                crate::support::server::free_ports(),
-            )),
-    );
-    let said = run
-        .failure()
-        .replace(&*root.path().to_string_lossy(), "<folder>");
-    insta::assert_snapshot!(said, @r#"
-    exit 1
-    error: cannot load version 1 of model `m`
-      caused by: cannot use <folder>/1/mapping_config.json
-      caused by: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed
-      caused by: unknown field `more`, expected `inputs` or `outputs` at line 1 column 26
-    "#);
-}
-
-#[test]
-fn a_name_for_a_tensor_that_is_not_there_is_reported_and_has_no_effect() {
-    let root = repository::of(&[("1", "dummy")]);
-    let mapping = root.path().join("1/mapping_config.json");
-    fs::write(
-        mapping,
-        r#"{"inputs":{"b":"x","c":"b"},"outputs":{"zz":"y"}}"#,
-    )
-    .unwrap();
-    let server = Server::begin("m", root.path(), &[]);
-    server.wait_ready();
-    let line = |text| {
-        let line = server.wait_log(text);
-        let (_, text) = line.split_once("WARN ").unwrap();
-        text.replace(root.path().to_str().unwrap(), "<folder>")
-    };
-    insta::assert_snapshot!(format!("{}\n{}", line("for the input"), line("for the output")), @r#"
-    <folder>/1/mapping_config.json: the name for the input `c` is left out: the model has no such input; it has: b model="m"
-    <folder>/1/mapping_config.json: the name for the output `zz` is left out: the model has no such output; it has: a model="m"
-    "#);
-    let grpc = Grpc::connect(&server);
-    let request = ovms::proto::kserve::ModelMetadataRequest {
-        name: "m".to_owned(),
-        version: String::new(),
-    };
-    let metadata = grpc.wait(grpc.client.clone().model_metadata(request));
-    let metadata = metadata.unwrap();
-    let names = |tensors: Vec<ovms::proto::kserve::model_metadata_response::TensorMetadata>| {
-        let names = tensors.into_iter().map(|tensor| tensor.name);
-        names.collect::<Vec<_>>()
-    };
-    assert_eq!(names(metadata.inputs), ["x"]);
-    assert_eq!(names(metadata.outputs), ["a"]);
 }

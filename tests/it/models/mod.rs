@@ -11,6 +11,7 @@ mod reload_config;
 mod reload_folders;
 mod reload_versions;
 mod shapes;
+mod sheets;
 mod storage;
 mod storage_clouds;
 mod storage_errors;

@@ -6,9 +6,6 @@ use ovms::{
 };
 
 use crate::support::{
-    Server,
-    grpc::{Grpc, floats, raw, to_floats},
-    http::get,
     loaded::{describe, error, infer, load, options},
     model,
 };
@@ -213,107 +210,4 @@ fn an_auto_batch_takes_only_the_batch_of_what_is_asked_for() {
         describe(&add),
         "input1 (4,10) N..., input2 (4,10) N..., sum (4,10) N..."
     );
-}
-
-/// Serves a fixture with flags; returns the shapes of its inputs and outputs over REST.
-fn served(name: &str, flags: &[&str]) -> (Server, String) {
-    let server = Server::start_with(name, flags);
-    let metadata = get(&server, &format!("/v2/models/{name}")).json();
-    let shapes = format!(
-        "{} {}",
-        metadata["inputs"][0]["shape"], metadata["outputs"][0]["shape"]
-    );
-    (server, shapes)
-}
-
-/// Sends `dummy` ones in a shape; returns the response's shape and first element, or an error.
-fn send(server: &Server, shape: [i64; 2]) -> String {
-    let ones = vec![1.0; usize::try_from(shape[0] * shape[1]).unwrap()];
-    let request = raw("dummy", "b", "FP32", &shape, &floats(&ones));
-    let grpc = Grpc::connect(server);
-    match grpc.wait(grpc.client.clone().model_infer(request)) {
-        Ok(answer) => format!(
-            "{:?} {}",
-            answer.outputs[0].shape,
-            to_floats(&answer.raw_output_contents[0])[0]
-        ),
-        Err(status) => crate::support::grpc::error(&status),
-    }
-}
-
-#[test]
-fn flags_set_shapes_and_batch_sizes() {
-    let (server, shapes) = served("dummy", &["--shape", "(1:3,-1)"]);
-    assert_eq!(shapes, "[-1,-1] [-1,-1]");
-    insta::assert_snapshot!(
-        [send(&server, [3, 4]), send(&server, [4, 4])].join("\n"),
-        @"
-        [3, 4] 2
-        InvalidArgument: Invalid input batch size - Expected: [1~3]; Actual: 4; input name: b
-        "
-    );
-    let (server, shapes) = served("dummy", &["--batch_size", "4"]);
-    assert_eq!(shapes, "[4,10] [4,10]");
-    insta::assert_snapshot!(
-        [send(&server, [4, 10]), send(&server, [1, 10])].join("\n"),
-        @"
-        [4, 10] 2
-        InvalidArgument: Invalid input batch size - Expected: 4; Actual: 1; input name: b
-        "
-    );
-}
-
-#[test]
-fn flags_make_shapes_follow_requests() {
-    let (server, shapes) = served("dummy", &["--shape", "auto"]);
-    assert_eq!(shapes, "[1,10] [1,10]");
-    insta::assert_snapshot!(
-        [send(&server, [2, 3]), send(&server, [5, 1])].join("\n"),
-        @"
-        [2, 3] 2
-        [5, 1] 2
-        "
-    );
-    let shape = get(&server, "/v2/models/dummy").json()["inputs"][0]["shape"].clone();
-    assert_eq!(shape, serde_json::json!([5, 1]));
-    let (server, _) = served("dummy", &["--batch_size", "auto"]);
-    insta::assert_snapshot!(
-        [send(&server, [6, 10]), send(&server, [6, 11])].join("\n"),
-        @"
-        [6, 10] 2
-        InvalidArgument: Invalid input shape - Expected: (6,10); Actual: (6,11); input name: b
-        "
-    );
-}
-
-#[test]
-fn a_shape_that_the_model_does_not_take_is_reported_and_the_old_one_stays() {
-    let (server, _) = served("classifier", &["--shape", "auto"]);
-    let grpc = Grpc::connect(&server);
-    let send = |channels: i64| {
-        let shape = [1, channels, 224, 224];
-        let data = vec![0.0; usize::try_from(channels).unwrap() * 224 * 224];
-        grpc.wait(grpc.client.clone().model_infer(raw(
-            "classifier",
-            "image",
-            "FP32",
-            &shape,
-            &floats(&data),
-        )))
-    };
-    let refused = crate::support::grpc::error(&send(5).unwrap_err());
-    let known = "FailedPrecondition: Model could not be reshaped with requested shape - image \
-                 (1,5,224,224)";
-    assert!(refused.starts_with(known), "{refused}");
-    assert_eq!(send(3).unwrap().outputs[0].shape, [1, 10]);
-}
-
-#[test]
-fn flags_set_layouts() {
-    let (server, shapes) = served("increment4d", &["--layout", "NHWC:NCHW"]);
-    assert_eq!(shapes, "[1,20,30,3] [1,3,20,30]");
-    drop(server);
-    let both = r#"{"input":"NHWC:NCHW","output":"NHWC:NCHW"}"#;
-    let (_server, shapes) = served("increment4d", &["--layout", both]);
-    assert_eq!(shapes, "[1,20,30,3] [1,20,30,3]");
 }

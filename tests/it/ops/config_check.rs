@@ -45,7 +45,7 @@ fn folders_that_only_begin_with_a_number_are_told_and_are_no_versions() {
     model  versions  state
     e      1         ok
     exit 2
-    warning: the check found 2 warnings
+    warning: no errors were found, but 2 warnings
       warning: model `e`: <folder>/01: ignoring another folder of version 1; the one named `1` is served
       warning: model `e`: <folder>/1.bak: ignoring a folder whose name has more than the version number in it; to be version 1, it must be named by the number alone: `1`
     ");
@@ -97,7 +97,7 @@ fn errors_and_warnings_of_a_file_are_reported_together() {
     far      model  -         not looked at
     graph    graph  -         error
     exit 1
-    error: the check found 7 errors and 3 warnings; 1 thing could not be checked
+    error: the check found 7 errors, 3 warnings, 1 thing that could not be checked
       error: <folder>/config.json: model `all`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
       error: <folder>/config.json: model `some`, version 3: <folder>/good/3/mapping_config.json: expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed: unknown field `input`, expected `inputs` or `outputs` at line 1 column 8
       error: <folder>/config.json: model `broken`, version 1: File not found or cannot open - no model in <folder>/broken/1; expected *.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite
@@ -123,7 +123,7 @@ fn errors_and_warnings_of_a_file_are_reported_together() {
     model  versions  state
     empty  -         empty
     exit 2
-    warning: the check found 1 warning
+    warning: no errors were found, but 1 warning
       warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
     ");
     let run = check(
@@ -132,7 +132,7 @@ fn errors_and_warnings_of_a_file_are_reported_together() {
     );
     insta::assert_snapshot!(run.failure(), @"
     exit 1
-    error: the check found 1 error and 1 warning
+    error: the check found 1 error, 1 warning
       error: Missing rest_port parameter in server CLI - metrics are enabled in the file
       warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
     ");
@@ -156,7 +156,7 @@ fn a_key_that_is_given_twice_is_a_warning() {
     model  versions  state
     m      1         ok
     exit 2
-    warning: the check found 1 warning
+    warning: no errors were found, but 1 warning
       warning: <folder>/config.json:2:40 model_config_list[0].config.nireq: the key `nireq` is here again; its first value counts
     ");
 }
@@ -175,21 +175,29 @@ fn a_file_with_errors_shows_them_in_their_lines() {
     insta::assert_snapshot!(shown(&run), @r#"
     exit 1
     error: the configuration file <folder>/config.json has 2 errors
-      3:39 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
-        3 | {"config": {"name": "a", "nireq": "4",
-          |                                   ^^^
-      4:9 model_config_list[0].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `base_path`?)
-        4 | "base_pth": "/m"}}
-          | ^^^^^^^^^^
+      model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
+       --> <folder>/config.json:3:39
+        |
+      3 |     {"config": {"name": "a", "nireq": "4",
+        |                                       ^^^
+      model_config_list[0].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup
+       --> <folder>/config.json:4:9
+        |
+      4 |         "base_pth": "/m"}}
+        |         ^^^^^^^^^^
+        |
+        = help: did you mean `base_path`?
     "#);
     fs::write(&config, "{\n  \"model_config_list\": [\n").unwrap();
     let run = check(folder.path(), &["--config_path", config.to_str().unwrap()]);
     insta::assert_snapshot!(shown(&run), @r#"
     exit 1
     error: the configuration file <folder>/config.json is no JSON
-      2:24: found `[` (unterminated array); expected JSON
-        2 | "model_config_list": [
-          |                      ^
+      found `[` (unterminated array); expected JSON
+       --> <folder>/config.json:2:24
+        |
+      2 |   "model_config_list": [
+        |                        ^
     "#);
     let run = check(
         folder.path(),
@@ -247,17 +255,21 @@ fn the_server_does_not_start_with_such_a_file() {
     insta::assert_snapshot!(start(&["--port=9000"]), @r#"
     exit 1
     error: the configuration file <folder>/config.json is no JSON
-      1:24: found `}` (unexpected close brace); expected JSON
-        1 | {"model_config_list": [}
-          |                        ^
+      found `}` (unexpected close brace); expected JSON
+       --> <folder>/config.json:1:24
+        |
+      1 | {"model_config_list": [}
+        |                        ^
     "#);
     fs::write(&config, "{\"model_config_list\": {}}").unwrap();
     insta::assert_snapshot!(start(&["--port=9000"]), @r#"
     exit 1
     error: the configuration file <folder>/config.json has 1 error
-      1:23 model_config_list: found an object; expected a list of models
-        1 | {"model_config_list": {}}
-          |                       ^^
+      model_config_list: found an object; expected a list of models
+       --> <folder>/config.json:1:23
+        |
+      1 | {"model_config_list": {}}
+        |                       ^^
     "#);
     fs::write(
         &config,

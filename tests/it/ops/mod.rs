@@ -6,6 +6,6 @@ mod config_schema;
 mod dashboard;
 mod http_logs;
 mod metrics;
-mod serve_check;
+mod sheets;
 mod shutdown;
 mod start_errors;

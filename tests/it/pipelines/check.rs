@@ -68,57 +68,75 @@ fn errors_are_reported_with_line_and_connection() {
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
     pipeline `first`: 5 errors, 2 things that could not be checked
 
-      config.json:21:25: Invalid input shape [rule 21]
-          21 | {"in": {"node_name": "one", "data_item": "a"}},
-             | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        one ──a──▶ two.in
-        found     FP32 (1,20) from `one`
-        expected  (1,30)
-        next      connect an output of the same shape, or put a node between
+    error: Invalid input shape [rule 21]
+      --> config.json:21:25
+       |
+    21 |                         {"in": {"node_name": "one", "data_item": "a"}},
+       |                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = one ──a──▶ two.in
+       = found     FP32 (1,20) from `one`
+         expected  (1,30)
+       = help: connect an output of the same shape, or put a node between
 
-      config.json:22:25: Pipeline definition has connection to non existing model input [rule 17]
-          22 | {"inn": {
-             | ^
-        one ──b──▶ two.inn
-        found     the input `inn`
-        expected  an input of what it runs: in
-        next      did you mean `in`?
+    error: Pipeline definition has connection to non existing model input [rule 17]
+      --> config.json:22:25
+       |
+    22 |                         {"inn": {
+       |                         ^^^^^^^^^
+       |
+       = one ──b──▶ two.inn
+       = found     the input `inn`
+         expected  an input of what it runs: in
+       = help: did you mean `in`?
 
-      config.json:22:25: Pipeline definition has reference to missing data source [rule 19]
-          22 | {"inn": {
-             | ^
-        one ──b──▶ two.inn
-        found     the data_item `b` of `one`
-        expected  an alias of its outputs: a
-        next      add it to the outputs of that node
+    error: Pipeline definition has reference to missing data source [rule 19]
+      --> config.json:22:25
+       |
+    22 |                         {"inn": {
+       |                         ^^^^^^^^^
+       |
+       = one ──b──▶ two.inn
+       = found     the data_item `b` of `one`
+         expected  an alias of its outputs: a
+       = help: add it to the outputs of that node
 
-      config.json:29:72: Pipeline definition has reference to missing model [rule 6]
-          29 | "name": "three", "type": "DL model", "model_name": "empty",
-             |                                                    ^^^^^^^
-        node      three
-        found     the model `empty`, which is not available: there is no version to serve in <folder>/models/empty
-        expected  a model that is available
-        next      fix that first
+    error: Pipeline definition has reference to missing model [rule 6]
+      --> config.json:29:72
+       |
+    29 |                     "name": "three", "type": "DL model", "model_name": "empty",
+       |                                                                        ^^^^^^^
+       |
+       = node `three`
+       = found     the model `empty`, which is not available: there is no version to serve in <folder>/models/empty
+         expected  a model that is available
+       = help: fix that first
 
-      config.json:30:41: Gather node refers to not existing node [rule 13]
-          30 | "gather_from_node": "on",
-             |                     ^^^^
-        node      three
-        found     `on`, which is no node
-        expected  a node with demultiply_count, of which there is none
-        next      change gather_from_node, or give that node a demultiply_count
+    error: Gather node refers to not existing node [rule 13]
+      --> config.json:30:41
+       |
+    30 |                     "gather_from_node": "on",
+       |                                         ^^^^
+       |
+       = node `three`
+       = found     `on`, which is no node
+         expected  a node with demultiply_count, of which there is none
+       = help: change gather_from_node, or give that node a demultiply_count
 
       config.json:29:72: not checked: node `three`: its inputs and outputs, and what depends on them, since the model cannot be asked
       config.json:35:71: not checked: node `four`: its files are in the cloud, at s3://bucket/far
 
     pipeline `wide`: 1 error
 
-      config.json:44:9: Pipeline has the same name as model [rule 1]
-          44 | {"name": "wide", "inputs": [], "nodes": [], "outputs": []},
-             | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        found     the name `wide`, which a model has
-        expected  a name of its own
-        next      rename the pipeline; the rest of it is looked at then
+    error: Pipeline has the same name as model [rule 1]
+      --> config.json:44:9
+       |
+    44 |         {"name": "wide", "inputs": [], "nodes": [], "outputs": []},
+       |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = found     the name `wide`, which a model has
+         expected  a name of its own
+       = help: rename the pipeline; the rest of it is looked at then
 
     pipeline `straight`: no errors
     exit 1
@@ -331,37 +349,49 @@ fn without_a_runtime_what_needs_none_is_checked() {
     insta::assert_snapshot!(shown(&case.check_bare(&[])), @r#"
     pipeline `p`: 4 errors, 4 things that could not be checked
 
-      config.json:11:13: Pipeline definition has reference to missing data source [rule 19]
-          11 | "inputs": [{"b": {"node_name": "request", "data_item": "y"}}],
-             |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        request ──y──▶ a.b
-        found     the data_item `y` of `request`
-        expected  an input of the pipeline: x
-        next      add it to the inputs of the pipeline
+    error: Pipeline definition has reference to missing data source [rule 19]
+      --> config.json:11:13
+       |
+    11 |  "inputs": [{"b": {"node_name": "request", "data_item": "y"}}],
+       |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = request ──y──▶ a.b
+       = found     the data_item `y` of `request`
+         expected  an input of the pipeline: x
+       = help: add it to the inputs of the pipeline
 
-      config.json:13:49: Value of provided parameter is forbidden [rule 7]
-          13 | {"name": "c", "type": "DL model", "model_name": "auto",
-             |                                                 ^^^^^^
-        node      c
-        found     a model whose batch size or shape is auto
-        expected  a fixed shape, -1 or a range
-        next      change batch_size or shape of the model, for example to -1
+    error: Value of provided parameter is forbidden [rule 7]
+      --> config.json:13:49
+       |
+    13 | {"name": "c", "type": "DL model", "model_name": "auto",
+       |                                                 ^^^^^^
+       |
+       = node `c`
+       = found     a model whose batch size or shape is auto
+         expected  a fixed shape, -1 or a range
+       = help: change batch_size or shape of the model, for example to -1
 
-      config.json:16:49: Pipeline definition has reference to missing model [rule 6]
-          16 | {"name": "d", "type": "DL model", "model_name": "gone",
-             |                                                 ^^^^^^
-        node      d
-        found     the model `gone`, which is not available: The provided base path is invalid or doesn't exists - <folder>/gone: No such file or directory (os error 2)
-        expected  a model that is available
-        next      fix that first
+    error: Pipeline definition has reference to missing model [rule 6]
+      --> config.json:16:49
+       |
+    16 | {"name": "d", "type": "DL model", "model_name": "gone",
+       |                                                 ^^^^^^
+       |
+       = node `d`
+       = found     the model `gone`, which is not available: The provided base path is invalid or doesn't exists - <folder>/gone: No such file or directory (os error 2)
+         expected  a model that is available
+       = help: fix that first
 
-      config.json:19:69: Pipeline definition has reference to missing model [rule 6]
-          19 |  "e", "type": "DL model", "model_name": "dummy", "version": 7,
-             |                                                             ^
-        node      e
-        found     a version that the model `dummy` does not have
-        expected  a version that it has: 1
-        next      change the version, or leave it out for the default one
+    error: Pipeline definition has reference to missing model [rule 6]
+      --> config.json:19:69
+       |
+    19 | {"name": "e", "type": "DL model", "model_name": "dummy", "version": 7,
+       |                                                                     ^
+       |
+       = node `e`
+       = found     a version that the model `dummy` does not have
+         expected  a version that it has: 1
+       = help: change the version, or leave it out for the default one
 
       config.json:10:49: not checked: node `a`: no OpenVINO runtime found
       config.json:13:49: not checked: node `c`: no OpenVINO runtime found
@@ -425,15 +455,19 @@ fn the_end_says_how_it_looks() {
     pipeline `p`: no errors
     pipeline `idle`: 1 warning
 
-      config.json:18:28: warning: the input `y` is left out, since no node uses it
-          18 | {"name": "idle", "inputs": ["x", "y"],
-             |                            ^^^^^^^^^^
+    warning: the input `y` is left out, since no node uses it
+      --> config.json:18:28
+       |
+    18 | {"name": "idle", "inputs": ["x", "y"],
+       |                            ^^^^^^^^^^
 
     the file:
 
-      config.json:12:1: warning: Duplicated pipeline names - `p` is listed above; this one is left out
-          12 | {"name": "p", "inputs": ["x"],
-             | ^
+    warning: Duplicated pipeline names - `p` is listed above; this one is left out
+      --> config.json:12:1
+       |
+    12 | {"name": "p", "inputs": ["x"],
+       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
     exit 2
     warning: no errors were found, but 2 warnings

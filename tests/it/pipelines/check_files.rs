@@ -58,27 +58,37 @@ fn files_that_are_no_configuration_are_refused() {
     insta::assert_snapshot!(shown(&case.check(&[])), @"
     exit 1
     error: the configuration file config.json is no JSON
-      2:1: found `models` (unexpected word); expected JSON
-        2 | models
-          | ^^^^^^
+      found `models` (unexpected word); expected JSON
+       --> config.json:2:1
+        |
+      2 | models
+        | ^^^^^^
     ");
 
     case.config("{\"model_config_list\": [],\n \"pipeline_config_list\": [{\"name\": 7}]}");
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
     exit 1
     error: the configuration file config.json has 4 errors
-      2:27 pipeline_config_list[0].inputs: found nothing; expected the key `inputs`
-        2 | "pipeline_config_list": [{"name": 7}]}
-          |                          ^
-      2:27 pipeline_config_list[0].nodes: found nothing; expected the key `nodes`
-        2 | "pipeline_config_list": [{"name": 7}]}
-          |                          ^
-      2:27 pipeline_config_list[0].outputs: found nothing; expected the key `outputs`
-        2 | "pipeline_config_list": [{"name": 7}]}
-          |                          ^
-      2:36 pipeline_config_list[0].name: found 7; expected a text
-        2 | "pipeline_config_list": [{"name": 7}]}
-          |                                   ^
+      pipeline_config_list[0].inputs: found nothing; expected the key `inputs`
+       --> config.json:2:27
+        |
+      2 |  "pipeline_config_list": [{"name": 7}]}
+        |                           ^
+      pipeline_config_list[0].nodes: found nothing; expected the key `nodes`
+       --> config.json:2:27
+        |
+      2 |  "pipeline_config_list": [{"name": 7}]}
+        |                           ^
+      pipeline_config_list[0].outputs: found nothing; expected the key `outputs`
+       --> config.json:2:27
+        |
+      2 |  "pipeline_config_list": [{"name": 7}]}
+        |                           ^
+      pipeline_config_list[0].name: found 7; expected a text
+       --> config.json:2:36
+        |
+      2 |  "pipeline_config_list": [{"name": 7}]}
+        |                                    ^
     "#);
     let (code, report) = case.json(&[]);
     assert_eq!(code, Some(1));
@@ -141,13 +151,16 @@ fn libraries_run_only_if_they_may_and_never_speak_on_stdout() {
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
     pipeline `p`: 1 error, 1 thing that could not be checked
 
-      config.json:8:49: Pipeline refers to incorrect library [rule 2]
-          8 | {"name": "a", "type": "custom", "library_name": "chatty",
-            |                                                 ^^^^^^^^
-        node      a
-        found     the library `chatty`, which does not open: <folder>/libchatty.so: cannot open shared object file: No such file or directory
+    error: Pipeline refers to incorrect library [rule 2]
+     --> config.json:8:49
+      |
+    8 | {"name": "a", "type": "custom", "library_name": "chatty",
+      |                                                 ^^^^^^^^
+      |
+      = node `a`
+      = found     the library `chatty`, which does not open: <folder>/libchatty.so: cannot open shared object file: No such file or directory
         expected  a library that opens and has all six functions
-        next      build it, or correct its base_path
+      = help: build it, or correct its base_path
 
       config.json:8:49: not checked: node `a`: its inputs and outputs, and what depends on them, since the custom node cannot be asked
 
@@ -291,7 +304,7 @@ fn the_check_of_a_server_looks_at_pipelines() {
     dummy  model     1         not checked
     p      pipeline  1         not checked
     exit 2
-    warning: no error was found, but 2 things could not be checked
+    warning: no errors were found, but 2 things that could not be checked
       not checked: model `dummy`: no OpenVINO runtime found
       not checked: config.json:8:49 pipeline_config_list[0].nodes[0].model_name: pipeline `p`, node `a`: no OpenVINO runtime found
     hint: run `ovms setup` for a runtime, which models are read with
@@ -302,7 +315,7 @@ fn the_check_of_a_server_looks_at_pipelines() {
     dummy  model     1         not checked
     dummy  pipeline  -         refused
     exit 1
-    error: the check found 1 error; 1 thing could not be checked
+    error: the check found 1 error, 1 thing that could not be checked
       error: config.json:6:1 pipeline_config_list[0]: Pipeline has the same name as model
       not checked: model `dummy`: no OpenVINO runtime found
     hint: run `ovms setup` for a runtime, which models are read with
@@ -312,7 +325,7 @@ fn the_check_of_a_server_looks_at_pipelines() {
     model  versions  state
     dummy  1         not checked
     exit 2
-    warning: no error was found, but 1 thing could not be checked
+    warning: no errors were found, but 1 thing that could not be checked
       not checked: model `dummy`: no OpenVINO runtime found
     hint: run `ovms setup` for a runtime, which models are read with
     ");

@@ -219,6 +219,7 @@ fn the_header_is_c_and_cpp_with_the_layout_of_the_interface() {
 fn every_fixture_is_used() {
     let root = Path::new(env!("WORKSPACE_ROOT"));
     let folders = [
+        "tests/conformance/pipelines",
         "tests/it/models",
         "tests/it/pipelines",
         "tests/it/support",

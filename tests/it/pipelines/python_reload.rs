@@ -2,17 +2,43 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::{
-    pipelines::python::{STEPS, config, py, scale, stopped},
-    support::{
-        eventually,
-        graphs::reload,
-        grpc::Grpc,
-        pipelines::{Config, custom, dl, infer, lines, request as asked, status, ten, wait_lines},
-    },
+use crate::support::{
+    Server, eventually,
+    graphs::reload,
+    grpc::Grpc,
+    pipelines::{Config, custom, dl, infer, lines, request as asked, status, ten, wait_lines},
 };
+
+/// A handler whose behaviour is set by the params of its node.
+const STEPS: &str = include_str!("../support/steps_python.py");
+
+/// Creates a file with the model `dummy` and the library `py`, a handler beside the file.
+fn config() -> Config {
+    let mut config = Config::of(&["dummy"]);
+    let path = config.beside("steps.py");
+    fs::write(&path, STEPS).unwrap();
+    config.library_at("py", &path);
+    config
+}
+
+/// Writes a Python node with a behaviour.
+fn py(name: &str, does: &str, inputs: &str, outputs: &str) -> Value {
+    custom(name, "py", &json!({"do": does}), inputs, outputs)
+}
+
+/// Writes a Python node that multiplies.
+fn scale(name: &str, by: &str, inputs: &str, outputs: &str) -> Value {
+    let params = json!({"do": "scale", "by": by});
+    custom(name, "py", &params, inputs, outputs)
+}
+
+/// Stops the server, so that its handlers end.
+fn stopped(mut server: Server) {
+    server.signal("TERM");
+    assert!(server.wait().success());
+}
 
 #[test]
 fn changed_code_takes_effect_when_somebody_asks() {

@@ -42,35 +42,6 @@ fn one_node() -> Config {
 }
 
 #[test]
-fn a_pipeline_fails_without_its_model_and_comes_back_with_it() {
-    let mut config = one_node();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
-    let dummy = config.remove("model_config_list", "dummy");
-    assert!(config.reload(&server).starts_with(FAILED));
-    assert_eq!(status(&server, "p"), "LOADING FAILED_PRECONDITION");
-    assert_eq!(
-        infer(&client, ten("p", 1.0)),
-        "Unavailable: Pipeline is not loaded yet"
-    );
-    config.put("model_config_list", dummy);
-    assert_eq!(config.reload(&server), "201");
-    assert_eq!(status(&server, "p"), "AVAILABLE OK");
-    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
-    assert_eq!(
-        changes(&server, "p"),
-        [
-            "AVAILABLE ValidationPassed",
-            "RELOADING Reload",
-            "LOADING_PRECONDITION_FAILED ValidationFailed",
-            "RELOADING Reload",
-            "AVAILABLE ValidationPassed",
-        ]
-    );
-}
-
-#[test]
 fn an_entry_that_becomes_invalid_leaves_what_serves() {
     let mut config = one_node();
     config.library("shaped", "shaped.c");
@@ -186,99 +157,6 @@ fn a_watcher_sees_versions_too() {
     });
     assert_eq!(reported(&server), at_first);
     assert_eq!(changes(&server, "none").len(), 1);
-}
-
-#[test]
-fn what_is_not_listed_any_more_is_retired() {
-    let mut config = one_node();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let pipeline = config.remove("pipeline_config_list", "p");
-    assert_eq!(config.reload(&server), "201");
-    assert_eq!(status(&server, "p"), "END OK");
-    assert_eq!(
-        infer(&client, ten("p", 1.0)),
-        "NotFound: Pipeline is retired"
-    );
-    assert_eq!(
-        get(&server, "/v2/models/p").error(),
-        "404: Pipeline is retired"
-    );
-    // Its name is still its own.
-    config.model("p", &model("dummy"));
-    assert!(config.reload(&server).starts_with('5'));
-    server.wait_log("Given model name is already occupied");
-    assert_eq!(status(&server, "p"), "END OK");
-    config.remove("model_config_list", "p");
-    config.put("pipeline_config_list", pipeline);
-    assert_eq!(config.reload(&server), "201");
-    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
-    assert_eq!(
-        changes(&server, "p"),
-        [
-            "AVAILABLE ValidationPassed",
-            "RETIRED Retire",
-            "RELOADING Reload",
-            "AVAILABLE ValidationPassed",
-        ]
-    );
-}
-
-#[test]
-fn models_that_are_used_do_not_become_what_cannot_be_used() {
-    let mut config = Config::of(&["dummy", "running_total"]);
-    let nodes = [
-        dl("n", "dummy", X, "a=y"),
-        dl("m", "running_total", "x=request.z", "total=y"),
-    ];
-    config.pipeline("p", "x z", &nodes, "out=n.y other=m.y");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let ask = || {
-        let four: (&str, &[i64], &[f32]) = ("z", &[1, 4], &[1.0; 4]);
-        let both = request("p", &[("x", &[1, 10], &[1.0; 10]), four]);
-        client.answered(both);
-    };
-    ask();
-    let texts = [
-        (
-            0,
-            "batch_size",
-            json!("auto"),
-            "Requested dynamic parameters but model is used in pipeline",
-        ),
-        (
-            0,
-            "shape",
-            json!("auto"),
-            "Requested dynamic parameters but model is used in pipeline",
-        ),
-        (
-            1,
-            "stateful",
-            json!(true),
-            "Stateful model cannot be subscribed to pipeline",
-        ),
-    ];
-    for (index, key, value, text) in texts {
-        let before = config.json.clone();
-        config.json["model_config_list"][index]["config"][key] = value.clone();
-        assert!(config.reload(&server).starts_with(FAILED), "{key}");
-        server.wait_log(text);
-        assert_eq!(status(&server, "p"), "AVAILABLE OK");
-        ask();
-        config.json = before;
-        assert_eq!(config.reload(&server), "201");
-    }
-    // Without the pipeline it may be so.
-    let pipeline = config.remove("pipeline_config_list", "p");
-    config.json["model_config_list"][0]["config"]["batch_size"] = json!("auto");
-    assert_eq!(config.reload(&server), "201");
-    let twenty = request("dummy", &[("b", &[2, 10], &[1.0; 20])]);
-    assert_eq!(infer(&client, twenty), "a [2,10] 2 2");
-    config.put("pipeline_config_list", pipeline);
-    assert!(config.reload(&server).starts_with(FAILED));
-    server.wait_log("Validation of pipeline definition: p failed: Value of provided parameter");
 }
 
 /// Adds a pipeline of one custom node with a log; returns the path of the log.

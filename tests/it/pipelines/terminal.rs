@@ -66,11 +66,11 @@ fn errors_and_warnings_show_names_and_send_nothing() {
     let text = harmless(&run);
     for part in [
         format!("pipeline `p{SHOWN}`: "),
-        format!("    node      two{SHOWN}\n"),
-        format!("    one{SHOWN} ──{SHOWN}──▶ two{SHOWN}.b\n"),
+        format!("   = node `two{SHOWN}`\n"),
+        format!("   = one{SHOWN} ──{SHOWN}──▶ two{SHOWN}.b\n"),
         // A text that may have lines: others are below the first.
         format!(
-            "the model `nosuch{}\n              next`",
+            "the model `nosuch{}\n     next`",
             SHOWN.replace(r"\u{a}next", "")
         ),
         r"`\u{202e}idle`".to_owned(),

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use ovms::proto::{
-    kserve::{RepositoryIndexRequest, repository_index_response::ModelIndex},
-    tensorflow::DataType,
-};
+use ovms::proto::tensorflow::DataType;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
@@ -37,27 +34,6 @@ fn the_health_service_knows_the_server_and_its_services() {
     assert_eq!(health("tensorflow.serving.PredictionService"), "SERVING");
     assert_eq!(health("tensorflow.serving.ModelService"), "SERVING");
     assert_eq!(health("stranger"), "NotFound: service not registered");
-}
-
-#[test]
-fn the_index_lists_models_with_versions_and_states() {
-    let server = Server::start("dummy");
-    let grpc = Grpc::connect(&server);
-    for ready in [false, true] {
-        let request = RepositoryIndexRequest {
-            ready,
-            ..RepositoryIndexRequest::default()
-        };
-        let mut client = grpc.client.clone();
-        let answer = grpc.wait(client.repository_index(request)).unwrap();
-        let expected = ModelIndex {
-            name: "dummy".to_owned(),
-            version: "1".to_owned(),
-            state: "READY".to_owned(),
-            reason: String::new(),
-        };
-        assert_eq!(answer.models, [expected]);
-    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::support::{
     grpc::{Grpc, dummy},
     http::{Answer, connect, exchange, get, head, post, read, send},
     model,
-    server::{free_ports, on},
+    server::free_ports,
 };
 
 const INFER: &str = "/v2/models/dummy/infer";
@@ -75,20 +75,6 @@ fn the_flags_say_what_browsers_are_reported() {
     let expected = "access-control-allow-credentials: true\naccess-control-allow-headers: Content-Type\naccess-control-allow-origin: https://a.example, https://b.example\n";
     assert_eq!(cors(&get(&server, "/v2")), expected);
     assert_eq!(cors(&get(&server, "/nowhere")), expected);
-}
-
-#[test]
-fn a_text_that_no_header_can_have_is_a_usage_error() {
-    let mut command = cli::command();
-    command
-        .args(["serve", "--model_name", "dummy", "--model_path"])
-        .arg(model("dummy"))
-        .args(on(free_ports()))
-        .arg("--allowed_headers=a\nb");
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(64));
-    let text = String::from_utf8(output.stderr).unwrap();
-    insta::assert_snapshot!(text, @"allowed_headers has characters that an HTTP header cannot have");
 }
 
 #[test]
@@ -153,27 +139,6 @@ fn the_key_is_asked_for_only_of_those_who_send_something_to_v3() {
     ");
     assert_eq!(get(&server, "/v3/models").status, 200);
     assert_eq!(post(&server, INFER, BODY).status, 200);
-}
-
-#[test]
-fn two_dots_are_refused_however_they_are_written() {
-    let server = Server::shared("dummy");
-    let errors: String = [
-        "/v2/models/../dummy",
-        "/v2/models/%2e%2e/ready",
-        "/v2/.%2E",
-        "/%2E./v2",
-        "/v2/models/...",
-    ]
-    .map(|path| format!("{path} {}\n", get(server, path).error()))
-    .concat();
-    insta::assert_snapshot!(errors, @"
-    /v2/models/../dummy 400: The provided base path is invalid or doesn't exists
-    /v2/models/%2e%2e/ready 400: The provided base path is invalid or doesn't exists
-    /v2/.%2E 400: The provided base path is invalid or doesn't exists
-    /%2E./v2 400: The provided base path is invalid or doesn't exists
-    /v2/models/... 404: Model with requested name is not found
-    ");
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Wire protocols: requests, responses, and refusals of KServe and TensorFlow Serving over gRPC and REST.
 
 mod bad_clients;
-mod bad_input;
-mod bad_json;
 mod grpc_services;
 mod grpc_wire;
 mod http_bounds;
@@ -14,6 +12,7 @@ mod kserve_grpc;
 mod kserve_rest;
 mod rest_binary;
 mod round_trip;
+mod sheets;
 mod sizes;
 mod strings;
 mod tfs_bytes;

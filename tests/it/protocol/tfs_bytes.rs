@@ -82,38 +82,6 @@ fn b64(bytes: &[u8]) -> Value {
 }
 
 #[test]
-fn strings_come_back() {
-    let server = Server::shared("passthrough_string");
-    let strings: [&[u8]; 3] = [b"a\0\xff", b"", "žluťoučký kůň".as_bytes()];
-    let output = predict(server, "passthrough_string", "in", &[3], &strings).unwrap();
-    assert_eq!(output.dtype(), DataType::DtString);
-    assert_eq!(
-        (lengths(&output), output.string_val),
-        (vec![3], strings.map(|it| it.to_vec().into()).into())
-    );
-    assert_eq!(
-        column(server, "passthrough_string", &json!(["ž", "", "c"])),
-        Ok(json!(["ž", "", "c"]))
-    );
-    assert_eq!(
-        column(server, "passthrough_string", &json!([b64(b"ab"), b64(b"")])),
-        Ok(json!(["ab", ""]))
-    );
-}
-
-#[test]
-fn rows_are_strings() {
-    let server = Server::shared("text");
-    let output = predict(server, "text", "text", &[2], &[b"abc", b""]).unwrap();
-    assert_eq!(lengths(&output), [2]);
-    assert_eq!(output.string_val, [&b"abc"[..], b""]);
-    assert_eq!(
-        column(server, "text", &json!(["abc", ""])),
-        Ok(json!(["abc", ""]))
-    );
-}
-
-#[test]
 fn images_are_decoded() {
     let server = Server::shared("image_range");
     let files = [star("png"), star("jpg")];

@@ -1,30 +1,14 @@
 //! Calls by Triton's clients and load generators besides the protocol itself.
 
 use ovms::proto::kserve::{
-    InferParameter, ModelConfigRequest, ModelInferRequest, ModelStatisticsRequest,
-    ServerLiveRequest, ServerReadyResponse, infer_parameter::ParameterChoice,
+    InferParameter, ModelInferRequest, ModelStatisticsRequest, infer_parameter::ParameterChoice,
 };
-use tonic::{Request, Status, client, codegen::http::uri::PathAndQuery};
 
 use crate::support::{
     Server, busy,
     grpc::{Grpc, dummy, error},
-    http::{JSON_LENGTH, get, post, send},
+    http::{JSON_LENGTH, get, send},
 };
-
-/// Calls a method missing in the descriptors, with an empty message.
-fn call(grpc: &Grpc, method: &str) -> Result<ServerReadyResponse, Status> {
-    let path = format!("/inference.GRPCInferenceService/{method}");
-    let path: PathAndQuery = path.parse().unwrap();
-    let mut client = client::Grpc::new(grpc.channel.clone());
-    grpc.wait(async move {
-        client.ready().await.expect("the server is there");
-        let codec = tonic_prost::ProstCodec::<ServerLiveRequest, ServerReadyResponse>::default();
-        client
-            .unary(Request::new(ServerLiveRequest {}), path, codec)
-            .await
-    })
-}
 
 fn with(
     mut request: ModelInferRequest,
@@ -37,75 +21,6 @@ fn with(
         request.parameters.insert((*name).to_owned(), parameter);
     }
     request
-}
-
-#[test]
-fn the_configuration_of_a_model_fits_its_metadata() {
-    let server = Server::start("two_outputs");
-    let grpc = Grpc::connect(&server);
-    let ask = |name: &str, version: &str| {
-        let request = ModelConfigRequest {
-            name: name.to_owned(),
-            version: version.to_owned(),
-        };
-        grpc.wait(async { grpc.client.clone().model_config(request).await })
-    };
-    let config = ask("two_outputs", "").unwrap().config.unwrap();
-    assert_eq!(config, ask("two_outputs", "1").unwrap().config.unwrap());
-    insta::assert_debug_snapshot!(config, @r#"
-    ModelConfig {
-        name: "two_outputs",
-        platform: "OpenVINO",
-        max_batch_size: 0,
-        input: [
-            ModelInput {
-                name: "x",
-                data_type: TypeFp32,
-                dims: [
-                    -1,
-                    4,
-                ],
-            },
-        ],
-        output: [
-            ModelOutput {
-                name: "total",
-                data_type: TypeFp32,
-                dims: [
-                    -1,
-                ],
-            },
-            ModelOutput {
-                name: "twice",
-                data_type: TypeFp32,
-                dims: [
-                    -1,
-                    4,
-                ],
-            },
-        ],
-        sequence_batching: None,
-        backend: "openvino",
-        model_transaction_policy: Some(
-            ModelTransactionPolicy {
-                decoupled: false,
-            },
-        ),
-    }
-    "#);
-    insta::assert_snapshot!(error(&ask("stranger", "").unwrap_err()), @"NotFound: Model with requested name is not found");
-    insta::assert_snapshot!(error(&ask("two_outputs", "2").unwrap_err()), @"NotFound: Model with requested version is not found");
-    insta::assert_snapshot!(error(&ask("two_outputs", "x").unwrap_err()), @"InvalidArgument: invalid model version format in request");
-
-    let path = "/v2/models/two_outputs";
-    let json = get(&server, &format!("{path}/config"));
-    assert_eq!(
-        json.text(),
-        get(&server, &format!("{path}/versions/1/config")).text()
-    );
-    insta::assert_snapshot!(json.text(), @r#"{"name":"two_outputs","platform":"OpenVINO","backend":"openvino","max_batch_size":0,"input":[{"name":"x","data_type":"TYPE_FP32","dims":[-1,4]}],"output":[{"name":"total","data_type":"TYPE_FP32","dims":[-1]},{"name":"twice","data_type":"TYPE_FP32","dims":[-1,4]}],"model_transaction_policy":{"decoupled":false}}"#);
-    insta::assert_snapshot!(get(&server, "/v2/models/stranger/config").error(), @"404: Model with requested name is not found");
-    insta::assert_snapshot!(get(&server, &format!("{path}/versions/2/config")).error(), @"404: Model with requested version is not found");
 }
 
 #[test]
@@ -190,102 +105,6 @@ fn a_model_may_be_called_stats() {
 }
 
 #[test]
-fn shared_memory_is_forgotten_and_never_registered() {
-    let server = Server::shared("dummy");
-    let grpc = Grpc::connect(server);
-    for kind in ["System", "Cuda"] {
-        for verb in ["Status", "Unregister"] {
-            let answer = call(&grpc, &format!("{kind}SharedMemory{verb}"));
-            assert_eq!(answer.unwrap(), ServerReadyResponse::default());
-        }
-        let refused = call(&grpc, &format!("{kind}SharedMemoryRegister")).unwrap_err();
-        assert_eq!(
-            error(&refused),
-            "Unimplemented: Functionality not implemented - shared memory; send tensors with the request"
-        );
-    }
-    for kind in ["system", "cuda"] {
-        let path = format!("/v2/{kind}sharedmemory");
-        for place in [path.clone(), format!("{path}/region/x")] {
-            assert_eq!(get(server, &format!("{place}/status")).text(), "[]");
-            let forgotten = post(server, &format!("{place}/unregister"), b"");
-            assert_eq!((forgotten.status, forgotten.text().as_str()), (200, ""));
-        }
-        let refused = post(server, &format!("{path}/region/x/register"), b"{}");
-        assert_eq!(
-            refused.error(),
-            "501: Functionality not implemented - shared memory; send tensors with the request"
-        );
-    }
-    grpc.check_serves();
-}
-
-#[test]
-fn what_would_change_the_server_is_not_served_and_says_so() {
-    let server = Server::shared("dummy");
-    let grpc = Grpc::connect(server);
-    let calls = [
-        "RepositoryModelLoad",
-        "RepositoryModelUnload",
-        "TraceSetting",
-        "LogSettings",
-    ];
-    let errors = calls.map(|method| error(&call(&grpc, method).unwrap_err()));
-    insta::assert_snapshot!(errors.join("\n"), @"
-    Unimplemented: Functionality not implemented - models are loaded and unloaded by the server's configuration
-    Unimplemented: Functionality not implemented - models are loaded and unloaded by the server's configuration
-    Unimplemented: Functionality not implemented - settings are those of the server's command line
-    Unimplemented: Functionality not implemented - settings are those of the server's command line
-    ");
-    let paths = [
-        ("POST", "/v2/repository/models/dummy/load"),
-        ("POST", "/v2/repository/models/dummy/unload"),
-        ("GET", "/v2/trace/setting"),
-        ("POST", "/v2/models/dummy/trace/setting"),
-        ("POST", "/v2/logging"),
-    ];
-    let errors = paths.map(|(method, path)| send(server, method, path, &[], b"{}").error());
-    insta::assert_snapshot!(errors.join("\n"), @"
-    501: Functionality not implemented - models are loaded and unloaded by the server's configuration
-    501: Functionality not implemented - models are loaded and unloaded by the server's configuration
-    501: Functionality not implemented - settings are those of the server's command line
-    501: Functionality not implemented - settings are those of the server's command line
-    501: Functionality not implemented - settings are those of the server's command line
-    ");
-}
-
-#[test]
-fn parameters_that_clients_always_send_change_nothing() {
-    let server = Server::shared("dummy");
-    let grpc = Grpc::connect(server);
-    let expected = grpc.answered(dummy());
-    let request = with(
-        dummy(),
-        &[
-            (
-                "triton_enable_empty_final_response",
-                ParameterChoice::BoolParam(true),
-            ),
-            ("priority", ParameterChoice::Uint64Param(u64::MAX)),
-            ("timeout", ParameterChoice::Int64Param(60_000_000)),
-            ("sequence_id", ParameterChoice::Int64Param(7)),
-            ("sequence_start", ParameterChoice::BoolParam(true)),
-            ("sequence_end", ParameterChoice::BoolParam(false)),
-            ("temperature", ParameterChoice::DoubleParam(0.5)),
-        ],
-    );
-    assert_eq!(grpc.answered(request), expected);
-    for none in [0, -1] {
-        let request = with(dummy(), &[("timeout", ParameterChoice::Int64Param(none))]);
-        assert_eq!(grpc.answered(request), expected);
-    }
-    let body = br#"{"parameters":{"priority":1,"timeout":60000000,"sequence_id":7,
-        "sequence_start":true,"sequence_end":false,"triton_enable_empty_final_response":true},
-        "inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,0,0,0,0,0,0,0,0,0]}]}"#;
-    assert_eq!(post(server, "/v2/models/dummy/infer", body).status, 200);
-}
-
-#[test]
 fn the_time_limit_among_the_parameters_is_kept() {
     let server = busy::serve(&["--metrics_enable"]);
     let grpc = Grpc::connect(&server);
@@ -323,10 +142,4 @@ fn the_time_limit_among_the_parameters_is_kept() {
         failed[0].ends_with(" 2") && failed[1].ends_with(" 1"),
         "{failed:?}"
     );
-}
-
-#[test]
-fn the_server_names_the_extensions_that_it_has() {
-    let server = Server::shared("dummy");
-    insta::assert_snapshot!(get(server, "/v2").json()["extensions"], @r#"["binary_tensor_data","model_configuration","parameters","statistics"]"#);
 }

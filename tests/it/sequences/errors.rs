@@ -2,13 +2,8 @@
 
 use tonic::Code;
 
-use crate::support::{
-    Server,
-    http::post,
-    sequence::{Answer, Ask, Client, Special, Wire, counts, serve},
-};
+use crate::support::sequence::{Answer, Ask, Client, Wire, counts, serve};
 
-const NO_SHAPE: &str = "Special input proto does not contain tensor shape information";
 const NO_ID: &str = "Sequence ID has not been provided in request inputs";
 const BAD_CONTROL: &str = "Unexpected value of sequence control input";
 const EXISTS: &str = "Sequence with provided ID already exists";
@@ -21,116 +16,6 @@ fn ask(x: f32) -> Ask {
 /// Returns the error of a tensor that does not fit, in the words of a protocol.
 fn bad_tensor(wire: Wire) -> String {
     wire.invalid("Invalid input shape - Expected: (1,4); Actual: (1,5); input name: x")
-}
-
-#[test]
-fn special_inputs_have_one_shape_and_one_place() {
-    let server = serve("running_total", &[]);
-    let client = Client::connect(&server);
-    let specials = [
-        ("sequence_id", "sequence id", "uint64_val"),
-        (
-            "sequence_control_input",
-            "sequence control input",
-            "uint32_val",
-        ),
-    ];
-    for wire in Wire::ALL {
-        for (index, (name, what, field)) in specials.into_iter().enumerate() {
-            let spoil = |special: Special| {
-                // Errors of tensors are reported later still.
-                let good = ask(1.0).bad();
-                if index == 0 {
-                    // So is the other special input.
-                    let control = Some(Special::shapeless(3));
-                    Ask {
-                        id: Some(special),
-                        control,
-                        ..good
-                    }
-                } else {
-                    Ask {
-                        control: Some(special),
-                        ..good
-                    }
-                }
-            };
-            let refused = |special| client.refused(wire, &spoil(special));
-            assert_eq!(refused(Special::shapeless(1)), wire.invalid(NO_SHAPE));
-            let rank = wire.invalid(&format!(
-                "Invalid number of shape dimensions - Required shape for {name} is: (1)"
-            ));
-            let dimension = wire.invalid(&format!(
-                "Invalid input shape - Required shape for {name} is: (1)"
-            ));
-            let value = wire.invalid(&format!(
-                "Could not find {what} in expected tensor proto field {field}"
-            ));
-            let two = Special::shaped(&[2], &[1, 1]);
-            if wire == Wire::TfsRest {
-                assert_eq!(refused(two), dimension);
-                assert_eq!(refused(Special::shaped(&[0], &[])), dimension);
-                let nested = refused(Special::shaped(&[1, 1], &[1]));
-                let parse = "400: Could not parse input content. Not valid ndarray detected";
-                assert!(nested.starts_with(parse), "{nested}");
-                continue;
-            }
-            assert_eq!(refused(Special::shaped(&[1, 1], &[1])), rank, "{wire:?}");
-            assert_eq!(refused(two), dimension, "{wire:?}");
-            assert_eq!(refused(Special::shaped(&[0], &[])), dimension, "{wire:?}");
-            if wire == Wire::TfsGrpc {
-                // A shape without dimensions is one, there.
-                assert_eq!(refused(Special::shaped(&[], &[1])), rank);
-            }
-            let [none, both] = [&[][..], &[1, 1]].map(|values| Special::shaped(&[1], values));
-            for special in [none, both, Special::misplaced(1)] {
-                assert_eq!(refused(special), value, "{wire:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn numbers_of_rest_bodies_are_whole_and_in_range() {
-    let server = serve("running_total", &[]);
-    let tfs = |special: &str| {
-        let body = format!(r#"{{"inputs":{{"x":[[1,1,1,1]],{special}}}}}"#);
-        post(&server, "/v1/models/running_total:predict", body.as_bytes()).error()
-    };
-    for special in [
-        r#""sequence_id":[1.5]"#,
-        r#""sequence_id":[-1]"#,
-        r#""sequence_id":["1"]"#,
-        r#""sequence_id":[[1]]"#,
-        r#""sequence_id":[18446744073709551616]"#,
-        r#""sequence_control_input":[4294967296]"#,
-        r#""sequence_control_input":[-1]"#,
-        r#""sequence_control_input":[true]"#,
-        r#""sequence_control_input":[1e0]"#,
-    ] {
-        let error = tfs(special);
-        let expected = "400: Could not parse input content. Not valid ndarray detected";
-        assert!(error.starts_with(expected), "{special}: {error}");
-    }
-    let row = post(
-        &server,
-        "/v1/models/running_total:predict",
-        br#"{"instances":[{"x":[1,1,1,1],"sequence_id":[1],"sequence_control_input":[1]}]}"#,
-    );
-    insta::assert_snapshot!(row.error(), @"400: Invalid number of shape dimensions - Required shape for sequence_id is: (1)");
-    for (datatype, data) in [
-        ("UINT64", "-1"),
-        ("UINT64", "18446744073709551616"),
-        ("UINT64", "1.5"),
-    ] {
-        let body = format!(
-            r#"{{"inputs":[{{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,1,1,1]}},
-            {{"name":"sequence_id","shape":[1],"datatype":"{datatype}","data":[{data}]}}]}}"#
-        );
-        let error = post(&server, "/v2/models/running_total/infer", body.as_bytes()).error();
-        assert!(error.starts_with("400: "), "{error}");
-        assert!(!error.contains("has not been provided"), "{error}");
-    }
 }
 
 #[test]
@@ -222,29 +107,6 @@ fn a_bad_tensor_does_nothing_to_a_sequence() {
 }
 
 #[test]
-fn without_state_the_special_inputs_are_inputs_that_do_not_exist() {
-    let server = Server::start("running_total");
-    let client = Client::connect(&server);
-    for wire in Wire::ALL {
-        let refused = client.refused(wire, &ask(1.0).id(1).start());
-        let text = "Invalid number of inputs - Expected: 1; Actual: 3";
-        assert!(
-            refused.starts_with(&wire.invalid(text)),
-            "{wire:?}: {refused}"
-        );
-    }
-    let unfit = ask(1.0)
-        .parameter("sequence_id", -1)
-        .parameter("sequence_start", "yes");
-    for wire in Wire::KSERVE {
-        // Tolerated, as everything is that is no matter of the model.
-        let answer = client.send(wire, &unfit).unwrap();
-        assert_eq!((answer.id, answer.echo), (0, None));
-        assert_eq!(answer.names, ["total"]);
-    }
-}
-
-#[test]
 fn more_starts_than_there_may_be_are_refused_and_harm_nobody() {
     const LIMIT: u64 = 8;
     let server = serve(
@@ -278,18 +140,6 @@ fn more_starts_than_there_may_be_are_refused_and_harm_nobody() {
         ["active", "started", "ended", "evicted", "refused"].map(of),
         [0, LIMIT, LIMIT, 0, 300]
     );
-}
-
-#[test]
-fn none_may_be_started_if_there_may_be_none() {
-    let server = serve("running_total", &["--max_sequence_number", "0"]);
-    let client = Client::connect(&server);
-    for wire in Wire::ALL {
-        let full = wire.error(Code::Unavailable, 503, FULL);
-        assert_eq!(client.refused(wire, &ask(1.0).start()), full);
-        assert_eq!(client.refused(wire, &ask(1.0).id(7).start()), full);
-        assert_eq!(client.refused(wire, &ask(1.0).id(7)), wire.unknown());
-    }
 }
 
 #[test]

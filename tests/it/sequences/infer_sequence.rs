@@ -9,61 +9,8 @@ use crate::support::{
     fixture, grpc,
     infer::{GRPC, REST, TFS_GRPC, command, infer, json, read_npy, write_npy},
     repository,
-    steps::{ALL, ONE, STEPS, TOTALS, ended, id_of, is_gone, lines, piped, spawn, stateful},
+    steps::{ALL, ONE, STEPS, ended, id_of, is_gone, spawn, stateful},
 };
-
-#[test]
-fn a_sequence_is_one_answer_over_every_api() {
-    let server = stateful("running_total", &[]);
-    for api in ALL {
-        let answer = json(&server, api, &["running_total", "-i", STEPS, "--sequence"]);
-        assert_eq!(answer["steps"], 3, "{api}");
-        let outputs = answer["outputs"].as_array().unwrap();
-        assert_eq!(outputs.len(), 1, "the id is no output: {answer}");
-        assert_eq!(outputs[0]["shape"], json!([3, 4]));
-        assert_eq!(outputs[0]["data"], json!(TOTALS));
-        is_gone(&server, "running_total", &id_of(&answer));
-
-        let chosen = ["running_total", "-i", STEPS, "--sequence", "--sequence-id"];
-        for id in ["77", "18446744073709551615"] {
-            let answer = json(&server, api, &[&chosen[..], &[id]].concat());
-            assert_eq!(answer["sequence_id"].to_string(), id, "{api}");
-            assert_eq!(answer["outputs"][0]["data"], json!(TOTALS), "{api}");
-            is_gone(&server, "running_total", id);
-        }
-    }
-}
-
-#[test]
-fn the_axis_goes_if_the_array_has_one_more() {
-    let server = stateful("running_total", &[]);
-    for (input, flags, shape) in [
-        (
-            "x::3,1,4=[1,2,3,4,10,20,30,40,100,200,300,400]",
-            &[][..],
-            json!([3, 1, 4]),
-        ),
-        (
-            "x=[[[1,2,3,4],[10,20,30,40],[100,200,300,400]]]",
-            &["--axis=1"],
-            json!([1, 3, 4]),
-        ),
-        ("x=[[[1,2,3,4]]]", &[], json!([1, 1, 4])),
-    ] {
-        for api in ALL {
-            let args = [&["running_total", "-i", input, "--sequence"], flags].concat();
-            let answer = json(&server, api, &args);
-            assert_eq!(answer["outputs"][0]["shape"], shape, "{api} {input}");
-            let count = answer["steps"].as_u64().unwrap() as usize;
-            assert_eq!(
-                answer["outputs"][0]["data"],
-                json!(TOTALS[..4 * count]),
-                "{api} {input}"
-            );
-            is_gone(&server, "running_total", &id_of(&answer));
-        }
-    }
-}
 
 #[test]
 fn speech_is_found_in_frames() {
@@ -137,53 +84,6 @@ fn the_steps_of_a_cell_lie_on_another_axis() {
             assert!((found - expected).abs() < 1e-4, "{api}: {found} {expected}");
         }
     }
-}
-
-#[test]
-fn people_see_a_table_and_the_id() {
-    let mut settings = insta::Settings::clone_current();
-    settings.add_filter(r"in \d+\.\d\d s, [\d.]+ steps/s", "in <time>");
-    settings.add_filter(r"answered in \d+\.\d\d ms", "answered in <time>");
-    settings.add_filter(r"(sequence(_id:)?) \d+", "$1 <id>");
-    let _redacted = settings.bind_to_scope();
-    let server = stateful("running_total", &[]);
-    let run = infer(&server, GRPC, &["running_total", "-i", STEPS, "--sequence"]);
-    insta::assert_snapshot!(run.failure(), @"
-    exit 0
-    Model `running_total`, version 1, answered 3 steps in <time>.
-    ");
-    insta::assert_snapshot!(run.text(), @"
-    output  datatype  shape  min   mean  max  values
-    total   FP32      (3,4)    1  102.5  444  1, 2, 3, 4, 11, 22, …
-
-    sequence_id: <id>
-    ");
-    let run = infer(
-        &server,
-        GRPC,
-        &["running_total", "-i", STEPS, "--sequence", "--each"],
-    );
-    insta::assert_snapshot!(run.failure(), @"
-    exit 0
-    Model `running_total`, version 1, sequence <id>:
-    3 steps in <time>.
-    ");
-    insta::assert_snapshot!(run.text(), @"
-    1  total: 1, 2, 3, 4
-    2  total: 11, 22, 33, 44
-    3  total: 111, 222, 333, 444
-    ");
-    let run = infer(&server, GRPC, &["running_total", "-i", ONE, "--start"]);
-    insta::assert_snapshot!(run.failure(), @"
-    exit 0
-    Model `running_total`, version 1, answered in <time>.
-    ");
-    insta::assert_snapshot!(run.text(), @"
-    output  datatype  shape  min  mean  max  values
-    total   FP32      (1,4)    1   2.5    4  1, 2, 3, 4
-
-    sequence_id: <id>
-    ");
 }
 
 #[test]
@@ -282,27 +182,5 @@ fn lines_are_steps_that_are_sent_as_they_come() {
         assert_eq!(rest, "", "the answer to the end is not shown");
         assert_eq!(ended(child).failure(), "exit 0\n", "{api}");
         is_gone(&server, "running_total", &id);
-    }
-}
-
-#[test]
-fn lines_are_put_together_as_well() {
-    let server = stateful("running_busy", &[]);
-    for (args, text) in [
-        (
-            &["-i", "-"][..],
-            "{\"x\":[1,2,3,4],\"steps\":1}\n\n{\"steps\":[2],\"x\":[1,1,1,1]}",
-        ),
-        (&["-i", "x=-", "-i", "steps=[1]"], "[1,2,3,4]\n[1,1,1,1]\n"),
-        (&["-i", "x=-", "--zeros"], "[1,2,3,4]\n[1,1,1,1]\n"),
-    ] {
-        let args = [&["running_busy", "--sequence", "--output", "json"], args].concat();
-        let run = piped(&server, GRPC, &args, text);
-        assert_eq!(run.failure(), "exit 0\n", "{args:?}");
-        let answer = &lines(&run)[0];
-        assert_eq!(answer["steps"], 2);
-        is_gone(&server, "running_busy", &id_of(answer));
-        assert_eq!(answer["outputs"][0]["shape"], json!([2, 1, 4]));
-        assert_eq!(answer["outputs"][0]["data"][7], 5.0);
     }
 }

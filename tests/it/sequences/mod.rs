@@ -11,3 +11,4 @@ mod metrics;
 mod order;
 mod params;
 mod reload;
+mod sheets;

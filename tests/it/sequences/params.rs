@@ -1,5 +1,5 @@
 //! Request parameters of KServe for the sequence of a request, as Triton's clients send them,
-//! alone and beside the special inputs.
+//! alone and beside the special inputs. Those of the wrong kind are in the sheet `params`.
 
 use serde_json::{Value, json};
 use tonic::Code;
@@ -12,8 +12,6 @@ use crate::support::{
 const MODEL: &str = "running_total";
 const NO_ID: &str = "Sequence ID has not been provided in request inputs";
 const DISAGREE: &str = "Sequence parameters and special inputs disagree";
-const BAD_ID: &str = "Invalid value of request parameter sequence_id - Expected: a whole number \
-                      from 0 to 18446744073709551615, or a text of its digits";
 
 /// First id that does not fit an int64.
 const WIDE: u64 = i64::MAX as u64 + 1;
@@ -182,71 +180,6 @@ fn both_forms_are_one_if_they_agree() {
             "it is unharmed"
         );
     }
-}
-
-#[test]
-fn parameters_of_the_wrong_kind_are_refused_by_name() {
-    let server = serve(MODEL, &[]);
-    let client = Client::connect(&server);
-    for wire in Wire::KSERVE {
-        let refused = |ask: Ask| client.refused(wire, &ask);
-        for id in [
-            json!(-1),
-            json!(i64::MIN),
-            json!(true),
-            json!("-1"),
-            json!("+1"),
-            json!(" 1"),
-            json!("1.0"),
-            json!("0x1"),
-            json!("one"),
-            json!("18446744073709551616"),
-            json!("٣"),
-        ] {
-            assert_eq!(
-                refused(start(with_id(1.0, id.clone()))),
-                wire.invalid(BAD_ID),
-                "{id}"
-            );
-        }
-        for name in ["sequence_start", "sequence_end"] {
-            for value in [json!(1), json!(0), json!("true"), json!("")] {
-                let text =
-                    format!("Invalid value of request parameter {name} - Expected: true or false");
-                let ask = with_id(1.0, 1).parameter(name, value);
-                assert_eq!(refused(ask), wire.invalid(&text));
-            }
-        }
-    }
-    // What is no parameter at all, of either protocol.
-    for (name, value) in [
-        ("sequence_id", json!([1])),
-        ("sequence_id", json!(null)),
-        ("sequence_id", json!(1.5)),
-        ("sequence_start", json!({})),
-    ] {
-        let ask = ask(1.0).parameter(name, value.clone());
-        let error = client.refused(Wire::Json, &ask);
-        assert!(error.starts_with("400: "), "{error}");
-        assert!(
-            error.contains("Could not parse request parameters") || error.contains(name),
-            "{value}: {error}"
-        );
-    }
-    let too_large = r#"{"parameters":{"sequence_id":18446744073709551616},"inputs":[
-        {"name":"x","shape":[1,4],"datatype":"FP32","data":[1,1,1,1]}]}"#;
-    let error = post(
-        &server,
-        "/v2/models/running_total/infer",
-        too_large.as_bytes(),
-    )
-    .error();
-    insta::assert_snapshot!(error, @"400: Could not parse request parameters");
-    let double = ask(1.0).parameter("sequence_id", 1.5);
-    assert_eq!(
-        client.refused(Wire::Raw, &double),
-        Wire::Raw.invalid(BAD_ID)
-    );
 }
 
 #[test]

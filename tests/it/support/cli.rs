@@ -51,7 +51,7 @@ pub(crate) fn without_rights(closed: &Path) -> Command {
 }
 
 /// Removes environment variables that affect the program.
-fn plain(mut command: Command) -> Command {
+pub(crate) fn plain(mut command: Command) -> Command {
     command
         .env("NO_COLOR", "1")
         .env("COLUMNS", "100")

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    io::{Cursor, Write as _},
     path::Path,
     process::{Child, Command},
 };
@@ -103,23 +102,6 @@ pub(crate) fn tensor(shape: &[usize], elements: &[f32]) -> Tensor {
 /// Writes a NumPy file.
 pub(crate) fn write_npy(path: &Path, tensor: &Tensor) {
     fs::write(path, npy_bytes(tensor)).expect("the folder is the test's");
-}
-
-/// Writes a NumPy archive.
-pub(crate) fn write_npz(path: &Path, arrays: &[(&str, &Tensor)]) {
-    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, tensor) in arrays {
-        let options = zip::write::SimpleFileOptions::default()
-            .compression_method(zip::CompressionMethod::Deflated);
-        archive
-            .start_file(format!("{name}.npy"), options)
-            .expect("names differ");
-        archive
-            .write_all(&npy_bytes(tensor))
-            .expect("memory takes it");
-    }
-    let bytes = archive.finish().expect("memory takes it").into_inner();
-    fs::write(path, bytes).expect("the folder is the test's");
 }
 
 /// Reads a NumPy file.

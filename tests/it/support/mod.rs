@@ -22,6 +22,7 @@ pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod sequence;
 pub(crate) mod server;
+pub(crate) mod sheet;
 pub(crate) mod shells;
 pub(crate) mod steps;
 pub(crate) mod streams;

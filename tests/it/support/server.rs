@@ -36,13 +36,13 @@ impl Server {
 
     /// Returns the server of a fixture model for all tests that do not change it, do not read its log, and
     /// do not fill it. It ends with this process.
-    pub(crate) fn shared(name: &'static str) -> &'static Self {
-        static SERVERS: Mutex<BTreeMap<&str, &OnceLock<(Server, Child)>>> =
+    pub(crate) fn shared(name: &str) -> &'static Self {
+        static SERVERS: Mutex<BTreeMap<String, &OnceLock<(Server, Child)>>> =
             Mutex::new(BTreeMap::new());
         let server: &'static OnceLock<(Self, Child)> = {
             let mut servers = SERVERS.lock().unwrap();
             servers
-                .entry(name)
+                .entry(name.to_owned())
                 .or_insert_with(|| Box::leak(Box::default()))
         };
         let (server, _) = server.get_or_init(|| {

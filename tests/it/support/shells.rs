@@ -26,11 +26,10 @@ pub(crate) const WITHIN: &str = "20000";
 
 /// Stand-in for the program in shells: completes like ours, and otherwise prints its arguments.
 const STAND_IN: &str = r#"#!/bin/sh
-case $1 in complete)
+if [ -n "$COMPLETE" ]; then
     echo asked >> "$HOME/asked"
-    shift
-    exec "$OVMS_PROGRAM" complete ${OVMS_WITHIN:+--within "$OVMS_WITHIN"} "$@" ;;
-esac
+    exec "$OVMS_PROGRAM" "$@"
+fi
 printf 'GOT'
 for argument in "$@"; do printf '[%s]' "$argument"; done
 printf ']END\n'
@@ -149,7 +148,7 @@ impl Shell {
     /// Types lines and returns the arguments that the program got from each: `[infer][dummy]`.
     pub(crate) fn got<S: AsRef<str>>(&self, url: &str, lines: &[S]) -> Vec<String> {
         let mut command = self.command(&emulator::python(), url);
-        command.env("OVMS_WITHIN", WITHIN);
+        command.env("OVMS_COMPLETE_MS", WITHIN);
         let shown = self.typed(command, lines).into_iter().map(|shown| {
             let (_, got) = shown.rsplit_once("GOT").unwrap();
             got.strip_suffix("]END").unwrap().to_owned()

@@ -71,11 +71,3 @@ pub(crate) fn ended(child: Child) -> Run {
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }
-
-/// Parses each line of the output as JSON.
-pub(crate) fn lines(run: &Run) -> Vec<Value> {
-    let text = run.text();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}

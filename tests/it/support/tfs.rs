@@ -3,8 +3,8 @@
 use ovms::proto::{
     tensorflow::{DataType, TensorProto, TensorShapeProto, tensor_shape_proto::Dim},
     tensorflow_serving::{
-        ModelSpec, PredictRequest, PredictResponse, model_service_client::ModelServiceClient,
-        model_spec::VersionChoice, prediction_service_client::PredictionServiceClient,
+        ModelSpec, PredictRequest, PredictResponse, model_spec::VersionChoice,
+        prediction_service_client::PredictionServiceClient,
     },
 };
 use tonic::{Status, transport::Channel};
@@ -18,22 +18,21 @@ use super::{
 pub(crate) struct Tfs {
     pub(crate) grpc: Grpc,
     pub(crate) prediction: PredictionServiceClient<Channel>,
-    pub(crate) model: ModelServiceClient<Channel>,
 }
 
 impl Tfs {
     /// Connects to a server.
     pub(crate) fn connect(server: &Server) -> Self {
         let grpc = Grpc::connect(server);
-        let prediction = PredictionServiceClient::new(grpc.channel.clone())
+        let prediction = Self::over(&grpc);
+        Self { grpc, prediction }
+    }
+
+    /// Makes the client of predictions over a connection.
+    pub(crate) fn over(grpc: &Grpc) -> PredictionServiceClient<Channel> {
+        PredictionServiceClient::new(grpc.channel.clone())
             .max_decoding_message_size(1 << 30)
-            .max_encoding_message_size(1 << 30);
-        let model = ModelServiceClient::new(grpc.channel.clone());
-        Self {
-            grpc,
-            prediction,
-            model,
-        }
+            .max_encoding_message_size(1 << 30)
     }
 
     /// Sends one inference request.

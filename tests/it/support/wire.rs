@@ -15,7 +15,7 @@ use super::Server;
 
 /// A call to send.
 pub(crate) struct Call {
-    path: &'static str,
+    path: String,
     message: Vec<u8>,
     compressed: bool,
 }
@@ -23,18 +23,21 @@ pub(crate) struct Call {
 impl Call {
     /// Makes a call of KServe's `ModelInfer`.
     pub(crate) fn infer(message: &impl Message) -> Self {
-        Self::new("/inference.GRPCInferenceService/ModelInfer", message)
+        let path = "/inference.GRPCInferenceService/ModelInfer";
+        Self::of(path, message.encode_to_vec())
     }
 
     /// Makes a call of TensorFlow Serving's `Predict`.
     pub(crate) fn predict(message: &impl Message) -> Self {
-        Self::new("/tensorflow.serving.PredictionService/Predict", message)
+        let path = "/tensorflow.serving.PredictionService/Predict";
+        Self::of(path, message.encode_to_vec())
     }
 
-    fn new(path: &'static str, message: &impl Message) -> Self {
+    /// Makes a call by its path.
+    pub(crate) fn of(path: &str, message: Vec<u8>) -> Self {
         Self {
-            path,
-            message: message.encode_to_vec(),
+            path: path.to_owned(),
+            message,
             compressed: false,
         }
     }

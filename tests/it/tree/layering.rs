@@ -10,25 +10,34 @@ use std::{
 /// rows above it here, never one further down.
 const LAYERS: [&[&str]; 9] = [
     &[
-        "budget", "error", "request", "servable", "task", "https", "proto", "tensor",
+        "budget",
+        "diagnostic",
+        "error",
+        "request",
+        "servable",
+        "task",
+        "https",
+        "proto",
+        "tensor",
     ],
-    &["metrics"],
+    &["metrics", "draw"],
     &["sequence"],
     &["openvino", "custom_node", "python"],
     &["config"],
     &["model"],
     &["pipeline", "graph"],
-    &["engine", "draw", "scaffold"],
+    &["engine", "scaffold"],
     &["frontends", "server", "client"],
 ];
 
 /// Crates that only `commands/` may name.
-const COMMAND_LINE: [&str; 5] = [
+const COMMAND_LINE: [&str; 6] = [
     "clap",
     "clap_complete",
     "console",
     "indicatif",
     "comfy_table",
+    "annotate_snippets",
 ];
 
 /// Folders that may have `unsafe` code.
@@ -284,7 +293,7 @@ const ROOMS: [Folder; 3] = [
             "scheduler",
             "calculators",
             "check",
-            "outline",
+            "diagram",
             "fingerprint",
             "run",
             "pool",

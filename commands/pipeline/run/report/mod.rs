@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     infer,
-    ui::{self, Align, Look, NOTHING, Table, counted, visible},
+    ui::{self, Look, NOTHING, Table, counted, visible},
 };
 
 /// Minimum share of a request for a wait to be reported.
@@ -52,18 +52,16 @@ fn headline(loaded: &LocalPipeline, measured: &Measured) -> String {
         counted(nodes, "node"),
         counted(runs, "run")
     );
-    let mut totals = measured.totals.clone();
-    totals.sort_unstable();
-    let at = |share: usize| time(totals[(totals.len() - 1) * share / 100]);
-    match &totals[..] {
+    let at = |share: usize| time(measured.percentile(share));
+    match &measured.totals[..] {
         _ if measured.error.is_some() => {
             format!("{head}failed after {}\n", time(measured.last.took))
         }
         [only] => format!("{head}{}\n", time(*only)),
-        _ => format!(
+        totals => format!(
             "{head}median of {} requests {} (fastest {}, 90 % within {}, slowest {})\n",
             totals.len(),
-            time(median(&totals)),
+            time(median(totals)),
             at(0),
             at(90),
             at(100)
@@ -73,15 +71,9 @@ fn headline(loaded: &LocalPipeline, measured: &Measured) -> String {
 
 /// Returns the table of nodes: model or library, levels, number of runs, and times.
 fn nodes(loaded: &LocalPipeline, measured: &Measured) -> Table {
-    let mut table = Table::new(&[
-        ("node", Align::Left),
-        ("runs on", Align::Left),
-        ("levels", Align::Left),
-        ("runs", Align::Right),
-        ("waited", Align::Right),
-        ("ran", Align::Right),
-        ("share", Align::Right),
-    ]);
+    let mut table = Table::new()
+        .left(["node", "runs on", "levels"])
+        .right(["runs", "waited", "ran", "share"]);
     let plan = loaded.plan();
     let total = median(&measured.totals);
     for id in inner(plan) {
@@ -110,13 +102,10 @@ fn path(plan: &PipelinePlan, measured: &Measured) -> String {
         let run = &last.runs[*place];
         ran += run.took();
         waited += run.waited();
-        let session = match run.session.as_str() {
-            "" => String::new(),
-            session => format!(" [{}]", visible(session)),
-        };
         steps.push(format!(
-            "{}{session} {}",
+            "{}{} {}",
             visible(&plan.node(run.node).name),
+            session(&run.session),
             time(run.took())
         ));
     }
@@ -177,8 +166,16 @@ fn waits(loaded: &LocalPipeline, measured: &Measured) -> String {
     lines
 }
 
+/// Returns a session in brackets, if there is one.
+fn session(name: &str) -> String {
+    match name {
+        "" => String::new(),
+        name => format!(" [{}]", visible(name)),
+    }
+}
+
 /// Returns the nodes between entry and exit.
-fn inner(plan: &PipelinePlan) -> impl Iterator<Item = NodeId> + '_ {
+pub(super) fn inner(plan: &PipelinePlan) -> impl Iterator<Item = NodeId> + '_ {
     plan.ids()
         .filter(|id| *id != plan.entry() && *id != plan.exit())
 }

@@ -8,11 +8,11 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{
     super::{load::LocalPipeline, measure::Measured},
-    inner, share, time,
+    inner, session, share, time,
 };
 use crate::{
     infer::described,
-    ui::{self, Align, Look, NOTHING, Table, visible},
+    ui::{self, Look, NOTHING, Table, visible},
 };
 
 /// Maximum number of shown runs of one node unless all are requested.
@@ -87,19 +87,9 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
 
 /// Returns a table with a row for each tensor; the text about the run is in the first.
 fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        ("node", Align::Left),
-        ("session", Align::Left),
-        ("tensor", Align::Left),
-        ("datatype", Align::Left),
-        ("shape", Align::Left),
-        ("min", Align::Right),
-        ("mean", Align::Right),
-        ("max", Align::Right),
-        ("waited", Align::Right),
-        ("ran", Align::Right),
-        ("share", Align::Right),
-    ]);
+    let mut table = Table::new()
+        .left(["node", "session", "tensor", "datatype", "shape"])
+        .right(["min", "mean", "max", "waited", "ran", "share"]);
     for row in rows {
         let session = match row.session.as_str() {
             "" => NOTHING,
@@ -133,15 +123,12 @@ fn list(rows: &[Row]) -> String {
     let kinds = widest(&|line| visible(&kind(line)).width());
     let mut text = String::new();
     for row in rows {
-        let session = match row.session.as_str() {
-            "" => String::new(),
-            session => format!(" [{}]", visible(session)),
-        };
         // A String takes all text.
         let _ = writeln!(
             text,
-            "{}{session}: waited {}, ran {}, {}",
+            "{}{}: waited {}, ran {}, {}",
             visible(&row.node),
+            session(&row.session),
             row.waited,
             row.ran,
             row.share

@@ -156,7 +156,8 @@ fn graphs_share_the_names_of_models_and_pipelines() {
             .count(),
         1
     );
-    let warnings: Vec<&str> = config.warnings.iter().map(|it| it.text.as_str()).collect();
+    let warnings = config.warnings.iter().map(|it| it.message.to_string());
+    let warnings: Vec<String> = warnings.collect();
     assert_eq!(
         warnings,
         ["Duplicated mediapipe names: g defined in config file. Only first graph will be loaded."]

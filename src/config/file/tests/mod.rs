@@ -4,31 +4,32 @@ mod entries;
 mod errors;
 mod pipelines;
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use super::{Defaults, EntryError, FileConfig, FileError, ModelEntry, parse};
 use crate::{
     budget::Budget,
-    config::model::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
+    config::{
+        flags::Flags,
+        model::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
+    },
     openvino::{BatchOption, PerTensor, Placement, ShapeOption},
     tensor::{Dim, images::PixelLimit},
 };
 
 fn read(text: &str) -> Result<FileConfig, FileError> {
-    let defaults = Defaults {
-        max_graph_runs: 1,
-        graph_load: std::time::Duration::ZERO,
-        hide_python_errors: false,
-        max_waiting: 7,
-        max_custom_runs: 5,
-        custom_load: std::time::Duration::from_secs(3),
-        max_image_pixels: PixelLimit(9),
-        budget: Budget::new(11),
+    let flags = Flags {
+        max_queued_requests: 7,
+        max_image_pixels: 9,
         cache_dir: Some("/cache".into()),
         cpu_extension: Some("/ext.so".into()),
-        inference_timeout: None,
-        recovery_interval: std::time::Duration::from_secs(2),
+        recovery_interval_ms: 2000,
         hide_inference_errors: true,
+        ..Flags::default()
+    };
+    let defaults = Defaults {
+        flags: Arc::new(flags),
+        budget: Budget::new(11),
         placement: Placement::Measured,
     };
     parse(text.as_bytes(), Path::new("/models/config.json"), &defaults)

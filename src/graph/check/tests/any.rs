@@ -86,7 +86,7 @@ proptest! {
             }
             Err(errors) => {
                 prop_assert!(!errors.errors.is_empty());
-                prop_assert!(errors.errors.is_sorted_by_key(|error| error.rule.number()));
+                prop_assert!(errors.errors.is_sorted_by_key(|error| error.rule.unwrap().number));
                 prop_assert!(errors.errors.iter().all(|error| error.place.is_some()));
             }
         }

@@ -11,12 +11,13 @@ mod wiring;
 
 use std::{fmt::Write, sync::Arc};
 
-use super::{CheckedGraph, GraphErrors, check};
+use super::{CheckedGraph, Diagnostic, Diagnostics, check};
 use crate::graph::{
     calculator::{Calculator, CalculatorContext, Contract, Factory, Resources, StepOutcome},
     error::GraphRunError,
     node::NodeSpec,
     packet::{PacketType, TensorKind},
+    rules::status,
 };
 
 struct Nothing;
@@ -147,7 +148,7 @@ fn factories() -> Vec<&'static Factory> {
 }
 
 /// Checks a graph as the file `graph.pbtxt`.
-fn validate(text: &str) -> Result<CheckedGraph, GraphErrors> {
+fn validate(text: &str) -> Result<CheckedGraph, Diagnostics> {
     check(text, "graph.pbtxt", &factories())
 }
 
@@ -162,15 +163,19 @@ fn sound(text: &str) -> CheckedGraph {
     }
 }
 
+fn number(error: &Diagnostic) -> u8 {
+    error.rule.unwrap().number
+}
+
 /// Formats the status and all errors of a graph.
 fn reported(text: &str) -> String {
     let Err(errors) = validate(text) else {
         panic!("nothing is found in {text}");
     };
-    let mut reported = errors.status();
+    let mut reported = status(&errors);
     reported.push('\n');
     for error in &errors.errors {
-        writeln!(reported, "  {}: {error}", error.rule.number()).unwrap();
+        writeln!(reported, "  {}: {error}", number(error)).unwrap();
     }
     for warning in &errors.warnings {
         writeln!(reported, "  warning: {warning}").unwrap();

@@ -28,8 +28,14 @@ fn types_that_differ_pass_where_they_are_converted() {
         format!("in i\nx = dummy(b < request.i) -> a\ny = ints(b < x.a{how}) -> a\nout o < y.a")
     };
     let errors = validate(&text("")).unwrap_err().errors;
-    assert_eq!(errors[0].rule.number(), 22);
-    assert!(errors[0].next.contains("set convert to true"));
+    assert_eq!(errors[0].rule.unwrap().number, 22);
+    assert!(
+        errors[0]
+            .hint
+            .as_deref()
+            .unwrap()
+            .contains("set convert to true")
+    );
     let converts = input(&text(" convert"), "y").convert;
     assert_eq!(converts, Some(adapter(Some(F32), Some(I32), None)));
     assert_eq!(warnings(&text(" convert")), [""; 0]);
@@ -46,7 +52,10 @@ fn what_leaves_its_type_open_is_converted_when_it_comes() {
         )
     };
     assert_eq!(
-        validate(&text("")).unwrap_err().errors[0].rule.number(),
+        validate(&text("")).unwrap_err().errors[0]
+            .rule
+            .unwrap()
+            .number,
         22,
         "unless it converts"
     );
@@ -60,7 +69,10 @@ fn axes_change_places_where_both_name_them() {
         format!("in i\nx = image(b < request.i) -> a\ny = nchw(b < x.a{how}) -> a\nout o < y.a")
     };
     let errors = validate(&text("")).unwrap_err().errors;
-    let rules: Vec<u8> = errors.iter().map(|error| error.rule.number()).collect();
+    let rules: Vec<u8> = errors
+        .iter()
+        .map(|error| error.rule.unwrap().number)
+        .collect();
     assert_eq!(rules, [21, 22]);
     let converts = input(&text(" convert"), "y").convert;
     let expected = adapter(Some(U8), Some(F32), Some(&[0, 3, 1, 2]));
@@ -99,7 +111,10 @@ fn what_is_split_and_gathered_is_converted_too() {
 fn strings_are_not_converted() {
     let text = "in i\nx = text(b < request.i) -> a\ny = dummy(b < x.a convert) -> a\nout o < y.a";
     let errors = validate(text).unwrap_err().errors;
-    let rules: Vec<u8> = errors.iter().map(|error| error.rule.number()).collect();
+    let rules: Vec<u8> = errors
+        .iter()
+        .map(|error| error.rule.unwrap().number)
+        .collect();
     assert_eq!(rules, [21, 22, 23]);
 }
 

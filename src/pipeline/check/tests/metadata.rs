@@ -128,6 +128,9 @@ fn layouts_and_types_of_one_input_have_to_agree() {
         let text = format!(
             "in i\nx = {a}(b < request.i) -> a\ny = {b}(b < request.i) -> a\nout o < x.a\nout p < y.a"
         );
-        assert_eq!(validate(&text).unwrap_err().errors[0].rule.number(), 28);
+        assert_eq!(
+            validate(&text).unwrap_err().errors[0].rule.unwrap().number,
+            28
+        );
     }
 }

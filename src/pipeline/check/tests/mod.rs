@@ -12,9 +12,10 @@ use std::path::Path;
 
 use crate::{
     config::{Defaults, NodeConfig, PipelineConfig, parse},
+    diagnostic::Diagnostics,
     pipeline::{
-        CheckedPipeline, CustomError, CustomFacts, MissingModel, ModelFacts, PipelineErrors,
-        Sources, TensorSource, check,
+        CheckedPipeline, CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource,
+        check,
     },
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape},
@@ -264,7 +265,7 @@ fn node(line: &str) -> String {
     )
 }
 
-fn validate(text: &str) -> Result<CheckedPipeline, PipelineErrors> {
+fn validate(text: &str) -> Result<CheckedPipeline, Diagnostics> {
     check(&pipeline(text), &Known)
 }
 
@@ -275,5 +276,7 @@ fn sound(text: &str) -> CheckedPipeline {
 /// Returns the texts of the warnings of a pipeline without errors.
 fn warnings(text: &str) -> Vec<String> {
     let warnings = sound(text).warnings.into_iter();
-    warnings.map(|warning| warning.text).collect()
+    warnings
+        .map(|warning| warning.message.to_string())
+        .collect()
 }

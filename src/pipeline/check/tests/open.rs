@@ -36,7 +36,12 @@ fn what_is_said_of_connections_is_validated() {
         ("in i\nx = @bad_handler(p < request.i) -> y\nout o < x.y", 3),
     ] {
         let errors = validate(text).unwrap_err().errors;
-        assert_eq!(errors[0].rule.number(), rule, "{text}: {}", errors[0]);
+        assert_eq!(
+            errors[0].rule.unwrap().number,
+            rule,
+            "{text}: {}",
+            errors[0]
+        );
     }
 }
 

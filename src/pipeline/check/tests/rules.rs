@@ -255,7 +255,8 @@ fn every_rule_is_reported_by_its_text() {
         let found: Vec<(u8, &str)> = errors
             .errors
             .iter()
-            .map(|error| (error.rule.number(), error.rule.status()))
+            .map(|error| error.rule.unwrap())
+            .map(|rule| (rule.number, rule.status))
             .collect();
         assert_eq!(found, *expected, "{errors}\n{text}");
         assert_eq!(errors.status(), expected[0].1);
@@ -298,7 +299,7 @@ fn the_last_of_two_equal_aliases_counts() {
     let checked = sound(text);
     assert_eq!(checked.plan.nodes()[1].outputs[0].name, "zz");
     assert_eq!(
-        checked.warnings[0].text,
+        checked.warnings[0].message.to_string(),
         "the alias `x` comes again further down; that one counts"
     );
 }

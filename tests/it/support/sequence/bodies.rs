@@ -104,20 +104,12 @@ pub(crate) fn rest_body(ask: &Ask, binary: bool) -> (Value, Vec<u8>) {
         inputs.push(input);
     };
     if let Some(control) = &ask.control {
-        let (datatype, width) = if !control.misplaced {
-            ("UINT32", 4)
-        } else if binary {
-            ("UINT32", 8)
-        } else {
-            ("UINT64", 8)
-        };
-        let (shape, packed) = (control.lengths(), control.bytes(width));
         add(
             "sequence_control_input",
-            datatype,
-            shape,
+            "UINT32",
+            control.lengths(),
             json!(control.values),
-            packed,
+            control.bytes(4),
         );
     }
     let (name, shape, values) = &ask.data;
@@ -132,19 +124,12 @@ pub(crate) fn rest_body(ask: &Ask, binary: bool) -> (Value, Vec<u8>) {
         );
     }
     if let Some(id) = &ask.id {
-        let (datatype, width) = if !id.misplaced {
-            ("UINT64", 8)
-        } else if binary {
-            ("UINT64", 4)
-        } else {
-            ("UINT32", 4)
-        };
         add(
             "sequence_id",
-            datatype,
+            "UINT64",
             id.lengths(),
             json!(id.values),
-            id.bytes(width),
+            id.bytes(8),
         );
     }
     let mut json = json!({ "inputs": inputs });

@@ -24,9 +24,7 @@ pub(crate) fn predict(ask: &Ask) -> PredictRequest {
         if special.shape.is_none() {
             tensor.tensor_shape = None;
         }
-        if special.misplaced {
-            tensor.tensor_content = special.bytes(width).into();
-        } else if width == 8 {
+        if width == 8 {
             tensor.uint64_val.clone_from(&special.values);
         } else {
             let narrow = |&value: &Number| u32::try_from(value).expect("a test's value fits");
@@ -89,15 +87,15 @@ pub(crate) fn infer(ask: &Ask, raw: bool) -> ModelInferRequest {
     let special = |name: &str, datatype: &str, special: &Special, wide: bool| {
         let mut input = grpc::input(name, datatype, special.lengths());
         if raw {
-            let width = if wide == special.misplaced { 4 } else { 8 };
+            let width = if wide { 8 } else { 4 };
             return (input, special.bytes(width));
         }
         let mut contents = InferTensorContents::default();
-        if wide == special.misplaced {
+        if wide {
+            contents.uint64_contents.clone_from(&special.values);
+        } else {
             let narrow = |&value: &Number| u32::try_from(value).expect("a test's value fits");
             contents.uint_contents = special.values.iter().map(narrow).collect();
-        } else {
-            contents.uint64_contents.clone_from(&special.values);
         }
         input.contents = Some(contents);
         (input, Vec::new())

@@ -81,34 +81,19 @@ pub(crate) struct Special {
     /// Lengths of the dimensions, or no shape at all.
     pub(crate) shape: Option<Vec<i64>>,
     pub(crate) values: Vec<Number>,
-    /// Whether the data is misplaced: in `tensor_content`, in the contents field, or with the
-    /// width or datatype of the other input.
-    pub(crate) misplaced: bool,
 }
 
 impl Special {
     pub(crate) fn of(value: Number) -> Self {
-        Self::shaped(&[1], &[value])
-    }
-
-    pub(crate) fn shaped(shape: &[i64], values: &[Number]) -> Self {
         Self {
-            shape: Some(shape.to_vec()),
-            values: values.to_vec(),
-            misplaced: false,
+            shape: Some(vec![1]),
+            values: vec![value],
         }
     }
 
     pub(crate) fn shapeless(value: Number) -> Self {
         Self {
             shape: None,
-            ..Self::of(value)
-        }
-    }
-
-    pub(crate) fn misplaced(value: Number) -> Self {
-        Self {
-            misplaced: true,
             ..Self::of(value)
         }
     }

@@ -1,0 +1,148 @@
+//! Output of `ovms pipeline show` and `ovms graph show`: its format and its place.
+
+use std::{
+    env, fs,
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+};
+
+use clap::ValueEnum;
+use ovms::draw::{self, Diagram};
+
+use crate::{
+    error::Failure,
+    ui::{self, Look},
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiagramArgs {
+    /// Choose what to draw
+    #[arg(
+        long,
+        visible_alias = "output",
+        value_enum,
+        default_value_t,
+        help_heading = "Output"
+    )]
+    pub(crate) format: Format,
+
+    /// Draw with the characters of ASCII only
+    ///
+    /// That is also done on a dumb terminal, and if LC_ALL, LC_CTYPE or LANG is not for UTF-8.
+    #[arg(long, help_heading = "Output")]
+    ascii: bool,
+
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    out: Option<PathBuf>,
+}
+
+/// Format of diagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// Boxes and arrows for a terminal
+    #[default]
+    #[value(alias = "table")]
+    Text,
+    /// For Graphviz
+    Dot,
+    /// For Markdown
+    Mermaid,
+    /// A diagram
+    Svg,
+    /// A page
+    Html,
+    /// For programs
+    Json,
+}
+
+impl DiagramArgs {
+    /// Fails if several diagrams are to go into a file that has room for one.
+    pub(crate) fn validate<'a>(
+        &self,
+        kind: &str,
+        names: impl ExactSizeIterator<Item = &'a str>,
+    ) -> Result<(), Failure> {
+        if self.format != Format::Svg || names.len() <= 1 {
+            return Ok(());
+        }
+        let text = format!("an SVG file has one {kind}, and there are several: name one");
+        let failure = Failure::usage(text);
+        Err(names.fold(failure, |failure, name| failure.detail(name)))
+    }
+
+    /// Returns the capabilities of what is written to; asks about stdout as it is now.
+    pub(crate) fn style(&self) -> draw::Style {
+        match self.file() {
+            None => draw::Style {
+                width: ui::image_columns(),
+                ascii: self.ascii || is_ascii_only(),
+                colour: Look::of_stdout() == Look::Boxed,
+            },
+            Some(_) => draw::Style {
+                ascii: self.ascii,
+                ..draw::Style::default()
+            },
+        }
+    }
+
+    /// Draws diagrams, as a list for programs where that is asked for, and writes them to the file
+    /// or else prints them.
+    pub(crate) fn write(
+        &self,
+        diagrams: &[Diagram],
+        title: &str,
+        is_list: bool,
+        style: draw::Style,
+        print: impl FnOnce(String) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let each = |draw: &dyn Fn(&Diagram) -> String| {
+            let images: Vec<String> = diagrams.iter().map(draw).collect();
+            images.join("\n")
+        };
+        let text = match (self.format, diagrams) {
+            (Format::Text, _) => each(&|diagram| draw::text(diagram, style)),
+            (Format::Dot, _) => each(&draw::dot),
+            (Format::Mermaid, _) => each(&draw::mermaid),
+            (Format::Svg, _) => each(&draw::svg),
+            (Format::Html, _) => draw::html(diagrams, title),
+            (Format::Json, [diagram]) if !is_list => json(diagram)?,
+            (Format::Json, _) => json(diagrams)?,
+        };
+        match self.file() {
+            None => print(text),
+            Some(path) => fs::write(path, text).map_err(|error| unwritten(path, &error)),
+        }
+    }
+
+    fn file(&self) -> Option<&Path> {
+        self.out.as_deref().filter(|path| *path != Path::new("-"))
+    }
+}
+
+fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(value).map_err(io::Error::from)? + "\n")
+}
+
+/// Returns whether terminal or locale lack characters for drawing.
+fn is_ascii_only() -> bool {
+    if io::stdout().is_terminal() && env::var_os("TERM").is_some_and(|name| name == "dumb") {
+        return true;
+    }
+    let values = ["LC_ALL", "LC_CTYPE", "LANG"].map(env::var_os);
+    let value = values.into_iter().flatten().find(|value| !value.is_empty());
+    value.is_some_and(|value| {
+        let value = value.to_string_lossy().to_ascii_lowercase();
+        !value.contains("utf-8") && !value.contains("utf8")
+    })
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::cannot("write", path, error);
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
+            failure.hint(format!("make the folder {} first", folder.display()))
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,126 @@
+//! Errors of flags.
+
+use crate::{
+    config::{
+        preprocessing::PreprocessingError, shape::ParseShapeError, version_policy::PolicyError,
+    },
+    tensor::LayoutError,
+};
+
+/// A flag that is not accepted. Texts are those that start scripts know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say it")]
+pub enum FlagError {
+    #[error("error parsing options - --{0} parameter requires --layout to be set")]
+    LayoutMissing(&'static str),
+    #[error("error parsing options - {0}")]
+    Preprocessing(#[from] PreprocessingError),
+    #[error("Use either config_path or model_path with model_name")]
+    FileAndModel,
+    #[error("Use config_path or model_path with model_name")]
+    ModelMissing,
+    #[error("Model parameters in CLI are exclusive with the config file")]
+    FileAndParameters,
+    #[error("grpc_workers count should be from 1 to CPU core count : {cores}")]
+    GrpcWorkers {
+        cores: usize,
+        /// Value of `GRPC_SERVERS`, if the number is from there.
+        variable: Option<u32>,
+    },
+    #[error("rest_port setting is missing, metrics are enabled on rest port")]
+    MetricsWithoutPort,
+    #[error("metrics_enable setting is missing, required when metrics_list is provided")]
+    MetricsNotEnabled,
+    #[error("port and rest_port cannot both be unset")]
+    PortsUnset,
+    #[error("rest_workers count should be from 2 to 10000")]
+    RestWorkers,
+    #[error(
+        "rest_workers is set but rest_port is not set. rest_port is required to start rest servers"
+    )]
+    RestWorkersWithoutPort,
+    #[error("port number out of range from 0 to 65535")]
+    Port,
+    #[error("rest_port number out of range from 0 to 65535")]
+    RestPort,
+    #[error("rest_bind_address has invalid format: proper hostname or IP address expected.")]
+    RestBindAddress,
+    #[error("grpc_bind_address has invalid format: proper hostname or IP address expected.")]
+    GrpcBindAddress,
+    #[error("port and rest_port cannot have the same values")]
+    SamePorts,
+    #[error("management_port number out of range from 0 to 65535")]
+    ManagementPort,
+    #[error("management_bind_address has invalid format: proper hostname or IP address expected.")]
+    ManagementBindAddress,
+    #[error("management_port has to be another port than port and rest_port; found {0} twice")]
+    ManagementPortTaken(u16),
+    #[error("management_bind_address is set but management_port is not set")]
+    ManagementAddressWithoutPort,
+    #[error(
+        "allowed_hosts has invalid format: expected host names and IP addresses without ports, \
+         separated by commas, or * for any; found {0}"
+    )]
+    AllowedHosts(String),
+    #[error(
+        "File path provided as an --cpu_extension parameter does not exist in the filesystem: {0}"
+    )]
+    CpuExtension(String),
+    #[error("log_level should be one of: TRACE, DEBUG, INFO, WARNING, ERROR")]
+    LogLevel,
+    #[error(
+        "Setting low_latency_transformation, max_sequence_number and idle_sequence_cleanup require setting stateful flag for the model."
+    )]
+    NotStateful,
+    #[error("Setting drain_sequences_seconds requires setting stateful flag for the model.")]
+    DrainNotStateful,
+    #[error("{0} has characters that an HTTP header cannot have")]
+    HeaderText(&'static str),
+    #[error("Unable to read API key file {path}: {reason}")]
+    ApiKeyFile { path: String, reason: String },
+    #[error(
+        "options validation error - a graph is started with model_name, model_path and \
+         plugin_config alone; found the graph {0}, and beside them {1}"
+    )]
+    GraphParameters(String, String),
+    #[error("python_environment is no folder: {0}")]
+    PythonEnvironment(String),
+    // From here on not usage errors for the reference either: the server does not start.
+    #[error("Grpc channel arguments passed in wrong format - {0}")]
+    ChannelArguments(String),
+    #[error("Plugin config is in wrong format - {0}")]
+    PluginConfig(String),
+    #[error(transparent)]
+    Shape(#[from] ParseShapeError),
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error("Dynamic shape and dynamic batch size are not supported for stateful models")]
+    StatefulAuto,
+    #[error(
+        "Configuration file not found or cannot open - metrics are set both by metrics_enable and \
+         by monitoring in the file; keep one of them"
+    )]
+    MetricsTwice,
+    #[error("Missing rest_port parameter in server CLI - metrics are enabled in the file")]
+    FileMetricsWithoutPort,
+}
+
+impl FlagError {
+    /// Returns whether the command line is wrong, as opposed to the settings of a model or a file.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        !matches!(
+            self,
+            Self::ChannelArguments(_)
+                | Self::PluginConfig(_)
+                | Self::Shape(_)
+                | Self::Layout(_)
+                | Self::Policy(_)
+                | Self::StatefulAuto
+                | Self::MetricsTwice
+                | Self::FileMetricsWithoutPort
+        )
+    }
+}

@@ -1,0 +1,5 @@
+//! Requests and commands with their answers, as the sheets of `tests/conformance/pipelines` have them.
+
+use crate::support::sheet::sheets;
+
+sheets!("pipelines": names new parts python python_errors python_run refusals reload run serving);

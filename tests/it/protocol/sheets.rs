@@ -1,0 +1,5 @@
+//! Requests and their answers, as the sheets of `tests/conformance/protocol` have them.
+
+use crate::support::sheet::sheets;
+
+sheets!("protocol": binary_data inferences kserve_grpc kserve_rest kserve_rest_bodies names strings tfs_grpc tfs_rest triton_calls versions);

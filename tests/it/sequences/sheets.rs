@@ -1,0 +1,5 @@
+//! Commands and what they say, as the sheets of `tests/conformance/sequences` have it.
+
+use crate::support::sheet::sheets;
+
+sheets!("sequences": errors infer params);
