@@ -202,6 +202,15 @@ impl InlineDriver {
     }
 }
 
+impl Drop for InlineDriver {
+    /// Drops the calls that were not tried: each holds the executor, which holds them.
+    fn drop(&mut self) {
+        // Not under the lock: what a call has may wake the connection.
+        let calls = std::mem::take(&mut *self.calls.0.queue());
+        drop(calls);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -263,6 +272,21 @@ mod tests {
         driven.turn().await;
         assert!(done.lock().unwrap().iter().copied().eq(0..MAX_CALLS));
         assert_eq!(tasks(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_was_not_tried_ends_with_the_connection() {
+        let driven = Driven::new();
+        let (held, dropped) = oneshot::channel::<()>();
+        // As hyper's calls do, it holds the executor that holds it.
+        let executor = driven.0.calls.clone();
+        driven.call(async move {
+            let _holds = (executor, held);
+            std::future::pending::<()>().await;
+        });
+        drop(driven);
+        let ended = tokio::time::timeout(Duration::from_secs(10), dropped).await;
+        assert!(ended.expect("the call is dropped").is_err());
     }
 
     #[tokio::test]
