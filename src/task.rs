@@ -88,7 +88,12 @@ pub fn try_inline(mut future: BoxFuture<'static, ()>) -> Option<BoxFuture<'stati
     // A panic ends the future, as it would end a task, and not whoever polls it.
     let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
     INLINE.set(before);
-    matches!(polled, Ok(Poll::Pending)).then_some(future)
+    if matches!(polled, Ok(Poll::Pending)) {
+        return Some(future);
+    }
+    // So does a panic of what it holds.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+    None
 }
 
 /// Waits for a task of its own if the caller is within [`try_inline`]: what follows takes long enough

@@ -35,8 +35,12 @@ pub(super) struct WaitingCalls {
 #[derive(Default)]
 struct Queue {
     ready: VecDeque<Arc<Waiting>>,
-    /// Tasks that poll what is ready.
+    /// Calls that have not ended.
+    calls: usize,
+    /// Tasks that poll what is ready; they end when no call is left.
     pollers: usize,
+    /// Those of them that have nothing to poll.
+    idle: Vec<Waker>,
 }
 
 impl WaitingCalls {
@@ -58,7 +62,7 @@ impl WaitingCalls {
             state: AtomicU8::new(READY),
             calls: Arc::clone(self),
         });
-        self.push(call);
+        self.push(call, 1);
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -66,9 +70,16 @@ impl WaitingCalls {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(self: &Arc<Self>, call: Arc<Waiting>) {
+    /// Queues a call that is ready, which may be new.
+    fn push(self: &Arc<Self>, call: Arc<Waiting>, new: usize) {
         let mut queue = self.queue();
+        queue.calls += new;
         queue.ready.push_back(call);
+        if let Some(poller) = queue.idle.pop() {
+            drop(queue);
+            poller.wake();
+            return;
+        }
         if queue.pollers == self.max_pollers {
             return;
         }
@@ -80,18 +91,33 @@ impl WaitingCalls {
         Task::spawn_on(&self.runtime, Poller { calls, busy }).detach();
     }
 
-    /// Returns the next call that is ready; if there is none, the poller ends.
-    fn pop(&self) -> Option<Arc<Waiting>> {
+    /// Returns the next call that is ready, waits for one, or ends a poller if no call is left.
+    fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Arc<Waiting>>> {
         let mut queue = self.queue();
-        let call = queue.ready.pop_front();
-        if call.is_none() {
-            queue.pollers -= 1;
+        if let Some(call) = queue.ready.pop_front() {
+            return Poll::Ready(Some(call));
         }
-        call
+        if queue.calls > 0 {
+            let waker = context.waker();
+            if !queue.idle.iter().any(|idle| idle.will_wake(waker)) {
+                queue.idle.push(waker.clone());
+            }
+            return Poll::Pending;
+        }
+        queue.pollers -= 1;
+        let idle = std::mem::take(&mut queue.idle);
+        drop(queue);
+        idle.into_iter().for_each(Waker::wake);
+        Poll::Ready(None)
+    }
+
+    /// Counts a call that has ended.
+    fn ended(&self) {
+        self.queue().calls -= 1;
     }
 }
 
-/// A task that polls calls until none is ready.
+/// A task that polls calls that are ready, until none is left.
 struct Poller {
     calls: Arc<WaitingCalls>,
     busy: BusyTurns,
@@ -104,14 +130,21 @@ impl Future for Poller {
         let Self { calls, busy } = &mut *self;
         ready!(busy.poll_turn(context));
         let begun = Instant::now();
-        while let Some(call) = calls.pop() {
+        loop {
+            let call = match calls.poll_next(context) {
+                Poll::Ready(Some(call)) => call,
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending => {
+                    busy.end_poll(false, context);
+                    return Poll::Pending;
+                }
+            };
             call.poll();
             if begun.elapsed() > MAX_TURN || !coop::has_budget_remaining() {
                 busy.end_poll(true, context);
                 return Poll::Pending;
             }
         }
-        Poll::Ready(())
     }
 }
 
@@ -134,7 +167,7 @@ struct Waiting {
 
 impl Waiting {
     fn poll(self: Arc<Self>) {
-        self.state.store(POLLING, Ordering::Release);
+        self.state.swap(POLLING, Ordering::AcqRel);
         let waker = Waker::from(Arc::clone(&self));
         let mut context = Context::from_waker(&waker);
         let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +177,10 @@ impl Waiting {
         // A panic ends the call, as it would end a task, and not those that are polled with it.
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
         if !matches!(polled, Ok(Poll::Pending)) {
-            *call = None;
+            // So does one of what it holds.
+            let _ = catch_unwind(AssertUnwindSafe(|| *call = None));
+            drop(call);
+            self.calls.ended();
             return;
         }
         drop(call);
@@ -152,8 +188,8 @@ impl Waiting {
             .state
             .compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire);
         if slept.is_err() {
-            self.state.store(READY, Ordering::Release);
-            self.calls.push(Arc::clone(&self));
+            self.state.swap(READY, Ordering::AcqRel);
+            self.calls.push(Arc::clone(&self), 0);
         }
     }
 }
@@ -172,7 +208,7 @@ impl Wake for Waiting {
                     _ => None,
                 });
         if woken == Ok(IDLE) {
-            self.calls.push(Arc::clone(self));
+            self.calls.push(Arc::clone(self), 0);
         }
     }
 }
@@ -245,8 +281,9 @@ mod tests {
         }
         ended.await.unwrap();
         assert_eq!(*polls.lock().unwrap(), [0, 1, 0, 1]);
-        tokio::task::yield_now().await;
-        assert_eq!(calls.queue().pollers, 0);
+        while calls.queue().pollers > 0 {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]
@@ -256,6 +293,63 @@ mod tests {
         calls.add(async { panic!("a test") }.boxed());
         calls.add(async move { reply.send(1).unwrap() }.boxed());
         assert_eq!(answer.await, Ok(1));
+    }
+
+    struct PanicsOnDrop;
+
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            panic!("a test");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_whose_end_panics_ends_alone() {
+        let calls = calls();
+        let (reply, answer) = oneshot::channel();
+        let held = PanicsOnDrop;
+        let mut is_over = false;
+        calls.add(
+            poll_fn(move |_| {
+                let _holds = &held;
+                assert!(!std::mem::replace(&mut is_over, true));
+                Poll::Ready(())
+            })
+            .boxed(),
+        );
+        calls.add(async move { reply.send(1).unwrap() }.boxed());
+        assert_eq!(answer.await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn a_poller_stays_while_calls_wait_and_goes_with_the_last() {
+        let calls = calls();
+        let alive = || {
+            tokio::runtime::Handle::current()
+                .metrics()
+                .num_alive_tasks()
+        };
+        let (wakes, mut waits) = mpsc::channel::<()>(1);
+        let (reply, mut replies) = mpsc::unbounded_channel();
+        calls.add(
+            async move {
+                while waits.recv().await.is_some() {
+                    reply.send(alive()).unwrap();
+                }
+            }
+            .boxed(),
+        );
+        for _ in 0..3 {
+            wakes.send(()).await.unwrap();
+            assert_eq!(replies.recv().await, Some(1));
+        }
+        drop(wakes);
+        assert_eq!(replies.recv().await, None);
+        while alive() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let queue = calls.queue();
+        assert_eq!((queue.calls, queue.pollers, queue.idle.len()), (0, 0, 0));
     }
 
     #[tokio::test]
