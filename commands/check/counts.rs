@@ -27,7 +27,7 @@ impl<T> From<&Diagnostics<T>> for Counts {
 impl Counts {
     /// Returns the failure of a check without errors.
     pub(crate) fn without_errors(self) -> Failure {
-        let text = format!("no errors were found, but {self}");
+        let text = format!("no errors, but {self}");
         Failure::new(FailureKind::Warnings, text)
     }
 }

@@ -45,7 +45,7 @@ fn folders_that_only_begin_with_a_number_are_told_and_are_no_versions() {
     model  versions  state
     e      1         ok
     exit 2
-    warning: no errors were found, but 2 warnings
+    warning: no errors, but 2 warnings
       warning: model `e`: <folder>/01: ignoring another folder of version 1; the one named `1` is served
       warning: model `e`: <folder>/1.bak: ignoring a folder whose name has more than the version number in it; to be version 1, it must be named by the number alone: `1`
     ");
@@ -123,7 +123,7 @@ fn errors_and_warnings_of_a_file_are_reported_together() {
     model  versions  state
     empty  -         empty
     exit 2
-    warning: no errors were found, but 1 warning
+    warning: no errors, but 1 warning
       warning: <folder>/config.json: model `empty`: there is no version to serve in <folder>/empty
     ");
     let run = check(
@@ -156,7 +156,7 @@ fn a_key_that_is_given_twice_is_a_warning() {
     model  versions  state
     m      1         ok
     exit 2
-    warning: no errors were found, but 1 warning
+    warning: no errors, but 1 warning
       warning: <folder>/config.json:2:40 model_config_list[0].config.nireq: the key `nireq` is here again; its first value counts
     ");
 }

@@ -409,7 +409,7 @@ fn without_a_runtime_what_needs_none_is_checked() {
       config.json:8:49: not checked: node `a`: no OpenVINO runtime found
 
     exit 2
-    warning: no errors were found, but 1 thing that could not be checked
+    warning: no errors, but 1 thing that could not be checked
     hint: run `ovms setup` for a runtime, which models are looked at with
     ");
 }
@@ -470,7 +470,7 @@ fn the_end_says_how_it_looks() {
        | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
     exit 2
-    warning: no errors were found, but 2 warnings
+    warning: no errors, but 2 warnings
     "#);
     assert_eq!(case.check(&["p"]).code, Some(0));
 

@@ -145,7 +145,7 @@ fn libraries_run_only_if_they_may_and_never_speak_on_stdout() {
       config.json:8:49: not checked: node `a`: custom nodes are not to be run
 
     exit 2
-    warning: no errors were found, but 1 thing that could not be checked
+    warning: no errors, but 1 thing that could not be checked
     ");
     fs::remove_file(path).unwrap();
     insta::assert_snapshot!(shown(&case.check(&[])), @r#"
@@ -304,7 +304,7 @@ fn the_check_of_a_server_looks_at_pipelines() {
     dummy  model     1         not checked
     p      pipeline  1         not checked
     exit 2
-    warning: no errors were found, but 2 things that could not be checked
+    warning: no errors, but 2 things that could not be checked
       not checked: model `dummy`: no OpenVINO runtime found
       not checked: config.json:8:49 pipeline_config_list[0].nodes[0].model_name: pipeline `p`, node `a`: no OpenVINO runtime found
     hint: run `ovms setup` for a runtime, which models are read with
@@ -325,7 +325,7 @@ fn the_check_of_a_server_looks_at_pipelines() {
     model  versions  state
     dummy  1         not checked
     exit 2
-    warning: no errors were found, but 1 thing that could not be checked
+    warning: no errors, but 1 thing that could not be checked
       not checked: model `dummy`: no OpenVINO runtime found
     hint: run `ovms setup` for a runtime, which models are read with
     ");
