@@ -87,7 +87,7 @@ bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service (BE
 
 .PHONY: bench-page
 bench-page: ## Measure everything and write docs/benchmarks.md
-	$(MAKE) bench BENCH= BENCH_FLAGS="--write docs/benchmarks.md"
+	$(MAKE) bench BENCH= BENCH_FLAGS="--write $(CURDIR)/docs/benchmarks.md"
 
 .PHONY: deb
 deb: ## Build a Debian package (needs cargo-deb)
