@@ -56,6 +56,8 @@ crates:
 lint: ## Formatting, clippy, and cargo deny where it is installed
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+# Its module for Python, which `src/build.rs` builds.
+	cargo clippy --locked --package pyovms --features extension --all-targets -- -D warnings
 # Advisories, sources, and licences; the licences are among the tests as well.
 	@if cargo deny --version > /dev/null 2>&1; then echo cargo deny check; cargo deny check; \
 		else echo "SKIPPED: cargo deny; it is not installed"; fi
@@ -92,8 +94,7 @@ bench-page: ## Measure everything and write docs/benchmarks.md
 .PHONY: deb
 deb: ## Build a Debian package (needs cargo-deb)
 	@cargo deb --version > /dev/null 2>&1 || { echo "cargo-deb is missing: cargo install --locked cargo-deb" >&2; exit 1; }
-# With the Python that the package depends on, whichever comes first in PATH.
-	PYO3_PYTHON=/usr/bin/python3 cargo build --release --locked
+	cargo build --release --locked
 	rm -rf target/man
 	$(OVMS) man --dir target/man
 	cargo deb --no-build -p ovms

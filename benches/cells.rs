@@ -117,12 +117,11 @@ fn served(peer: &Peer, api: Api, model: &Model, concurrency: usize, seconds: f64
         let report = measured.report();
         assert_eq!(report.progress.failed, 0, "{:?}", report.errors);
         let latency = report.latency.expect("there were answers");
-        let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         Cell {
             per_second: report.throughput,
-            p50_us: us(latency.p50),
-            p99_us: us(latency.p99),
-            cpu_us: us(cpu) / report.progress.done as f64,
+            p50_us: latency.p50 * 1e3,
+            p99_us: latency.p99 * 1e3,
+            cpu_us: cpu.as_secs_f64() * 1e6 / report.progress.done as f64,
             peak_mb: process::peak_mb(peer.id()),
         }
     })

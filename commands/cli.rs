@@ -258,17 +258,14 @@ fn explain(error: clap::Error) -> Failure {
             let text = text.strip_prefix("error: ").unwrap_or(text);
             let meant = subcommand_meant(&error);
             let text = without_odd_tips(text, meant.is_some());
-            let failure = Failure::usage_verbatim(format!("error parsing options: {text}"));
-            let failure = match meant {
-                Some(command) => failure.hint(format!("`{command}` does that")),
-                None => failure,
-            };
-            match variable(&error) {
-                Some(name) => failure.hint(format!(
-                    "the value is that of the environment variable {name}"
-                )),
-                None => failure,
-            }
+            let variable = variable(&error);
+            Failure::usage_verbatim(format!("error parsing options: {text}"))
+                .may_hint(meant.map(|command| format!("`{command}` does that")))
+                .may_hint(
+                    variable.map(|name| {
+                        format!("the value is that of the environment variable {name}")
+                    }),
+                )
         }
     }
 }
@@ -279,12 +276,11 @@ fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
         return None;
     };
     match typed.as_str() {
-        "status" => Some("ovms infer --status"),
+        "status" | "list" | "models" => Some("ovms infer --status"),
         "metadata" => Some("ovms infer --metadata"),
         "check" => Some("ovms serve --check"),
         "load" | "bench" | "benchmark" => Some("ovms infer --load"),
         "top" => Some("ovms infer --top"),
-        "list" | "models" => Some("ovms infer --status"),
         _ => None,
     }
 }
@@ -301,12 +297,11 @@ fn is_of_header(error: &clap::Error) -> bool {
 /// Drops the tip to pass an unknown flag as a value, which a typo never means, and all tips if another
 /// command is meant.
 fn without_odd_tips(text: &str, is_other: bool) -> String {
-    let parts = text.split("\n\n");
-    let odd = if is_other {
-        "  tip: "
-    } else {
-        "  tip: to pass '-"
+    let odd = match is_other {
+        true => "  tip: ",
+        false => "  tip: to pass '-",
     };
+    let parts = text.split("\n\n");
     let kept: Vec<&str> = parts.filter(|part| !part.starts_with(odd)).collect();
     kept.join("\n\n")
 }

@@ -15,25 +15,20 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct DiagramArgs {
     /// Choose what to draw
-    #[arg(
-        long,
-        visible_alias = "output",
-        value_enum,
-        default_value_t,
-        help_heading = "Output"
-    )]
+    #[arg(long, visible_alias = "output", value_enum, default_value_t)]
     pub(crate) format: Format,
 
     /// Draw with the characters of ASCII only
     ///
     /// That is also done on a dumb terminal, and if LC_ALL, LC_CTYPE or LANG is not for UTF-8.
-    #[arg(long, help_heading = "Output")]
+    #[arg(long)]
     ascii: bool,
 
     /// Write to this file; - is standard output
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
@@ -97,8 +92,7 @@ impl DiagramArgs {
         print: impl FnOnce(String) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let each = |draw: &dyn Fn(&Diagram) -> String| {
-            let images: Vec<String> = diagrams.iter().map(draw).collect();
-            images.join("\n")
+            diagrams.iter().map(draw).collect::<Vec<_>>().join("\n")
         };
         let text = match (self.format, diagrams) {
             (Format::Text, _) => each(&|diagram| draw::text(diagram, style)),

@@ -10,36 +10,27 @@ use crate::ui::{visible_below, visible_lines};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     /// Start, load or check failed, or the server refused the request.
-    Failed,
+    Failed = 1,
     /// Done, with warnings.
-    Warnings,
+    Warnings = 2,
     /// The command line is wrong.
-    Usage,
+    Usage = 64,
     /// No response from the server's address.
-    Unreachable,
+    Unreachable = 69,
     /// Bug of this program.
-    Bug,
+    Bug = 70,
     /// The OpenVINO runtime, or another part of the system, is missing.
-    SystemPart,
+    SystemPart = 72,
     /// Ctrl-C.
-    Interrupted,
+    Interrupted = 130,
     /// Nothing to report: help was requested, or the reader of the output is gone.
-    Quiet,
+    Quiet = 0,
 }
 
 impl FailureKind {
     /// Returns the exit code.
     pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Failed => 1,
-            Self::Warnings => 2,
-            Self::Usage => 64,
-            Self::Unreachable => 69,
-            Self::Bug => 70,
-            Self::SystemPart => 72,
-            Self::Interrupted => 130,
-            Self::Quiet => 0,
-        }
+        self as u8
     }
 }
 
@@ -179,10 +170,13 @@ impl Failure {
         typed: &str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        match nearest(typed, known) {
-            Some(name) => self.hint(format!("did you mean `{name}`?")),
-            None => self,
-        }
+        self.may_hint(nearest(typed, known).map(|name| format!("did you mean `{name}`?")))
+    }
+
+    /// Adds a line with the next step, if there is one.
+    pub(crate) fn may_hint(mut self, hint: Option<String>) -> Self {
+        self.hints.extend(hint);
+        self
     }
 
     /// Prints the failure to stderr and returns the exit code.
@@ -197,12 +191,10 @@ impl Failure {
     /// Returns the printed text. Names in it, of files and servers, can neither control a
     /// terminal nor begin a line that looks like one of ours.
     pub(crate) fn text(&self) -> String {
-        let mut text = if self.verbatim {
-            format!("{}\n", visible_lines(&self.message))
-        } else if self.kind == FailureKind::Warnings {
-            format!("warning: {}\n", visible_below(&self.message, 2))
-        } else {
-            format!("error: {}\n", visible_below(&self.message, 2))
+        let mut text = match self.kind {
+            _ if self.verbatim => format!("{}\n", visible_lines(&self.message)),
+            FailureKind::Warnings => format!("warning: {}\n", visible_below(&self.message, 2)),
+            _ => format!("error: {}\n", visible_below(&self.message, 2)),
         };
         for line in self.details.iter().flat_map(|detail| detail.lines()) {
             text.extend(["  ", &visible_lines(line), "\n"]);
@@ -222,7 +214,7 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             Self::done()
         } else {
-            Self::new(FailureKind::Failed, "cannot write the output").caused_by(&error)
+            Self::failed("cannot write the output").caused_by(&error)
         }
     }
 }

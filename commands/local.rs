@@ -10,7 +10,7 @@ use ovms::{
         reload::{ReloadError, Reloader},
     },
     error::chain,
-    model::{VersionErrorCode, VersionState},
+    model::{Status, VersionErrorCode, VersionState},
     openvino::runtime,
     request::{
         ApiFamily, Data, Declared, InferRequest, InputTensor, Interface, Parameters, RequestOrigin,
@@ -95,11 +95,8 @@ impl<D> LocalServable<D> {
 
     /// Waits for custom nodes and handlers to finish, within a limit or 5 s.
     pub(crate) async fn close(self, limit: Option<Duration>) {
-        let Self {
-            engine, definition, ..
-        } = self;
-        drop(definition);
-        close(&engine, limit.unwrap_or(CLOSE_LIMIT)).await;
+        drop(self.definition);
+        close(&self.engine, limit.unwrap_or(CLOSE_LIMIT)).await;
     }
 }
 
@@ -131,21 +128,17 @@ async fn close(engine: &Engine, limit: Duration) {
 
 /// Returns the number of models that are loaded or have failed to load.
 fn settled(engine: &Engine) -> u64 {
-    let models = engine.models();
-    let settled = models.iter().filter(|model| {
-        let versions = model.versions();
-        versions.iter().any(|version| {
-            let status = version.status();
-            status.state > VersionState::Loading || status.code != VersionErrorCode::Ok
-        })
-    });
+    let is_settled = |status: Status| {
+        status.state > VersionState::Loading || status.code != VersionErrorCode::Ok
+    };
+    let models = engine.models().into_iter();
+    let settled = models.filter(|it| it.versions().iter().any(|it| is_settled(it.status())));
     settled.count() as u64
 }
 
 /// Returns the failure of a servable that cannot run.
 fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
-    let text = format!("the {kind} `{name}` cannot run");
-    let failure = Failure::failed(text);
+    let failure = Failure::failed(format!("the {kind} `{name}` cannot run"));
     let lines = errors.iter().flat_map(|error| match error {
         ReloadError::Pipeline { errors, .. } => {
             errors.errors.iter().map(ToString::to_string).collect()
@@ -155,8 +148,6 @@ fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
         }
         other => vec![chain(other)],
     });
-    let failure = lines.fold(failure, Failure::detail);
-    failure.hint(format!(
-        "`ovms {kind} check` shows each error with its place in the file"
-    ))
+    let hint = format!("`ovms {kind} check` shows each error with its place in the file");
+    lines.fold(failure, Failure::detail).hint(hint)
 }

@@ -22,6 +22,11 @@ pub(crate) fn configuration() -> Option<PathBuf> {
     base("XDG_CONFIG_HOME", ".config")
 }
 
+/// Returns the user's folder for what can be had again.
+pub(crate) fn cache() -> Option<PathBuf> {
+    base("XDG_CACHE_HOME", ".cache")
+}
+
 /// Returns a folder of the user: that of a variable, or else one below the home folder.
 fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
     path(variable)
@@ -67,8 +72,21 @@ pub(crate) fn check_python(flags: &Flags) -> Result<(), Failure> {
     }
 }
 
+/// Returns a path, or that of the current folder in the place of an empty one.
+pub(crate) fn or_here(path: &Path) -> &Path {
+    match path == Path::new("") {
+        true => Path::new("."),
+        false => path,
+    }
+}
+
+/// Returns the folder that a file is in.
+pub(crate) fn folder_of(file: &Path) -> &Path {
+    or_here(file.parent().unwrap_or(Path::new("")))
+}
+
 /// Reads an environment variable as a path; empty counts as absent.
-fn path(name: &str) -> Option<PathBuf> {
+pub(crate) fn path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)

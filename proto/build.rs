@@ -4,6 +4,39 @@
 
 use std::{env, fs, path::PathBuf};
 
+/// Answers that REST has as JSON, whose members are in the order of the fields.
+const JSON: [&str; 16] = [
+    ".inference.InferBatchStatistics",
+    ".inference.InferStatistics",
+    ".inference.ModelConfig",
+    ".inference.ModelInput",
+    ".inference.ModelMetadataResponse",
+    ".inference.ModelOutput",
+    ".inference.ModelSequenceBatching",
+    ".inference.ModelStatistics",
+    ".inference.ModelTransactionPolicy",
+    ".inference.RepositoryIndexResponse",
+    ".inference.ServerMetadataResponse",
+    ".inference.StatisticDuration",
+    ".tensorflow.TensorInfo",
+    ".tensorflow.TensorShapeProto",
+    ".tensorflow.serving.ModelVersionStatus",
+    ".tensorflow.serving.StatusProto",
+];
+
+/// Fields of theirs that a function of `lib.rs` writes: enums by their names, and numbers as texts.
+const WRITTEN: [(&str, &str); 7] = [
+    (".inference.ModelInput.data_type", "data_type"),
+    (".inference.ModelOutput.data_type", "data_type"),
+    (".tensorflow.TensorInfo.dtype", "dtype"),
+    (".tensorflow.TensorShapeProto.Dim.size", "digits"),
+    (".tensorflow.serving.ModelVersionStatus.state", "state"),
+    (".tensorflow.serving.ModelVersionStatus.version", "digits"),
+    (".tensorflow.serving.StatusProto.error_code", "code"),
+];
+
+const CAMEL_CASE: &str = "#[serde(rename_all = \"camelCase\")]";
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = [
         "kserve/grpc_predict_v2.proto",
@@ -40,7 +73,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         compiler.encode_file_descriptor_set(),
     )?;
 
-    tonic_prost_build::configure()
+    let mut messages = tonic_prost_build::configure();
+    for message in JSON {
+        messages = messages.type_attribute(message, "#[derive(serde::Serialize)]");
+    }
+    for (field, function) in WRITTEN {
+        let attribute = format!("#[serde(serialize_with = \"crate::json::{function}\")]");
+        messages = messages.field_attribute(field, attribute);
+    }
+    messages
+        .field_attribute(
+            ".inference.ModelConfig.sequence_batching",
+            "#[serde(skip_serializing_if = \"Option::is_none\")]",
+        )
+        .type_attribute(".tensorflow.TensorInfo", CAMEL_CASE)
+        .type_attribute(".tensorflow.TensorShapeProto", CAMEL_CASE)
         .bytes(".inference.ModelInferRequest.raw_input_contents")
         .bytes(".inference.ModelInferResponse.raw_output_contents")
         .bytes(".inference.InferTensorContents.bytes_contents")

@@ -1,4 +1,35 @@
-//! Messages and services compiled from `proto/`; nothing here is written by hand.
+//! Messages and services compiled from `proto/`.
+
+/// Fields of messages as REST has them in JSON: enums by their names, and numbers as texts.
+mod json {
+    use serde::Serializer;
+
+    use crate::{kserve, tensorflow, tensorflow_serving::model_version_status};
+
+    pub(crate) fn data_type<S: Serializer>(number: &i32, to: S) -> Result<S::Ok, S::Error> {
+        let data_type = kserve::DataType::try_from(*number);
+        to.serialize_str(data_type.unwrap_or_default().as_str_name())
+    }
+
+    pub(crate) fn dtype<S: Serializer>(number: &i32, to: S) -> Result<S::Ok, S::Error> {
+        let dtype = tensorflow::DataType::try_from(*number);
+        to.serialize_str(dtype.unwrap_or_default().as_str_name())
+    }
+
+    pub(crate) fn state<S: Serializer>(number: &i32, to: S) -> Result<S::Ok, S::Error> {
+        let state = model_version_status::State::try_from(*number);
+        to.serialize_str(state.unwrap_or_default().as_str_name())
+    }
+
+    pub(crate) fn code<S: Serializer>(number: &i32, to: S) -> Result<S::Ok, S::Error> {
+        let code = tensorflow::error::Code::try_from(*number);
+        to.serialize_str(code.unwrap_or_default().as_str_name())
+    }
+
+    pub(crate) fn digits<S: Serializer>(number: &i64, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(number)
+    }
+}
 
 /// KServe v2: package `inference`.
 #[expect(missing_docs, reason = "generated; the .proto file has the comments")]

@@ -1,51 +1,72 @@
-//! Links tests of the library, and the program, with the library of the Python interpreter.
-//! Both members build with it.
+//! Builds what the library carries: the compiled part of the package for Python. The program builds with it too.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=../src/build.rs");
     // For tests and benches: cargo names only the folder of the member.
-    let member = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
+    let member = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let root = member.parent().ok_or("a member is below the root")?;
     println!("cargo:rustc-env=WORKSPACE_ROOT={}", root.display());
-    // The program finds the library of the interpreter that it was built with.
-    #[cfg(feature = "python")]
+    if env::var_os("CARGO_FEATURE_PYTHON").is_some() && env::var("CARGO_PKG_NAME")? == "ovms-engine"
     {
-        python_library()?;
-        // Where the system looks anyway, a path would only be in the way of packages.
-        if !is_of_system() {
-            pyo3_build_config::add_libpython_rpath_link_args();
-        }
+        module(root)?;
     }
     Ok(())
 }
 
-/// Returns whether the library of the interpreter is in a folder that all programs search.
-#[cfg(feature = "python")]
-fn is_of_system() -> bool {
-    let folder = pyo3_build_config::get().lib_dir();
-    folder.is_some_and(|folder| ["/usr/lib", "/lib"].iter().any(|it| folder.starts_with(it)))
-}
-
-/// Checks that the interpreter has a library to link with: else the linker's words for it come at
-/// the end of the build.
-#[cfg(feature = "python")]
-fn python_library() -> Result<(), String> {
-    let python = pyo3_build_config::get();
-    let (Some(folder), Some(name)) = (python.lib_dir(), python.lib_name()) else {
-        return Ok(());
-    };
-    let has = |end: &str| {
-        std::path::PathBuf::from(folder)
-            .join(format!("lib{name}.{end}"))
-            .exists()
-    };
-    if has("so") || has("dylib") || has("a") {
-        return Ok(());
+/// Builds the module of the package, in a target folder of its own: this one is locked by who runs this.
+fn module(root: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    for path in ["pyovms/Cargo.toml", "pyovms/src", "Cargo.lock"] {
+        println!("cargo:rerun-if-changed={}", root.join(path).display());
     }
-    let interpreter = python.executable().unwrap_or("Python");
-    Err(format!(
-        "{interpreter} has no library to link with: expected lib{name}.so in {folder}; install \
-         Debian's libpython3-dev, name another interpreter with PYO3_PYTHON, or build with \
-         --no-default-features, which leaves Python nodes out"
-    ))
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    // TARGET/PROFILE/build/PACKAGE/out
+    let target = out
+        .ancestors()
+        .nth(4)
+        .ok_or("cargo has another layout")?
+        .join("pyovms");
+    let mut command = Command::new(env::var("CARGO")?);
+    command
+        .current_dir(root)
+        .args([
+            "rustc",
+            "--release",
+            "--locked",
+            "--quiet",
+            "--package",
+            "pyovms",
+        ])
+        .args([
+            "--features",
+            "extension",
+            "--crate-type",
+            "cdylib",
+            "--target-dir",
+        ])
+        .arg(&target)
+        .args(["--", "-C", "strip=symbols"])
+        // It needs none: it is for any that is new enough.
+        .env("PYO3_NO_PYTHON", "1");
+    // What is said of the build of the library is not for this one.
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let is_of_build = name.starts_with("CARGO") && name != "CARGO_HOME" && name != "CARGO";
+        if is_of_build || name.starts_with("RUSTC") || name == "RUSTFLAGS" {
+            command.env_remove(&name);
+        }
+    }
+    if !command.status()?.success() {
+        return Err("the module for Python does not build".into());
+    }
+    std::fs::copy(
+        target.join("release/libpyovms.so"),
+        out.join("_pyovms.abi3.so"),
+    )?;
+    Ok(())
 }

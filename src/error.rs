@@ -50,40 +50,34 @@ impl ErrorKind {
     /// Returns the gRPC status code.
     #[must_use]
     pub const fn grpc(self) -> tonic::Code {
-        match self {
-            Self::InvalidArgument => tonic::Code::InvalidArgument,
-            Self::InvalidJson | Self::FailedPrecondition => tonic::Code::FailedPrecondition,
-            Self::NotFound => tonic::Code::NotFound,
-            Self::AlreadyExists => tonic::Code::AlreadyExists,
-            Self::Aborted => tonic::Code::Aborted,
-            Self::NotLoaded | Self::Overloaded => tonic::Code::Unavailable,
-            Self::Unauthorized => tonic::Code::Unauthenticated,
-            Self::Forbidden => tonic::Code::PermissionDenied,
-            Self::TooLarge | Self::Exhausted => tonic::Code::ResourceExhausted,
-            Self::MethodNotAllowed | Self::Unimplemented => tonic::Code::Unimplemented,
-            Self::DeadlineExceeded => tonic::Code::DeadlineExceeded,
-            Self::Cancelled => tonic::Code::Cancelled,
-            Self::Internal => tonic::Code::Internal,
-        }
+        self.codes().0
     }
 
     /// Returns the HTTP status code.
     #[must_use]
     pub const fn http(self) -> u16 {
+        self.codes().1
+    }
+
+    const fn codes(self) -> (tonic::Code, u16) {
+        use tonic::Code;
         match self {
-            Self::InvalidArgument => 400,
-            Self::Unauthorized => 401,
-            Self::Forbidden => 403,
-            Self::NotFound | Self::NotLoaded => 404,
-            Self::MethodNotAllowed => 405,
-            Self::AlreadyExists | Self::Aborted => 409,
-            Self::InvalidJson | Self::FailedPrecondition => 412,
-            Self::TooLarge => 413,
-            Self::Cancelled => 499,
-            Self::Internal => 500,
-            Self::Unimplemented => 501,
-            Self::Overloaded | Self::Exhausted => 503,
-            Self::DeadlineExceeded => 504,
+            Self::InvalidArgument => (Code::InvalidArgument, 400),
+            Self::InvalidJson | Self::FailedPrecondition => (Code::FailedPrecondition, 412),
+            Self::NotFound => (Code::NotFound, 404),
+            Self::AlreadyExists => (Code::AlreadyExists, 409),
+            Self::NotLoaded => (Code::Unavailable, 404),
+            Self::Overloaded => (Code::Unavailable, 503),
+            Self::Exhausted => (Code::ResourceExhausted, 503),
+            Self::Aborted => (Code::Aborted, 409),
+            Self::Unauthorized => (Code::Unauthenticated, 401),
+            Self::Forbidden => (Code::PermissionDenied, 403),
+            Self::TooLarge => (Code::ResourceExhausted, 413),
+            Self::MethodNotAllowed => (Code::Unimplemented, 405),
+            Self::Unimplemented => (Code::Unimplemented, 501),
+            Self::DeadlineExceeded => (Code::DeadlineExceeded, 504),
+            Self::Cancelled => (Code::Cancelled, 499),
+            Self::Internal => (Code::Internal, 500),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! that every protocol gets the same errors in the same order.
 
 use bytes::Bytes;
+use serde::Serialize;
 
 use crate::{
     budget::Budget,
@@ -210,6 +211,15 @@ pub enum Data {
 }
 
 impl Data {
+    /// Returns the elements as bytes, if they can be read.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&Bytes> {
+        match self {
+            Self::Raw(bytes) | Self::Values { bytes, .. } => Some(bytes),
+            Self::Both | Self::Unfit(_) => None,
+        }
+    }
+
     /// Charges values that were packed; raw bytes are those of the message, which is charged.
     ///
     /// # Errors
@@ -227,7 +237,7 @@ impl Data {
 }
 
 /// The outcome of an inference.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct InferResponse {
     /// The name of the servable.
     pub model_name: String,
@@ -260,7 +270,8 @@ pub struct LooseTensor {
 pub type Parameters = Vec<(String, Parameter)>;
 
 /// The value of a request parameter.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Parameter {
     /// A truth value.
     Bool(bool),

@@ -1,6 +1,6 @@
 //! Public description of a servable: its tensors, name and version.
 
-use crate::tensor::{DataType, Layout, PartialShape};
+use crate::tensor::{DataType, Layout, PartialShape, byte_size};
 
 /// One input or output of a servable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,38 @@ pub struct TensorInfo {
     pub layout: Layout,
     /// The place of the tensor among the model's own inputs or outputs.
     pub port: usize,
+}
+
+impl TensorInfo {
+    /// Returns the bytes of the tensor; `None` if its shape is not fixed, or it is of strings.
+    #[must_use]
+    pub fn fixed_bytes(&self) -> Option<usize> {
+        byte_size(self.dtype, &self.shape.fixed()?).ok()?
+    }
+}
+
+/// A tensor that a node takes or gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorSource {
+    /// The name that the configuration, or a custom node, uses.
+    pub name: String,
+    /// The element type; `None` if the custom node leaves it open.
+    pub dtype: Option<DataType>,
+    /// The shape.
+    pub shape: PartialShape,
+    /// Which axis is which.
+    pub layout: Layout,
+}
+
+impl From<&TensorInfo> for TensorSource {
+    fn from(info: &TensorInfo) -> Self {
+        Self {
+            name: info.name.clone(),
+            dtype: Some(info.dtype),
+            shape: info.shape.clone(),
+            layout: info.layout.clone(),
+        }
+    }
 }
 
 /// Inputs and outputs of a servable, each sorted by name.

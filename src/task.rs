@@ -122,7 +122,16 @@ pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     let span = tracing::debug_span!("blocking", name);
-    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
+    joined(tokio::task::spawn_blocking(move || span.in_scope(work))).await
+}
+
+/// Awaits a task.
+///
+/// # Panics
+///
+/// Passes on a panic of the task.
+pub async fn joined<T>(task: impl Future<Output = Result<T, JoinError>>) -> T {
+    match task.await {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

@@ -25,10 +25,6 @@ pub(super) enum Node {
     Generator,
     /// Reads only the size of its input.
     Look,
-    /// Copies its input.
-    Copy,
-    /// Returns the address of its input.
-    Address,
 }
 
 impl Node {
@@ -39,8 +35,6 @@ impl Node {
             Self::Numpy => "numpy",
             Self::Generator => "generator",
             Self::Look => "look",
-            Self::Copy => "copy",
-            Self::Address => "address",
         }
     }
 
@@ -53,17 +47,12 @@ impl Node {
                  range(10_000))"
             }
             Self::Look => "return [Tensor('output', inputs[0].size.to_bytes(8, 'little'))]",
-            Self::Copy => "return [Tensor('output', len(bytes(inputs[0])).to_bytes(8, 'little'))]",
-            Self::Address => {
-                "return [Tensor('output', numpy.frombuffer(inputs[0], \
-                 numpy.uint8).ctypes.data.to_bytes(8, 'little'))]"
-            }
         }
     }
 
     fn handler(self) -> String {
         let import = match self {
-            Self::Numpy | Self::Address => "import numpy\n",
+            Self::Numpy => "import numpy\n",
             _ => "",
         };
         format!(

@@ -9,7 +9,7 @@ use std::{
 use ovms::{
     config::{Config, ConfigSource, FlagEnvironment, Flags, ServerSettings},
     engine::{Engine, reload::Reloader},
-    frontends::{access::AccessLog, grpc, intake::BodyLimits, rest::Rest},
+    frontends::{access::AccessLog, body::BodyLimits, grpc, rest::Rest},
     metrics::Metrics,
     openvino::{
         Placement,

@@ -48,12 +48,7 @@ impl Sources for Known {
         })
     }
 
-    fn custom(
-        &self,
-        _node: &NodeConfig,
-        _library: &str,
-        _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError> {
+    fn custom(&self, _node: &NodeConfig, _library: &str) -> Result<CustomFacts, CustomError> {
         Err(CustomError::Library(Vec::new()))
     }
 }

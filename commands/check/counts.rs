@@ -27,8 +27,7 @@ impl<T> From<&Diagnostics<T>> for Counts {
 impl Counts {
     /// Returns the failure of a check without errors.
     pub(crate) fn without_errors(self) -> Failure {
-        let text = format!("no errors, but {self}");
-        Failure::new(FailureKind::Warnings, text)
+        Failure::new(FailureKind::Warnings, format!("no errors, but {self}"))
     }
 }
 
@@ -55,13 +54,12 @@ impl fmt::Display for Counts {
             ),
         ];
         let reported = reported.into_iter().filter(|(count, ..)| *count > 0);
-        let reported: Vec<String> = reported
-            .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
-            .collect();
-        match reported.is_empty() {
-            true => f.write_str("no errors"),
-            false => f.write_str(&reported.join(", ")),
-        }
+        let reported = reported
+            .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
+        f.write_str(&match reported.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "no errors".to_owned(),
+            reported => reported,
+        })
     }
 }
 

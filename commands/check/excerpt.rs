@@ -56,13 +56,11 @@ fn title(found: &Diagnostic) -> String {
 /// Returns what it is about, and what was found against the rule.
 fn notes(found: &Diagnostic) -> impl Iterator<Item = String> {
     let about = match (&found.connection, &found.node) {
-        (Some(ends), _) => Some(format!(
-            "{} ──{}──▶ {}.{}",
-            visible(&ends.from),
-            visible(&ends.data_item),
-            visible(&ends.to),
-            visible(&ends.input)
-        )),
+        (Some(ends), _) => {
+            let (from, item) = (visible(&ends.from), visible(&ends.data_item));
+            let (to, input) = (visible(&ends.to), visible(&ends.input));
+            Some(format!("{from} ──{item}──▶ {to}.{input}"))
+        }
         // A name stays on its line.
         (None, Some(node)) => Some(format!("node `{}`", visible(node))),
         (None, None) => None,

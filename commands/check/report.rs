@@ -1,6 +1,6 @@
 //! Results of a check of pipelines or graphs.
 
-use std::{fmt::Write, path::Path};
+use std::{borrow::Cow, path::Path};
 
 use ovms::{
     config::FileError,
@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use super::{counts::Counts, excerpt};
 use crate::{
-    error::{Failure, FailureKind},
+    error::Failure,
     ui::{visible, visible_below},
 };
 
@@ -122,21 +122,23 @@ impl CheckedServable {
 
     /// Writes the results for people.
     fn text(&self) -> String {
-        let Diagnostics {
-            errors,
-            warnings,
-            unchecked,
-        } = &self.found;
-        let counts = Counts::from(&self.found);
-        let (kind, name) = (self.kind.name(), visible(&self.name));
+        let all = &self.found;
+        let (kind, name, counts) = (self.kind.name(), visible(&self.name), Counts::from(all));
         let mut text = format!("{kind} `{name}`: {counts}\n");
-        for found in errors.iter().chain(warnings) {
-            text.extend(["\n", &excerpt::show(found, &self.source)]);
+        for found in all.errors.iter().chain(&all.warnings) {
+            let source = match found.file.as_deref() {
+                // Such as a handler.
+                Some(file) if file != self.file => {
+                    Cow::Owned(std::fs::read_to_string(file).unwrap_or_default())
+                }
+                _ => Cow::Borrowed(&self.source),
+            };
+            text.extend(["\n", &excerpt::show(found, &source)]);
         }
-        if !unchecked.is_empty() {
+        if !all.unchecked.is_empty() {
             text.push('\n');
         }
-        for found in unchecked {
+        for found in &all.unchecked {
             let mut line = "not checked: ".to_owned();
             if let (Some(file), Some(place)) = (&found.file, &found.place) {
                 line.insert_str(0, &format!("{file}:{}:{}: ", place.line, place.column));
@@ -246,15 +248,13 @@ impl CheckReport {
             text.push('\n');
         }
         let servables = self.kind.plural();
-        match self.servables.len() {
-            0 => writeln!(text, "no {servables} in the file"),
+        text + &match self.servables.len() {
+            0 => format!("no {servables} in the file\n"),
             several @ 2.. if self.verdict() == CheckVerdict::Ok => {
-                writeln!(text, "{several} {servables}: no errors")
+                format!("{several} {servables}: no errors\n")
             }
-            _ => Ok(()),
+            _ => String::new(),
         }
-        .expect("a text takes every text");
-        text
     }
 
     /// Returns the result as an exit code, with a summary in one sentence.
@@ -263,16 +263,18 @@ impl CheckReport {
         match self.verdict() {
             CheckVerdict::Ok => Ok(()),
             CheckVerdict::Errors => {
-                let which = match &self.servables[..] {
+                let failed = |it: &&CheckedServable| it.verdict == CheckVerdict::Errors;
+                let (all, number) = (
+                    &self.servables,
+                    self.servables.iter().filter(failed).count(),
+                );
+                let which = match &all[..] {
                     [only] => format!("the {} `{}`", self.kind.name(), only.name),
-                    all => {
-                        let failed = all.iter().filter(|it| it.verdict == CheckVerdict::Errors);
-                        let number = failed.count();
-                        format!("{number} of {} {}", all.len(), self.kind.plural())
-                    }
+                    all => format!("{number} of {} {}", all.len(), self.kind.plural()),
                 };
-                let text = format!("{which} cannot be served: {counts}");
-                Err(Failure::new(FailureKind::Failed, text))
+                Err(Failure::failed(format!(
+                    "{which} cannot be served: {counts}"
+                )))
             }
             CheckVerdict::Warnings | CheckVerdict::Unchecked => Err(counts.without_errors()),
         }

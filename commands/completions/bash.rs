@@ -62,13 +62,14 @@ impl BashLine {
             "'" => (!rest.contains('\'')).then(|| rest.to_owned()),
             // Nothing keeps the history from being put in place of this one.
             "\"" if rest.contains('!') => None,
-            "\"" => Some(
-                ["\\", "\"", "$", "`"]
-                    .iter()
-                    .fold(rest.to_owned(), |text, special| {
-                        text.replace(special, &format!("\\{special}"))
-                    }),
-            ),
+            "\"" => {
+                let escaped = |text: String, it: &str| text.replace(it, &format!("\\{it}"));
+                Some(
+                    ["\\", "\"", "$", "`"]
+                        .into_iter()
+                        .fold(rest.to_owned(), escaped),
+                )
+            }
             _ if rest.is_empty() => Some(String::new()),
             _ => Some(shell_word(rest)),
         }

@@ -26,20 +26,17 @@ pub(super) fn write(shell: Shell, script: &[u8]) -> Result<(), Failure> {
         Err(_) => "installed",
     };
     if verb != "up to date" {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)
-            .and_then(|()| fs::write(&path, script))
-            .map_err(|error| {
-                Failure::cannot("write", &path, &error).hint(format!(
-                    "may you write to that folder? The script goes to any file with: ovms \
-                     completions {shell} > FILE"
-                ))
-            })?;
+        let folder = places::folder_of(&path);
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, script));
+        written.map_err(|error| {
+            Failure::cannot("write", &path, &error).hint(format!(
+                "may you write to that folder? The script goes to any file with: ovms \
+                 completions {shell} > FILE"
+            ))
+        })?;
     }
-    ui::print(format!(
-        "{verb}: {}\n",
-        ui::visible(&path.to_string_lossy())
-    ))?;
+    let shown = path.to_string_lossy();
+    ui::print(format!("{verb}: {}\n", ui::visible(&shown)))?;
     ui::note(&format!("next: {}", left(shell, &path)));
     Ok(())
 }
@@ -101,8 +98,7 @@ fn left(shell: Shell, path: &Path) -> String {
 }
 
 fn homeless(variable: &str) -> Failure {
-    let text = "there is no home folder to install into";
-    Failure::failed(text).hint(format!(
+    Failure::failed("there is no home folder to install into").hint(format!(
         "set HOME or {variable}, or send the script to a file: ovms completions SHELL > FILE"
     ))
 }

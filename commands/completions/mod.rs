@@ -72,10 +72,7 @@ pub(crate) fn answer() -> bool {
 
 /// Writes the script of one shell.
 pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Failure> {
-    let shell = match args.shell {
-        Some(shell) => shell,
-        None => of_environment()?,
-    };
+    let shell = args.shell.map_or_else(of_environment, Ok)?;
     let mut script = Vec::new();
     if let Some(completer) = SHELLS.completer(&shell.to_string()) {
         completer.write_registration(VARIABLE, NAME, NAME, NAME, &mut script)?;
@@ -88,12 +85,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Failure> {
 
 /// Completes an argument with values that are often meant, of those that it takes.
 pub(crate) fn usual(values: &'static [&'static str]) -> ArgValueCandidates {
-    ArgValueCandidates::new(move || {
-        values
-            .iter()
-            .map(|it| CompletionCandidate::new(*it))
-            .collect()
-    })
+    ArgValueCandidates::new(move || values.iter().map(CompletionCandidate::new).collect())
 }
 
 /// Returns the command line as scripts complete it: also with the flags of `serve`, which need no

@@ -86,11 +86,8 @@ pub(crate) fn inputs() -> ArgValueCompleter {
         if let Some((head, path)) = typed.split_once('@')
             && (head.is_empty() || head.ends_with('='))
         {
-            let files = PathCompleter::any().complete(OsStr::new(path));
-            return files
-                .into_iter()
-                .map(|it| it.add_prefix(format!("{head}@")))
-                .collect();
+            let files = PathCompleter::any().complete(OsStr::new(path)).into_iter();
+            return files.map(|it| it.add_prefix(format!("{head}@"))).collect();
         }
         // A value is being typed.
         if typed.contains(['=', '[', '{', '"']) {
@@ -107,23 +104,18 @@ pub(crate) fn inputs() -> ArgValueCompleter {
             } else {
                 tensors(metadata(line, deadline)?.inputs)
             };
-            let given: Vec<Argument> = line
-                .texts("inputs")
-                .filter_map(|it| it.parse().ok())
-                .collect();
+            let given = line.texts("inputs").filter_map(|it| it.parse().ok());
+            let given: Vec<Argument> = given.collect();
             inputs.retain(|(name, _)| {
+                let is_named = |it: &Argument| it.name.as_ref() == Some(name);
                 // Not those of which something would be taken for a datatype, a shape or a value.
-                let argument = format!("{name}=0").parse::<Argument>();
+                let argument = format!("{name}=0").parse();
                 name.starts_with(&typed)
-                    && argument.is_ok_and(|it| it.name.as_ref() == Some(name))
-                    && !given.iter().any(|it| it.name.as_ref() == Some(name))
+                    && argument.is_ok_and(|it| is_named(&it))
+                    && !given.iter().any(is_named)
             });
-            Some(
-                inputs
-                    .into_iter()
-                    .map(|(name, about)| (name + "=", about))
-                    .collect(),
-            )
+            let inputs = inputs.into_iter();
+            Some(inputs.map(|(name, about)| (name + "=", about)).collect())
         })
     })
 }
@@ -172,16 +164,15 @@ fn find(
     let found = started
         .ok()
         .and_then(|()| receiver.recv_timeout(limit).ok()?);
-    // Nothing that steers a terminal gets there, and what looks like a flag cannot be typed.
-    let can_be_typed =
-        |name: &str| !name.is_empty() && !name.starts_with('-') && !name.contains(ui::steers);
-    let found = found.into_iter().flatten();
-    let found = found.filter(|(name, _)| can_be_typed(name));
     let candidate = |(name, about): Name| {
+        // Nothing that steers a terminal gets there, and what looks like a flag cannot be typed.
+        if name.is_empty() || name.starts_with('-') || name.contains(ui::steers) {
+            return None;
+        }
         let about = ui::visible(&about).into_owned();
-        CompletionCandidate::new(name).help(Some(about.into()))
+        Some(CompletionCandidate::new(name).help(Some(about.into())))
     };
-    found.map(candidate).collect()
+    found.into_iter().flatten().filter_map(candidate).collect()
 }
 
 fn named(names: impl IntoIterator<Item = String>, about: &str) -> impl Iterator<Item = Name> {
@@ -247,12 +238,10 @@ fn served(line: &Line, deadline: Instant) -> Option<Vec<Name>> {
             return Some(named(client.model_names().await?, "servable").collect());
         }
         let described = |model: ModelStatus| {
-            let versions = model.versions.iter().map(|version| {
-                let words = [version.version.as_str(), version.state.as_str()];
-                words.join(" ").trim().to_owned()
-            });
-            let versions = versions.collect::<Vec<_>>().join(", ");
-            (model.name, versions)
+            let versions = model.versions.iter();
+            let versions =
+                versions.map(|it| format!("{} {}", it.version, it.state).trim().to_owned());
+            (model.name, versions.collect::<Vec<_>>().join(", "))
         };
         let models = client.models().await.ok()?;
         Some(models.into_iter().map(described).collect())

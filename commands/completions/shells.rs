@@ -10,38 +10,23 @@ use super::bash::BashLine;
 /// Shells by name. Scripts of ours, beside that of Elvish, pass words without quotes on, and keep
 /// values begun: behind `name=` comes no space.
 pub(super) const SHELLS: Shells<'static> = Shells(&[
-    &Scripted {
-        shell: &Bash,
-        script: include_str!("../../completions/ovms.bash"),
-    },
+    &Scripted(&Bash, include_str!("../../completions/ovms.bash")),
     &Elvish,
-    &Scripted {
-        shell: &Fish,
-        script: include_str!("../../completions/ovms.fish"),
-    },
-    &Scripted {
-        shell: &Powershell,
-        script: include_str!("../../completions/ovms.ps1"),
-    },
-    &Scripted {
-        shell: &Zsh,
-        script: include_str!("../../completions/_ovms"),
-    },
+    &Scripted(&Fish, include_str!("../../completions/ovms.fish")),
+    &Scripted(&Powershell, include_str!("../../completions/ovms.ps1")),
+    &Scripted(&Zsh, include_str!("../../completions/_ovms")),
 ]);
 
 /// Shell with a script of ours.
-struct Scripted {
-    shell: &'static dyn EnvCompleter,
-    script: &'static str,
-}
+struct Scripted(&'static dyn EnvCompleter, &'static str);
 
 impl EnvCompleter for Scripted {
     fn name(&self) -> &'static str {
-        self.shell.name()
+        self.0.name()
     }
 
     fn is(&self, name: &str) -> bool {
-        self.shell.is(name)
+        self.0.is(name)
     }
 
     fn write_registration(
@@ -52,7 +37,7 @@ impl EnvCompleter for Scripted {
         _: &str,
         script: &mut dyn io::Write,
     ) -> io::Result<()> {
-        script.write_all(self.script.as_bytes())
+        script.write_all(self.1.as_bytes())
     }
 
     fn write_complete(
@@ -70,6 +55,6 @@ impl EnvCompleter for Scripted {
         if let Some(at) = at.and_then(|at| at.parse::<usize>().ok()) {
             words.resize(at + 1, OsString::new());
         }
-        self.shell.write_complete(command, words, folder, answer)
+        self.0.write_complete(command, words, folder, answer)
     }
 }

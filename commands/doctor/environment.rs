@@ -6,47 +6,16 @@ use super::report::{Check, Status};
 use crate::ui::listed;
 
 /// Variables shown with their values.
-const REPORTED: [&str; 27] = [
-    "OPENVINO_INSTALL_DIR",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "LD_LIBRARY_PATH",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "OVMS_URL",
-    "OVMS_API",
-    "OVMS_CONFIG",
-    "OVMS_TIMEOUT",
-    "OVMS_MODEL_CACHE",
-    "OVMS_MODEL_REPOSITORY_PATH",
-    "OVMS_GRAPH_QUEUE_MAX_SIZE",
-    "GRPC_SERVERS",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "TMPDIR",
-    "OMP_NUM_THREADS",
-    "NO_PROXY",
-    "no_proxy",
-    "NO_COLOR",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "TERM",
-    "SHELL",
-    "COLUMNS",
-];
+const REPORTED: &str = "
+    OPENVINO_INSTALL_DIR VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH PYTHONHOME PYTHONPATH
+    OVMS_URL OVMS_API OVMS_CONFIG OVMS_TIMEOUT OVMS_MODEL_CACHE OVMS_MODEL_REPOSITORY_PATH
+    OVMS_GRAPH_QUEUE_MAX_SIZE GRPC_SERVERS XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME TMPDIR
+    OMP_NUM_THREADS NO_PROXY no_proxy NO_COLOR SSL_CERT_FILE SSL_CERT_DIR TERM SHELL COLUMNS
+";
 
 /// Variables with possibly secret values.
-const HIDDEN: [&str; 8] = [
-    "API_KEY",
-    "OVMS_HEADER",
-    "HTTP_PROXY",
-    "http_proxy",
-    "HTTPS_PROXY",
-    "https_proxy",
-    "ALL_PROXY",
-    "all_proxy",
-];
+const HIDDEN: &str =
+    "API_KEY OVMS_HEADER HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy";
 
 /// Prefixes of the variables of each cloud.
 const CLOUDS: [(&str, &[&str]); 3] = [
@@ -61,11 +30,11 @@ const CLOUDS: [(&str, &[&str]); 3] = [
 /// Checks the credentials of clouds, and all other variables.
 pub(super) fn all() -> [Check; 2] {
     let set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
-    let reported = REPORTED.into_iter().filter(set).map(|name| {
+    let reported = REPORTED.split_whitespace().filter(set).map(|name| {
         let value = env::var(name).unwrap_or_else(|_| "(no text)".to_owned());
         format!("{name}={}", harmless(&value))
     });
-    let hidden = HIDDEN.into_iter().filter(set);
+    let hidden = HIDDEN.split_whitespace().filter(set);
     let hidden = hidden.map(|name| format!("{name} (set, not shown)"));
     let variables: Vec<String> = reported.chain(hidden).collect();
     let variables = match variables.split_first() {
@@ -76,25 +45,20 @@ pub(super) fn all() -> [Check; 2] {
         }
     };
     let names = env::vars_os().filter(|(_, value)| !value.is_empty());
-    let mut names: Vec<String> = names
-        .filter_map(|(name, _)| name.into_string().ok())
-        .collect();
+    let names = names.filter_map(|(name, _)| name.into_string().ok());
+    let mut names: Vec<String> = names.collect();
     names.sort();
     [clouds(&names), variables]
 }
 
 /// Lists the set variables of each cloud.
 fn clouds(names: &[String]) -> Check {
-    let of = |prefixes: &[&str]| {
+    let found = CLOUDS.iter().filter_map(|(cloud, prefixes)| {
         let is_one = |name: &&String| prefixes.iter().any(|prefix| name.starts_with(prefix));
-        names.iter().filter(is_one).cloned().collect::<Vec<_>>()
-    };
-    let found: Vec<String> = CLOUDS
-        .iter()
-        .map(|(cloud, prefixes)| (cloud, of(prefixes)))
-        .filter(|(_, names)| !names.is_empty())
-        .map(|(cloud, names)| format!("{cloud}: {}", listed(&names)))
-        .collect();
+        let names: Vec<&String> = names.iter().filter(is_one).collect();
+        (!names.is_empty()).then(|| format!("{cloud}: {}", listed(&names)))
+    });
+    let found: Vec<String> = found.collect();
     let text = match found.is_empty() {
         true => "no variables of S3, Google Cloud or Azure are set".to_owned(),
         false => format!("variables are set (values not shown): {}", found.join("; ")),

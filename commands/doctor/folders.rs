@@ -1,60 +1,47 @@
 //! Folders for files that the server writes.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-};
+use std::{env, fs, path::Path};
 
 use super::report::{Check, Status};
-use crate::ui::listed;
+use crate::{places, ui::listed};
 
 /// Default folder of compiled models, used if it exists.
 const COMPILED: &str = "/opt/cache";
 
 /// Checks the folders for compiled models, for downloads, and for temporary files.
-pub(super) fn all() -> Vec<Check> {
-    let mut writable = Vec::new();
-    let mut errors = Vec::new();
-    let mut look = |what: &str, folder: &Path| match try_to_write(folder) {
-        Ok(()) => writable.push(format!("{} ({what})", folder.display())),
-        Err(error) => errors.push(format!("{} ({what}): {error}", folder.display())),
-    };
-    if Path::new(COMPILED).is_dir() {
-        look("compiled", Path::new(COMPILED));
+pub(super) fn check() -> Check {
+    let compiled = Path::new(COMPILED);
+    let downloads = places::path("OVMS_MODEL_CACHE");
+    let folders = [
+        ("compiled", compiled.is_dir().then(|| compiled.to_owned())),
+        (
+            "downloads",
+            downloads.or_else(|| Some(places::cache()?.join("ovms/models"))),
+        ),
+        ("temporary", Some(env::temp_dir())),
+    ];
+    let (mut writable, mut errors) = (Vec::new(), Vec::new());
+    for (what, folder) in folders {
+        let Some(folder) = folder else { continue };
+        let shown = format!("{} ({what})", folder.display());
+        match try_to_write(&folder) {
+            Ok(()) => writable.push(shown),
+            Err(error) => errors.push(format!("{shown}: {error}")),
+        }
     }
-    if let Some(folder) = downloads() {
-        look("downloads", &folder);
-    }
-    look("temporary", &env::temp_dir());
-    let text = match errors.is_empty() {
-        true => format!("can write to {}", listed(&writable)),
-        false => format!("cannot write to {}", listed(&errors)),
-    };
+    let can = format!("can write to {}", listed(&writable));
     if errors.is_empty() {
-        return vec![Check::new("folders", Status::Ok, text)];
+        return Check::new("folders", Status::Ok, can);
     }
+    let text = format!("cannot write to {}", listed(&errors));
     let check = Check::new("folders", Status::Warn, text).hint(
         "--cache_dir names another folder for compiled models, OVMS_MODEL_CACHE one for \
          downloads, and TMPDIR one for temporary files",
     );
-    vec![match writable.is_empty() {
+    match writable.is_empty() {
         true => check,
-        false => check.detail(format!("can write to {}", listed(&writable))),
-    }]
-}
-
-/// Returns the folder of models downloaded from the cloud.
-fn downloads() -> Option<PathBuf> {
-    let path = |name: &str| {
-        let value = env::var_os(name).filter(|value| !value.is_empty())?;
-        Some(PathBuf::from(value))
-    };
-    if let Some(folder) = path("OVMS_MODEL_CACHE") {
-        return Some(folder);
+        false => check.detail(can),
     }
-    let caches = path("XDG_CACHE_HOME").filter(|path| path.is_absolute());
-    let caches = caches.or_else(|| Some(path("HOME")?.join(".cache")));
-    Some(caches?.join("ovms/models"))
 }
 
 /// Writes a file and removes it, in the folder or its nearest existing ancestor.

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     checks.extend(runtime::all());
     checks.push(python::check());
     checks.extend(ports::all(args.port, args.rest_port)?);
-    checks.extend(folders::all());
+    checks.push(folders::check());
     checks.extend(environment::all());
     checks.extend(shell::all());
     let report = Report::new(checks);
@@ -63,16 +63,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         true => report.json() + "\n",
         false => report.text(ui::Look::of_stdout(), ui::columns()),
     })?;
-    match report.status() {
+    match report.status {
         Status::Ok | Status::Note => Ok(()),
         Status::Warn => {
             let number = report.count(Status::Warn);
             let text = format!("{} may need attention", ui::counted(number, "thing"));
             Err(Failure::new(FailureKind::Warnings, text))
         }
-        Status::Fail => {
-            let text = "there is no OpenVINO runtime that works";
-            Err(Failure::system(text))
-        }
+        Status::Fail => Err(Failure::system("there is no OpenVINO runtime that works")),
     }
 }

@@ -49,13 +49,9 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
         concurrency: 1,
     };
     if let Some(server) = ask(&options).await {
-        let ready = if server.is_ready {
-            "ready"
-        } else {
-            "not ready"
-        };
+        let not = if server.is_ready { "" } else { "not " };
         let (name_of, version) = (&server.name, &server.version);
-        let text = format!("{port} is in use: {name_of} {version} answers, {ready}");
+        let text = format!("{port} is in use: {name_of} {version} answers, {not}ready");
         return Check::new(name, Status::Ok, text);
     }
     let other = tokio::time::timeout(LIMIT * 2, Client::other_api(&options)).await;

@@ -20,41 +20,38 @@ pub(crate) fn probe() -> Result<(), Failure> {
     ui::print_json(&json!(survey))
 }
 
+/// Has the interpreter described by a process of its own.
+fn survey() -> Result<PythonSurvey, String> {
+    let said = apart::run(["probe-python"], LIMIT)
+        .map_err(|error| format!("cannot be started: {error}"))?
+        .ok_or_else(|| format!("no sign of work within {} s", LIMIT.as_secs()))?
+        .success()?;
+    // Modules that are imported at the start may print.
+    let last = said.lines().next_back().unwrap_or_default();
+    serde_json::from_str(last).map_err(|error| format!("its answer cannot be read: {error}"))
+}
+
 /// Checks the interpreter.
 pub(super) fn check() -> Check {
     const NAME: &str = "python";
     if !python::AVAILABLE {
         return Check::new(NAME, Status::Note, "this build has no Python nodes");
     }
-    let cannot = |reason: String| {
-        Check::new(NAME, Status::Warn, reason)
-            .hint("Python nodes do not load; all else works without")
-    };
-    let said = match apart::run(["probe-python"], LIMIT) {
-        Ok(Some(said)) => said,
-        Ok(None) => return cannot(format!("no sign of work within {} s", LIMIT.as_secs())),
-        Err(error) => return cannot(format!("cannot be started: {error}")),
-    };
-    let said = match said.success() {
-        Ok(said) => said,
-        Err(reason) => return cannot(reason),
-    };
-    // Modules that are imported at the start may print.
-    let last = said.lines().next_back().unwrap_or_default();
-    let reported: PythonSurvey = match serde_json::from_str(last) {
+    let reported = match survey() {
         Ok(reported) => reported,
-        Err(error) => return cannot(format!("its answer cannot be read: {error}")),
+        Err(reason) => {
+            return Check::new(NAME, Status::Warn, reason)
+                .hint("Python nodes do not load; all else works without");
+        }
     };
     let text = format!("Python {} for Python nodes", reported.version);
     let (status, numpy) = match &reported.numpy {
         Ok(version) => (Status::Ok, format!("numpy {version}")),
         Err(reason) => (Status::Note, format!("no numpy ({reason})")),
     };
-    let mut check = Check::new(NAME, status, format!("{text}, {numpy}"));
-    check = check.detail(format!("packages of {}", reported.prefix.display()));
-    if let Some(library) = &reported.library {
-        check = check.detail(format!("library {}", library.display()));
-    }
+    let check = Check::new(NAME, status, format!("{text}, {numpy}"))
+        .detail(format!("packages of {}", reported.prefix.display()))
+        .detail(format!("interpreter {}", reported.program.display()));
     match reported.numpy {
         Ok(_) => check,
         Err(_) => check.hint(

@@ -28,26 +28,18 @@ pub(super) enum Status {
 }
 
 impl Status {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-
     /// Returns the word with its colour.
     fn shown(self, look: Look) -> String {
-        let word = format!("{:<STATE$}", self.word());
-        let colour = match self {
-            _ if look == Look::Plain => return word,
-            Self::Note => return word,
-            Self::Ok => 32,
-            Self::Warn => 33,
-            Self::Fail => 31,
+        let (word, colour) = match self {
+            Self::Ok => ("ok", 32),
+            Self::Note => ("note", 0),
+            Self::Warn => ("warn", 33),
+            Self::Fail => ("fail", 31),
         };
-        format!("\x1b[{colour}m{word}\x1b[0m")
+        match look == Look::Plain || colour == 0 {
+            true => format!("{word:<STATE$}"),
+            false => format!("\x1b[{colour}m{word:<STATE$}\x1b[0m"),
+        }
     }
 }
 
@@ -104,7 +96,7 @@ impl Check {
 pub(super) struct Report {
     ovms: &'static str,
     /// Worst status of all checks.
-    status: Status,
+    pub(super) status: Status,
     checks: Vec<Check>,
 }
 
@@ -114,22 +106,14 @@ impl Report {
         let home = env::var("HOME").unwrap_or_default();
         let home = home.trim_end_matches('/');
         let worst = checks.iter().map(|check| check.status).max();
+        // A note is nothing to act on.
+        let worst = worst.filter(|status| *status > Status::Note);
+        let checks = checks.into_iter().map(|check| check.without_home(home));
         Self {
             ovms: env!("CARGO_PKG_VERSION"),
-            // A note is nothing to act on.
-            status: worst
-                .filter(|status| *status > Status::Note)
-                .unwrap_or(Status::Ok),
-            checks: checks
-                .into_iter()
-                .map(|check| check.without_home(home))
-                .collect(),
+            status: worst.unwrap_or(Status::Ok),
+            checks: checks.collect(),
         }
-    }
-
-    /// Returns the worst status of all checks.
-    pub(super) fn status(&self) -> Status {
-        self.status
     }
 
     /// Returns the number of checks with a status.
@@ -151,12 +135,13 @@ impl Report {
         let mut text = String::new();
         for check in &self.checks {
             let mut front = format!("{}{:<NAME$}", check.status.shown(look), check.name);
-            let hint = check.hint.as_ref().map(|hint| format!("hint: {hint}"));
+            let hint = check
+                .hint
+                .iter()
+                .map(|hint| format!("hint: {}", visible(hint)));
             let found = std::iter::once(&check.text).chain(&check.details);
             let lines = packed(found.map(|line| visible(line)), page);
-            let lines = lines
-                .into_iter()
-                .chain(hint.map(|hint| visible(&hint).into_owned()));
+            let lines = lines.into_iter().chain(hint);
             for line in lines.flat_map(|line| wrapped(&line, room)) {
                 text.extend([format!("{front}{line}").trim_end(), "\n"]);
                 front = " ".repeat(indent);
@@ -221,7 +206,7 @@ mod tests {
                 .hint("choose another port with --port, or stop what listens"),
             Check::new("shell", Status::Note, "\u{1b}[2J"),
         ]);
-        assert_eq!(report.status(), Status::Warn);
+        assert_eq!(report.status, Status::Warn);
         assert_eq!(report.count(Status::Warn), 1);
         insta::assert_snapshot!(report.text(Look::Plain, None), @r"
         ok    runtime     OpenVINO 1; of a place

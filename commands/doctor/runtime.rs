@@ -15,7 +15,7 @@ pub(super) fn all() -> Vec<Check> {
             let failure = setup::explain(&error);
             let check = Check::new("runtime", Status::Fail, failure.message());
             let check = with_places(check, &looked, None, false);
-            return vec![with_hint(check, failure.hints())];
+            return vec![failure.hints().iter().cloned().fold(check, Check::hint)];
         }
     };
     let library = format!("{}, {}", found.origin, found.library.display());
@@ -50,16 +50,7 @@ fn devices(found: &FoundRuntime) -> Check {
             Check::new("devices", Status::Warn, "the runtime knows no device")
                 .hint("the plugins belong beside the library; `ovms setup` gets all of them")
         }
-        Ok(devices) => {
-            let reported: Vec<String> = devices
-                .iter()
-                .map(|device| match device.full_name.as_str() {
-                    "" => device.name.clone(),
-                    full => format!("{} ({full})", device.name),
-                })
-                .collect();
-            Check::new("devices", Status::Ok, reported.join(", "))
-        }
+        Ok(devices) => Check::new("devices", Status::Ok, setup::named(&devices).join(", ")),
         Err(failure) => Check::new("devices", Status::Warn, failure.message())
             .hint("the driver of a device may be broken; --target_device CPU does without"),
     }
@@ -72,31 +63,17 @@ fn with_places(
     used: Option<&FoundRuntime>,
     works: bool,
 ) -> Check {
-    for SearchedPlace {
-        origin,
-        folder,
-        library,
-    } in looked
-    {
-        if used.is_some_and(|used| used.origin == *origin) {
-            continue;
-        }
-        check = match (library, folder) {
-            (Some(library), _) => {
-                check.detail(format!("another one in {origin}, {}", library.display()))
-            }
+    let is_other = |place: &&SearchedPlace| used.is_none_or(|used| used.origin != place.origin);
+    for place in looked.iter().filter(is_other) {
+        let origin = &place.origin;
+        let text = match (&place.library, &place.folder) {
+            (Some(library), _) => format!("another one in {origin}, {}", library.display()),
             // Nobody needs more than one.
-            (None, _) if works => check,
-            (None, Some(folder)) => check.detail(format!("none in {origin}, {}", folder.display())),
-            (None, None) => check.detail(format!("none in {origin}")),
+            (None, _) if works => continue,
+            (None, Some(folder)) => format!("none in {origin}, {}", folder.display()),
+            (None, None) => format!("none in {origin}"),
         };
+        check = check.detail(text);
     }
     check
-}
-
-fn with_hint(check: Check, hints: &[String]) -> Check {
-    match hints.first() {
-        Some(hint) => check.hint(hint.clone()),
-        None => check,
-    }
 }

@@ -44,10 +44,10 @@ fn completions() -> Check {
     const NAME: &str = "completions";
     let shell = env::var("SHELL").unwrap_or_default();
     let shell = Path::new(&shell).file_name().unwrap_or_default();
-    let shell = shell.to_string_lossy().into_owned();
+    let shell = shell.to_string_lossy();
     let places = locations(&shell);
     if places.is_empty() {
-        let text = match shell.as_str() {
+        let text = match &*shell {
             "" => "the shell is not known".to_owned(),
             shell => format!("there are none for {shell}"),
         };
@@ -68,32 +68,29 @@ fn locations(shell: &str) -> Vec<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let data = places::data().unwrap_or_default();
     let configuration = places::configuration().unwrap_or_default();
-    let shared = |file: &str| {
-        let folders = [
-            &*data,
-            Path::new("/usr/local/share"),
-            Path::new("/usr/share"),
-        ];
-        folders.map(|folder| folder.join(file))
-    };
-    let (shared, others) = match shell {
+    let (file, others): (&str, Vec<PathBuf>) = match shell {
         "bash" => (
-            shared("bash-completion/completions/ovms"),
+            "bash-completion/completions/ovms",
             vec!["/etc/bash_completion.d/ovms".into()],
         ),
-        "zsh" => (
-            shared("zsh/site-functions/_ovms"),
-            vec![
-                home.join(".zfunc/_ovms"),
-                home.join(".zsh/completions/_ovms"),
-                "/usr/share/zsh/vendor-completions/_ovms".into(),
-            ],
-        ),
-        "fish" => (
-            shared("fish/vendor_completions.d/ovms.fish"),
-            vec![configuration.join("fish/completions/ovms.fish")],
-        ),
+        "zsh" => {
+            let vendor = "/usr/share/zsh/vendor-completions/_ovms".into();
+            let own = [".zfunc/_ovms", ".zsh/completions/_ovms"].map(|file| home.join(file));
+            (
+                "zsh/site-functions/_ovms",
+                own.into_iter().chain([vendor]).collect(),
+            )
+        }
+        "fish" => {
+            let own = configuration.join("fish/completions/ovms.fish");
+            ("fish/vendor_completions.d/ovms.fish", vec![own])
+        }
         _ => return Vec::new(),
     };
-    shared.into_iter().chain(others).collect()
+    let shared = [data, "/usr/local/share".into(), "/usr/share".into()];
+    shared
+        .iter()
+        .map(|folder| folder.join(file))
+        .chain(others)
+        .collect()
 }

@@ -1,9 +1,6 @@
 //! Program and machine: system, processor, memory, limits.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-};
+use std::{env, fs, path::Path};
 
 use indicatif::BinaryBytes;
 use rustix::process::{Resource, getrlimit};
@@ -11,22 +8,8 @@ use rustix::process::{Resource, getrlimit};
 use super::report::{Check, Status};
 
 /// Processor features used by runtimes, in the words of Linux.
-const FEATURES: [&str; 14] = [
-    "sse4_2",
-    "avx",
-    "avx2",
-    "f16c",
-    "avx512f",
-    "avx512_vnni",
-    "avx_vnni",
-    "avx512_bf16",
-    "amx_tile",
-    "amx_int8",
-    "amx_bf16",
-    "asimd",
-    "sve",
-    "i8mm",
-];
+const FEATURES: &str = "sse4_2 avx avx2 f16c avx512f avx512_vnni avx_vnni avx512_bf16 amx_tile \
+    amx_int8 amx_bf16 asimd sve i8mm";
 
 /// Minimum limit of open files for a busy server: each connection takes one.
 const FILES: u64 = 1024;
@@ -40,21 +23,22 @@ pub(super) fn all() -> Vec<Check> {
 }
 
 fn program() -> Check {
-    let nodes = match ovms::python::AVAILABLE {
-        true => "with Python nodes",
-        false => "without Python nodes",
+    let with = if ovms::python::AVAILABLE {
+        "with"
+    } else {
+        "without"
     };
     let profile = if cfg!(debug_assertions) {
         "debug"
     } else {
         "release"
     };
-    let text = format!(
-        "{} for {} {}, {nodes}, {profile} build",
+    let (version, os, arch) = (
         env!("CARGO_PKG_VERSION"),
         env::consts::OS,
         env::consts::ARCH,
     );
+    let text = format!("{version} for {os} {arch}, {with} Python nodes, {profile} build");
     let check = Check::new("ovms", Status::Ok, text);
     match env::current_exe() {
         Ok(path) => check.detail(path.display().to_string()),
@@ -69,16 +53,12 @@ fn system() -> Check {
         Some(name.trim_matches(['"', '\'']).to_owned())
     });
     let kernel = read("/proc/sys/kernel/osrelease");
-    let container = ["/.dockerenv", "/run/.containerenv"]
-        .iter()
-        .any(|mark| Path::new(mark).exists())
+    let marks = ["/.dockerenv", "/run/.containerenv"];
+    let is_container = marks.iter().any(|mark| Path::new(mark).exists())
         || env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    let text = format!(
-        "{}, kernel {}{}",
-        name.as_deref().unwrap_or("an unknown system"),
-        kernel.trim(),
-        if container { ", in a container" } else { "" }
-    );
+    let name = name.as_deref().unwrap_or("an unknown system");
+    let container = if is_container { ", in a container" } else { "" };
+    let text = format!("{name}, kernel {}{container}", kernel.trim());
     Check::new("system", Status::Ok, text)
 }
 
@@ -91,15 +71,12 @@ fn processor() -> Check {
         })
     };
     let model = field("model name").unwrap_or(env::consts::ARCH);
-    let has = field("flags")
-        .or_else(|| field("Features"))
-        .unwrap_or_default();
-    let has: Vec<&str> = has.split_whitespace().collect();
-    let features: Vec<&str> = FEATURES.into_iter().filter(|it| has.contains(it)).collect();
-    let all = info
-        .lines()
-        .filter(|line| line.starts_with("processor"))
-        .count();
+    let has = field("flags").or_else(|| field("Features"));
+    let has: Vec<&str> = has.unwrap_or_default().split_whitespace().collect();
+    let features = FEATURES.split(' ').filter(|it| has.contains(it));
+    let features: Vec<&str> = features.collect();
+    let is_core = |line: &&str| line.starts_with("processor");
+    let all = info.lines().filter(is_core).count();
     let usable = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = match all {
         all if all > usable => format!("{usable} of {all} cores for this process"),
@@ -141,11 +118,8 @@ fn memory() -> Check {
 fn files() -> Check {
     let limit = getrlimit(Resource::Nofile);
     let tell = |number: Option<u64>| number.map_or("any number".to_owned(), |it| it.to_string());
-    let text = format!(
-        "{} may be open at once (hard limit: {})",
-        tell(limit.current),
-        tell(limit.maximum)
-    );
+    let (current, maximum) = (tell(limit.current), tell(limit.maximum));
+    let text = format!("{current} may be open at once (hard limit: {maximum})");
     match limit.current.is_some_and(|current| current < FILES) {
         false => Check::new("files", Status::Ok, text),
         true => Check::new("files", Status::Warn, text).hint(
@@ -177,8 +151,10 @@ impl Bounds {
                 _ => continue,
             };
             let group = root.join(path.trim_start_matches('/'));
-            let folders: Vec<PathBuf> = group.ancestors().map(Path::to_path_buf).collect();
-            for folder in folders.iter().filter(|folder| folder.starts_with(&root)) {
+            for folder in group
+                .ancestors()
+                .take_while(|folder| folder.starts_with(&root))
+            {
                 bounds.narrow(folder);
             }
         }
@@ -186,26 +162,22 @@ impl Bounds {
     }
 
     fn narrow(&mut self, folder: &Path) {
-        let number = |name: &str| -> Option<f64> {
-            fs::read_to_string(folder.join(name))
-                .ok()?
-                .trim()
-                .parse()
-                .ok()
-        };
+        let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        let number = |name: &str| text(name)?.trim().parse::<f64>().ok();
         let memory = ["memory.max", "memory.limit_in_bytes"];
         let memory = memory.into_iter().find_map(|name| {
-            let text = fs::read_to_string(folder.join(name)).ok()?;
             // Without a limit the older interface reports the largest number of pages.
-            text.trim().parse::<u64>().ok().filter(|it| *it < 1 << 60)
+            text(name)?
+                .trim()
+                .parse::<u64>()
+                .ok()
+                .filter(|it| *it < 1 << 60)
         });
         self.memory = [self.memory, memory].into_iter().flatten().min();
-        let newer = fs::read_to_string(folder.join("cpu.max"))
-            .ok()
-            .and_then(|text| {
-                let (quota, period) = text.trim().split_once(' ')?;
-                Some((quota.parse::<f64>().ok()?, period.parse::<f64>().ok()?))
-            });
+        let newer = text("cpu.max").and_then(|text| {
+            let (quota, period) = text.trim().split_once(' ')?;
+            Some((quota.parse().ok()?, period.parse().ok()?))
+        });
         let older = || Some((number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?));
         if let Some((quota, period)) = newer.or_else(older)
             && quota > 0.0

@@ -57,10 +57,11 @@ pub(crate) fn run(command: GraphCommand) -> Result<(), Failure> {
 /// Time limit for flushing the output of handlers at the end.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
-/// Configures the packages of handlers as the server does.
+/// Configures the packages of handlers as the server does, and gives them this terminal.
 pub(crate) fn environment(named: Option<PathBuf>) {
     let found = runtime::find(&places::all()).ok();
     python::configure(named, found.map(|found| found.library));
+    python::give_terminal();
 }
 
 /// Returns the inputs of a graph by name, if it can be read; prints nothing.
@@ -71,11 +72,6 @@ pub(crate) fn inputs(path: &Path, name: Option<&str>) -> Option<Vec<String>> {
     let [graph] = &found.graphs[..] else {
         return None;
     };
-    let spec = show::spec(graph).ok()?;
-    Some(
-        spec.inputs
-            .iter()
-            .map(|input| input.name().to_owned())
-            .collect(),
-    )
+    let inputs = show::spec(graph).ok()?.inputs;
+    Some(inputs.iter().map(|input| input.name().to_owned()).collect())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ovms::{
     config::{Defaults, GraphConfig},
     draw::Diagram,
-    graph::{self, GraphSpec, calculators},
+    graph::{self, GraphSpec},
 };
 
 use super::source;
@@ -75,23 +75,17 @@ pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
         }
     }
     if diagrams.is_empty() {
-        let text = "no graph of the file can be drawn";
-        return Err(Failure::failed(text));
+        return Err(Failure::failed("no graph of the file can be drawn"));
     }
-    let is_drawn = matches!(
-        args.output.format,
-        Format::Text | Format::Svg | Format::Html
-    );
+    let format = args.output.format;
+    let is_drawn = matches!(format, Format::Text | Format::Svg | Format::Html);
     let large = diagrams.iter().find(|it| it.inner().len() > MAX_DRAWN);
     if let (true, Some(large)) = (is_drawn, large) {
-        let text = format!(
-            "the graph `{}` has {} nodes, and at most {MAX_DRAWN} are drawn",
-            large.name,
-            large.inner().len()
-        );
-        return Err(
-            Failure::failed(text).hint("`--format dot`, mermaid and json have graphs of any size")
-        );
+        let (name, number) = (&large.name, large.inner().len());
+        let text =
+            format!("the graph `{name}` has {number} nodes, and at most {MAX_DRAWN} are drawn");
+        let hint = "`--format dot`, mermaid and json have graphs of any size";
+        return Err(Failure::failed(text).hint(hint));
     }
     let is_list = found.file.is_some() && args.name.is_none();
     let name = args.path.file_name().unwrap_or(args.path.as_os_str());
@@ -102,14 +96,9 @@ pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
 }
 
 fn diagram(config: &GraphConfig) -> Result<Diagram, Failure> {
-    let spec = spec(config)?;
+    let (name, spec) = (&config.name, spec(config)?);
     let is_there = |handler: &str| config.base_path.join(handler).is_file();
-    Ok(graph::diagram(
-        &config.name,
-        &spec,
-        calculators::all(),
-        &is_there,
-    ))
+    Ok(graph::diagram(name, &spec, &is_there))
 }
 
 /// Reads the file of a graph, whatever the errors in its nodes and streams.
@@ -118,11 +107,9 @@ pub(super) fn spec(config: &GraphConfig) -> Result<GraphSpec, Failure> {
     let text = source::read(config)
         .map_err(|error| Failure::failed(format!("cannot read {path}")).caused_by(&error))?;
     GraphSpec::read(&text, &path).map_err(|errors| {
-        let failure = Failure::failed(format!(
-            "cannot draw the graph `{}`: its file cannot be read",
-            config.name
-        ));
-        let errors = errors.errors.iter();
-        errors.fold(failure, |failure, error| failure.detail(error.to_string()))
+        let name = &config.name;
+        let text = format!("cannot draw the graph `{name}`: its file cannot be read");
+        let errors = errors.errors.iter().map(ToString::to_string);
+        errors.fold(Failure::failed(text), Failure::detail)
     })
 }

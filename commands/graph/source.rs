@@ -1,18 +1,17 @@
 //! Selected graphs: those of a configuration file, that of a folder, or a graph file.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsStr, fs, path::Path};
 
 use ovms::{
     config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
     diagnostic::FilePosition,
+    python::WorkerOptions,
 };
 
 use crate::{
     error::Failure,
     pipeline::{missing, refused},
+    places::folder_of,
     serve::files,
 };
 
@@ -38,71 +37,59 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
     if is_config {
         return of_config(path, name, defaults);
     }
+    let shown = path.display();
     if let Some(name) = name {
-        let text = format!(
-            "{} is one graph, but `{name}` is named besides",
-            path.display()
-        );
+        let text = format!("{shown} is one graph, but `{name}` is named besides");
         return Err(Failure::usage(text)
             .hint("name a graph of a configuration file, whose name ends in .json"));
     }
-    let graph_path = if path.is_dir() {
-        let first = path.join("1").join(GRAPH);
-        match path.join(GRAPH) {
-            own if own.is_file() || !first.is_file() => own,
-            _ => first,
-        }
-    } else {
-        path.to_owned()
+    let first = path.join("1").join(GRAPH);
+    let graph_path = match path.join(GRAPH) {
+        _ if !path.is_dir() => path.to_owned(),
+        own if own.is_file() || !first.is_file() => own,
+        _ => first,
     };
     if !graph_path.is_file() {
-        return Err(
-            Failure::failed(format!("there is no graph in {}", path.display())).hint(
-                "name a folder with a graph.pbtxt, a graph file, or a configuration file (.json)",
-            ),
-        );
+        let failure = Failure::failed(format!("there is no graph in {shown}"));
+        return Err(failure.hint(
+            "name a folder with a graph.pbtxt, a graph file, or a configuration file (.json)",
+        ));
     }
-    let base_path = match graph_path.parent() {
-        Some(folder) if folder != Path::new("") => folder.to_owned(),
-        _ => PathBuf::from("."),
+    let base_path = folder_of(&graph_path).to_owned();
+    let graph = GraphConfig {
+        name: named(path, &graph_path),
+        subconfig: base_path.join(SUBCONFIG),
+        base_path,
+        graph_path,
+        workers: WorkerOptions::default(),
+        place: FilePosition::default(),
     };
-    Ok(Found {
-        graphs: vec![GraphConfig {
-            name: named(path, &graph_path),
-            subconfig: base_path.join(SUBCONFIG),
-            base_path,
-            graph_path,
-            place: FilePosition::default(),
-        }],
-        file: None,
-    })
+    let (graphs, file) = (vec![graph], None);
+    Ok(Found { graphs, file })
 }
 
 /// Finds the graphs of a configuration file.
 fn of_config(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Found, Failure> {
     let file = config::read(path, defaults).map_err(|error| files::explain(&error, "PATH"))?;
-    let Some(name) = name else {
-        if file.graphs.is_empty() {
+    let wanted = |graph: &&GraphConfig| name.is_none_or(|name| graph.name == name);
+    let graphs: Vec<GraphConfig> = file.graphs.iter().filter(wanted).cloned().collect();
+    match name {
+        _ if !graphs.is_empty() => {
+            let file = Some(file);
+            Ok(Found { graphs, file })
+        }
+        Some(name) => {
+            let names: Vec<&str> = file.graphs.iter().map(|graph| &*graph.name).collect();
+            Err(missing("graph", path, &file, name, &names))
+        }
+        None => {
             let text = format!("the configuration file {} has no graphs", path.display());
-            return Err(refused(&file, Failure::failed(text)).hint(
+            Err(refused(&file, Failure::failed(text)).hint(
                 "a graph is an entry of model_config_list whose base_path has a graph.pbtxt, or of \
                  mediapipe_config_list",
-            ));
+            ))
         }
-        return Ok(Found {
-            graphs: file.graphs.clone(),
-            file: Some(file),
-        });
-    };
-    if let Some(graph) = file.graphs.iter().find(|graph| graph.name == name) {
-        return Ok(Found {
-            graphs: vec![graph.clone()],
-            file: Some(file),
-        });
     }
-    let names = file.graphs.iter().map(|graph| graph.name.as_str());
-    let names: Vec<&str> = names.collect();
-    Err(missing("graph", path, &file, name, &names))
 }
 
 /// Names a graph after its folder, or after its file if that has a name of its own.
@@ -111,20 +98,12 @@ fn named(path: &Path, graph_path: &Path) -> String {
         Some(name) if name != GRAPH => graph_path.file_stem(),
         _ => None,
     };
-    let folder = match path.is_dir() {
-        true => Some(path),
-        false => path.parent(),
-    };
-    let folder = folder.map(|folder| match folder == Path::new("") {
-        true => Path::new("."),
-        false => folder,
-    });
-    let folder = folder.and_then(|folder| folder.canonicalize().ok());
+    let folder = if path.is_dir() { path } else { folder_of(path) };
+    let folder = folder.canonicalize().ok();
     let name = stem.or_else(|| folder.as_ref()?.file_name());
-    name.map_or_else(
-        || "graph".to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    )
+    name.unwrap_or(OsStr::new("graph"))
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Reads the models that graphs define in their `subconfig.json`, except those of one graph: any

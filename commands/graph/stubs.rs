@@ -1,7 +1,7 @@
-//! `ovms graph stubs`: the module `pyovms` for a plain interpreter, and its types.
+//! `ovms graph stubs`: the package `pyovms` for a plain interpreter, with its types.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -10,15 +10,15 @@ use serde_json::json;
 
 use crate::{
     error::Failure,
+    places,
     ui::{self, visible},
 };
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
-Handlers import `pyovms`, which is part of the server. This is a module of the same name in plain \
-Python, so that handlers can be imported and tested without one, and the types for editors and \
-type checkers. In the server, its own module is used all the same. `pip uninstall pyovms` removes \
-it.
+Handlers import `pyovms`, which the server carries. This installs the same package into an environment, \
+so that handlers can be imported and tested without a server, with types for editors and type checkers. \
+In the server, its own is used all the same. `pip uninstall pyovms` removes it.
 
 Examples:
   ovms graph stubs
@@ -42,17 +42,14 @@ pub(crate) struct GraphStubsArgs {
 
 /// Runs the subcommand.
 pub(super) fn run(args: &GraphStubsArgs) -> Result<(), Failure> {
-    let folder = match &args.into {
-        Some(folder) => folder.clone(),
-        None => active()?,
-    };
+    let folder = args.into.clone().map_or_else(active, Ok)?;
     let place = packages(&folder)?;
     let files = files();
-    for (name, text) in &files {
+    for (name, contents) in &files {
         let path = place.join(name);
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
         written
-            .and_then(|()| fs::write(&path, text))
+            .and_then(|()| fs::write(&path, contents))
             .map_err(|error| Failure::cannot("write", &path, &error))?;
     }
     let shown = place.display().to_string();
@@ -60,56 +57,52 @@ pub(super) fn run(args: &GraphStubsArgs) -> Result<(), Failure> {
         let files: Vec<&String> = files.iter().map(|(name, _)| name).collect();
         return ui::print_json(&json!({ "folder": shown, "files": files }));
     }
+    let shown = visible(&shown);
     ui::print(format!(
-        "installed pyovms in {}\nnext: python -c \"import pyovms\"\n",
-        visible(&shown)
+        "installed pyovms in {shown}\nnext: python -c \"import pyovms\"\n"
     ))
 }
 
 /// Returns the files of the package, by their names in the folder of packages.
-fn files() -> Vec<(String, String)> {
+fn files() -> Vec<(String, Vec<u8>)> {
     let info = format!("pyovms-{}.dist-info", env!("CARGO_PKG_VERSION"));
     let metadata = format!(
         "Metadata-Version: 2.1\nName: pyovms\nVersion: {}\nSummary: What handlers of ovms import, for \
          tests without a server\n",
         env!("CARGO_PKG_VERSION")
     );
-    let mut files = vec![
-        ("pyovms/__init__.py".to_owned(), python::PLAIN.to_owned()),
-        ("pyovms/__init__.pyi".to_owned(), python::STUB.to_owned()),
-        ("pyovms/py.typed".to_owned(), String::new()),
-        (format!("{info}/METADATA"), metadata),
-        (format!("{info}/INSTALLER"), "ovms\n".to_owned()),
-    ];
+    let package = python::PACKAGE.iter();
+    let package = package.map(|(name, contents)| (format!("pyovms/{name}"), contents.to_vec()));
+    let mut files: Vec<_> = package.collect();
+    files.push((format!("{info}/METADATA"), metadata.into_bytes()));
+    files.push((format!("{info}/INSTALLER"), b"ovms\n".to_vec()));
     let record = format!("{info}/RECORD");
     let lines = files.iter().map(|(name, _)| name).chain([&record]);
     let lines: String = lines.map(|name| format!("{name},,\n")).collect();
-    files.push((record, lines));
+    files.push((record, lines.into_bytes()));
     files
 }
 
 /// Returns the default virtual environment.
 fn active() -> Result<PathBuf, Failure> {
-    if let Some(folder) = env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty()) {
-        return Ok(folder.into());
+    if let Some(folder) = places::path("VIRTUAL_ENV") {
+        return Ok(folder);
     }
     let folder = PathBuf::from(".venv");
     if folder.join("pyvenv.cfg").is_file() {
         return Ok(folder);
     }
-    Err(
-        Failure::failed("found no virtual environment: none is active, and there is no .venv here")
-            .hint("activate one, or name it with --into DIR; `python3 -m venv .venv` makes one"),
-    )
+    let text = "found no virtual environment: none is active, and there is no .venv here";
+    let hint = "activate one, or name it with --into DIR; `python3 -m venv .venv` makes one";
+    Err(Failure::failed(text).hint(hint))
 }
 
 /// Returns the folder of packages of a virtual environment, or any other folder as it is.
 fn packages(folder: &Path) -> Result<PathBuf, Failure> {
     if !folder.is_dir() {
-        return Err(
-            Failure::failed(format!("there is no folder {}", folder.display()))
-                .hint("name a virtual environment; `python3 -m venv .venv` makes one"),
-        );
+        let failure = Failure::failed(format!("there is no folder {}", folder.display()));
+        let hint = "name a virtual environment; `python3 -m venv .venv` makes one";
+        return Err(failure.hint(hint));
     }
     if !folder.join("pyvenv.cfg").is_file() {
         return Ok(folder.to_owned());
@@ -118,12 +111,8 @@ fn packages(folder: &Path) -> Result<PathBuf, Failure> {
         .into_iter()
         .flatten()
         .flatten();
-    let mut found: Vec<PathBuf> = versions
-        .map(|version| version.path().join("site-packages"))
-        .filter(|place| place.is_dir())
-        .collect();
-    found.sort();
-    found.pop().ok_or_else(|| {
+    let places = versions.map(|version| version.path().join("site-packages"));
+    places.filter(|place| place.is_dir()).max().ok_or_else(|| {
         let text = format!("{} has no lib/python*/site-packages", folder.display());
         Failure::failed(text).hint("it is marked as a virtual environment; make it again")
     })

@@ -4,26 +4,26 @@ use std::{path::Path, time::Duration};
 
 use ovms::{
     client::{
-        ClientResponse,
-        output::{self, OfSequence, Ranked, hexadecimal, number},
+        ClientResponse, Opaque,
+        output::{self, OfSequence, Ranked, Saved, hexadecimal, number},
     },
     tensor::{DataType, ShapeText, Tensor, npy, values::Value},
 };
 
-use super::{outputs, task::Show};
+use super::{outputs, sequence::Whole, task::Show};
 use crate::{
     error::Failure,
     ui::{self, Look, Table},
 };
 
-/// Prints a response; `only` is the single output to show, if any, and `headline` is for people.
-pub(super) fn show(
-    answer: &ClientResponse,
-    show: &Show,
-    only: Option<&str>,
-    headline: &str,
-    sequence: Option<OfSequence>,
-) -> Result<(), Failure> {
+/// Prints a response; `only` is the single output to show, if any.
+pub(super) fn show(whole: &Whole, show: &Show, only: Option<&str>) -> Result<(), Failure> {
+    let (answer, sequence) = (&whole.answer, whole.of);
+    // For people.
+    let print_table = |table: Table| {
+        ui::note(ui::filled(&whole.headline, Look::of_stderr()).trim_end());
+        ui::print(table.draw(Look::of_stdout()) + &id_line(sequence))
+    };
     let one = || {
         let name = only.unwrap_or_default();
         match answer.outputs.get(name) {
@@ -40,11 +40,8 @@ pub(super) fn show(
         }
     };
     match show {
-        Show::Table => {
-            ui::note(ui::filled(headline, Look::of_stderr()).trim_end());
-            ui::print(outputs_table(answer).draw(Look::of_stdout()) + &id_line(sequence))
-        }
-        Show::Json => print_line(output::answer_json(answer, sequence)),
+        Show::Table => print_table(outputs_table(answer)),
+        Show::Json => ui::print(outputs::json_line(output::answer_json(answer, sequence))),
         Show::Npy => {
             let (name, tensor) = one()?;
             note_if_widened(name, tensor.dtype());
@@ -71,17 +68,17 @@ pub(super) fn show(
             let (name, tensor) = one()?;
             let rows = rank(name, tensor, *count)?;
             if *is_json {
-                return print_line(output::ranking_json(answer, sequence, name, &rows, labels));
+                let json = output::ranking_json(answer, sequence, name, &rows, labels);
+                return ui::print(outputs::json_line(json));
             }
-            ui::note(ui::filled(headline, Look::of_stderr()).trim_end());
-            ui::print(ranking_table(&rows, labels).draw(Look::of_stdout()) + &id_line(sequence))
+            print_table(ranking_table(&rows, labels))
         }
     }
 }
 
 /// Saves every output.
 pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure> {
-    let saved = output::save(answer, folder).map_err(|error| {
+    let saved = output::save_tensors(&answer.outputs, folder).map_err(|error| {
         let failure = Failure::cannot("save to", folder, &error);
         if folder.is_file() {
             failure.hint("`--save` takes a folder, and this is a file")
@@ -89,31 +86,28 @@ pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure
             failure
         }
     })?;
-    for opaque in &answer.opaque {
-        ui::note(&format!(
-            "`{}` has a type of its own: it is not saved.",
-            opaque.name
-        ));
+    for Opaque { name, .. } in &answer.opaque {
+        ui::note(&format!("`{name}` has a type of its own: it is not saved."));
     }
-    for file in saved {
-        if let Some(dtype) = file.widened {
-            note_if_widened(&file.output, dtype);
+    for Saved {
+        output,
+        path,
+        widened,
+    } in saved
+    {
+        if let Some(dtype) = widened {
+            note_if_widened(&output, dtype);
         }
-        ui::note(&format!(
-            "Saved `{}` to {}",
-            file.output,
-            file.path.display()
-        ));
+        ui::note(&format!("Saved `{output}` to {}", path.display()));
     }
     Ok(())
 }
 
 /// Returns the headline: the model and the latency.
 pub(super) fn headline(answer: &ClientResponse, latency: Duration) -> String {
-    let comma = if answer.model_version.is_empty() {
-        ""
-    } else {
-        ","
+    let comma = match answer.model_version.as_str() {
+        "" => "",
+        _ => ",",
     };
     let milliseconds = latency.as_secs_f64() * 1000.0;
     let model = outputs::model(answer);
@@ -190,11 +184,6 @@ fn score(score: Value<'_>) -> String {
         Value::Uint(score) => score.to_string(),
         score => score.as_f64().map(number).unwrap_or_default(),
     }
-}
-
-fn print_line(mut bytes: Vec<u8>) -> Result<(), Failure> {
-    bytes.push(b'\n');
-    ui::print(bytes)
 }
 
 fn note_if_widened(name: &str, dtype: DataType) {

@@ -4,17 +4,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ovms::client::{
     Client, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
     SEQUENCE, TensorForm,
-    sequence::{mark, random_id},
+    sequence::{StepControl, mark, random_id},
     spelled::{self, GrpcCall, HttpCall, Spelled},
 };
 
-use super::{
-    failure,
-    job::Job,
-    run::ask,
-    sequence::{self, Sequence},
-    stream,
-};
+use super::{failure, feed::RequestFeed, job::Job, run::ask, sequence::Sequence};
 use crate::{
     error::Failure,
     ui::{self, shell_word},
@@ -122,17 +116,56 @@ async fn requests(
 ) -> Result<Vec<Request>, Failure> {
     let mut request = job.request(model)?;
     if let Some(plan) = &job.stream {
-        return stream::requests(&plan.requests, &job.inputs, request, model).await;
+        return all(RequestFeed::new(
+            &plan.requests,
+            &job.inputs,
+            request,
+            model,
+        )?)
+        .await;
     }
     let is_tfs = job.server.api.is_tfs();
     match &job.sequence {
         None => {}
         Some(Sequence::One { control, .. }) => mark(&mut request, is_tfs, sequence, *control),
         Some(Sequence::All(plan)) => {
-            return sequence::requests(plan, &job.inputs, request, model, is_tfs, sequence).await;
+            let feed = RequestFeed::new(&plan.requests, &job.inputs, request, model)?;
+            let ends_by_itself = !plan.requests.has_lines();
+            return Ok(steps(all(feed).await?, ends_by_itself, is_tfs, sequence));
         }
     }
     Ok(vec![request])
+}
+
+async fn all(mut feed: RequestFeed<'_>) -> Result<Vec<Request>, Failure> {
+    let mut requests = Vec::new();
+    while let Some(request) = feed.next().await? {
+        requests.push(request);
+    }
+    Ok(requests)
+}
+
+/// Makes requests the steps of a sequence.
+fn steps(mut requests: Vec<Request>, ends_by_itself: bool, is_tfs: bool, id: u64) -> Vec<Request> {
+    // That a line was the last is known when it is over, and one that is first and last only starts
+    // where there is no form for both: then the last is sent again to end the sequence.
+    if let [.., last] = &requests[..]
+        && (!ends_by_itself || (is_tfs && requests.len() == 1))
+    {
+        let last = last.clone();
+        requests.push(last);
+    }
+    let count = requests.len();
+    for (index, request) in requests.iter_mut().enumerate() {
+        let is_last = index + 1 == count;
+        mark(
+            request,
+            is_tfs,
+            id,
+            StepControl::of(index > 0, is_last, is_tfs),
+        );
+    }
+    requests
 }
 
 /// Prints commands, with `***` for credentials unless they are to be shown.

@@ -117,29 +117,24 @@ pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[Stri
 }
 
 /// Returns the failure for a requested output that the model does not have.
-pub(super) fn unknown_output(name: &str, model: &ModelMetadata) -> Failure {
-    let known: Vec<_> = model
-        .outputs
-        .iter()
-        .map(|output| output.name.clone())
-        .collect();
+pub(super) fn unknown_output(name: &str, known: &[String]) -> Failure {
     Failure::usage(format!("the model has no output `{name}`"))
         .hint_nearest(name, known.iter().map(String::as_str))
-        .hint(format!("the outputs are {}", quoted_names(&known)))
+        .hint(format!("the outputs are {}", quoted_names(known)))
 }
 
 /// Returns the failure for several outputs if only one is allowed.
 pub(super) fn several_outputs(names: &[String]) -> Failure {
     let text = format!("found {} outputs, expected one", names.len());
-    let failure = Failure::usage(text);
-    if names.is_empty() {
-        failure.hint("choose it with `--output-name`")
-    } else {
-        failure.hint(format!(
-            "choose with `--output-name`: {}",
-            quoted_names(names)
-        ))
-    }
+    Failure::usage(text).hint(match names {
+        [] => "choose it with `--output-name`".to_owned(),
+        names => format!("choose with `--output-name`: {}", quoted_names(names)),
+    })
+}
+
+/// Returns [`input`] for a model.
+pub(super) fn of_input(model: &ModelMetadata) -> impl Fn(InputError) -> Failure {
+    move |error| input(error, Some(&model.name))
 }
 
 /// Returns the failure for invalid inputs; `model` is the model's name once it is known.
@@ -255,11 +250,9 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
             format!("choose one: `-i {name}=-:{first}`")
         }
         ValueProblem::Ranking => "leave out `--top` in the command before".to_owned(),
-        ValueProblem::Image(
-            InputImageError::Layout(_)
-            | InputImageError::OtherLayout { .. }
-            | InputImageError::Channels { .. },
-        ) => "`--layout` tells where the channels are".to_owned(),
+        ValueProblem::Image(InputImageError::Layout(_)) => {
+            "`--layout` tells where the channels are".to_owned()
+        }
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
 //! Queries about models instead of a request: their states, or their inputs and outputs.
 
-use ovms::client::{Client, ClientError, ClientOptions, ModelId};
+use ovms::client::{Client, ClientError, ClientOptions, ModelId, ModelStatus, ServerMetadata};
 
 use super::{
     args::InferArgs,
@@ -70,62 +70,54 @@ impl Inspection {
 
     async fn ask(&self) -> Result<Listing, Failure> {
         let name = self.model.as_ref().map(|model| model.name.as_str());
-        let question = async |client: &Client| match &self.model {
-            Some(model) => self.one(client, model).await,
-            None => self.all(client).await,
+        let question = async |client: &Client| {
+            let (server, models) = match &self.model {
+                Some(model) => (None, self.one(client, model).await?),
+                None => self.all(client).await?,
+            };
+            Ok(Listing {
+                api: self.server.api,
+                is_of_all: self.model.is_none(),
+                server,
+                models,
+            })
         };
         Ok(ask(&self.server, name, question).await?.1)
     }
 
-    async fn one(&self, client: &Client, model: &ModelId) -> Result<Listing, ClientError> {
-        let models = match self.question {
+    async fn one(&self, client: &Client, model: &ModelId) -> Result<Models, ClientError> {
+        Ok(match self.question {
             Question::Status => Models::States(vec![client.model_status(model).await?]),
             Question::Metadata => Models::Tensors(vec![MetadataRow {
                 name: model.name.clone(),
                 reported: Ok(client.model_metadata(model).await?),
             }]),
-        };
-        Ok(Listing {
-            api: self.server.api,
-            is_of_all: false,
-            server: None,
-            models,
         })
     }
 
-    async fn all(&self, client: &Client) -> Result<Listing, ClientError> {
+    async fn all(&self, client: &Client) -> Result<(Option<ServerMetadata>, Models), ClientError> {
         let models = client.models().await?;
         let server = match client.server_metadata().await {
             // What the models are is worth telling all the same.
             Err(ClientError::Refused(_)) => None,
             server => server?,
         };
-        let models = match self.question {
-            Question::Status => Models::States(models),
-            Question::Metadata => {
-                let mut rows = Vec::with_capacity(models.len());
-                for model in models {
-                    let id = ModelId {
-                        name: model.name,
-                        version: None,
-                    };
-                    let reported = match client.model_metadata(&id).await {
-                        Ok(metadata) => Ok(metadata),
-                        // Such as one that is not loaded.
-                        Err(ClientError::Refused(refusal)) => Err(refusal),
-                        Err(error) => return Err(error),
-                    };
-                    let name = id.name;
-                    rows.push(MetadataRow { name, reported });
-                }
-                Models::Tensors(rows)
-            }
-        };
-        Ok(Listing {
-            api: self.server.api,
-            is_of_all: true,
-            server,
-            models,
-        })
+        if self.question == Question::Status {
+            return Ok((server, Models::States(models)));
+        }
+        let mut rows = Vec::with_capacity(models.len());
+        for ModelStatus { name, .. } in models {
+            let id = ModelId {
+                name: name.clone(),
+                version: None,
+            };
+            let reported = match client.model_metadata(&id).await {
+                // Such as one that is not loaded.
+                Err(ClientError::Refused(refusal)) => Err(refusal),
+                metadata => Ok(metadata?),
+            };
+            rows.push(MetadataRow { name, reported });
+        }
+        Ok((server, Models::Tensors(rows)))
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use ovms::{
     client::{
         Address, Api, ClientError, ClientOptions, ModelId, TensorForm, header,
-        input::{ChannelOrder, Fill, ImageOptions, Inputs},
+        input::{Fill, ImageOptions, Inputs},
     },
     request::Parameters,
 };
@@ -64,10 +64,7 @@ impl Job {
             Task::Measure { plan, .. } => plan.concurrency,
         };
         let server = server(args.server, concurrency)?;
-        let form = form(&args.request, server.api)?;
-        let of_request = &args.request;
-        let is_form_given =
-            of_request.raw || of_request.typed || of_request.binary || of_request.json_data;
+        let (form, is_form_given) = form(&args.request, server.api)?;
         if server.api.is_tfs() {
             refuse_beyond_tfs(&args.request, server.api)?;
         }
@@ -139,7 +136,8 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptio
     })
 }
 
-fn form(args: &RequestArgs, api: Api) -> Result<TensorForm, Failure> {
+/// Returns the form, and whether a flag chose it.
+fn form(args: &RequestArgs, api: Api) -> Result<(TensorForm, bool), Failure> {
     let given = [
         (args.raw, "--raw"),
         (args.typed, "--typed"),
@@ -155,8 +153,10 @@ fn form(args: &RequestArgs, api: Api) -> Result<TensorForm, Failure> {
         (Api::KserveRest, Some("--raw")) => "it is `--binary`",
         (Api::KserveRest, Some("--typed")) => "it is `--json-data`",
         (Api::TfsRest, Some("--raw" | "--typed" | "--binary")) => "tensors are always JSON",
-        (Api::TfsRest, _) | (_, Some("--typed" | "--json-data")) => return Ok(TensorForm::Values),
-        _ => return Ok(TensorForm::Bytes),
+        (Api::TfsRest, _) | (_, Some("--typed" | "--json-data")) => {
+            return Ok((TensorForm::Values, flag.is_some()));
+        }
+        _ => return Ok((TensorForm::Bytes, flag.is_some())),
     };
     let flag = flag.unwrap_or_default();
     Err(misfit(flag, api).hint(format!("over {api} {hint}")))
@@ -185,11 +185,7 @@ pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failur
         layout: image.layout,
         mean: image.mean,
         scale: image.scale,
-        order: if image.bgr {
-            ChannelOrder::Bgr
-        } else {
-            ChannelOrder::Rgb
-        },
+        is_bgr: image.bgr,
     };
     Inputs::load(args.inputs, fill, image, &mut io::stdin().lock())
         .map_err(|error| failure::input(error, None))

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ovms::client::{
     Client, Request,
-    bench::{Bench, BenchProgress, LoadPlan, Report},
+    bench::{Bench, BenchProgress, LatencySummary, LoadPlan, Report},
     output::number,
 };
 use serde::Serialize;
@@ -136,7 +136,7 @@ fn measurement_table(report: &Report) -> Table {
     match report.latency {
         Some(it) => {
             let latencies = [it.mean, it.p50, it.p90, it.p99, it.max];
-            cells.extend(latencies.map(|latency| format!("{:.3}", milliseconds(latency))));
+            cells.extend(latencies.map(|latency| format!("{latency:.3}")));
         }
         None => cells.extend([ui::NOTHING; 5].map(str::to_owned)),
     }
@@ -151,17 +151,8 @@ struct Measurement<'a> {
     failed: u64,
     seconds: f64,
     ok_per_second: f64,
-    latency_ms: Option<Latencies>,
+    latency_ms: Option<LatencySummary>,
     errors: Vec<Failures<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct Latencies {
-    mean: f64,
-    p50: f64,
-    p90: f64,
-    p99: f64,
-    max: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -182,13 +173,7 @@ fn measurement_json(report: &Report) -> String {
         failed,
         seconds: elapsed.as_secs_f64(),
         ok_per_second: report.throughput,
-        latency_ms: report.latency.map(|it| Latencies {
-            mean: milliseconds(it.mean),
-            p50: milliseconds(it.p50),
-            p90: milliseconds(it.p90),
-            p99: milliseconds(it.p99),
-            max: milliseconds(it.max),
-        }),
+        latency_ms: report.latency,
         errors: errors
             .map(|(error, times)| Failures {
                 times: *times,
@@ -197,10 +182,6 @@ fn measurement_json(report: &Report) -> String {
             .collect(),
     };
     serde_json::to_string(&measurement).expect("numbers and texts have a JSON form")
-}
-
-fn milliseconds(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
 }
 
 #[cfg(test)]
@@ -213,7 +194,6 @@ mod tests {
     use crate::{error::Failure, ui::Look};
 
     fn report(failed: u64) -> Report {
-        let micros = Duration::from_micros;
         Report {
             progress: BenchProgress {
                 done: 1000,
@@ -222,11 +202,11 @@ mod tests {
             },
             throughput: 400.0,
             latency: (failed < 1000).then_some(LatencySummary {
-                mean: micros(2500),
-                p50: micros(2000),
-                p90: micros(4000),
-                p99: micros(9000),
-                max: micros(12_345),
+                mean: 2.5,
+                p50: 2.0,
+                p90: 4.0,
+                p99: 9.0,
+                max: 12.345,
             }),
             errors: (failed > 0)
                 .then(|| ("UNAVAILABLE: busy".to_owned(), failed))

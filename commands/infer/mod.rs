@@ -4,7 +4,7 @@
 //! `task` is the use of the response. `run` talks to the server, `answer` shows one response, `load`
 //! measures many. `inspect` asks for states and metadata instead, and `listing` shows them. `curl` prints
 //! commands of other programs. `sequence` sends step after step to stateful models, and `stream` request
-//! after request over one call. The client itself is in [`ovms::client`].
+//! after request over one call, both from `feed`. The client itself is in [`ovms::client`].
 
 mod answer;
 mod args;
@@ -12,8 +12,10 @@ mod curl;
 mod duration;
 mod explain;
 mod failure;
+mod feed;
 mod inspect;
 mod job;
+mod lines;
 mod listing;
 mod load;
 mod outputs;
@@ -25,7 +27,7 @@ mod task;
 pub(crate) use args::{ImageArgs, InferArgs, InputArgs, parameter};
 pub(crate) use explain::explanation;
 pub(crate) use failure::input as input_failure;
+pub(crate) use feed::{RequestFeed, RequestPlan};
 pub(crate) use job::inputs;
 pub(crate) use outputs::{described, table as outputs_table};
 pub(crate) use run::run;
-pub(crate) use stream::{RequestFeed, RequestPlan};

@@ -21,6 +21,13 @@ pub(super) fn model(answer: &ClientResponse) -> String {
     }
 }
 
+/// Ends a line of JSON.
+pub(super) fn json_line(json: impl Into<Vec<u8>>) -> Vec<u8> {
+    let mut line = json.into();
+    line.push(b'\n');
+    line
+}
+
 /// Returns all outputs in one line, behind the number of the response.
 pub(super) fn line(number: impl Display, answer: &ClientResponse) -> String {
     let mut line = number.to_string();

@@ -11,6 +11,7 @@ use super::{
     answer,
     args::InferArgs,
     curl, explain, failure,
+    feed::RequestPlan,
     inspect::Inspection,
     job::Job,
     load,
@@ -65,20 +66,14 @@ impl Job {
             }
             _ => Some(unless_interrupted(self.send(&client, &request)).await?),
         };
-        let Some(Whole {
-            answer,
-            of,
-            headline,
-            left,
-        }) = sent
-        else {
+        let Some(sent) = sent else {
             return Ok(());
         };
-        answer::show(&answer, show, only.as_deref(), &headline, of)?;
+        answer::show(&sent, show, only.as_deref())?;
         if let Some(folder) = save {
-            answer::save(&answer, folder)?;
+            answer::save(&sent.answer, folder)?;
         }
-        left.map_or(Ok(()), Err)
+        sent.left.map_or(Ok(()), Err)
     }
 
     /// Sends one request.
@@ -101,11 +96,12 @@ impl Job {
 
     /// Returns the failure with the model's inputs if none were given but some are needed.
     pub(super) fn check_given(&self, model: &ModelMetadata) -> Result<(), Failure> {
-        let has_lines = match (&self.stream, &self.sequence) {
-            (Some(plan), _) => plan.has_lines(),
-            (None, Some(Sequence::All(plan))) => plan.has_lines(),
-            _ => false,
+        let requests = match (&self.stream, &self.sequence) {
+            (Some(plan), _) => Some(&plan.requests),
+            (None, Some(Sequence::All(plan))) => Some(&plan.requests),
+            _ => None,
         };
+        let has_lines = requests.is_some_and(RequestPlan::has_lines);
         let needs_inputs = match &self.stream {
             // Graphs, whose inputs have no types, may do without some or all of them.
             Some(_) => model.inputs.iter().any(|input| input.dtype().is_some()),
@@ -124,25 +120,24 @@ impl Job {
     }
 
     pub(super) fn request(&self, model: &ModelMetadata) -> Result<Request, Failure> {
-        let inputs = match &self.sequence {
-            // Every step has its own.
-            Some(Sequence::All(_)) => Ok(TensorMap::default()),
-            _ if self.stream.is_some() => Ok(TensorMap::default()),
-            _ => self.inputs.tensors(model),
+        // Every step of a sequence and every request of a stream has its own.
+        let is_one = self.stream.is_none() && !matches!(self.sequence, Some(Sequence::All(_)));
+        let inputs = match is_one {
+            true => self.inputs.tensors(model),
+            false => Ok(TensorMap::default()),
         };
         let inputs = inputs.map_err(|error| failure::input(error, Some(&self.model.name)))?;
-        for name in &self.outputs {
-            if !knows_output(model, name) {
-                return Err(failure::unknown_output(name, model));
-            }
+        // As far as the server lists its outputs.
+        let known = model.output_names();
+        let unknown = self.outputs.iter().find(|name| !known.contains(name));
+        if let Some(name) = unknown.filter(|_| !known.is_empty()) {
+            return Err(failure::unknown_output(name, &known));
         }
-        let outputs = if self.outputs.is_empty() && self.wants_bytes_over_rest() {
+        let wants_bytes_over_rest =
+            self.server.api == Api::KserveRest && self.form == TensorForm::Bytes;
+        let outputs = if self.outputs.is_empty() && wants_bytes_over_rest {
             // Some servers write outputs that are not listed as JSON.
-            model
-                .outputs
-                .iter()
-                .map(|output| output.name.clone())
-                .collect()
+            model.output_names()
         } else {
             self.outputs.clone()
         };
@@ -155,10 +150,6 @@ impl Job {
             model_outputs: model.outputs.clone(),
             form: self.form,
         })
-    }
-
-    fn wants_bytes_over_rest(&self) -> bool {
-        self.server.api == Api::KserveRest && self.form == TensorForm::Bytes
     }
 }
 
@@ -208,18 +199,9 @@ fn is_not_found(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(refusal) if refusal.is_not_found())
 }
 
-/// Returns whether a model has an output, as far as the server lists its outputs.
-fn knows_output(model: &ModelMetadata, name: &str) -> bool {
-    model.outputs.is_empty() || model.outputs.iter().any(|output| output.name == name)
-}
-
 /// Finds the one output that is requested, or that the model has.
 fn the_output(asked: &[String], model: &ModelMetadata) -> Result<String, Failure> {
-    let all: Vec<_> = model
-        .outputs
-        .iter()
-        .map(|output| output.name.clone())
-        .collect();
+    let all = model.output_names();
     let candidates = if asked.is_empty() { &all } else { asked };
     match candidates {
         [only] => Ok(only.clone()),

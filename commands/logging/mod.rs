@@ -23,10 +23,7 @@ use tracing_subscriber::{
 };
 
 use self::indented::Indented;
-use crate::{
-    error::{Failure, FailureKind},
-    ui,
-};
+use crate::{error::Failure, ui};
 
 /// Target of events for the log file alone, which stdout has already.
 pub(crate) const FILE_ONLY: &str = "ovms::start";
@@ -79,13 +76,7 @@ pub(crate) fn start(flags: &Flags) -> Result<LogFile, Failure> {
     let mut layers = vec![stdout.boxed()];
     let mut log_file = LogFile::default();
     if let Some(path) = &flags.log_path {
-        let file = append(path).map_err(|error| {
-            Failure::new(
-                FailureKind::Failed,
-                format!("cannot open log file {}", path.display()),
-            )
-            .caused_by(&error)
-        })?;
+        let file = append(path).map_err(|error| Failure::cannot("open log file", path, &error))?;
         let file = Arc::new(ArcSwap::from_pointee(file));
         let present = Arc::clone(&file);
         let lines = layer(flags.log_format, false, move || present.load_full());
@@ -137,11 +128,7 @@ pub(crate) fn start_access(flags: &Flags) -> Result<AccessLog, Failure> {
         })
     };
     AccessLog::start(flags.log_format, Box::new(open)).map_err(|error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("cannot open access log {name}"),
-        )
-        .caused_by(&error)
+        Failure::failed(format!("cannot open access log {name}")).caused_by(&error)
     })
 }
 

@@ -81,12 +81,11 @@ fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command, Failure
             let path = page::name(command).replace('-', " ");
             let text = format!("there is no command `{path} {word}`");
             let names: Vec<&str> = visible(command).map(Command::get_name).collect();
-            let failure = Failure::usage(text);
-            let failure = failure.hint_nearest(word, names.iter().copied());
-            match names.is_empty() {
-                true => failure.hint(format!("`{path}` is a page without further ones")),
-                false => failure.hint(format!("`{path}` has: {}", names.join(", "))),
-            }
+            let failure = Failure::usage(text).hint_nearest(word, names.iter().copied());
+            failure.hint(match names.is_empty() {
+                true => format!("`{path}` is a page without further ones"),
+                false => format!("`{path}` has: {}", names.join(", ")),
+            })
         })?;
     }
     Ok(command)
@@ -112,11 +111,9 @@ fn write_all(root: &Command, dir: &Path) -> Result<(), Failure> {
 
 /// Shows a page with `man`; false if it cannot.
 fn shown(source: &str) -> bool {
-    let man = Process::new("man")
-        .args(["-l", "-"])
-        .stdin(Stdio::piped())
-        .spawn();
-    let Ok(mut man) = man else {
+    let mut command = Process::new("man");
+    let command = command.args(["-l", "-"]).stdin(Stdio::piped());
+    let Ok(mut man) = command.spawn() else {
         return false;
     };
     if let Some(mut stdin) = man.stdin.take() {

@@ -82,18 +82,18 @@ pub(super) fn name(command: &Command) -> String {
 pub(super) fn render(command: &Command) -> io::Result<String> {
     let name = name(command);
     let man = Man::new(command.clone());
-    let after = After::read(command);
+    let (description, sections, texts) = after(command);
     let (mut page, mut options) = (Vec::new(), Vec::new());
     // No date: the same program has the same pages. The crate's own title leaves such an argument out.
     let (title, version) = (name.to_uppercase(), env!("CARGO_PKG_VERSION"));
     writeln!(
         page,
-        ".TH {title} 1 \"\" \"ovms {version}\" \"OpenVINO Model Server\""
+        r#".TH {title} 1 "" "ovms {version}" "OpenVINO Model Server""#
     )?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
-    after.description.to_writer(&mut page)?;
+    description.to_writer(&mut page)?;
     man.render_options_section(&mut options)?;
     // The first heading is that of options without one, such as `--help`.
     let options = String::from_utf8_lossy(&options).replace("\n.SH ", "\n.SS ");
@@ -101,59 +101,45 @@ pub(super) fn render(command: &Command) -> io::Result<String> {
     if visible(command).next().is_some() {
         man.render_subcommands_section(&mut page)?;
     }
-    after.sections.to_writer(&mut page)?;
-    environment(command, &name, after.environment).to_writer(&mut page)?;
+    sections.to_writer(&mut page)?;
+    environment(command, &name, texts).to_writer(&mut page)?;
     see_also(command, &name).to_writer(&mut page)?;
     Ok(spaced(&String::from_utf8_lossy(&page)))
 }
 
-/// Text after the help, by its place in a page.
-struct After {
-    /// Paragraphs that continue the description.
-    description: Roff,
-    /// Sections in their order, with that of the exit codes.
-    sections: Roff,
-    /// Texts about variables.
-    environment: Vec<String>,
-}
-
-impl After {
-    fn read(command: &Command) -> Self {
-        let (mut description, mut sections) = (Roff::new(), Roff::new());
-        let mut environment = Vec::new();
-        let long = command.get_after_long_help();
-        let text = long.or_else(|| command.get_after_help());
-        // Without colours.
-        let text = text.map(ToString::to_string).unwrap_or_default();
-        for paragraph in text.split("\n\n") {
-            let joined = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-            if let Some(codes) = joined.strip_prefix("Exit codes: ") {
-                sections.control("SH", ["EXIT STATUS"]);
-                for code in codes.trim_end_matches('.').split("; ") {
-                    let (code, text) = code.split_once(' ').unwrap_or((code, ""));
-                    item(&mut sections, code, text);
-                }
-            } else if let Some(text) = joined.strip_prefix("Environment: ") {
-                environment.push(text.to_owned());
-            } else if let Some((heading, lines)) = paragraph.split_once(":\n  ")
-                && !heading.contains('\n')
-            {
-                sections.control("SH", [heading.to_uppercase().as_str()]);
-                sections.control("EX", []);
-                for line in lines.split("\n  ") {
-                    sections.text([roman(line)]);
-                }
-                sections.control("EE", []);
-            } else if !joined.is_empty() {
-                description.control("PP", []).text(inlines(&joined));
+/// Reads the text after the help: paragraphs that continue the description; sections in their order,
+/// with that of the exit codes; and texts about variables.
+fn after(command: &Command) -> (Roff, Roff, Vec<String>) {
+    let (mut description, mut sections) = (Roff::new(), Roff::new());
+    let mut environment = Vec::new();
+    let long = command.get_after_long_help();
+    let text = long.or_else(|| command.get_after_help());
+    // Without colours.
+    let text = text.map(ToString::to_string).unwrap_or_default();
+    for paragraph in text.split("\n\n") {
+        let joined = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(codes) = joined.strip_prefix("Exit codes: ") {
+            sections.control("SH", ["EXIT STATUS"]);
+            for code in codes.trim_end_matches('.').split("; ") {
+                let (code, text) = code.split_once(' ').unwrap_or((code, ""));
+                item(&mut sections, code, text);
             }
-        }
-        Self {
-            description,
-            sections,
-            environment,
+        } else if let Some(text) = joined.strip_prefix("Environment: ") {
+            environment.push(text.to_owned());
+        } else if let Some((heading, lines)) = paragraph.split_once(":\n  ")
+            && !heading.contains('\n')
+        {
+            sections.control("SH", [heading.to_uppercase().as_str()]);
+            sections.control("EX", []);
+            for line in lines.split("\n  ") {
+                sections.text([roman(line)]);
+            }
+            sections.control("EE", []);
+        } else if !joined.is_empty() {
+            description.control("PP", []).text(inlines(&joined));
         }
     }
+    (description, sections, environment)
 }
 
 fn environment(command: &Command, name: &str, texts: Vec<String>) -> Roff {
@@ -185,9 +171,8 @@ fn environment(command: &Command, name: &str, texts: Vec<String>) -> Roff {
 
 /// Writes the pages above and below.
 fn see_also(command: &Command, name: &str) -> Roff {
-    let above = name
-        .match_indices('-')
-        .map(|(end, _)| name[..end].to_owned());
+    let ends = name.match_indices('-');
+    let above = ends.map(|(end, _)| name[..end].to_owned());
     let others = above.chain(visible(command).map(self::name));
     let mut line = Vec::new();
     for other in others {
@@ -214,9 +199,8 @@ fn item(roff: &mut Roff, term: &str, text: &str) {
 fn inlines(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     let parts = parts.filter(|(_, part)| !part.is_empty());
-    parts
-        .map(|(at, part)| if at % 2 == 0 { roman(part) } else { bold(part) })
-        .collect()
+    let inline = |(at, part)| if at % 2 == 0 { roman(part) } else { bold(part) };
+    parts.map(inline).collect()
 }
 
 /// Puts sections together: with the definitions that each begins with once, and vertical space, which
@@ -230,9 +214,8 @@ fn spaced(sections: &str) -> String {
     });
     let mut lines: Vec<&str> = lines.collect();
     lines.dedup_by(|next, last| {
-        let are_breaks = [&*next, &*last]
-            .iter()
-            .all(|it| matches!(**it, ".sp" | ".br"));
+        let is_break = |line: &str| matches!(line, ".sp" | ".br");
+        let are_breaks = is_break(next) && is_break(last);
         if are_breaks && *next == ".sp" {
             *last = *next;
         }

@@ -85,7 +85,8 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     if let Some(name) = name {
         named(path, &file, name)?;
     }
-    let facts = ConfigurationFacts::new(&file).with_custom_nodes(!args.no_custom_nodes);
+    let mut facts = ConfigurationFacts::new(&file);
+    facts.runs_custom_nodes = !args.no_custom_nodes;
     let report = report(path, &file, &facts, name);
     stdout.print(&match args.output.is_json() {
         true => report.json(),
@@ -102,19 +103,18 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
 /// Rejects a name that no pipeline of the file has.
 fn named(path: &Path, file: &FileConfig, name: &str) -> Result<(), Failure> {
     let pipelines = file.pipelines.iter().map(|pipeline| &*pipeline.name);
-    let names: Vec<&str> = pipelines
-        .chain(clashes(file).map(|(name, _)| name))
-        .collect();
-    if names.contains(&name) {
-        return Ok(());
+    let names = pipelines.chain(clashes(file).map(|(name, _)| name));
+    let names: Vec<&str> = names.collect();
+    match names.contains(&name) {
+        true => Ok(()),
+        false => Err(super::unknown(
+            FailureKind::Usage,
+            "pipeline",
+            path,
+            name,
+            &names,
+        )),
     }
-    Err(super::unknown(
-        FailureKind::Usage,
-        "pipeline",
-        path,
-        name,
-        &names,
-    ))
 }
 
 /// Returns the pipelines with the name of a model.
@@ -136,23 +136,15 @@ fn report(
     let source = String::from_utf8_lossy(&source);
     let source = source.trim_start_matches('\u{feff}');
     let wanted = |other: &str| name.is_none_or(|name| name == other);
-    let own = file
-        .pipelines
-        .iter()
-        .filter(|pipeline| wanted(&pipeline.name))
-        .map(|pipeline| {
-            let found = survey(pipeline, facts);
-            (&*pipeline.name, &pipeline.places.own, found)
-        });
-    let clashing = clashes(file)
-        .filter(|(name, _)| wanted(name))
-        .map(|(name, place)| (name, place, clash(name, place).into()));
+    let own = file.pipelines.iter().filter(|it| wanted(&it.name));
+    let own = own.map(|it| (&*it.name, &it.places.own, survey(it, facts)));
+    let clashing = clashes(file).filter(|(name, _)| wanted(name));
+    let clashing = clashing.map(|(name, place)| (name, place, clash(name, place).into()));
     let mut pipelines: Vec<_> = own.chain(clashing).collect();
     pipelines.sort_by_key(|(_, place, _)| (place.line, place.column));
     let shown = path.display().to_string();
-    let pipelines = pipelines
-        .into_iter()
-        .map(|(name, _, found)| checked(&shown, name, found, source));
+    let pipelines = pipelines.into_iter();
+    let pipelines = pipelines.map(|(name, _, found)| checked(&shown, name, found, source));
     let lists = ["pipeline_config_list", "custom_node_library_config_list"];
     let is_about = |warning: &&Diagnostic| {
         let place = warning.place.as_ref();

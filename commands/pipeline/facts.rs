@@ -24,33 +24,26 @@ use ovms::{
 
 use crate::{graph, places, serve::hints::of_load};
 
-/// Treatment of the handlers of Python nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Handlers {
-    /// Objects are created, as a server does.
-    Made,
-    /// Files are imported.
-    Imported,
-}
-
 /// Facts of a configuration file.
 pub(crate) struct ConfigurationFacts<'a> {
     file: &'a FileConfig,
     /// Whether code of custom node libraries may run.
-    runs_custom_nodes: bool,
-    handlers: Handlers,
+    pub(crate) runs_custom_nodes: bool,
+    /// Whether models are read.
+    pub(crate) reads_models: bool,
+    /// Whether everything in the file is looked at, by a check of its own: handlers of Python nodes are
+    /// imported with the packages configured already, and no objects of them are created; the
+    /// consequences in pipelines of errors that have been reported are left out.
+    pub(crate) is_of_all: bool,
     /// Presence of a runtime; if there is none, the reason.
     runtime: OnceCell<Result<(), String>>,
-    /// Whether models are read.
-    reads_models: bool,
     models: RefCell<HashMap<(String, i64), VersionLookup>>,
     libraries: RefCell<HashMap<String, Result<Arc<Library>, String>>>,
     notes: RefCell<Vec<String>>,
     /// Set once the packages of handlers are configured.
     python: OnceCell<()>,
-    /// Models and libraries with a reported error, so that consequences in pipelines are left out.
-    /// `None` reports everything at each pipeline.
-    reported: Option<RefCell<BTreeSet<Reported>>>,
+    /// Models and libraries with a reported error.
+    reported: RefCell<BTreeSet<Reported>>,
 }
 
 /// Item with a reported error.
@@ -80,55 +73,26 @@ impl<'a> ConfigurationFacts<'a> {
         Self {
             file,
             runs_custom_nodes: true,
-            handlers: Handlers::Made,
-            runtime: OnceCell::new(),
             reads_models: true,
+            is_of_all: false,
+            runtime: OnceCell::new(),
             models: RefCell::default(),
             libraries: RefCell::default(),
             notes: RefCell::default(),
             python: OnceCell::new(),
-            reported: None,
-        }
-    }
-
-    /// Runs code of custom node libraries, or does not.
-    pub(crate) fn with_custom_nodes(self, runs_custom_nodes: bool) -> Self {
-        Self {
-            runs_custom_nodes,
-            ..self
-        }
-    }
-
-    /// Only imports the handlers of Python nodes, with the packages configured already, and reports
-    /// each error once.
-    pub(crate) fn importing(self) -> Self {
-        Self {
-            handlers: Handlers::Imported,
-            python: OnceCell::from(()),
-            reported: Some(RefCell::default()),
-            ..self
-        }
-    }
-
-    /// Skips all models.
-    pub(crate) fn without_models(self) -> Self {
-        Self {
-            reads_models: false,
-            ..self
+            reported: RefCell::default(),
         }
     }
 
     /// Leaves out the consequences of an error of this item from now on.
     pub(crate) fn report(&self, what: Reported) {
-        if let Some(reported) = &self.reported {
-            reported.borrow_mut().insert(what);
-        }
+        self.reported.borrow_mut().insert(what);
     }
 
     /// Returns whether an error of this item has been reported; remembers it in any case.
     fn was_reported(&self, what: Reported) -> bool {
-        let reported = self.reported.as_ref();
-        reported.is_some_and(|reported| !reported.borrow_mut().insert(what))
+        let is_new = self.reported.borrow_mut().insert(what);
+        self.is_of_all && !is_new
     }
 
     /// Returns whether a runtime was searched for and not found.
@@ -147,7 +111,7 @@ impl<'a> ConfigurationFacts<'a> {
         for entry in self.file.models.iter().filter(|it| it.name() == name) {
             match entry {
                 ModelEntry::Model(model) => return Ok(model),
-                ModelEntry::Refused { reason, .. } => refused = Some(reason),
+                ModelEntry::Refused(entry) => refused = Some(&entry.reason),
             }
         }
         Err(match refused {
@@ -166,20 +130,17 @@ impl<'a> ConfigurationFacts<'a> {
         model: &ModelConfig,
         pinned: Option<i64>,
     ) -> Result<VersionLookup, MissingModel> {
+        let base_path = &model.base_path;
         if !self.reads_models {
-            return Ok(VersionLookup::Unknown(
-                "models are not to be read".to_owned(),
-            ));
+            let reason = "models are not to be read";
+            return Ok(VersionLookup::Unknown(reason.to_owned()));
         }
-        if storage::is_remote(&model.base_path) {
-            let reason = format!("its files are in the cloud, at {}", model.base_path);
+        if storage::is_remote(base_path) {
+            let reason = format!("its files are in the cloud, at {base_path}");
             return Ok(VersionLookup::Unknown(reason));
         }
-        let unavailable = |reason| Err(MissingModel::NotAvailable(reason));
-        let versions = match repository::versions(Path::new(&model.base_path)) {
-            Ok(versions) => versions,
-            Err(error) => return unavailable(error.to_string()),
-        };
+        let versions = repository::versions(Path::new(base_path));
+        let versions = versions.map_err(|error| MissingModel::NotAvailable(error.to_string()))?;
         let mut existing: BTreeMap<i64, PathBuf> = versions.into_iter().collect();
         let mut failure = None;
         loop {
@@ -217,8 +178,8 @@ impl<'a> ConfigurationFacts<'a> {
                     return Err(MissingModel::Version(chosen));
                 }
                 None => {
-                    let nothing = || format!("there is no version to serve in {}", model.base_path);
-                    return unavailable(failure.unwrap_or_else(nothing));
+                    let nothing = || format!("there is no version to serve in {base_path}");
+                    return Err(MissingModel::NotAvailable(failure.unwrap_or_else(nothing)));
                 }
             }
         }
@@ -306,7 +267,7 @@ impl ConfigurationFacts<'_> {
         PythonHandler::inspect(&NodeFacts {
             node_name: name.to_owned(),
             input_names: Vec::new(),
-            output_names: Vec::new(),
+            outputs: Vec::new(),
             handler_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             params: Some(Vec::new()),
         })?;
@@ -323,22 +284,19 @@ impl ConfigurationFacts<'_> {
             let reason = "custom nodes in Python need a build with the feature `python`";
             return Err(CustomError::NotOpen(reason.to_owned()));
         }
-        self.python.get_or_init(|| graph::environment(None));
+        if !self.is_of_all {
+            self.python.get_or_init(|| graph::environment(None));
+        }
         Ok(())
     }
 
     /// Creates the object of a Python node, as the server does, and drops it; or only imports its
     /// handler.
-    fn handler(
-        &self,
-        node: &NodeConfig,
-        path: &Path,
-        params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError> {
+    fn handler(&self, node: &NodeConfig, path: &Path) -> Result<CustomFacts, CustomError> {
         self.importable(path)?;
-        match self.handlers {
-            Handlers::Made => PythonNode::load(node, params, path, false)?.finalize(),
-            Handlers::Imported => PythonNode::inspect(node, params, path)?,
+        match self.is_of_all {
+            true => PythonNode::inspect(node, node.params(), path)?,
+            false => PythonNode::load(node, node.params(), path, false)?.finalize(),
         }
         Ok(CustomFacts {
             is_open: true,
@@ -382,34 +340,29 @@ impl Sources for ConfigurationFacts<'_> {
         })
     }
 
-    fn custom(
-        &self,
-        node: &NodeConfig,
-        library: &str,
-        params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError> {
+    fn custom(&self, node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError> {
         let known = &self.file.custom_node_libraries;
         let names = || sorted(known.iter().map(|known| known.name.as_str()));
         let path = self.path(library);
         let path = path.ok_or_else(|| CustomError::Library(names()))?;
         if !self.runs_custom_nodes {
-            return Err(CustomError::NotLooked(
-                "custom nodes are not to be run".to_owned(),
-            ));
+            let reason = "custom nodes are not to be run";
+            return Err(CustomError::NotLooked(reason.to_owned()));
         }
         if is_handler(path) {
-            return self.handler(node, path, params);
+            return self.handler(node, path);
         }
         let opened = self.library(library, path);
         if opened.is_err() && self.was_reported(Reported::Library(library.to_owned())) {
             return Err(CustomError::NotLooked(REPORTED.to_owned()));
         }
         let library = opened?;
-        let params = params.iter().map(|(key, value)| (&**key, &**value));
+        let params = node.params().iter();
+        let params = params.map(|(key, value)| (&**key, &**value));
         let node = Node::initialize(&library, params)?;
         Ok(CustomFacts {
-            inputs: node.inputs()?.into_iter().map(Into::into).collect(),
-            outputs: node.outputs()?.into_iter().map(Into::into).collect(),
+            inputs: node.inputs()?,
+            outputs: node.outputs()?,
             is_open: false,
         })
     }

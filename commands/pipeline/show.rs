@@ -69,17 +69,16 @@ pub(super) fn run(args: PipelineShowArgs) -> Result<(), Failure> {
     let style = args.output.style();
     // Libraries may write to stdout.
     let mut stdout = Aside::take()?;
-    let sources = ConfigurationFacts::new(&file).with_custom_nodes(!args.no_custom_nodes);
+    let mut sources = ConfigurationFacts::new(&file);
+    sources.runs_custom_nodes = !args.no_custom_nodes;
     let diagrams = pipelines.into_iter();
     let diagrams = diagrams.map(|config| pipeline::diagram(config, &sources));
     let diagrams: Vec<Diagram> = diagrams.collect();
     let name = args.config.file_name().unwrap_or_default();
     let title = format!("Pipelines of {}", name.to_string_lossy());
     let is_list = args.name.is_none();
-    args.output
-        .write(&diagrams, &title, is_list, style, |text| {
-            stdout.print(&text)
-        })
+    let print = |text: String| stdout.print(&text);
+    args.output.write(&diagrams, &title, is_list, style, print)
 }
 
 /// Returns the selected pipelines.
@@ -92,8 +91,8 @@ fn chosen<'a>(
     let Some(name) = &args.name else {
         if file.pipelines.is_empty() {
             let text = format!("the configuration file {path} has no pipelines");
-            return Err(refused(file, Failure::failed(text))
-                .hint("they are listed in pipeline_config_list"));
+            let failure = refused(file, Failure::failed(text));
+            return Err(failure.hint("they are listed in pipeline_config_list"));
         }
         args.output.validate("pipeline", names())?;
         return Ok(file.pipelines.iter().collect());

@@ -11,46 +11,35 @@ use crate::{
 /// Returns the failure for a rejected file: each error with its line. `argument` is the flag that
 /// named it.
 pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
-    let (path, text, errors, more) = match error {
+    let (path, text, more) = match error {
         FileError::Read { path, source } => {
-            return Failure::new(FailureKind::Failed, error.to_string())
-                .caused_by(source)
-                .hint(match source.kind() {
-                    std::io::ErrorKind::PermissionDenied => format!(
-                        "permission denied: let the user that runs ovms read {}",
-                        path.display()
-                    ),
-                    _ => format!(
-                        "{argument} names a JSON file; is {} the right one?",
-                        path.display()
-                    ),
-                });
+            return Failure::of(FailureKind::Failed, error).hint(match source.kind() {
+                std::io::ErrorKind::PermissionDenied => format!(
+                    "permission denied: let the user that runs ovms read {}",
+                    path.display()
+                ),
+                _ => format!(
+                    "{argument} names a JSON file; is {} the right one?",
+                    path.display()
+                ),
+            });
         }
-        FileError::Syntax { path, text, .. } => (path, text, error.errors(), 0),
+        FileError::Syntax { path, text, .. } => (path, text, 0),
         FileError::Schema {
             path, text, more, ..
-        } => (path, text, error.errors(), *more),
+        } => (path, text, *more),
     };
-    let number = errors.len() + more;
-    let message = match error {
-        FileError::Syntax { .. } => {
-            format!("the configuration file {} is no JSON", path.display())
-        }
-        _ => format!(
-            "the configuration file {} has {}",
-            path.display(),
-            ui::counted(number, "error")
-        ),
+    let errors = error.errors();
+    let what = match error {
+        FileError::Syntax { .. } => "is no JSON".to_owned(),
+        _ => format!("has {}", ui::counted(errors.len() + more, "error")),
     };
-    let mut failure = Failure::new(FailureKind::Failed, message);
     let file = path.display().to_string();
-    for error in errors.iter().cloned().map(|error| error.file(&file)) {
-        failure = failure.detail(excerpt::show(&error, text));
-    }
-    if more > 0 {
-        failure = failure.detail(format!("and {more} more"));
-    }
-    failure
+    let failure = Failure::failed(format!("the configuration file {file} {what}"));
+    let errors = errors.iter().cloned().map(|error| error.file(&file));
+    let details = errors.map(|error| excerpt::show(&error, text));
+    let more = (more > 0).then(|| format!("and {more} more"));
+    details.chain(more).fold(failure, Failure::detail)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Next steps for a server that does not start.
 
-use std::{error::Error, io, path::Component};
+use std::{io, path::Component};
 
 use ovms::{
     config::FlagError,
@@ -18,7 +18,7 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
     let failure = if error.is_usage() {
         Failure::usage_verbatim(error.to_string())
     } else {
-        Failure::new(FailureKind::Failed, error.to_string())
+        Failure::failed(error.to_string())
     };
     match error {
         FlagError::ModelMissing => failure.hint(
@@ -47,7 +47,7 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
 
 /// Returns the failure for a port that was not opened.
 pub(super) fn of_bind(error: &BindError) -> Failure {
-    let failure = failure(error);
+    let failure = Failure::of(FailureKind::Failed, error);
     match error {
         BindError::Busy { port, .. } => failure.hint(format!(
             "another process listens on port {port}; stop it, or choose another port"
@@ -68,54 +68,43 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
 
 /// Returns the failure for a model that was not loaded.
 pub(super) fn of_start(error: &StartError) -> Failure {
-    let failure = failure(error);
-    match error {
-        StartError::Error(ReloadError::Repository {
-            source: SourceError::Local(RepositoryError::BasePath { path, .. }),
-            ..
-        }) if path.components().any(|part| part == Component::ParentDir) => {
-            failure.hint(match path.canonicalize() {
-                Ok(path) => format!("give --model_path without `..`: {}", path.display()),
-                Err(_) => "give --model_path without `..`".to_owned(),
-            })
-        }
-        StartError::Error(ReloadError::Repository {
-            source: SourceError::Local(RepositoryError::BasePath { .. }),
-            ..
-        }) => failure.hint(
-            "--model_path is a folder with version folders, such as /models/resnet for \
-             /models/resnet/1/model.xml, a folder with one model, or a model file",
-        ),
-        StartError::Error(ReloadError::Repository { source, .. }) => match source.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        },
+    Failure::of(FailureKind::Failed, error).may_hint(match error {
+        StartError::Error(ReloadError::Repository { source, .. }) => of_repository(source),
         StartError::Error(ReloadError::Version(version)) => match version.source.as_ref() {
-            VersionFailure::Source(source) => match source.hint() {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            },
-            VersionFailure::Load(error) => match of_load(error) {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            },
-            _ => failure,
+            VersionFailure::Source(source) => source.hint(),
+            VersionFailure::Load(error) => of_load(error),
+            _ => None,
         },
-        StartError::Metrics(error) => of_metrics(failure, error),
-        StartError::Error(_) | StartError::Lost => failure,
-    }
+        StartError::Metrics(error) => Some(of_metrics(error)),
+        StartError::Error(_) | StartError::Lost => None,
+    })
 }
 
-fn of_metrics(failure: Failure, error: &NameError) -> Failure {
+/// Returns the next step for a repository that cannot be read.
+fn of_repository(error: &SourceError) -> Option<String> {
+    let SourceError::Local(RepositoryError::BasePath { path, .. }) = error else {
+        return error.hint();
+    };
+    let has_parent = path.components().any(|part| part == Component::ParentDir);
+    Some(match (has_parent, path.canonicalize()) {
+        (true, Ok(path)) => format!("give --model_path without `..`: {}", path.display()),
+        (true, Err(_)) => "give --model_path without `..`".to_owned(),
+        (false, _) => "--model_path is a folder with version folders, such as /models/resnet for \
+                       /models/resnet/1/model.xml, a folder with one model, or a model file"
+            .to_owned(),
+    })
+}
+
+fn of_metrics(error: &NameError) -> String {
     match error {
         NameError::Unknown {
             nearest: Some(nearest),
             ..
-        } => failure.hint(format!("did you mean `{nearest}`?")),
-        NameError::Unknown { nearest: None, .. } => {
-            failure.hint("docs/monitoring.md of the server lists the families")
+        } => format!("did you mean `{nearest}`?"),
+        NameError::Unknown { .. } => {
+            "docs/monitoring.md of the server lists the families".to_owned()
         }
-        NameError::Repeated { .. } => failure.hint("name each family once"),
+        NameError::Repeated { .. } => "name each family once".to_owned(),
     }
 }
 
@@ -137,10 +126,8 @@ pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
         ModelLoadError::Unreadable { path, source }
             if source.kind() == io::ErrorKind::PermissionDenied =>
         {
-            Some(format!(
-                "let the user of the server read {}",
-                path.display()
-            ))
+                        let path = path.display();
+            Some(format!("let the user of the server read {path}"))
         }
         ModelLoadError::Operators { .. } => Some(
             "export the model without such operators, or give a library that has them as --cpu_extension"
@@ -163,14 +150,6 @@ fn is_unknown(device: &str, known: &[String]) -> bool {
         && !known
             .iter()
             .any(|known| known.split('.').next() == Some(base))
-}
-
-fn failure(error: &dyn Error) -> Failure {
-    let failure = Failure::new(FailureKind::Failed, error.to_string());
-    match error.source() {
-        Some(source) => failure.caused_by(source),
-        None => failure,
-    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,9 @@ struct InFlight {
     download: Option<storage::DownloadProgress>,
 }
 
+/// Time at which each load was first seen.
+type Since = HashMap<(String, Option<i64>), Instant>;
+
 /// Progress of all loads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Stage {
@@ -53,7 +56,7 @@ pub(super) async fn watch(engine: Arc<Engine>) {
     let foot = Foot::new();
     let logs = foot.is_none() || !io::stdout().is_terminal();
     let begun = Instant::now();
-    let mut since = HashMap::new();
+    let mut since = Since::new();
     let (mut pause, mut next) = (FIRST, begun + FIRST);
     loop {
         let stage = Stage::of(&engine, &mut since);
@@ -71,7 +74,7 @@ pub(super) async fn watch(engine: Arc<Engine>) {
 
 impl Stage {
     /// Returns the progress of the engine; `since` keeps the time each load was first seen.
-    fn of(engine: &Engine, since: &mut HashMap<(String, i64), Instant>) -> Self {
+    fn of(engine: &Engine, since: &mut Since) -> Self {
         let servables = engine.servables();
         let mut stage = Self {
             all: servables.len(),
@@ -86,7 +89,7 @@ impl Stage {
                 continue;
             }
             let Servable::Model(model) = servable else {
-                rest.push(servable.name().to_owned());
+                rest.push(servable.name());
                 continue;
             };
             let mut parts = parts.iter();
@@ -94,28 +97,15 @@ impl Stage {
             else {
                 continue;
             };
-            let key = (part.name().to_owned(), part.number());
-            let seconds = since.entry(key).or_insert_with(Instant::now).elapsed();
+            let mut load = InFlight::new(part.name(), Some(part.number()), since);
             let download = model.download();
-            stage.in_flight.push(InFlight {
-                name: part.name().to_owned(),
-                version: Some(part.number()),
-                seconds: seconds.as_secs(),
-                download: download.filter(|download| download.version == part.number()),
-            });
+            load.download = download.filter(|download| download.version == part.number());
+            stage.in_flight.push(load);
         }
         // Pipelines and graphs have their turn after the models.
         if stage.in_flight.is_empty() && stage.done + rest.len() == stage.all {
-            let now = |name: String| {
-                let seconds = since.entry((name.clone(), 0)).or_insert_with(Instant::now);
-                InFlight {
-                    name,
-                    version: None,
-                    seconds: seconds.elapsed().as_secs(),
-                    download: None,
-                }
-            };
-            stage.in_flight = rest.into_iter().map(now).collect();
+            let rest = rest.into_iter();
+            stage.in_flight = rest.map(|name| InFlight::new(name, None, since)).collect();
         }
         stage
     }
@@ -150,11 +140,20 @@ impl Stage {
 }
 
 impl InFlight {
+    fn new(name: &str, version: Option<i64>, since: &mut Since) -> Self {
+        let key = (name.to_owned(), version);
+        let since = since.entry(key).or_insert_with(Instant::now);
+        Self {
+            name: name.to_owned(),
+            version,
+            seconds: since.elapsed().as_secs(),
+            download: None,
+        }
+    }
+
     fn text(&self) -> String {
-        let version = match self.version {
-            Some(version) => format!(" version {version}"),
-            None => String::new(),
-        };
+        let version = self.version.map(|version| format!(" version {version}"));
+        let version = version.unwrap_or_default();
         let (name, seconds) = (&self.name, self.seconds);
         match self.download {
             Some(storage::DownloadProgress {

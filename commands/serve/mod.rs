@@ -15,7 +15,6 @@ use std::{io::IsTerminal, time::Duration};
 use ovms::{
     config::{
         self, AccessLogTarget, CheckDepth, Config, ConfigSource, FlagEnvironment, FlagError, Flags,
-        LogFormat,
     },
     error::chain,
     frontends::access,
@@ -25,13 +24,14 @@ use ovms::{
     server::{self, Listeners},
 };
 use tempfile::TempDir;
+use tokio::signal::unix::SignalKind;
 
 pub(crate) use args::{ServeArgs, refuse_unmatched, without_empty};
 pub(crate) use check::{is_asked as asks_for_document, of_failure as document_of};
 
 use self::start::Start;
 use crate::{
-    error::{Failure, FailureKind},
+    error::Failure,
     logging::{self, LogFile},
     places, setup,
     ui::{self, OutputFormat},
@@ -59,8 +59,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     if output == OutputFormat::Json {
         let text = "`--output json` is for --check, --list_models, --add_to_config and \
                     --remove_from_config";
-        return Err(Failure::new(FailureKind::Usage, text)
-            .hint("the log of a server has `--log_format json`"));
+        return Err(Failure::usage(text).hint("the log of a server has `--log_format json`"));
     }
     let log = flags.clone();
     // On a terminal, log and error message would say the same twice.
@@ -105,10 +104,8 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    if config.settings.flags.log_format == LogFormat::Json {
-        python::print_to_log();
-    }
     places::prepare_python(&config.settings.flags, Some(&opened.found.library));
+    python::charge(&config.settings.budget);
     let listeners = server::bind(&config.settings).map_err(|error| {
         log_failure(&error);
         hints::of_bind(&error)
@@ -129,9 +126,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         .event_interval(8)
         .enable_all()
         .build()
-        .map_err(|error| {
-            Failure::new(FailureKind::SystemPart, "cannot start threads").caused_by(&error)
-        })?;
+        .map_err(|error| Failure::system("cannot start threads").caused_by(&error))?;
     let result = runtime.block_on(async {
         let to_file = matches!(
             config.settings.flags.access_log,
@@ -171,9 +166,8 @@ fn prepare_demo(flags: &mut Flags) -> Result<Option<TempDir>, Failure> {
     if !flags.demo {
         return Ok(None);
     }
-    let folder = demo::unpack().map_err(|error| {
-        Failure::new(FailureKind::Failed, "cannot unpack the example").caused_by(&error)
-    })?;
+    let folder = demo::unpack()
+        .map_err(|error| Failure::failed("cannot unpack the example").caused_by(&error))?;
     flags.model_name = Some(demo::NAME.to_owned());
     flags.model_path = Some(folder.path().to_owned());
     if flags.port == 0 && flags.rest_port == 0 {
@@ -185,19 +179,15 @@ fn prepare_demo(flags: &mut Flags) -> Result<Option<TempDir>, Failure> {
 /// Logs the listening addresses, and a command to try the example if there is one.
 fn announce(config: &Config, demo: Option<&TempDir>) {
     let settings = &config.settings;
-    for (side, port, addresses) in [
-        ("gRPC", settings.port, &settings.grpc_bind_addresses),
-        ("REST", settings.rest_port, &settings.rest_bind_addresses),
-        (
-            "management",
-            settings.management_port,
-            &settings.management_bind_addresses,
-        ),
-    ] {
+    let listens = |side: &str, port: Option<u16>, addresses: &[String]| {
         if let Some(port) = port {
             tracing::info!("{side} listens on {} port {port}", addresses.join(", "));
         }
-    }
+    };
+    listens("gRPC", settings.port, &settings.grpc_bind_addresses);
+    listens("REST", settings.rest_port, &settings.rest_bind_addresses);
+    let addresses = &settings.management_bind_addresses;
+    listens("management", settings.management_port, addresses);
     if let Some(folder) = demo {
         let folder = folder.path().display().to_string();
         let url = match (settings.port, settings.rest_port) {
@@ -225,10 +215,7 @@ fn warn_of_strangers(listeners: &Listeners) {
 
 /// Reopens the log files on each SIGHUP. Without files, SIGHUP stops the server.
 fn reopen_on_hangup(log_file: LogFile, access: access::AccessLog) -> Result<(), Failure> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut hangup = signal(SignalKind::hangup()).map_err(|error| {
-        Failure::new(FailureKind::SystemPart, "cannot listen for signals").caused_by(&error)
-    })?;
+    let mut hangup = stop::listen(SignalKind::hangup())?;
     ovms::task::Task::spawn(async move {
         while hangup.recv().await.is_some() {
             log_file.reopen();

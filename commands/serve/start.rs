@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -72,34 +72,34 @@ impl Start {
 
 impl Observer for Start {
     fn loading(&self, engine: &Arc<Engine>) {
-        let loading = Task::spawn(loading::watch(Arc::clone(engine)));
-        put(&self.loading, loading);
+        *lock(&self.loading) = Some(Task::spawn(loading::watch(Arc::clone(engine))));
         if self.target == Target::Terminal {
             let list = task::blocking("devices", runtime::devices_of_opened);
-            put(&self.devices, Task::spawn(list));
+            *lock(&self.devices) = Some(Task::spawn(list));
         }
     }
 
     fn ready(&self, engine: &Arc<Engine>, errors: &[ReloadError]) {
-        drop(take(&self.loading));
+        drop(lock(&self.loading).take());
         ui::clear_foot();
         if self.target == Target::Nowhere {
             return;
         }
-        let summary = Summary::new(&self.settings, &self.opened.version, engine, errors);
-        let summary = summary.of_demo(self.demo.clone());
+        let mut summary = Summary::new(&self.settings, &self.opened.version, engine, errors);
+        summary.demo.clone_from(&self.demo);
         if self.target == Target::Log {
             summary.log(self.settings.flags.log_format);
             return;
         }
-        let devices = take(&self.devices);
+        let devices = lock(&self.devices).take();
         Task::spawn(async move {
             let devices = match devices {
                 Some(devices) => tokio::time::timeout(DEVICES, devices).await,
                 None => Ok(Ok(Vec::new())),
             };
             let devices = devices.ok().and_then(Result::ok).unwrap_or_default();
-            let block = summary.with_devices(&devices).block();
+            summary.devices = setup::named(&devices);
+            let block = summary.drawn(ui::columns());
             // If nobody reads stdout, there is nobody to tell.
             let _ = ui::Stdout.write_all(block.as_bytes());
         })
@@ -107,10 +107,6 @@ impl Observer for Start {
     }
 }
 
-fn put<T>(place: &Mutex<Option<T>>, value: T) {
-    *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-}
-
-fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
-    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -72,10 +72,9 @@ pub(super) fn signal(
     })
 }
 
-fn listen(kind: SignalKind) -> Result<Signal, Failure> {
-    listen_for(kind).map_err(|error| {
-        Failure::new(FailureKind::SystemPart, "cannot listen for signals").caused_by(&error)
-    })
+/// Listens for a signal.
+pub(super) fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    listen_for(kind).map_err(|error| Failure::system("cannot listen for signals").caused_by(&error))
 }
 
 #[cfg(test)]

@@ -22,31 +22,21 @@ use crate::{
     setup::{progress::Progress, supervise::Supervised},
 };
 
-/// Packages installed with one call: a file of requirements, which stays in the folder.
-struct Requirements {
-    file: &'static str,
-    text: &'static str,
-}
+/// Packages installed with one call: a file of requirements, which stays in the folder, and its text.
+type Requirements = (&'static str, &'static str);
 
 /// Release of pip with machine-readable progress.
-const PIP: Requirements = Requirements {
-    file: "ovms-setup.pip.txt",
-    text: include_str!("pip.txt"),
-};
+const PIP: Requirements = ("ovms-setup.pip.txt", include_str!("pip.txt"));
 
 /// Runtime, and its matching release of numpy.
-const RUNTIME: Requirements = Requirements {
-    file: "ovms-setup.runtime.txt",
-    text: include_str!("runtime.txt"),
-};
+const RUNTIME: Requirements = ("ovms-setup.runtime.txt", include_str!("runtime.txt"));
 
-impl Requirements {
-    /// Returns the packages with their releases.
-    fn packages(&self) -> Vec<&'static str> {
-        let lines = self.text.lines();
-        let words = lines.filter_map(|line| line.split_whitespace().next());
-        words.filter(|word| word.contains("==")).collect()
-    }
+/// Returns the packages of requirements with their releases.
+fn packages(requirements: &str) -> Vec<&str> {
+    let words = requirements
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    words.filter(|word| word.contains("==")).collect()
 }
 
 /// Marker file of an unfinished installation.
@@ -72,29 +62,21 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
         .map_err(|error| {
             Failure::cannot("write to", dir, &error).hint("name another folder with --dir")
         })?;
-    let progress = Progress::start(&format!(
-        "making a virtual environment in {}",
-        dir.display()
-    ));
+    let shown = dir.display();
+    let progress = Progress::start(&format!("making a virtual environment in {shown}"));
     make_venv(dir, python)?;
     let python = dir.join("bin/python");
     progress.say("getting pip");
-    run_pip(dir, &python, &["--upgrade"], &PIP, &progress)?;
+    run_pip(dir, &python, &["--upgrade"], PIP, &progress)?;
     progress.say(&format!("getting OpenVINO {PINNED_VERSION}"));
     // Files that a broken-off installation left may look whole.
-    let how = if again {
-        "--force-reinstall"
-    } else {
-        "--upgrade"
+    let how = match again {
+        true => "--force-reinstall",
+        false => "--upgrade",
     };
     // That pip has progress to be read.
-    run_pip(
-        dir,
-        &python,
-        &[how, "--progress-bar", "raw"],
-        &RUNTIME,
-        &progress,
-    )?;
+    let how = [how, "--progress-bar", "raw"];
+    run_pip(dir, &python, &how, RUNTIME, &progress)?;
     progress.finish();
     Ok(())
 }
@@ -118,9 +100,8 @@ fn check_python(python: &Path) -> Result<(), Failure> {
     let mut numbers = text
         .split_whitespace()
         .map(|text| text.parse().unwrap_or(0));
-    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if version < (3, 11) {
-        let (major, minor) = version;
+    let (major, minor): (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if (major, minor) < (3, 11) {
         let text = format!("`{shown}` is Python {major}.{minor}; expected 3.11 or newer");
         return Err(Failure::system(text).hint("name a newer one with --python"));
     }
@@ -134,19 +115,13 @@ fn make_venv(dir: &Path, python: &Path) -> Result<(), Failure> {
     if output.status.success() {
         return Ok(());
     }
-    let said = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let failure = Failure::system(format!(
-        "cannot make a virtual environment: {}",
-        last_line(&said)
-    ));
-    Err(if said.contains("ensurepip") {
-        failure.hint("Python lacks its venv package; on Debian: apt install python3-venv")
-    } else {
-        failure
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let last = last_line(&said);
+    let failure = Failure::system(format!("cannot make a virtual environment: {last}"));
+    Err(match said.contains("ensurepip") {
+        true => failure.hint("Python lacks its venv package; on Debian: apt install python3-venv"),
+        false => failure,
     })
 }
 
@@ -155,26 +130,20 @@ fn run_pip(
     dir: &Path,
     python: &Path,
     how: &[&str],
-    what: &Requirements,
+    (file, requirements): Requirements,
     progress: &Progress,
 ) -> Result<(), Failure> {
-    let file = dir.join(what.file);
-    fs::write(&file, what.text)?;
-    let mut args: Vec<&OsStr> = [
-        "-m",
-        "pip",
-        "install",
-        "--no-input",
-        "--disable-pip-version-check",
-        // What is not in the file is neither looked for nor built.
-        "--require-hashes",
-        "--no-deps",
-        "--only-binary=:all:",
-    ]
-    .map(OsStr::new)
-    .into();
-    args.extend(how.iter().map(OsStr::new));
-    args.extend([OsStr::new("-r"), file.as_os_str()]);
+    let file = dir.join(file);
+    fs::write(&file, requirements)?;
+    let install = "-m pip install --no-input --disable-pip-version-check";
+    // What is not in the file is neither looked for nor built.
+    let all = "--require-hashes --no-deps --only-binary=:all:";
+    let words = install.split(' ').chain(all.split(' '));
+    let args = words
+        .chain(how.iter().copied())
+        .chain(["-r"])
+        .map(OsStr::new);
+    let args: Vec<&OsStr> = args.chain([file.as_os_str()]).collect();
     let mut pip = Supervised::start(python.as_os_str(), &args)?;
     // pip writes little to stderr, so it cannot fill up while stdout is being read.
     if let Some(stdout) = pip.child.stdout.take() {
@@ -187,8 +156,8 @@ fn run_pip(
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let packages = what.packages().join(" ");
-    let text = format!("pip cannot install {packages}: {}", last_error(&said));
+    let (packages, error) = (packages(requirements).join(" "), last_error(&said));
+    let text = format!("pip cannot install {packages}: {error}");
     Err(Failure::failed(text).hint(
         "check the network and pip's configuration, then run `ovms setup` again; it goes on where it \
          was",
@@ -230,16 +199,16 @@ fn last_error(text: &str) -> &str {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{PINNED_VERSION, PIP, RUNTIME};
+    use super::{PINNED_VERSION, PIP, RUNTIME, packages};
 
     #[test]
     fn what_is_installed_is_pinned_and_sends_no_telemetry() {
         let runtime = format!("openvino=={PINNED_VERSION}");
         let tested = include_str!("../../fixtures/requirements.txt");
         let numpy = tested.lines().find(|line| line.starts_with("numpy=="));
-        assert_eq!(RUNTIME.packages(), [numpy.unwrap(), &runtime]);
-        assert_eq!(PIP.packages().len(), 1);
-        for (text, wheels) in [(PIP.text, 1), (RUNTIME.text, 16)] {
+        assert_eq!(packages(RUNTIME.1), [numpy.unwrap(), &runtime]);
+        assert_eq!(packages(PIP.1).len(), 1);
+        for (text, wheels) in [(PIP.1, 1), (RUNTIME.1, 16)] {
             let hashes = text.match_indices("--hash=sha256:");
             let hashes: BTreeSet<&str> = hashes
                 .map(|(at, it)| &text[at + it.len()..][..64])

@@ -67,35 +67,31 @@ pub(crate) struct ProbeArgs {
 
 /// Finds or installs the runtime and reports its location.
 pub(crate) fn run(args: &SetupArgs) -> Result<(), Failure> {
-    let dir = match &args.dir {
-        Some(dir) => Some(std::path::absolute(dir)?),
-        None => places::managed_runtime(),
-    };
-    let search = match &args.dir {
-        Some(_) => only(dir.clone()),
-        None => places::all(),
-    };
-    match existing(&search, dir.as_deref())? {
-        Some((found, version)) => report(&found, &version, false, args),
-        None => {
-            // Only needed now: a runtime that is there already wants no folder.
-            let dir = dir.ok_or_else(|| {
-                Failure::system("there is no home folder to install into")
-                    .hint("name a folder with --dir")
-            })?;
-            install::install(&dir, &args.python)?;
-            let found = runtime::find(&only(Some(dir.clone()))).map_err(|error| explain(&error))?;
-            let version = probe_apart(&found)?;
-            install::finished(&dir)?;
-            report(&found, &version, true, args)
+    let (dir, search) = match &args.dir {
+        Some(dir) => {
+            let dir = std::path::absolute(dir)?;
+            (Some(dir.clone()), only(dir))
         }
+        None => (places::managed_runtime(), places::all()),
+    };
+    if let Some((found, version)) = existing(&search, dir.as_deref())? {
+        return report(&found, &version, false, args);
     }
+    // Only needed now: a runtime that is there already wants no folder.
+    let dir = dir.ok_or_else(|| {
+        Failure::system("there is no home folder to install into").hint("name a folder with --dir")
+    })?;
+    install::install(&dir, &args.python)?;
+    let found = runtime::find(&only(dir.clone())).map_err(|error| explain(&error))?;
+    let version = probe_apart(&found)?;
+    install::finished(&dir)?;
+    report(&found, &version, true, args)
 }
 
 /// Returns one folder as the only place to search.
-fn only(folder: Option<PathBuf>) -> RuntimeSearchPath {
+fn only(folder: PathBuf) -> RuntimeSearchPath {
     RuntimeSearchPath {
-        managed: folder,
+        managed: Some(folder),
         ..RuntimeSearchPath::default()
     }
 }
@@ -157,13 +153,13 @@ fn report(
         "OpenVINO {version} {verb} and working: {}\n",
         found.library.display()
     ))?;
-    match &args.dir {
-        Some(dir) => ui::note(&format!(
-            "to use it: export OPENVINO_INSTALL_DIR={}",
-            std::path::absolute(dir)?.display()
-        )),
-        None => ui::note(&format!("from {}; next: ovms serve --demo", found.origin)),
-    }
+    ui::note(&match &args.dir {
+        Some(dir) => {
+            let dir = std::path::absolute(dir)?;
+            format!("to use it: export OPENVINO_INSTALL_DIR={}", dir.display())
+        }
+        None => format!("from {}; next: ovms serve --demo", found.origin),
+    });
     Ok(())
 }
 
@@ -171,33 +167,41 @@ fn report(
 /// version.
 pub(crate) fn probe_apart(found: &FoundRuntime) -> Result<String, Failure> {
     let library = found.library.display();
-    let failed = |text: String| Err(Failure::system(text));
     let Some(said) = apart::run(probe_command(found), PROBE)? else {
         let seconds = PROBE.as_secs();
-        return failed(format!(
-            "{library} shows no sign of work within {seconds} s"
-        ));
+        let text = format!("{library} shows no sign of work within {seconds} s");
+        return Err(Failure::system(text));
     };
-    match said.stderr.trim() {
-        _ if said.status.success() => Ok(said.stdout.trim().to_owned()),
-        "" => failed(format!("{library} ends the process: {}", said.status)),
-        _ => failed(said.reason()),
-    }
+    Err(Failure::system(match said.stderr.trim() {
+        _ if said.status.success() => return Ok(said.stdout.trim().to_owned()),
+        "" => format!("{library} ends the process: {}", said.status),
+        _ => said.reason(),
+    }))
 }
 
 /// Lists the devices of a runtime, in a process of its own as well.
 pub(crate) fn devices(found: &FoundRuntime) -> Result<Vec<Device>, Failure> {
-    let failed = |text: String| Err(Failure::system(text));
-    let command = probe_command(found)
-        .into_iter()
-        .chain([OsStr::new("--devices")]);
-    let Some(said) = apart::run(command, LIST)? else {
-        let seconds = LIST.as_secs();
-        return failed(format!("the runtime lists no devices within {seconds} s"));
-    };
-    let listed = said.success().map_err(Failure::system)?;
-    serde_json::from_str(&listed)
-        .or_else(|error| failed(format!("the list of devices cannot be read: {error}")))
+    let [probe, folder] = probe_command(found);
+    let said = apart::run([probe, folder, OsStr::new("--devices")], LIST)?;
+    let late = || format!("the runtime lists no devices within {} s", LIST.as_secs());
+    let listed = said.ok_or_else(late).and_then(apart::Said::success);
+    listed
+        .and_then(|listed| {
+            serde_json::from_str(&listed)
+                .map_err(|error| format!("the list of devices cannot be read: {error}"))
+        })
+        .map_err(Failure::system)
+}
+
+/// Returns the names of devices, with what they are in full.
+pub(crate) fn named(devices: &[Device]) -> Vec<String> {
+    let named = devices
+        .iter()
+        .map(|device| match device.full_name.as_str() {
+            "" => device.name.clone(),
+            full => format!("{} ({full})", device.name),
+        });
+    named.collect()
 }
 
 fn probe_command(found: &FoundRuntime) -> [&OsStr; 2] {
@@ -208,14 +212,13 @@ fn probe_command(found: &FoundRuntime) -> [&OsStr; 2] {
 /// Opens one runtime, compiles a tiny model, and prints the version; or the devices.
 pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
     let failed = |error: RuntimeError| Failure::system(error.to_string());
-    let opened = runtime::open(&only(Some(args.folder.clone()))).map_err(failed)?;
+    let opened = runtime::open(&only(args.folder.clone())).map_err(failed)?;
     if args.devices {
         let devices = runtime::devices(&opened).map_err(failed)?;
         return ui::print_json(&json!(devices));
     }
     runtime::check(&opened).map_err(failed)?;
-    ui::print(format!("{}\n", opened.version))?;
-    Ok(())
+    ui::print(format!("{}\n", opened.version))
 }
 
 /// Returns the failure for a missing runtime, with the next step.

@@ -15,7 +15,6 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Progress display of an installation.
 pub(super) struct Progress {
     bar: ProgressBar,
-    plain: bool,
     /// Time of the last line about the current step.
     reported: Cell<Instant>,
 }
@@ -24,23 +23,18 @@ impl Progress {
     /// Creates the display with the first step.
     pub(super) fn start(step: &str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ui::bar_target());
-        let plain = bar.is_hidden();
-        if !plain {
+        if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(120));
         }
         let reported = Cell::new(Instant::now());
-        let progress = Self {
-            bar,
-            plain,
-            reported,
-        };
+        let progress = Self { bar, reported };
         progress.say(step);
         progress
     }
 
     /// Shows another step.
     pub(super) fn say(&self, step: &str) {
-        if self.plain {
+        if self.bar.is_hidden() {
             ui::note(step);
             self.reported.set(Instant::now());
             return;
@@ -52,7 +46,7 @@ impl Progress {
 
     /// Shows the progress of the current step in bytes.
     pub(super) fn bytes(&self, done: u64, all: u64) {
-        if self.plain {
+        if self.bar.is_hidden() {
             if self.reported.get().elapsed() >= PAUSE {
                 self.reported.set(Instant::now());
                 let (done, all) = (DecimalBytes(done), DecimalBytes(all));

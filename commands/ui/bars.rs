@@ -85,9 +85,8 @@ pub(crate) fn bar_target() -> ProgressDrawTarget {
 }
 
 pub(super) fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
-    let target = bar_target();
     let style = ProgressStyle::with_template(template).expect("the templates name keys that exist");
-    ProgressBar::with_draw_target(length, target)
+    ProgressBar::with_draw_target(length, bar_target())
         .with_style(style)
         .with_finish(ProgressFinish::AndClear)
 }

@@ -40,10 +40,9 @@ fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for character in text.chars() {
-        if is_meant(character) {
-            shown.extend(character.escape_unicode());
-        } else {
-            shown.push(character);
+        match is_meant(character) {
+            true => shown.extend(character.escape_unicode()),
+            false => shown.push(character),
         }
     }
     Cow::Owned(shown)

@@ -66,10 +66,9 @@ impl Look {
     fn of(is_terminal: bool) -> Self {
         let is_dumb = env::var_os("TERM").is_some_and(|name| name == "dumb");
         let no_colour = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if is_terminal && !is_dumb && !no_colour {
-            Self::Boxed
-        } else {
-            Self::Plain
+        match is_terminal && !is_dumb && !no_colour {
+            true => Self::Boxed,
+            false => Self::Plain,
         }
     }
 }
@@ -113,9 +112,8 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
 /// Writes bytes to stdout.
 pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(bytes.as_ref())?;
-    stdout.flush()?;
-    Ok(())
+    let written = stdout.write_all(bytes.as_ref());
+    Ok(written.and_then(|()| stdout.flush())?)
 }
 
 /// Writes a note of one or more lines to stderr; nothing with `--quiet`.
@@ -133,11 +131,9 @@ pub(crate) fn warn(text: &str) {
 
 /// Refuses to write binary data to a terminal.
 pub(crate) fn refuse_bytes_on_terminal(what: &str) -> Result<(), Failure> {
-    if io::stdout().is_terminal() {
-        let text = format!("{what} is not for a terminal");
-        return Err(
-            Failure::usage(text).hint("send it to a file with `>`, or to another program with `|`")
-        );
+    if !io::stdout().is_terminal() {
+        return Ok(());
     }
-    Ok(())
+    let failure = Failure::usage(format!("{what} is not for a terminal"));
+    Err(failure.hint("send it to a file with `>`, or to another program with `|`"))
 }

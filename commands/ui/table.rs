@@ -44,10 +44,7 @@ impl From<Cell> for comfy_table::Cell {
             Tone::Bad => Color::Red,
         });
         let drawn = Self::new(visible(&cell.text));
-        match colour {
-            Some(colour) => drawn.fg(colour),
-            None => drawn,
-        }
+        colour.into_iter().fold(drawn, Self::fg)
     }
 }
 
@@ -135,8 +132,8 @@ impl Table {
                     .load_style(presets::UTF8_FULL_CONDENSED)
                     .enforce_styling();
                 if let Some(width) = self.width() {
-                    self.table
-                        .set_content_arrangement(ContentArrangement::Dynamic);
+                    let dynamic = ContentArrangement::Dynamic;
+                    self.table.set_content_arrangement(dynamic);
                     let keeps_words = self.keep_words(width);
                     let width = u16::try_from(width).unwrap_or(u16::MAX);
                     if !keeps_words && turned::helps(&self.table, width) {
@@ -154,9 +151,7 @@ impl Table {
             }
             column.set_cell_alignment(*alignment);
         }
-        let mut text = self.table.trim_fmt();
-        text.push('\n');
-        text
+        self.table.trim_fmt() + "\n"
     }
 }
 

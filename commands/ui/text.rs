@@ -59,19 +59,24 @@ pub(crate) fn clipped(line: &str) -> String {
 
 /// Breaks a text at blanks into lines of limited width; a longer word has a line of its own.
 pub(crate) fn wrapped(text: &str, columns: Option<usize>) -> Vec<String> {
-    let Some(columns) = columns else {
-        return vec![text.to_owned()];
-    };
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
+    match columns {
+        Some(columns) => broken(text, columns, 0),
+        None => vec![text.to_owned()],
+    }
+}
+
+/// Breaks a line in the same way, with further lines indented.
+fn broken(line: &str, width: usize, indent: usize) -> Vec<String> {
+    // The blanks at the beginning stay with the first word.
+    let start = line.len() - line.trim_start().len();
+    let (blanks, words) = line.split_at(start);
+    let mut words = words.split(' ');
+    let mut lines = vec![blanks.to_owned() + words.next().unwrap_or_default()];
+    for word in words {
         let last = lines.last_mut().expect("there is one from the start");
-        if last.is_empty() {
-            last.push_str(word);
-        } else if last.width() + 1 + word.width() <= columns {
-            last.push(' ');
-            last.push_str(word);
-        } else {
-            lines.push(word.to_owned());
+        match last.width() + 1 + word.width() <= width {
+            true => last.extend([" ", word]),
+            false => lines.push(" ".repeat(indent) + word),
         }
     }
     lines
@@ -88,30 +93,8 @@ pub(crate) fn filled(text: &str, look: Look) -> String {
 
 fn filled_to(text: &str, width: usize) -> String {
     const INDENT: usize = 4;
-    let mut filled = String::with_capacity(text.len() + 16);
-    for line in text.lines() {
-        let mut column = 0;
-        // The blanks at the beginning stay with the first word.
-        let start = line.len() - line.trim_start().len();
-        let (blanks, words) = line.split_at(start);
-        for word in words.split(' ') {
-            if column == 0 {
-                filled.push_str(blanks);
-                column = blanks.len();
-            } else if column + 1 + word.width() > width {
-                filled.push('\n');
-                filled.extend(std::iter::repeat_n(' ', INDENT));
-                column = INDENT;
-            } else {
-                filled.push(' ');
-                column += 1;
-            }
-            filled.push_str(word);
-            column += word.width();
-        }
-        filled.push('\n');
-    }
-    filled
+    let lines = text.lines().flat_map(|line| broken(line, width, INDENT));
+    lines.map(|line| line + "\n").collect()
 }
 
 /// Returns a number with its noun: `1 model`, `2 models`.
@@ -122,9 +105,8 @@ pub(crate) fn counted(number: usize, noun: &str) -> String {
 
 /// Returns a number of items with the time taken and the rate: `6 steps in 0.50 s, 12.0 steps/s`.
 pub(super) fn pace(number: usize, noun: &str, took: Duration) -> String {
-    let (number_text, seconds) = (counted(number, noun), took.as_secs_f64());
-    let rate = rate(number, noun, took);
-    format!("{number_text} in {seconds:.2} s, {rate}")
+    let (items, rate) = (counted(number, noun), rate(number, noun, took));
+    format!("{items} in {:.2} s, {rate}", took.as_secs_f64())
 }
 
 /// Returns the rate of items per second: `12.0 steps/s`.

@@ -19,28 +19,22 @@ pub(super) fn draw(table: &Table, width: u16) -> String {
         .enforce_styling()
         .set_width(width)
         .set_content_arrangement(ContentArrangement::Dynamic);
-    let titles: Vec<String> = table.header().map(texts).unwrap_or_default();
+    let titles = || table.header().into_iter().flat_map(Row::cell_iter);
     for (index, row) in table.row_iter().enumerate() {
         if index > 0 {
             turned.add_row(["", ""]);
         }
-        for (title, cell) in titles.iter().zip(row.cell_iter()) {
+        for (title, cell) in titles().zip(row.cell_iter()) {
             // A cell without text belongs to the row above, which shows it.
             if !cell.content().is_empty() {
-                turned.add_row([title.clone().into(), cell.clone()]);
+                turned.add_row([title.clone(), cell.clone()]);
             }
         }
     }
     if let Some(column) = turned.column_mut(0) {
         column.set_constraint(ColumnConstraint::ContentWidth);
     }
-    let mut text = turned.trim_fmt();
-    text.push('\n');
-    text
-}
-
-fn texts(row: &Row) -> Vec<String> {
-    row.cell_iter().map(|cell| cell.content()).collect()
+    turned.trim_fmt() + "\n"
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::{
 
 use futures::future::{join_all, try_join_all};
 use hdrhistogram::Histogram;
+use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{connection::EncodedRequest, error::ClientError};
@@ -81,19 +82,19 @@ pub struct Report {
     pub errors: Vec<(String, u64)>,
 }
 
-/// How long good answers took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How long good answers took, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LatencySummary {
     /// The mean.
-    pub mean: Duration,
+    pub mean: f64,
     /// Half were faster.
-    pub p50: Duration,
+    pub p50: f64,
     /// Nine of ten were faster.
-    pub p90: Duration,
+    pub p90: f64,
     /// All but one in a hundred were faster.
-    pub p99: Duration,
+    pub p99: f64,
     /// The slowest.
-    pub max: Duration,
+    pub max: f64,
 }
 
 impl Bench {
@@ -226,13 +227,14 @@ impl LatencySummary {
         if latencies.is_empty() {
             return None;
         }
-        let quantile = |quantile| Duration::from_nanos(latencies.value_at_quantile(quantile));
+        let milliseconds = |nanoseconds| Duration::from_nanos(nanoseconds).as_secs_f64() * 1000.0;
+        let quantile = |quantile| milliseconds(latencies.value_at_quantile(quantile));
         Some(Self {
-            mean: Duration::from_nanos(latencies.mean() as u64),
+            mean: milliseconds(latencies.mean() as u64),
             p50: quantile(0.5),
             p90: quantile(0.9),
             p99: quantile(0.99),
-            max: Duration::from_nanos(latencies.max()),
+            max: milliseconds(latencies.max()),
         })
     }
 }

@@ -3,7 +3,10 @@
 use std::{fmt, time::Duration};
 
 use super::{address::Address, api::Api};
-use crate::tensor::{DataType, values::ValueError};
+use crate::{
+    proto::tensorflow::error::Code as TfCode,
+    tensor::{DataType, values::ValueError},
+};
 
 /// Why a call to a server gave no answer that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +110,12 @@ impl fmt::Display for ServerError {
 impl fmt::Display for ServerErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Grpc(code) => f.write_str(grpc_name(*code)),
+            // TensorFlow has gRPC's codes, with the same numbers and names.
+            Self::Grpc(code) => f.write_str(
+                TfCode::try_from(*code as i32)
+                    .unwrap_or(TfCode::Unknown)
+                    .as_str_name(),
+            ),
             Self::Http(status) => write!(f, "{status}"),
         }
     }
@@ -145,12 +153,24 @@ pub enum AnswerError {
     /// One output without a name, of a model that has several or none.
     #[error("found an output without a name")]
     Nameless,
-    /// A shape with a negative dimension.
-    #[error("found a negative dimension")]
-    Shape,
     /// The header that tells where JSON ends points past the end, or is no number.
     #[error("found `{0}` as the length of the JSON part")]
     HeaderLength(String),
+}
+
+impl AnswerError {
+    /// Makes the error of a body that cannot be decoded.
+    pub(super) fn decode(source: impl Into<BoxError>) -> Self {
+        Self::Decode(source.into())
+    }
+
+    /// Makes the error of an output.
+    pub(super) fn output(name: &str, source: impl Into<BoxError>) -> Self {
+        Self::Output {
+            name: name.to_owned(),
+            source: source.into(),
+        }
+    }
 }
 
 /// Why a request has no form in the protocol that was chosen.
@@ -193,27 +213,4 @@ pub enum RequestError {
     /// A value does not fit the wire's field.
     #[error(transparent)]
     Value(#[from] ValueError),
-}
-
-/// Returns the name of a gRPC code in the protocol's own writing.
-const fn grpc_name(code: tonic::Code) -> &'static str {
-    match code {
-        tonic::Code::Ok => "OK",
-        tonic::Code::Cancelled => "CANCELLED",
-        tonic::Code::Unknown => "UNKNOWN",
-        tonic::Code::InvalidArgument => "INVALID_ARGUMENT",
-        tonic::Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        tonic::Code::NotFound => "NOT_FOUND",
-        tonic::Code::AlreadyExists => "ALREADY_EXISTS",
-        tonic::Code::PermissionDenied => "PERMISSION_DENIED",
-        tonic::Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        tonic::Code::FailedPrecondition => "FAILED_PRECONDITION",
-        tonic::Code::Aborted => "ABORTED",
-        tonic::Code::OutOfRange => "OUT_OF_RANGE",
-        tonic::Code::Unimplemented => "UNIMPLEMENTED",
-        tonic::Code::Internal => "INTERNAL",
-        tonic::Code::Unavailable => "UNAVAILABLE",
-        tonic::Code::DataLoss => "DATA_LOSS",
-        tonic::Code::Unauthenticated => "UNAUTHENTICATED",
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::task::{Context, Poll};
 
+use async_trait::async_trait;
 use bytes::{Buf, Bytes};
 use http_body_util::Full;
 use prost::Message;
@@ -21,6 +22,7 @@ use super::{
     address::Address,
     connection::ClientOptions,
     error::{AnswerError, ClientError, RequestError, ServerError, ServerErrorCode},
+    protocol::{Call, RawReply},
 };
 
 /// The largest message, both ways; servers have the same limit.
@@ -87,21 +89,21 @@ impl Grpc {
         request
     }
 
-    /// Takes the message out of an answer, or makes the error of a status.
-    pub(super) fn answer<T>(
+    /// Sends a message and reads the answer.
+    pub(super) async fn ask<T: Message + Default>(
         &self,
-        answer: Result<tonic::Response<T>, Status>,
+        path: &'static str,
+        message: &impl Message,
     ) -> Result<T, ClientError> {
-        match answer {
-            Ok(response) => Ok(response.into_inner()),
-            Err(status) => Err(self.failure(status)),
-        }
+        let body = framed(message)?;
+        let answer = self.send(path, &body, 0, &HeaderMap::new()).await?;
+        T::decode(answer).map_err(|error| self.unreadable(AnswerError::decode(error)))
     }
 
     /// Sends a message that is encoded with its frame; the answer is not decoded.
     ///
     /// `headers` are those of this call alone.
-    pub(super) async fn send(
+    async fn send(
         &self,
         path: &'static str,
         body: &Bytes,
@@ -123,7 +125,10 @@ impl Grpc {
         let path = PathAndQuery::from_static(path);
         let mut request = self.request(());
         request.metadata_mut().as_mut().extend(headers.clone());
-        self.answer(grpc.unary(request, path, Undecoded).await)
+        match grpc.unary(request, path, Undecoded).await {
+            Ok(response) => Ok(response.into_inner()),
+            Err(status) => Err(self.failure(status)),
+        }
     }
 
     /// Distinguishes the server's errors from those of the connection.
@@ -137,6 +142,26 @@ impl Grpc {
         ClientError::Refused(ServerError {
             code: ServerErrorCode::Grpc(status.code()),
             message: status.message().to_owned(),
+        })
+    }
+}
+
+/// Encoded inference over gRPC.
+#[derive(Debug)]
+pub(super) struct EncodedMessage<'a> {
+    pub(super) grpc: &'a Grpc,
+    pub(super) path: &'static str,
+    /// The message with its frame, shared by all that are sent.
+    pub(super) body: Bytes,
+}
+
+#[async_trait]
+impl Call for EncodedMessage<'_> {
+    async fn send(&self, lane: usize, headers: &HeaderMap) -> Result<RawReply, ClientError> {
+        let sent = self.grpc.send(self.path, &self.body, lane, headers);
+        Ok(RawReply {
+            bytes: sent.await?,
+            headers: HeaderMap::new(),
         })
     }
 }

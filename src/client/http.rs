@@ -1,17 +1,17 @@
 //! Common parts of the REST wires: the HTTP client, its URLs, and the errors of servers.
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use reqwest::{
-    RequestBuilder, Url,
-    header::{HeaderMap, HeaderName},
-    redirect,
-};
+use prost::Message;
+use reqwest::{RequestBuilder, Url, header::HeaderMap, redirect};
 use serde::Deserialize;
 
 use super::{
     address::Address,
     connection::ClientOptions,
     error::{AnswerError, ClientError, ServerError, ServerErrorCode},
+    json_messages::from_json,
+    protocol::{Call, RawReply},
 };
 use crate::https;
 
@@ -24,13 +24,6 @@ pub(super) struct Http {
     address: Address,
     client: reqwest::Client,
     base: Url,
-}
-
-/// A good answer as it came.
-#[derive(Debug)]
-pub(super) struct Fetched {
-    pub(super) headers: HeaderMap,
-    pub(super) bytes: Bytes,
 }
 
 impl Http {
@@ -65,16 +58,30 @@ impl Http {
         with_path(self.base.clone(), segments)
     }
 
-    pub(super) fn get(&self, url: Url) -> RequestBuilder {
-        self.client.get(url)
+    /// Asks for what a path has.
+    pub(super) async fn get(&self, segments: &[&str]) -> Result<Bytes, ClientError> {
+        let request = self.client.get(self.url(segments));
+        Ok(self.fetch(request).await?.bytes)
     }
 
-    pub(super) fn post(&self, url: Url) -> RequestBuilder {
-        self.client.post(url)
+    /// Sends a path nothing and reads the answer.
+    pub(super) async fn post(&self, segments: &[&str]) -> Result<Bytes, ClientError> {
+        let request = self.client.post(self.url(segments));
+        Ok(self.fetch(request).await?.bytes)
+    }
+
+    /// Asks for a message.
+    pub(super) async fn message<T: Message + Default>(
+        &self,
+        name: &str,
+        segments: &[&str],
+    ) -> Result<T, ClientError> {
+        let json = self.get(segments).await?;
+        from_json(name, &json).map_err(|source| self.unreadable(source))
     }
 
     /// Sends a request and reads the answer to its end.
-    pub(super) async fn fetch(&self, request: RequestBuilder) -> Result<Fetched, ClientError> {
+    async fn fetch(&self, request: RequestBuilder) -> Result<RawReply, ClientError> {
         let response = request.send().await.map_err(|error| self.failure(error))?;
         let status = response.status();
         let headers = response.headers().clone();
@@ -88,15 +95,14 @@ impl Http {
                 message: refusal_text(&bytes),
             }));
         }
-        Ok(Fetched { headers, bytes })
+        Ok(RawReply { headers, bytes })
     }
 
     pub(super) fn decode<'de, T: Deserialize<'de>>(
         &self,
         body: &'de [u8],
     ) -> Result<T, ClientError> {
-        serde_json::from_slice(body)
-            .map_err(|error| self.unreadable(AnswerError::Decode(error.into())))
+        serde_json::from_slice(body).map_err(|error| self.unreadable(AnswerError::decode(error)))
     }
 
     pub(super) fn unreadable(&self, source: AnswerError) -> ClientError {
@@ -113,11 +119,41 @@ impl Http {
     }
 }
 
-impl Fetched {
-    /// Returns a header as text.
-    pub(super) fn header(&self, name: &HeaderName) -> Option<String> {
-        let value = self.headers.get(name)?;
-        Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+/// Encoded inference over HTTP.
+#[derive(Debug)]
+pub(super) struct EncodedPost<'a> {
+    pub(super) http: &'a Http,
+    pub(super) url: Url,
+    pub(super) body: HttpBody,
+}
+
+/// Body of a request, and the headers that say what it is.
+#[derive(Debug)]
+pub(super) struct HttpBody {
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) bytes: Bytes,
+}
+
+#[async_trait]
+impl Call for EncodedPost<'_> {
+    async fn send(&self, _: usize, headers: &HeaderMap) -> Result<RawReply, ClientError> {
+        let request = self.http.client.post(self.url.clone());
+        let mut request = request.headers(headers.clone());
+        for (name, value) in &self.body.headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(self.body.bytes.clone());
+        self.http.fetch(request).await
+    }
+}
+
+impl HttpBody {
+    /// Makes a body of JSON.
+    pub(super) fn json(bytes: Vec<u8>) -> Self {
+        Self {
+            headers: vec![("Content-Type", "application/json".to_owned())],
+            bytes: bytes.into(),
+        }
     }
 }
 

@@ -11,7 +11,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
-use crate::tensor::{DataType, values::Packer};
+use super::error::BoxError;
+use crate::tensor::{
+    DataType, ShapeText, Tensor,
+    values::{Packer, ValueError},
+};
 
 /// The words for numbers that JSON has no form for, as model servers write them.
 const NOT_FINITE: [(&str, f64); 3] = [
@@ -42,7 +46,7 @@ pub(super) fn elements(text: &str, dtype: DataType) -> Result<Elements, serde_js
 
 /// Does the same where `null` stands for numbers that JSON has no form for: `holes` has their places
 /// among the elements, from the first to the last, and the numbers.
-pub(super) fn elements_with(
+fn elements_with(
     text: &str,
     dtype: DataType,
     holes: &[(usize, f64)],
@@ -65,6 +69,21 @@ pub(super) fn elements_with(
         shape: collector.lengths.into_iter().flatten().collect(),
         data: collector.packer.finish(),
     })
+}
+
+/// Does the same for a tensor whose shape is known, whatever the lists.
+pub(super) fn tensor(
+    text: &str,
+    dtype: DataType,
+    shape: Vec<usize>,
+    holes: &[(usize, f64)],
+) -> Result<Tensor, BoxError> {
+    let found = elements_with(text, dtype, holes)?;
+    let count: usize = found.shape.iter().product();
+    if crate::tensor::elements(&shape) != Some(count) {
+        return Err(format!("found {count} elements for shape {}", ShapeText(&shape)).into());
+    }
+    Ok(Tensor::new(dtype, shape, found.data)?)
 }
 
 /// Puts quotes around `NaN` and the infinities, so that the text is JSON.
@@ -131,12 +150,11 @@ struct Node<'a, 'h> {
 impl Node<'_, '_> {
     fn leaf<E: serde::de::Error>(
         self,
-        push: impl FnOnce(&mut Packer) -> Result<(), crate::tensor::values::ValueError>,
+        push: impl FnOnce(&mut Packer) -> Result<(), ValueError>,
     ) -> Result<(), E> {
-        if self.level < self.collector.lengths.len() {
-            return Err(E::custom("found a value beside a list"));
-        }
-        if *self.collector.depth.get_or_insert(self.level) != self.level {
+        let is_beside_a_list = self.level < self.collector.lengths.len()
+            || *self.collector.depth.get_or_insert(self.level) != self.level;
+        if is_beside_a_list {
             return Err(E::custom("found a value beside a list"));
         }
         push(&mut self.collector.packer).map_err(E::custom)

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
+use serde::{Serialize, Serializer};
 
 use super::error::{AnswerError, RequestError};
 use crate::{
     request::Parameters,
-    tensor::{DataType, Dim, PartialShape, TensorMap},
+    tensor::{DataType, Dim, PartialShape, TensorMap, values::ValueError},
 };
 
 /// Headers that the protocols set themselves.
@@ -45,15 +46,40 @@ pub struct ModelMetadata {
     pub outputs: Vec<TensorMetadata>,
 }
 
+impl ModelMetadata {
+    /// Returns whether an input has this name.
+    #[must_use]
+    pub fn has_input(&self, name: &str) -> bool {
+        self.inputs.iter().any(|input| input.name == name)
+    }
+
+    /// Returns the names of the inputs.
+    #[must_use]
+    pub fn input_names(&self) -> Vec<String> {
+        self.inputs.iter().map(|it| it.name.clone()).collect()
+    }
+
+    /// Returns the names of the outputs.
+    #[must_use]
+    pub fn output_names(&self) -> Vec<String> {
+        self.outputs.iter().map(|it| it.name.clone()).collect()
+    }
+}
+
 /// Metadata of an input or output.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TensorMetadata {
     /// The name.
     pub name: String,
     /// The datatype by its KServe name; one that tensors do not have, as the server writes it.
     pub datatype: String,
     /// The shape; what may vary is [`Dim::Any`].
+    #[serde(serialize_with = "wire")]
     pub shape: PartialShape,
+}
+
+fn wire<S: Serializer>(shape: &PartialShape, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(shape.wire())
 }
 
 impl TensorMetadata {
@@ -163,10 +189,26 @@ pub(super) fn lengths(name: &str, shape: &[i64]) -> Result<Vec<usize>, AnswerErr
         .iter()
         .map(|length| usize::try_from(*length))
         .collect::<Result<_, _>>()
-        .map_err(|_| AnswerError::Output {
-            name: name.to_owned(),
-            source: AnswerError::Shape.into(),
-        })
+        .map_err(|_| AnswerError::output(name, "found a negative dimension"))
+}
+
+/// Pushes the elements of one field of a message.
+pub(super) fn push_all<T>(
+    values: Vec<T>,
+    push: impl FnMut(T) -> Result<(), ValueError>,
+) -> Result<(), ValueError> {
+    values.into_iter().try_for_each(push)
+}
+
+/// Turns a whole number into that of a field.
+pub(super) fn narrow<Wide: ToString + Copy, Narrow: TryFrom<Wide>>(
+    value: Wide,
+    dtype: DataType,
+) -> Result<Narrow, ValueError> {
+    Narrow::try_from(value).map_err(|_| ValueError::Range {
+        value: value.to_string(),
+        dtype,
+    })
 }
 
 /// Finds the type of an output.

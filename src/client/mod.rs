@@ -19,6 +19,7 @@ mod grpc;
 mod http;
 pub mod input;
 mod json;
+mod json_messages;
 mod kserve_grpc;
 mod kserve_rest;
 mod message;
@@ -27,7 +28,6 @@ mod protocol;
 pub mod sequence;
 pub mod spelled;
 mod status;
-mod stream;
 mod tfs;
 mod tfs_grpc;
 mod tfs_rest;
@@ -38,8 +38,8 @@ pub use connection::{Client, ClientOptions, EncodedRequest, Reply, SEQUENCE};
 pub use error::{
     AnswerError, BoxError, CallPhase, ClientError, RequestError, ServerError, ServerErrorCode,
 };
+pub use kserve_grpc::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
 pub use message::{
     ClientResponse, ModelId, ModelMetadata, Opaque, Request, TensorForm, TensorMetadata, header,
 };
 pub use status::{ModelStatus, ServerMetadata, VersionStatus};
-pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};

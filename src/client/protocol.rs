@@ -3,13 +3,15 @@
 use std::fmt::Debug;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use reqwest::header::HeaderMap;
 
 use super::{
     error::{AnswerError, ClientError, RequestError},
-    kserve_grpc::{Answers, Requests},
+    kserve_grpc::{RequestSender, ResponseReceiver},
     message::{ClientResponse, ModelId, ModelMetadata, Request},
     status::{ModelStatus, ServerMetadata},
+    tfs::Asked,
 };
 
 /// Connection to a server in one protocol.
@@ -49,8 +51,11 @@ pub(super) trait Protocol: Debug + Send + Sync {
     /// Encodes an inference.
     fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError>;
 
+    /// Decodes a response; tensors stay slices of it where the wire allows.
+    fn decode(&self, reply: RawReply, asked: &Asked) -> Result<ClientResponse, AnswerError>;
+
     /// Opens a stream; `None` if the protocol has none.
-    fn stream(&self) -> Option<(Requests, Answers<'_>)> {
+    fn stream(&self) -> Option<(RequestSender, ResponseReceiver<'_>)> {
         None
     }
 }
@@ -59,15 +64,13 @@ pub(super) trait Protocol: Debug + Send + Sync {
 #[async_trait]
 pub(super) trait Call: Debug + Send + Sync {
     /// Sends it; calls of different lanes may use different connections.
-    async fn send(
-        &self,
-        lane: usize,
-        headers: &HeaderMap,
-    ) -> Result<Box<dyn RawReply>, ClientError>;
+    async fn send(&self, lane: usize, headers: &HeaderMap) -> Result<RawReply, ClientError>;
 }
 
 /// Response as it came.
-pub(super) trait RawReply: Debug + Send {
-    /// Decodes it; tensors stay slices of it where the wire allows.
-    fn decode(self: Box<Self>) -> Result<ClientResponse, AnswerError>;
+#[derive(Debug)]
+pub(super) struct RawReply {
+    /// The headers, over HTTP.
+    pub(super) headers: HeaderMap,
+    pub(super) bytes: Bytes,
 }

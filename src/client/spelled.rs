@@ -3,37 +3,20 @@
 //!
 //! Nothing is sent here, and no connection is needed.
 
-use std::sync::LazyLock;
-
 use bytes::Bytes;
-use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde_json::{Value as Json, json};
 
 use super::{
     api::Api,
     connection::ClientOptions,
     error::RequestError,
-    http, kserve_grpc, kserve_rest,
+    http::{self, HttpBody},
+    json_messages::to_json,
+    kserve_grpc, kserve_rest,
     message::{ModelId, Request},
     tfs_grpc, tfs_rest,
 };
-use crate::{
-    proto::{
-        DESCRIPTORS,
-        kserve::{ModelMetadataRequest, RepositoryIndexRequest},
-        tensorflow_serving::{GetModelMetadataRequest, GetModelStatusRequest},
-    },
-    request::Parameter,
-};
-
-/// Prefix of the methods of KServe's service.
-const KSERVE: &str = "inference.GRPCInferenceService";
-
-/// The messages of all services.
-static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    DescriptorPool::decode(DESCRIPTORS).expect("the build script has compiled the descriptors")
-});
+use crate::{proto::kserve::RepositoryIndexRequest, request::Parameter};
 
 /// A request in the words of its transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,29 +62,22 @@ pub fn infer(server: &ClientOptions, request: &Request) -> Result<Spelled, Reque
     match server.api {
         Api::KserveGrpc => {
             let messages = vec![kserve_message(request)?];
-            Ok(grpc(server, format!("{KSERVE}/ModelInfer"), messages))
+            Ok(grpc(server, kserve_grpc::INFER, messages))
         }
         Api::KserveRest => {
-            let body = kserve_rest::request(request)?;
             let segments = kserve_rest::segments(&request.model, Some("infer"));
-            let mut call = http_call(server, "POST", &segments);
-            call.headers.extend(body.headers());
-            call.body = body.bytes;
-            Ok(Spelled::Http(call))
+            let call = http_call(server, "POST", &segments);
+            Ok(with_body(call, kserve_rest::request(request)?))
         }
         Api::TfsGrpc => {
             let messages = vec![predict_message(request)?];
-            let method = "tensorflow.serving.PredictionService/Predict".to_owned();
-            Ok(grpc(server, method, messages))
+            Ok(grpc(server, tfs_grpc::PREDICT, messages))
         }
         Api::TfsRest => {
-            let body = tfs_rest::request(request)?;
             let segments = tfs_rest::segments(&request.model, &[]);
             let mut call = http_call(server, "POST", &segments);
             call.url.push_str(tfs_rest::PREDICT);
-            call.headers.push(json_type());
-            call.body = body;
-            Ok(Spelled::Http(call))
+            Ok(with_body(call, tfs_rest::request(request)?))
         }
     }
 }
@@ -114,7 +90,7 @@ pub fn infer(server: &ClientOptions, request: &Request) -> Result<Spelled, Reque
 pub fn stream(server: &ClientOptions, requests: &[Request]) -> Result<Spelled, RequestError> {
     let messages = requests.iter().map(kserve_message);
     let messages = messages.collect::<Result<_, _>>()?;
-    Ok(grpc(server, format!("{KSERVE}/ModelStreamInfer"), messages))
+    Ok(grpc(server, kserve_grpc::STREAM, messages))
 }
 
 /// Spells the question for the inputs and outputs of a model.
@@ -125,22 +101,15 @@ pub fn stream(server: &ClientOptions, requests: &[Request]) -> Result<Spelled, R
 pub fn metadata(server: &ClientOptions, model: &ModelId) -> Result<Spelled, RequestError> {
     Ok(match server.api {
         Api::KserveGrpc => {
-            let message = ModelMetadataRequest {
-                name: model.name.clone(),
-                version: model.version.clone().unwrap_or_default(),
-            };
-            let message = text("inference.ModelMetadataRequest", &message);
-            grpc(server, format!("{KSERVE}/ModelMetadata"), vec![message])
+            let message = kserve_grpc::metadata_request(model);
+            let message = to_json("inference.ModelMetadataRequest", &message);
+            grpc(server, kserve_grpc::METADATA, vec![message])
         }
         Api::KserveRest => get(server, &kserve_rest::segments(model, None)),
         Api::TfsGrpc => {
-            let message = GetModelMetadataRequest {
-                model_spec: Some(tfs_grpc::spec(model)?),
-                metadata_field: vec![tfs_grpc::SIGNATURES.to_owned()],
-            };
-            let message = text("tensorflow.serving.GetModelMetadataRequest", &message);
-            let method = "tensorflow.serving.PredictionService/GetModelMetadata".to_owned();
-            grpc(server, method, vec![message])
+            let message = tfs_grpc::metadata_request(model)?;
+            let message = to_json("tensorflow.serving.GetModelMetadataRequest", &message);
+            grpc(server, tfs_grpc::METADATA, vec![message])
         }
         Api::TfsRest => get(server, &tfs_rest::segments(model, &["metadata"])),
     })
@@ -155,31 +124,26 @@ pub fn metadata(server: &ClientOptions, model: &ModelId) -> Result<Spelled, Requ
 /// Fails if the version has no form in the protocol.
 pub fn status(server: &ClientOptions, model: Option<&ModelId>) -> Result<Spelled, RequestError> {
     Ok(match (server.api, model) {
-        (Api::KserveRest, _) => {
-            Spelled::Http(http_call(server, "POST", &["v2", "repository", "index"]))
-        }
+        (Api::KserveRest, _) => Spelled::Http(http_call(server, "POST", &kserve_rest::INDEX)),
         (Api::TfsGrpc, Some(model)) => {
-            let message = GetModelStatusRequest {
-                model_spec: Some(tfs_grpc::spec(model)?),
-            };
-            let message = text("tensorflow.serving.GetModelStatusRequest", &message);
-            let method = "tensorflow.serving.ModelService/GetModelStatus".to_owned();
-            grpc(server, method, vec![message])
+            let message = tfs_grpc::status_request(model)?;
+            let message = to_json("tensorflow.serving.GetModelStatusRequest", &message);
+            grpc(server, tfs_grpc::STATUS, vec![message])
         }
         (Api::KserveGrpc, _) | (Api::TfsGrpc, None) => {
             let message = RepositoryIndexRequest::default();
-            let message = text("inference.RepositoryIndexRequest", &message);
-            grpc(server, format!("{KSERVE}/RepositoryIndex"), vec![message])
+            let message = to_json("inference.RepositoryIndexRequest", &message);
+            grpc(server, kserve_grpc::INDEX, vec![message])
         }
         (Api::TfsRest, Some(model)) => get(server, &tfs_rest::segments(model, &[])),
-        (Api::TfsRest, None) => get(server, &["v1", "config"]),
+        (Api::TfsRest, None) => get(server, &tfs_rest::CONFIG),
     })
 }
 
 fn kserve_message(request: &Request) -> Result<String, RequestError> {
     let mut message = kserve_grpc::message(request)?;
     message.parameters.clear();
-    let text = text("inference.ModelInferRequest", &message);
+    let text = to_json("inference.ModelInferRequest", &message);
     let parameters = request.parameters.iter();
     let parameters = parameters.map(|(key, value)| (key.as_str(), parameter(value).to_string()));
     Ok(with_members(text, "parameters", parameters))
@@ -188,9 +152,9 @@ fn kserve_message(request: &Request) -> Result<String, RequestError> {
 fn predict_message(request: &Request) -> Result<String, RequestError> {
     let mut message = tfs_grpc::message(request)?;
     let inputs = std::mem::take(&mut message.inputs);
-    let text_of_all = text("tensorflow.serving.PredictRequest", &message);
+    let text_of_all = to_json("tensorflow.serving.PredictRequest", &message);
     let inputs = inputs.iter();
-    let inputs = inputs.map(|(name, it)| (name.as_str(), text("tensorflow.TensorProto", it)));
+    let inputs = inputs.map(|(name, it)| (name.as_str(), to_json("tensorflow.TensorProto", it)));
     Ok(with_members(text_of_all, "inputs", inputs))
 }
 
@@ -203,20 +167,6 @@ fn parameter(value: &Parameter) -> Json {
         Parameter::Double(value) => json!({ "double_param": value }),
         Parameter::Text(value) => json!({ "string_param": value }),
     }
-}
-
-/// Writes a message as JSON.
-fn text(name: &str, message: &impl Message) -> String {
-    let descriptor = POOL.get_message_by_name(name);
-    let descriptor = descriptor.expect("the descriptors have all messages of the services");
-    let message = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice());
-    let message = message.expect("what was encoded with the same descriptor");
-    let mut out = Vec::new();
-    let mut json = serde_json::Serializer::new(&mut out);
-    let options = SerializeOptions::new().use_proto_field_name(true);
-    let written = message.serialize_with_options(&mut json, &options);
-    written.expect("messages have texts for keys");
-    String::from_utf8(out).expect("JSON is UTF-8")
 }
 
 /// Adds a map to an object, in the order given, which the messages of a pool do not keep.
@@ -237,10 +187,10 @@ fn with_members<'a>(
     object
 }
 
-fn grpc(server: &ClientOptions, method: String, messages: Vec<String>) -> Spelled {
+fn grpc(server: &ClientOptions, path: &str, messages: Vec<String>) -> Spelled {
     Spelled::Grpc(GrpcCall {
         address: server.address.to_string(),
-        method,
+        method: path.trim_start_matches('/').to_owned(),
         headers: headers(server),
         messages,
     })
@@ -269,6 +219,10 @@ fn headers(server: &ClientOptions) -> Vec<(String, String)> {
         .collect()
 }
 
-fn json_type() -> (String, String) {
-    ("Content-Type".to_owned(), "application/json".to_owned())
+fn with_body(mut call: HttpCall, body: HttpBody) -> Spelled {
+    let headers = body.headers.into_iter();
+    call.headers
+        .extend(headers.map(|(name, value)| (name.to_owned(), value)));
+    call.body = body.bytes;
+    Spelled::Http(call)
 }

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 /// States in which a version takes requests, in the words of the protocols.
 const READY: [&str; 2] = ["READY", "AVAILABLE"];
 
 /// Metadata of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServerMetadata {
     /// The name of the product.
     pub name: String,
     /// The version of the product.
     pub version: String,
     /// Whether it can take requests.
+    #[serde(rename = "ready")]
     pub is_ready: bool,
 }
 

@@ -1,18 +1,29 @@
-//! Common parts of TensorFlow Serving's two wires: names of datatypes, states, and the data that
-//! responses are decoded with.
+//! Common parts of TensorFlow Serving's two wires: names of datatypes, metadata, states, and the data
+//! that responses are decoded with.
+
+use std::collections::BTreeMap;
 
 use super::{
     error::AnswerError,
-    message::{ClientResponse, ModelId, Request, TensorMetadata},
+    message::{ClientResponse, ModelId, ModelMetadata, Request, TensorMetadata},
     sequence,
-    status::VersionStatus,
+    status::{ModelStatus, VersionStatus},
 };
 use crate::{
-    proto::tensorflow::DataType as TfType,
+    proto::{
+        tensorflow::{DataType as TfType, TensorInfo, error::Code as TfCode},
+        tensorflow_serving::{
+            GetModelStatusResponse, ModelSpec, ModelVersionStatus, SignatureDefMap,
+            model_spec::VersionChoice, model_version_status::State,
+        },
+    },
     tensor::{DataType, Tensor, TensorMap},
 };
 
-/// The signature that models are asked by.
+/// The one part of a model's metadata that there is.
+pub(super) const SIGNATURES: &str = "signature_def";
+
+/// The signature that models are asked by; without it, the first there is.
 const SIGNATURE: &str = "serving_default";
 
 /// One row for each type: ours and TensorFlow's.
@@ -47,41 +58,72 @@ pub(super) fn dtype(number: i32) -> Result<DataType, String> {
         .ok_or_else(|| known.as_str_name().to_owned())
 }
 
-/// Writes a type's KServe name, or TensorFlow's if we lack the type.
-pub(super) fn datatype(dtype: Result<DataType, String>) -> String {
-    match dtype {
-        Ok(dtype) => dtype.kserve().to_owned(),
-        Err(name) => name,
+/// Reads the number of the version that a server names.
+pub(super) fn number(spec: ModelSpec) -> Option<i64> {
+    match spec.version_choice? {
+        VersionChoice::Version(version) => Some(version),
+        VersionChoice::VersionLabel(_) => None,
     }
 }
 
-/// Chooses the signature of a model: the usual one, or the first there is.
-pub(super) fn signature<T>(
-    signatures: impl IntoIterator<Item = (String, T)>,
-) -> Result<T, AnswerError> {
-    let mut chosen = None;
-    for (name, signature) in signatures {
-        if name == SIGNATURE {
-            return Ok(signature);
-        }
-        chosen = chosen.or(Some(signature));
-    }
-    chosen.ok_or_else(|| AnswerError::Decode("found no signature of the model".into()))
+/// Reads the inputs and outputs of a model.
+pub(super) fn metadata(
+    model: &ModelId,
+    spec: Option<ModelSpec>,
+    signatures: SignatureDefMap,
+) -> Result<ModelMetadata, AnswerError> {
+    let mut signatures = signatures.signature_def;
+    let signature = signatures
+        .remove(SIGNATURE)
+        .or_else(|| signatures.pop_first().map(|(_, first)| first))
+        .ok_or_else(|| AnswerError::decode("found no signature of the model"))?;
+    let version = spec.and_then(number).map(|version| version.to_string());
+    let tensors = |tensors: BTreeMap<String, TensorInfo>| {
+        let tensors = tensors.into_iter();
+        tensors.map(|(name, info)| tensor(name, &info)).collect()
+    };
+    Ok(ModelMetadata {
+        name: model.name.clone(),
+        versions: version.into_iter().collect(),
+        platform: String::new(),
+        inputs: tensors(signature.inputs),
+        outputs: tensors(signature.outputs),
+    })
 }
 
-/// Makes the state of a version; a message that only repeats the code is left out.
-pub(super) fn version_status(
-    version: String,
-    state: String,
-    code: String,
-    message: String,
-) -> VersionStatus {
-    let tells_more = message != code;
+/// A type that we lack has TensorFlow's name.
+fn tensor(name: String, info: &TensorInfo) -> TensorMetadata {
+    let datatype = dtype(info.dtype).map_or_else(|name| name, |dtype| dtype.kserve().to_owned());
+    let dims = info.tensor_shape.iter().flat_map(|shape| &shape.dim);
+    let shape: Vec<_> = dims.map(|dim| dim.size).collect();
+    TensorMetadata::new(name, datatype, &shape)
+}
+
+/// Reads the states of a model.
+pub(super) fn status(name: String, message: GetModelStatusResponse) -> ModelStatus {
+    let versions = message.model_version_status.into_iter();
+    ModelStatus {
+        name,
+        versions: versions.map(version_status).collect(),
+    }
+}
+
+/// Reads the state of a version; a message that only repeats the code is left out.
+fn version_status(status: ModelVersionStatus) -> VersionStatus {
+    let state = State::try_from(status.state);
+    let outcome = status.status.unwrap_or_default();
+    let code = match TfCode::try_from(outcome.error_code) {
+        Ok(code) => code.as_str_name().to_owned(),
+        Err(_) => outcome.error_code.to_string(),
+    };
     VersionStatus {
-        version,
-        state,
+        version: status.version.to_string(),
+        state: state.map_or_else(|it| it.0.to_string(), |it| it.as_str_name().to_owned()),
+        message: match outcome.error_message == code {
+            true => String::new(),
+            false => outcome.error_message,
+        },
         code: Some(code),
-        message: if tells_more { message } else { String::new() },
     }
 }
 
@@ -136,8 +178,8 @@ impl Asked {
 
 #[cfg(test)]
 mod tests {
-    use super::{TYPES, datatype, dtype, signature, tf_type};
-    use crate::tensor::DataType;
+    use super::{ModelId, SignatureDefMap, TYPES, TensorInfo, dtype, metadata, tensor, tf_type};
+    use crate::proto::tensorflow::SignatureDef;
 
     #[test]
     fn the_table_stands_in_the_order_of_the_types() {
@@ -146,25 +188,34 @@ mod tests {
             assert_eq!(tf_type(ours), theirs);
             assert_eq!(dtype(theirs.into()), Ok(ours));
         }
-        assert_eq!(datatype(dtype(1)), DataType::F32.kserve());
-        assert_eq!(datatype(dtype(0)), "DT_INVALID");
-        assert_eq!(datatype(dtype(8)), "8");
+        for (dtype, expected) in [(1, "FP32"), (0, "DT_INVALID"), (8, "8")] {
+            let info = TensorInfo {
+                dtype,
+                ..TensorInfo::default()
+            };
+            assert_eq!(tensor(String::new(), &info).datatype, expected);
+        }
     }
 
     #[test]
     fn the_usual_signature_is_chosen_or_the_first() {
         let choose = |names: &[&str]| {
-            signature(
-                names
-                    .iter()
-                    .map(|name| ((*name).to_owned(), (*name).to_owned())),
-            )
+            let signature = |name: &&str| {
+                let mut signature = SignatureDef::default();
+                let input = ((*name).to_owned(), TensorInfo::default());
+                signature.inputs.extend([input]);
+                ((*name).to_owned(), signature)
+            };
+            let signature_def = names.iter().map(signature).collect();
+            let signatures = SignatureDefMap { signature_def };
+            let read = metadata(&ModelId::default(), None, signatures);
+            read.map(|metadata| metadata.inputs[0].name.clone())
         };
         assert_eq!(
             choose(&["a", "serving_default"]).unwrap(),
             "serving_default"
         );
-        assert_eq!(choose(&["b", "a"]).unwrap(), "b");
+        assert_eq!(choose(&["b", "a"]).unwrap(), "a");
         assert!(choose(&[]).is_err());
     }
 }

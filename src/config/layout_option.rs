@@ -1,7 +1,6 @@
 //! `layout`: its text.
 
-use serde_json::{Map, Value};
-
+use super::per_tensor;
 use crate::{
     openvino::{LayoutOption, PerTensor},
     tensor::{Layout, LayoutError},
@@ -10,19 +9,7 @@ use crate::{
 /// Reads one layout for whichever input there is, or a JSON object of layouts by the name of an
 /// input or output. An empty text sets nothing.
 pub(super) fn parse(text: &str) -> Result<PerTensor<LayoutOption>, LayoutError> {
-    if text.trim().is_empty() {
-        return Ok(PerTensor::Unset);
-    }
-    if !text.trim_start().starts_with('{') {
-        return parse_one(text).map(PerTensor::Anonymous);
-    }
-    let failure = || LayoutError(text.to_owned());
-    let object: Map<String, Value> = serde_json::from_str(text).map_err(|_| failure())?;
-    let layouts = object.into_iter().map(|(name, value)| match value {
-        Value::String(layout) => Ok((name, parse_one(&layout)?)),
-        _ => Err(failure()),
-    });
-    layouts.collect::<Result<_, _>>().map(PerTensor::Named)
+    per_tensor::parse(text, parse_one, LayoutError)
 }
 
 /// Reads `L`, or `T:S`: requests have T, the model has S.

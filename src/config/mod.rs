@@ -8,6 +8,7 @@ mod file;
 mod flags;
 mod layout_option;
 mod model;
+mod per_tensor;
 mod plugin;
 mod preprocessing;
 mod settings;
@@ -17,9 +18,9 @@ mod version_policy;
 use std::path::PathBuf;
 
 pub use file::{
-    Connection, CustomLoaderConfig, Defaults, EditError, EmptyResults, EntryError, FileConfig,
-    FileError, FilePositions, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind,
-    NodeOutput, PipelineConfig, RefusedEntry, Subconfig, add_model, parse, read, read_subconfig,
+    Connection, Defaults, EditError, EmptyResults, EntryError, FileConfig, FileError,
+    FilePositions, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind, NodeOutput,
+    PipelineConfig, RefusedEntry, add_model, parse, read, read_regular, read_subconfig,
     remove_model,
 };
 pub use flags::{FLAGS, Flag, FlagEnvironment, FlagError, FlagKind, FlagScope, Flags, SPELLINGS};

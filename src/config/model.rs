@@ -32,20 +32,12 @@ impl ModelConfig {
     /// Makes a model of flags, or of keys that are flags as well. What has a form of its own in each
     /// of them is left to the caller.
     pub(super) fn new(name: String, base_path: String, flags: &Flags, defaults: &Defaults) -> Self {
-        let usual = StatefulConfig::default();
+        let drain = flags.drain_sequences_seconds.unwrap_or(0);
         let stateful = flags.stateful.then(|| StatefulConfig {
-            idle_sequence_cleanup: flags
-                .idle_sequence_cleanup
-                .unwrap_or(usual.idle_sequence_cleanup),
-            low_latency_transformation: flags
-                .low_latency_transformation
-                .unwrap_or(usual.low_latency_transformation),
-            max_sequence_number: flags
-                .max_sequence_number
-                .unwrap_or(usual.max_sequence_number),
-            drain: flags
-                .drain_sequences_seconds
-                .map_or(usual.drain, |seconds| Duration::from_secs(seconds.into())),
+            idle_sequence_cleanup: flags.idle_sequence_cleanup.unwrap_or(true),
+            low_latency_transformation: flags.low_latency_transformation.unwrap_or(false),
+            max_sequence_number: flags.max_sequence_number.unwrap_or(500),
+            drain: Duration::from_secs(drain.into()),
         });
         let load = LoadOptions {
             device: flags.target_device.as_deref().unwrap_or("CPU").to_owned(),
@@ -118,17 +110,6 @@ pub struct StatefulConfig {
     pub max_sequence_number: u32,
     /// Time that sequences may continue on a version that a reload or a shutdown replaces.
     pub drain: Duration,
-}
-
-impl Default for StatefulConfig {
-    fn default() -> Self {
-        Self {
-            idle_sequence_cleanup: true,
-            low_latency_transformation: false,
-            max_sequence_number: 500,
-            drain: Duration::ZERO,
-        }
-    }
 }
 
 /// A request that is run before a version turns AVAILABLE.

@@ -105,22 +105,11 @@ fn color(name: &str) -> Option<ColorFormat> {
 }
 
 fn precision(name: &str) -> Option<Precision> {
-    Some(Precision::Type(match name.to_ascii_lowercase().as_str() {
-        "fp64" => DataType::F64,
-        "fp32" => DataType::F32,
-        "fp16" => DataType::F16,
-        "bf16" => DataType::Bf16,
-        "int8" => DataType::I8,
-        "int16" => DataType::I16,
-        "int32" => DataType::I32,
-        "int64" => DataType::I64,
-        "uint8" => DataType::U8,
-        "uint16" => DataType::U16,
-        "uint32" => DataType::U32,
-        "uint64" => DataType::U64,
-        "uint1" => return Some(Precision::Bit),
-        _ => return None,
-    }))
+    match name.to_ascii_uppercase().as_str() {
+        "UINT1" => Some(Precision::Bit),
+        "BOOL" | "BYTES" => None,
+        name => DataType::from_kserve(name).map(Precision::Type),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The settings of the server as a whole: where it listens, what it answers with, its bounds.
 
-use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{convert::Infallible, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
@@ -89,6 +89,18 @@ pub enum LogFormat {
     Json,
 }
 
+impl FromStr for LogFormat {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(()),
+        }
+    }
+}
+
 /// Destination of the access log, with a line for each request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum AccessLogTarget {
@@ -96,6 +108,17 @@ pub enum AccessLogTarget {
     Stdout,
     /// A file, to whose end lines are added.
     File(PathBuf),
+}
+
+impl FromStr for AccessLogTarget {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "-" => Self::Stdout,
+            path => Self::File(path.into()),
+        })
+    }
 }
 
 /// Extent of a check in place of serving.

@@ -1,7 +1,6 @@
 //! `shape` and `batch_size`: their texts.
 
-use serde_json::{Map, Value};
-
+use super::per_tensor;
 use crate::{
     openvino::{BatchOption, PerTensor, ShapeOption},
     tensor::{Dim, PartialShape},
@@ -18,19 +17,7 @@ pub struct ParseShapeError(pub String);
 /// Reads one shape for whichever input there is, or a JSON object of shapes by input name. An
 /// empty text sets nothing.
 pub(super) fn parse(text: &str) -> Result<PerTensor<ShapeOption>, ParseShapeError> {
-    if text.trim().is_empty() {
-        return Ok(PerTensor::Unset);
-    }
-    if !text.trim_start().starts_with('{') {
-        return parse_one(text).map(PerTensor::Anonymous);
-    }
-    let failure = || ParseShapeError(text.to_owned());
-    let object: Map<String, Value> = serde_json::from_str(text).map_err(|_| failure())?;
-    let shapes = object.into_iter().map(|(name, value)| match value {
-        Value::String(shape) => Ok((name, parse_one(&shape)?)),
-        _ => Err(failure()),
-    });
-    shapes.collect::<Result<_, _>>().map(PerTensor::Named)
+    per_tensor::parse(text, parse_one, ParseShapeError)
 }
 
 /// Reads one shape.

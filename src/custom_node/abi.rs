@@ -6,6 +6,7 @@
 use std::{
     ffi::{c_char, c_int, c_void},
     mem::offset_of,
+    ptr,
 };
 
 use crate::tensor::DataType;
@@ -88,6 +89,16 @@ pub(super) type GetInfo = unsafe extern "C" fn(
 
 /// `release`.
 pub(super) type Release = unsafe extern "C" fn(pointer: *mut c_void, handle: *mut c_void) -> c_int;
+
+/// Returns an array as an argument: null if it is empty, and its length.
+pub(super) fn as_array<T>(items: &[T]) -> (*const T, c_int) {
+    let array = match items {
+        [] => ptr::null(),
+        items => items.as_ptr(),
+    };
+    // Nodes have far fewer inputs and parameters; fewer than there are would be no harm.
+    (array, c_int::try_from(items.len()).unwrap_or(c_int::MAX))
+}
 
 /// The precision that stands for every type without one of its own.
 const UNSPECIFIED: i32 = 0;

@@ -1,19 +1,15 @@
 //! Runs of a node.
 
-use std::{
-    ffi::{CString, c_int},
-    ptr,
-    sync::Arc,
-};
+use std::{ffi::CString, ptr, sync::Arc};
 
 use super::{
-    abi::{RawTensor, precision},
-    error::CallError,
+    abi::{RawTensor, as_array, precision},
+    error::failed,
     node::Node,
     outputs::take,
 };
 use crate::{
-    task::blocking,
+    error::Result,
     tensor::{Tensor, TensorMap},
 };
 
@@ -27,7 +23,7 @@ struct Inputs {
 
 impl Node {
     /// Runs the library's `execute` on the calling thread, for as long as it takes; several threads
-    /// may do so at once. Async workers take [`Node::run`] instead.
+    /// may do so at once: not for an async worker.
     ///
     /// Tensors of types that the interface does not have come to the library as their bytes,
     /// without a type. The outputs are in the library's order, none of them copied; each keeps the
@@ -36,58 +32,38 @@ impl Node {
     /// # Errors
     ///
     /// Fails if the library does, or returns what cannot be outputs.
-    pub fn execute(self: &Arc<Self>, inputs: &[(&str, &Tensor)]) -> Result<TensorMap, CallError> {
-        let library = || self.library().name().to_owned();
-        let inputs = Inputs::new(inputs).map_err(|name| CallError::InputName {
-            library: library(),
-            name,
+    pub fn execute(self: &Arc<Self>, inputs: &[(&str, &Tensor)]) -> Result<TensorMap> {
+        const FAILED: &str = "Custom node failed during execution";
+        let library = self.library.name();
+        let inputs = Inputs::new(inputs).map_err(|name| {
+            let name = name.escape_debug();
+            let what =
+                format!("input name `{name}` has a zero byte; library `{library}` cannot take it");
+            failed(FAILED, what)
         })?;
+        let (raw, raw_count) = as_array(&inputs.raw);
         let mut outputs = ptr::null_mut();
         let mut count = 0;
         let (params, params_count) = self.params();
         // SAFETY: the library is open and the handle initialized; all pointers are valid during the
         // call, and the library does not write to the inputs.
         let code = unsafe {
-            (self.functions().execute)(
-                inputs.as_ptr(),
-                inputs.count(),
+            (self.library.functions.execute)(
+                raw,
+                raw_count,
                 &raw mut outputs,
                 &raw mut count,
                 params,
                 params_count,
-                self.handle(),
+                self.handle,
             )
         };
         if code != 0 {
-            return Err(CallError::Execute {
-                library: library(),
-                code,
-            });
+            let what = format!("`execute` of library `{library}` returned {code}, expected 0");
+            return Err(failed(FAILED, what));
         }
         // SAFETY: this is what the call has returned.
         unsafe { take(self, outputs, count) }
-    }
-
-    /// Runs [`Node::execute`] on one of the threads for work that blocks. How many do so at once,
-    /// the caller bounds. A run that has begun goes to its end, also if nobody waits for it any
-    /// more.
-    ///
-    /// # Errors
-    ///
-    /// As [`Node::execute`].
-    pub async fn run(
-        self: &Arc<Self>,
-        inputs: Vec<(String, Tensor)>,
-    ) -> Result<TensorMap, CallError> {
-        let node = Arc::clone(self);
-        blocking("custom node", move || {
-            let inputs: Vec<(&str, &Tensor)> = inputs
-                .iter()
-                .map(|(name, tensor)| (name.as_str(), tensor))
-                .collect();
-            node.execute(&inputs)
-        })
-        .await
     }
 }
 
@@ -118,19 +94,5 @@ impl Inputs {
             _names: names,
             _dims: all_dims,
         })
-    }
-
-    /// Returns the array; null if it is empty.
-    fn as_ptr(&self) -> *const RawTensor {
-        if self.raw.is_empty() {
-            ptr::null()
-        } else {
-            self.raw.as_ptr()
-        }
-    }
-
-    fn count(&self) -> c_int {
-        // Nodes have far fewer; fewer than there are would be no harm.
-        c_int::try_from(self.raw.len()).unwrap_or(c_int::MAX)
     }
 }

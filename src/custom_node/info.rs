@@ -6,20 +6,12 @@ use super::{
     abi::{GetInfo, RawInfo, dtype},
     error::NodeError,
     node::Node,
-    outputs::{Borrowed, EXPECTED_ENTRIES, MAX_ENTRIES, take_dims, take_name},
+    outputs::{Borrowed, entries, take_dims, take_name},
 };
-use crate::tensor::{DataType, Dim, PartialShape};
-
-/// One input or output of a custom node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CustomNodeTensor {
-    /// The name that the library uses.
-    pub name: String,
-    /// The element type; `None` if the library does not say.
-    pub dtype: Option<DataType>,
-    /// The shape.
-    pub shape: PartialShape,
-}
+use crate::{
+    servable::TensorSource,
+    tensor::{Dim, Layout, PartialShape},
+};
 
 impl Node {
     /// Asks the library for the node's inputs, in its order.
@@ -27,8 +19,8 @@ impl Node {
     /// # Errors
     ///
     /// Fails if the library does, or gives no array.
-    pub fn inputs(&self) -> Result<Vec<CustomNodeTensor>, NodeError> {
-        self.tensors("getInputsInfo", self.functions().inputs)
+    pub fn inputs(&self) -> Result<Vec<TensorSource>, NodeError> {
+        self.tensors("getInputsInfo", self.library.functions.inputs)
     }
 
     /// Asks the library for the node's outputs, in its order.
@@ -36,16 +28,16 @@ impl Node {
     /// # Errors
     ///
     /// Fails if the library does, or gives no array.
-    pub fn outputs(&self) -> Result<Vec<CustomNodeTensor>, NodeError> {
-        self.tensors("getOutputsInfo", self.functions().outputs)
+    pub fn outputs(&self) -> Result<Vec<TensorSource>, NodeError> {
+        self.tensors("getOutputsInfo", self.library.functions.outputs)
     }
 
     fn tensors(
         &self,
         function: &'static str,
         get: GetInfo,
-    ) -> Result<Vec<CustomNodeTensor>, NodeError> {
-        let library = || self.library().name().to_owned();
+    ) -> Result<Vec<TensorSource>, NodeError> {
+        let library = || self.library.name().to_owned();
         let mut info: *mut RawInfo = ptr::null_mut();
         let mut count = 0;
         let (params, params_count) = self.params();
@@ -57,7 +49,7 @@ impl Node {
                 &raw mut count,
                 params,
                 params_count,
-                self.handle(),
+                self.handle,
             )
         };
         if code != 0 {
@@ -76,17 +68,11 @@ impl Node {
         // Given back at the end, after the dimensions of each entry.
         // SAFETY: the call above returned the array, and it is given back here only.
         let _array = unsafe { Borrowed::new(self, info) };
-        let entries = match usize::try_from(count) {
-            Ok(entries @ 1..) if count <= MAX_ENTRIES => entries,
-            _ => {
-                return Err(NodeError::Count {
-                    library: library(),
-                    function,
-                    count,
-                    expected: EXPECTED_ENTRIES,
-                });
-            }
-        };
+        let entries = entries(count).ok_or_else(|| NodeError::Count {
+            library: library(),
+            function,
+            count,
+        })?;
         let mut tensors = Vec::with_capacity(entries);
         for index in 0..entries {
             // SAFETY: the library says that the array has so many entries; wherever it is.
@@ -99,7 +85,7 @@ impl Node {
             };
             let Some(dims) = dims else {
                 tracing::warn!(
-                    library = self.library().name(),
+                    library = self.library.name(),
                     function,
                     tensor = name,
                     dimensions = raw.dims_count,
@@ -107,9 +93,10 @@ impl Node {
                 );
                 continue;
             };
-            tensors.push(CustomNodeTensor {
+            tensors.push(TensorSource {
                 name,
                 dtype: dtype(raw.precision),
+                layout: Layout::unspecified(dims.len()),
                 shape: PartialShape(dims.into_iter().map(dim).collect()),
             });
         }

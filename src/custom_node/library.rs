@@ -26,7 +26,8 @@ use super::{
 pub struct Library {
     name: String,
     path: PathBuf,
-    functions: Functions,
+    /// They may be called for as long as the library lives.
+    pub(super) functions: Functions,
     shared: ManuallyDrop<Shared>,
     is_used: AtomicBool,
 }
@@ -111,11 +112,6 @@ impl Library {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Returns the functions. They may be called for as long as `self` lives.
-    pub(super) fn functions(&self) -> &Functions {
-        &self.functions
     }
 
     /// Notes that the library does not leave the process any more.

@@ -19,8 +19,7 @@ mod library;
 mod node;
 mod outputs;
 
-pub use error::{CallError, LibraryError, NodeError};
-pub use info::CustomNodeTensor;
+pub use error::{LibraryError, NodeError};
 pub use library::Library;
 pub use node::{Node, alive};
 pub use outputs::output;

@@ -10,9 +10,9 @@ use std::{
 };
 
 use super::{
-    abi::RawParam,
+    abi::{RawParam, as_array},
     error::NodeError,
-    library::{Functions, Library},
+    library::Library,
 };
 
 /// How many nodes of this process have not come to their end.
@@ -31,9 +31,9 @@ pub fn alive() -> usize {
 /// time: not on an async worker. Tensors that the node gave are owners too, and take care of that
 /// themselves.
 pub struct Node {
-    library: Arc<Library>,
+    pub(super) library: Arc<Library>,
     params: Params,
-    handle: *mut c_void,
+    pub(super) handle: *mut c_void,
 }
 
 // SAFETY: the interface says that any function but `initialize` and `deinitialize` is called on any
@@ -64,13 +64,12 @@ impl Node {
         params: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Arc<Self>, NodeError> {
         let params = Params::new(library, params)?;
+        let (raw, count) = as_array(&params.raw);
         let mut handle = ptr::null_mut();
         library.keep();
         // SAFETY: the library is open; `handle` and the parameters are valid during the call, and
         // the parameters stay so until the node has been deinitialized.
-        let code = unsafe {
-            (library.functions().initialize)(&raw mut handle, params.as_ptr(), params.count())
-        };
+        let code = unsafe { (library.functions.initialize)(&raw mut handle, raw, count) };
         if code != 0 {
             return Err(NodeError::Initialize {
                 library: library.name().to_owned(),
@@ -85,23 +84,9 @@ impl Node {
         }))
     }
 
-    /// Returns the library that the node was made of.
-    #[must_use]
-    pub fn library(&self) -> &Arc<Library> {
-        &self.library
-    }
-
-    pub(super) fn functions(&self) -> &Functions {
-        self.library.functions()
-    }
-
     /// Returns the parameters as arguments.
     pub(super) fn params(&self) -> (*const RawParam, c_int) {
-        (self.params.as_ptr(), self.params.count())
-    }
-
-    pub(super) fn handle(&self) -> *mut c_void {
-        self.handle
+        as_array(&self.params.raw)
     }
 
     /// Gives a buffer back to the library; does nothing with a null pointer.
@@ -115,7 +100,7 @@ impl Node {
             return;
         }
         // SAFETY: as the caller promises; the library is open and the handle is initialized.
-        let code = unsafe { (self.functions().release)(buffer, self.handle) };
+        let code = unsafe { (self.library.functions.release)(buffer, self.handle) };
         if code != 0 {
             tracing::debug!(
                 library = self.library.name(),
@@ -130,7 +115,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         // SAFETY: the handle is that of a successful `initialize`. Calls and tensors that are still
         // to be released hold the node, so that none of them is left, and this is the only time.
-        let code = unsafe { (self.functions().deinitialize)(self.handle) };
+        let code = unsafe { (self.library.functions.deinitialize)(self.handle) };
         if code != 0 {
             tracing::warn!(
                 library = self.library.name(),
@@ -173,19 +158,5 @@ impl Params {
             texts.extend([key, value]);
         }
         Ok(Self { raw, _texts: texts })
-    }
-
-    /// Returns the array; null if it is empty.
-    fn as_ptr(&self) -> *const RawParam {
-        if self.raw.is_empty() {
-            ptr::null()
-        } else {
-            self.raw.as_ptr()
-        }
-    }
-
-    fn count(&self) -> c_int {
-        // Configurations are far smaller; fewer than there are would be no harm.
-        c_int::try_from(self.raw.len()).unwrap_or(c_int::MAX)
     }
 }

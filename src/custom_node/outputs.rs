@@ -9,16 +9,17 @@ use bytes::Bytes;
 
 use super::{
     abi::{RawTensor, dtype},
-    error::CallError,
+    error::failed,
     node::Node,
 };
 use crate::{
+    error::Result,
     task::{Task, blocking},
     tensor::{ShapeText, Tensor, TensorMap, byte_size},
 };
 
 /// The most entries of an array that are believed.
-pub(super) const MAX_ENTRIES: c_int = 4096;
+const MAX_ENTRIES: c_int = 4096;
 
 /// Expected number of entries in errors about [`MAX_ENTRIES`].
 pub(super) const EXPECTED_ENTRIES: &str = "1 to 4096";
@@ -32,16 +33,12 @@ const MAX_DIMS: u64 = 64;
 /// # Errors
 ///
 /// Fails if the node did not return it.
-pub fn output<'a>(outputs: &'a TensorMap, name: &str) -> Result<&'a Tensor, CallError> {
+pub fn output<'a>(outputs: &'a TensorMap, name: &str) -> Result<&'a Tensor> {
     outputs.get(name).ok_or_else(|| {
-        let found: Vec<String> = outputs
-            .iter()
-            .map(|(name, _)| format!("`{name}`"))
-            .collect();
-        CallError::Missing {
-            name: name.to_owned(),
-            found: found.join(", "),
-        }
+        let found = outputs.iter().map(|(name, _)| format!("`{name}`"));
+        let found = found.collect::<Vec<_>>().join(", ");
+        let what = format!("found no output `{name}`; the node returned {found}");
+        failed("Custom node output is missing", what)
     })
 }
 
@@ -114,6 +111,12 @@ impl Drop for Data {
     }
 }
 
+/// Returns the number of entries of an array; `None` for one that is not believed.
+pub(super) fn entries(count: c_int) -> Option<usize> {
+    let is_believed = (1..=MAX_ENTRIES).contains(&count);
+    usize::try_from(count).ok().filter(|_| is_believed)
+}
+
 /// Copies dimensions and gives them back; `None` if they are nonsense.
 ///
 /// # Safety
@@ -159,22 +162,20 @@ pub(super) unsafe fn take(
     node: &Arc<Node>,
     outputs: *mut RawTensor,
     count: c_int,
-) -> Result<TensorMap, CallError> {
-    let library = || node.library().name().to_owned();
+) -> Result<TensorMap> {
+    let library = node.library.name();
     if outputs.is_null() {
-        return Err(CallError::NoArray { library: library() });
+        let status = "Custom node library has returned corrupted outputs handle";
+        let what = format!("`execute` of library `{library}` returned no array");
+        return Err(failed(status, what));
     }
     // SAFETY: as the caller promises; the array is given back here only.
     let array = unsafe { Borrowed::new(node, outputs) };
-    let entries = match usize::try_from(count) {
-        Ok(entries @ 1..) if count <= MAX_ENTRIES => entries,
-        _ => {
-            return Err(CallError::Count {
-                library: library(),
-                count,
-                expected: EXPECTED_ENTRIES,
-            });
-        }
+    let Some(entries) = entries(count) else {
+        let status = "Custom node library has produced corrupted number of outputs";
+        let expected = format!("outputs, expected {EXPECTED_ENTRIES}");
+        let what = format!("`execute` of library `{library}` returned {count} {expected}");
+        return Err(failed(status, what));
     };
     let mut taken = TensorMap::default();
     let mut failure = None;
@@ -192,10 +193,7 @@ pub(super) unsafe fn take(
     }
     // After what was in it, and before the tensors that are dropped if there is an error.
     drop(array);
-    match failure {
-        None => Ok(taken),
-        Some(failure) => Err(failure),
-    }
+    failure.map_or(Ok(taken), Err)
 }
 
 /// Takes over one output.
@@ -203,12 +201,8 @@ pub(super) unsafe fn take(
 /// # Safety
 ///
 /// `execute` returned this entry for this node, and it has not been taken over.
-unsafe fn take_entry(
-    node: &Arc<Node>,
-    index: usize,
-    raw: &RawTensor,
-) -> Result<(String, Tensor), CallError> {
-    let library = || node.library().name().to_owned();
+unsafe fn take_entry(node: &Arc<Node>, index: usize, raw: &RawTensor) -> Result<(String, Tensor)> {
+    let library = node.library.name();
     // SAFETY: as the caller promises.
     let dims = unsafe { take_dims(node, raw.dims, raw.dims_count) };
     // From here on the elements are given back, whatever comes.
@@ -219,22 +213,21 @@ unsafe fn take_entry(
     };
     // SAFETY: the interface says that a name is null or such a text.
     let Some(name) = (unsafe { take_name(raw.name) }) else {
-        return Err(CallError::Name {
-            library: library(),
-            index,
-        });
+        let what = format!("output {index} of library `{library}` has no name");
+        return Err(failed("Custom node output is missing name", what));
     };
     let Some(dtype) = dtype(raw.precision) else {
-        return Err(CallError::Precision {
-            library: library(),
-            name,
-            precision: raw.precision,
-        });
+        let status = "Custom node has produced tensor with unspecified precision";
+        let found = format!("has precision {}, expected 1 to 9", raw.precision);
+        let what = format!("output `{name}` of library `{library}` {found}");
+        return Err(failed(status, what));
     };
-    let wrong = |reason: String| CallError::Size {
-        library: library(),
-        name: name.clone(),
-        reason,
+    let wrong = |reason: String| {
+        let status = "Custom node output has invalid content size";
+        failed(
+            status,
+            format!("output `{name}` of library `{library}`: {reason}"),
+        )
     };
     let Some(shape) = dims else {
         let count = raw.dims_count;

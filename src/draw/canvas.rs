@@ -93,15 +93,12 @@ impl Canvas {
     /// Draws a line from left to right, below those that go down and do not meet it.
     pub(super) fn across(&mut self, y: usize, left: usize, right: usize, joints: &[usize]) {
         for x in left..=right {
-            let crosses = self
-                .cell(x, y)
-                .is_some_and(|cell| cell.lines & (UP | DOWN) != 0);
-            if crosses && !joints.contains(&x) {
-                continue;
-            }
             let to_left = if x > left { LEFT } else { 0 };
             let to_right = if x < right { RIGHT } else { 0 };
-            self.join(x, y, to_left | to_right);
+            let lines = self.cell(x, y).map_or(0, |cell| cell.lines);
+            if lines & (UP | DOWN) == 0 || joints.contains(&x) {
+                self.join(x, y, to_left | to_right);
+            }
         }
     }
 
@@ -135,14 +132,10 @@ impl Canvas {
         rows.map(move |row| {
             let mut spans: Vec<(Tone, String)> = Vec::new();
             let used = row.iter().rposition(|cell| !cell.is_blank());
-            for cell in &row[..used.map_or(0, |last| last + 1)] {
-                if cell.is_covered {
-                    continue;
-                }
-                let character = match cell.character {
-                    Some(character) => character,
-                    None => line(cell.lines, cell.is_box, ascii),
-                };
+            let used = &row[..used.map_or(0, |last| last + 1)];
+            for cell in used.iter().filter(|cell| !cell.is_covered) {
+                let line = || line(cell.lines, cell.is_box, ascii);
+                let character = cell.character.unwrap_or_else(line);
                 match spans.last_mut() {
                     Some((tone, text)) if *tone == cell.tone => text.push(character),
                     _ => spans.push((cell.tone, character.to_string())),

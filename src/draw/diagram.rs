@@ -240,18 +240,20 @@ impl Diagram {
 impl DiagramEdge {
     /// Returns the name of the stream, or of the output.
     pub(super) fn item(&self) -> &str {
-        self.stream
-            .as_ref()
-            .map_or(&self.output, |stream| &stream.name)
+        let stream = self.stream.as_ref();
+        stream.map_or(&self.output, |stream| &stream.name)
     }
 
     /// Returns whether the source exists, and has no such output.
     pub(super) fn lacks_output(&self) -> bool {
-        let is_there = match self.carries {
-            EdgeContent::Tensor { is_there, .. } => is_there,
-            EdgeContent::Packets { .. } => true,
-        };
-        !is_there && matches!(self.from, EdgeSource::Node(_))
+        matches!(self.from, EdgeSource::Node(_))
+            && matches!(
+                self.carries,
+                EdgeContent::Tensor {
+                    is_there: false,
+                    ..
+                }
+            )
     }
 }
 

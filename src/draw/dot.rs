@@ -43,11 +43,8 @@ pub fn dot(diagram: &Diagram) -> String {
             None if drawing.is_dashed(label.from, to) => ", style=dashed",
             None => "",
         };
-        let reported = quoted(&label.text());
-        text.extend([format!(
-            "  n{} -> n{to} [label={reported}{style}];\n",
-            label.from
-        )]);
+        let (from, reported) = (label.from, quoted(&label.text()));
+        text.extend([format!("  n{from} -> n{to} [label={reported}{style}];\n")]);
     }
     text + "}\n"
 }

@@ -113,13 +113,12 @@ impl Drawing {
         });
         let levels = diagram.levels.iter().map(|level| {
             let (count, node) = (times(level.count), escape(&diagram.nodes[level.node].name));
-            Frame {
-                parent: level.parent,
-                titles: [
-                    format!(" × {count} parts of {node} "),
-                    format!(" × {count} "),
-                ],
-            }
+            let titles = [
+                format!(" × {count} parts of {node} "),
+                format!(" × {count} "),
+            ];
+            let parent = level.parent;
+            Frame { parent, titles }
         });
         let mut drawing = Self {
             title: format!("{} {}", diagram.kind, escape(&diagram.name)),
@@ -271,9 +270,9 @@ impl Drawing {
         let mut flat = self.clone();
         for node in &mut flat.boxes {
             let more = node.levels.len().saturating_sub(most);
+            node.levels.truncate(most);
             if more > 0 {
                 let plural = if more == 1 { "" } else { "s" };
-                node.levels.truncate(most);
                 let text = format!("within {more} level{plural} more");
                 node.lines.push((Tone::Level, text));
             }
@@ -348,19 +347,16 @@ fn look(node: &DiagramNode) -> Look {
 }
 
 fn lines(node: &DiagramNode, escape: Escape) -> Vec<Span> {
-    let mut lines = vec![(Tone::Name, escape(&node.name))];
-    lines.extend(
-        runs(node, escape)
-            .into_iter()
-            .map(|text| (Tone::Detail, text)),
-    );
-    let missing = node.missing.iter();
-    lines.extend(missing.map(|missing| (Tone::Error, missing.short.to_owned())));
-    lines.extend(
-        parts(node, escape)
-            .into_iter()
-            .map(|text| (Tone::Level, text)),
-    );
+    let missing: Vec<String> = node.missing.iter().map(|it| it.short.to_owned()).collect();
+    let texts = [
+        (Tone::Name, vec![escape(&node.name)]),
+        (Tone::Detail, runs(node, escape)),
+        (Tone::Error, missing),
+        (Tone::Level, parts(node, escape)),
+    ];
+    let lines = texts.into_iter();
+    let lines = lines.flat_map(|(tone, texts)| texts.into_iter().map(move |text| (tone, text)));
+    let mut lines: Vec<Span> = lines.collect();
     // What the edges show is not said twice.
     let ports = match node.kind {
         DiagramNodeKind::Request if node.splits.is_some() => &node.outputs,
@@ -382,11 +378,7 @@ pub(super) fn runs(node: &DiagramNode, escape: Escape) -> Vec<String> {
         DiagramNodeKind::Request | DiagramNodeKind::Response => Vec::new(),
         DiagramNodeKind::Model { model, version } => {
             let version = version.map(|version| format!(", version {version}"));
-            vec![format!(
-                "model {}{}",
-                escape(model),
-                version.unwrap_or_default()
-            )]
+            vec![format!("model {}", escape(model)) + &version.unwrap_or_default()]
         }
         DiagramNodeKind::Custom { library } => vec![format!("custom node {}", escape(library))],
         DiagramNodeKind::Python { library } => vec![format!("Python node {}", escape(library))],
@@ -397,14 +389,12 @@ pub(super) fn runs(node: &DiagramNode, escape: Escape) -> Vec<String> {
             ..
         } => {
             // A node without a name has that of its calculator, numbered if there are several.
+            let is_digit = |digit: char| digit.is_ascii_digit();
             let number = node.name.strip_prefix(calculator.as_str());
-            let number = number.map(|number| number.trim_start_matches('_'));
-            let is_number = |number: &str| number.chars().all(|digit| digit.is_ascii_digit());
-            let calculator = (!number.is_some_and(is_number)).then(|| escape(calculator));
+            let is_its = number.is_some_and(|it| it.trim_start_matches('_').chars().all(is_digit));
+            let calculator = (!is_its).then(|| escape(calculator));
             let handler = handler_path.as_deref().map(escape);
-            let servable = servable
-                .as_deref()
-                .map(|name| format!("of {}", escape(name)));
+            let servable = servable.as_ref().map(|name| format!("of {}", escape(name)));
             [calculator, handler, servable]
                 .into_iter()
                 .flatten()
@@ -415,25 +405,25 @@ pub(super) fn runs(node: &DiagramNode, escape: Escape) -> Vec<String> {
 
 /// Describes how a node splits, gathers, and synchronizes what it takes and gives.
 pub(super) fn parts(node: &DiagramNode, escape: Escape) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    parts.extend(
-        node.gathers
-            .iter()
-            .map(|name| format!("gathers {}", escape(name))),
-    );
-    parts.extend(
-        node.splits
-            .map(|count| format!("splits × {}", times(count))),
-    );
-    if let DiagramNodeKind::Calculator {
-        input_stream_handler: Some(name),
-        ..
-    } = &node.kind
-    {
+    let handler = match &node.kind {
+        DiagramNodeKind::Calculator {
+            input_stream_handler,
+            ..
+        } => input_stream_handler.as_deref(),
+        _ => None,
+    };
+    let gathers = node
+        .gathers
+        .iter()
+        .map(|name| format!("gathers {}", escape(name)));
+    let splits = node
+        .splits
+        .map(|count| format!("splits × {}", times(count)));
+    let inputs = handler.map(|name| {
         let short = name.strip_suffix("InputStreamHandler").unwrap_or(name);
-        parts.push(format!("inputs: {}", escape(short)));
-    }
-    parts
+        format!("inputs: {}", escape(short))
+    });
+    gathers.chain(splits).chain(inputs).collect()
 }
 
 /// Formats a number of parts: `N` if it depends on the request.

@@ -32,16 +32,18 @@ struct Table {
 impl Table {
     fn new<const N: usize>(
         title: &'static str,
-        columns: [&'static str; N],
+        columns: &'static str,
         rows: impl Iterator<Item = [String; N]>,
     ) -> Self {
         let rows: Vec<[String; N]> = rows.collect();
         let used = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
         let used: Vec<usize> = (0..N).filter(used).collect();
         let row = |row: &[String; N]| used.iter().map(|column| row[*column].clone()).collect();
+        let columns = columns.split(',').enumerate();
+        let columns = columns.filter(|(column, _)| used.contains(column));
         Self {
             title,
-            columns: used.iter().map(|column| columns[*column]).collect(),
+            columns: columns.map(|(_, title)| title).collect(),
             rows: rows.iter().map(row).collect(),
         }
     }
@@ -71,24 +73,18 @@ fn tables(diagram: &Diagram) -> [Table; 2] {
         ]
     });
     let edges = diagram.edges.iter().map(|edge| {
-        let (stream, kind) = match &edge.stream {
-            Some(stream) => (
-                stream.name.as_str(),
-                match stream.kind {
-                    StreamKind::Stream => "stream",
-                    StreamKind::BackEdge => "stream, back edge",
-                    StreamKind::SidePacket => "side packet",
-                },
-            ),
-            None => ("", ""),
-        };
-        let no_output = if edge.lacks_output() {
-            " (no such output)"
-        } else {
-            ""
+        let stream = edge.stream.as_ref();
+        let kind = stream.map_or("", |stream| match stream.kind {
+            StreamKind::Stream => "stream",
+            StreamKind::BackEdge => "stream, back edge",
+            StreamKind::SidePacket => "side packet",
+        });
+        let no_output = match edge.lacks_output() {
+            true => " (no such output)",
+            false => "",
         };
         [
-            stream.to_owned(),
+            stream.map_or_else(String::new, |stream| stream.name.clone()),
             kind.to_owned(),
             match &edge.from {
                 EdgeSource::Node(from) => name(*from),
@@ -101,37 +97,24 @@ fn tables(diagram: &Diagram) -> [Table; 2] {
             diagram.content(edge),
         ]
     });
-    let columns = [
-        "node",
-        "runs",
-        "levels",
-        "inputs",
-        "outputs",
-        "splits or gathers",
-    ];
     let title = match diagram.kind {
         DiagramKind::Pipeline => "Connections",
         DiagramKind::Graph => "Streams and side packets",
     };
-    let edge_columns = ["name", "what", "from", "output", "to", "input", "carries"];
+    let of_nodes = "node,runs,levels,inputs,outputs,splits or gathers";
+    let of_edges = "name,what,from,output,to,input,carries";
     [
-        Table::new("Nodes", columns, nodes),
-        Table::new(title, edge_columns, edges),
+        Table::new("Nodes", of_nodes, nodes),
+        Table::new(title, of_edges, edges),
     ]
 }
 
 fn ports(ports: &[DiagramPort]) -> String {
     let lines = ports.iter().map(|port| {
-        let DiagramPort {
-            name,
-            data_item,
-            tensor,
-            ..
-        } = port;
-        let item = data_item.iter().map(|item| format!(" ({item})"));
-        let tensor = tensor.iter().filter(|it| it.shape.is_some());
+        let item = port.data_item.iter().map(|item| format!(" ({item})"));
+        let tensor = port.tensor.iter().filter(|it| it.shape.is_some());
         let tensor = tensor.map(|tensor| format!("  {tensor}"));
-        name.clone() + &item.chain(tensor).collect::<String>()
+        port.name.clone() + &item.chain(tensor).collect::<String>()
     });
     lines.collect::<Vec<_>>().join("\n")
 }

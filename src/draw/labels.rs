@@ -54,10 +54,8 @@ pub(super) enum Room {
 
 /// Writes the labels of a box, each line at most so wide.
 pub(super) fn lines(labels: &[Label], room: Room, most: usize) -> Vec<Vec<Span>> {
-    let lines = labels
-        .iter()
-        .flat_map(|label| label_lines(label, room, most));
-    lines.collect()
+    let lines = |label| label_lines(label, room, most);
+    labels.iter().flat_map(lines).collect()
 }
 
 fn label_lines(label: &Label, room: Room, most: usize) -> Vec<Vec<Span>> {
@@ -65,25 +63,19 @@ fn label_lines(label: &Label, room: Room, most: usize) -> Vec<Vec<Span>> {
     let blank = || plain("  ".to_owned());
     let named = label.is_named || label.is_skipped;
     let up = if label.is_skipped { "↑ " } else { "" };
-    let item = if named {
-        format!("{up}{}.{}", label.source, label.item)
-    } else {
-        label.item.clone()
+    let item = match named {
+        true => format!("{up}{}.{}", label.source, label.item),
+        false => label.item.clone(),
     };
-    let mut names = format!("{item} → {}", label.input);
-    if let Some(error) = label.error {
-        names = format!("{names} {error}");
-    }
+    let error = label.error.map(|error| format!(" {error}"));
+    let names = format!("{item} → {}{}", label.input, error.unwrap_or_default());
     let all = width(&names) + 2 + width(&label.content);
     if label.content.is_empty() && width(&names) <= most {
         return vec![vec![plain(names)]];
     }
     if room == Room::Wide && all <= most {
-        return vec![vec![
-            plain(names),
-            blank(),
-            (Tone::Detail, label.content.clone()),
-        ]];
+        let content = (Tone::Detail, label.content.clone());
+        return vec![vec![plain(names), blank(), content]];
     }
     let mut lines: Vec<Vec<Span>> = if width(&names) <= most {
         vec![vec![plain(names)]]

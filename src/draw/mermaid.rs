@@ -21,14 +21,14 @@ pub fn mermaid(diagram: &Diagram) -> String {
         text.push_str(&"  ".repeat(depth));
         text.extend([match part {
             ChartPart::Box(index, it) => {
-                let reported = quoted(&it.text());
-                match it.look {
-                    Look::End => format!("n{index}([{reported}])\n"),
-                    Look::Other => format!("n{index}[{reported}]\n"),
-                    Look::Model => format!("n{index}[{reported}]:::model\n"),
-                    Look::Custom => format!("n{index}[{reported}]:::custom\n"),
-                    Look::Ghost => format!("n{index}[{reported}]:::ghost\n"),
-                }
+                let (open, close) = match it.look {
+                    Look::End => ("([", "])"),
+                    Look::Other => ("[", "]"),
+                    Look::Model => ("[", "]:::model"),
+                    Look::Custom => ("[", "]:::custom"),
+                    Look::Ghost => ("[", "]:::ghost"),
+                };
+                format!("n{index}{open}{}{close}\n", quoted(&it.text()))
             }
             ChartPart::Open(index, title) => format!("subgraph l{index}[{}]\n", quoted(title)),
             ChartPart::Close => "end\n".to_owned(),

@@ -23,9 +23,8 @@ pub(super) fn order(layers: &mut Layers) {
         let down = sweep % 2 == 0;
         for row in layers.sweep(down) {
             let items = layers.rows[row].items.iter();
-            let means: HashMap<usize, usize> = items
-                .filter_map(|item| Some((*item, mean(layers, &place, *item, down)?)))
-                .collect();
+            let means = items.filter_map(|item| Some((*item, mean(layers, &place, *item, down)?)));
+            let means: HashMap<usize, usize> = means.collect();
             sort(layers, row, &mut place, |item| means.get(&item).copied());
         }
     }
@@ -75,18 +74,16 @@ fn crossings(layers: &Layers, place: &[usize]) -> usize {
     let mut count = 0;
     for row in &layers.rows {
         let items = row.items.iter();
-        let mut lines: Vec<(usize, usize)> = items
-            .flat_map(|item| {
-                let below = layers.items[*item].below.iter();
-                below.map(|to| (place[*item], place[*to]))
-            })
-            .collect();
+        let lines = items.flat_map(|item| {
+            let below = layers.items[*item].below.iter();
+            below.map(|to| (place[*item], place[*to]))
+        });
+        let mut lines: Vec<(usize, usize)> = lines.collect();
         lines.sort_unstable();
         for (index, line) in lines.iter().enumerate() {
             let after = lines[index + 1..].iter();
-            count += after
-                .filter(|other| other.0 > line.0 && other.1 < line.1)
-                .count();
+            let crossing = after.filter(|other| other.0 > line.0 && other.1 < line.1);
+            count += crossing.count();
         }
     }
     count

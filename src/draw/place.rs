@@ -108,14 +108,12 @@ impl Columns {
     fn wanted(&self, layers: &Layers, item: usize, sweep: usize, down: bool) -> isize {
         let it = &layers.items[item];
         let neighbours = if down { &it.above } else { &it.below };
-        if sweep == 0 && neighbours.is_empty() {
-            return signed(self.width / 2);
-        }
-        if neighbours.is_empty() {
-            return signed(self.line[item]);
-        }
         let sum: usize = neighbours.iter().map(|other| self.line[*other]).sum();
-        signed(sum / neighbours.len())
+        signed(match neighbours.len() {
+            0 if sweep == 0 => self.width / 2,
+            0 => self.line[item],
+            number => sum / number,
+        })
     }
 }
 
@@ -135,11 +133,10 @@ fn isotonic(numbers: &[isize]) -> Vec<isize> {
             pools.push((a + b, n + m));
         }
     }
-    let mut fitted = Vec::with_capacity(numbers.len());
-    for (sum, count) in pools {
-        fitted.extend((0..count).map(|_| sum.div_euclid(count)));
-    }
+    let fitted = pools.into_iter();
     fitted
+        .flat_map(|(sum, count)| (0..count).map(move |_| sum.div_euclid(count)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -67,10 +67,8 @@ pub(super) fn channel(layers: &Layers, columns: &Columns, row: usize) -> Channel
         }
     }
     for net in &mut nets {
-        let ports = net.sources.iter();
-        net.from = ports
-            .map(|item| port(layers, columns, row, *item, net))
-            .collect();
+        let port = |item: &usize| port(layers, columns, row, *item, net);
+        net.from = net.sources.iter().map(port).collect();
     }
     let tracks = tracks(columns, &mut nets);
     Channel { nets, tracks }
@@ -84,10 +82,8 @@ fn port(layers: &Layers, columns: &Columns, row: usize, item: usize, net: &Net) 
     if let What::Pass(_) = it.what {
         return line;
     }
-    let (first, last) = (
-        (line + 1).saturating_sub(it.cell.left),
-        (line + it.cell.width).saturating_sub(it.cell.left + 2),
-    );
+    let first = (line + 1).saturating_sub(it.cell.left);
+    let last = (line + it.cell.width).saturating_sub(it.cell.left + 2);
     let alone = net.to.len() == 1 && net.sources.len() == 1;
     let straight = alone.then(|| net.to[0]);
     let near = (0..it.cell.width).flat_map(|by| [line.checked_sub(by), Some(line + by)]);
@@ -126,8 +122,7 @@ fn tracks(columns: &Columns, nets: &mut [Net]) -> usize {
             let shared = a.targets.iter().any(|target| b.targets.contains(target));
             let single = |net: &Net| net.targets.len() == 1;
             let wrong = match (above(a, b), above(b, a)) {
-                (true, false) => false,
-                (false, true) => true,
+                (a, b) if a != b => b,
                 // A line that comes in from below leads nowhere else.
                 _ if shared && single(a) != single(b) => single(a),
                 _ => a.crossings(b) > b.crossings(a),

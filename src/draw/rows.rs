@@ -63,10 +63,8 @@ fn level(drawing: &Drawing, stack: &[usize]) -> Vec<Row> {
         let boxes = here().filter(|item| items[*item].0.is_none());
         let boxes: Vec<usize> = boxes.map(|item| items[item].1).collect();
         if !boxes.is_empty() {
-            rows.push(Row {
-                levels: stack.to_vec(),
-                boxes,
-            });
+            let levels = stack.to_vec();
+            rows.push(Row { levels, boxes });
         }
         for inner in here().filter_map(|item| items[item].0) {
             rows.extend(level(drawing, &[stack, &[inner]].concat()));
@@ -108,13 +106,11 @@ fn ranks(drawing: &Drawing, nodes: &[usize], item_of: &[usize], count: usize) ->
             ranks[item] = lowest.map_or(1, |rank| rank.saturating_sub(1));
         }
     }
-    if let Some(exit) = item_of
-        .get(drawing.exit)
-        .filter(|item| **item != usize::MAX)
-    {
+    let exit = item_of[drawing.exit];
+    if exit != usize::MAX {
         let deepest = ranks.iter().max().copied().unwrap_or(0);
-        let others = (0..count).any(|item| item != *exit && ranks[item] == deepest);
-        ranks[*exit] = deepest + usize::from(others);
+        let others = (0..count).any(|item| item != exit && ranks[item] == deepest);
+        ranks[exit] = deepest + usize::from(others);
     }
     ranks
 }

@@ -1,9 +1,9 @@
 //! Diagram in columns and lines, for whatever draws it.
 
 use super::{
-    drawing::{Drawing, Look, Span, Tone},
+    drawing::{Drawing, Link, Look, Span, Tone},
     escape::width,
-    layers::{Layers, What},
+    layers::{Layers, What, common},
     order::order,
     place::{Columns, place},
     route::{Channel, channel},
@@ -102,9 +102,9 @@ impl Scene {
         });
         let titles: Vec<usize> = titles.collect();
         let columns = place(&layers, &titles, most);
-        let channels: Vec<Channel> = (1..layers.rows.len())
-            .map(|row| channel(&layers, &columns, row - 1))
-            .collect();
+        let above = 0..layers.rows.len().saturating_sub(1);
+        let channels = above.map(|row| channel(&layers, &columns, row));
+        let channels: Vec<Channel> = channels.collect();
         let mut frames = vec![(usize::MAX, 0); drawing.levels.len()];
         let mut scene = Self {
             drawing,
@@ -141,8 +141,7 @@ impl Scene {
         let mut open: &[usize] = &[];
         for (row, layer) in layers.rows.iter().enumerate() {
             let start = y;
-            let common = open.iter().zip(&layer.levels).take_while(|(a, b)| a == b);
-            let common = common.count();
+            let common = common(open, &layer.levels);
             for level in open[common..].iter().rev() {
                 frames[*level].1 = y;
                 y += 1;
@@ -217,9 +216,8 @@ impl Scene {
         for net in &channel.nets {
             let y = net.track.map(|track| below.channel + track);
             for (item, column) in net.sources.iter().zip(&net.from) {
-                let end = y.unwrap_or(below.labels);
-                self.downs
-                    .push((*column, bottom(layers, *item, above), end));
+                let (start, end) = (bottom(layers, *item, above), y.unwrap_or(below.labels));
+                self.downs.push((*column, start, end));
             }
             for (item, column) in net.targets.iter().zip(&net.to) {
                 let end = match layers.items[*item].what {
@@ -249,10 +247,8 @@ impl Scene {
     ) {
         let titles = &self.drawing.levels[level].titles;
         let downs = self.downs.iter();
-        let crossed: Vec<usize> = downs
-            .filter(|(_, first, last)| *first <= top && top <= *last)
-            .map(|down| down.0)
-            .collect();
+        let crossed = downs.filter(|(_, first, last)| *first <= top && top <= *last);
+        let crossed: Vec<usize> = crossed.map(|down| down.0).collect();
         let free = |title: &String| {
             let last = right.checked_sub(width(title) + 1)?;
             let mut places = left + 2..=last;
@@ -307,11 +303,8 @@ impl Scene {
                 points.push((to, heights[row + 1].boxes - 1));
             }
             points.dedup();
-            self.routes.push(Route {
-                from: link.from,
-                to: link.to,
-                points,
-            });
+            let Link { from, to } = *link;
+            self.routes.push(Route { from, to, points });
         }
     }
 }

@@ -142,10 +142,10 @@ fn path(points: &[(usize, usize)]) -> String {
     let mut path = format!("M{} {}", start.0, start.1);
     for (index, &(x, y)) in points.iter().enumerate().skip(1) {
         let before = points[index - 1];
-        let turn = points
-            .get(index + 1)
-            .filter(|after| (before.0 == x) != (x == after.0) && (before.1 == y) != (y == after.1));
-        let Some(&after) = turn else {
+        let turns = |after: &&(usize, usize)| {
+            (before.0 == x) != (x == after.0) && (before.1 == y) != (y == after.1)
+        };
+        let Some(&after) = points.get(index + 1).filter(turns) else {
             path.extend([format!("L{x} {y}")]);
             continue;
         };

@@ -102,10 +102,9 @@ fn paint(scene: &Scene, ascii: bool) -> Canvas {
 }
 
 fn write(text: &mut String, tone: Tone, part: &str, style: Style) {
-    let part = if style.ascii {
-        part.replace('×', "x").replace('→', ">").replace('↑', "^")
-    } else {
-        part.to_owned()
+    let part = match style.ascii {
+        true => part.replace('×', "x").replace('→', ">").replace('↑', "^"),
+        false => part.to_owned(),
     };
     let code = match tone {
         _ if !style.colour => "",

@@ -21,8 +21,7 @@ use crate::{
     custom_node,
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
-    model::{self, Loaded, Model, Version},
-    pipeline::Models,
+    model::{self, Model},
     request::RequestOrigin,
 };
 
@@ -276,14 +275,6 @@ impl Engine {
         if let Ok(part) = self.servable(name).and_then(|found| found.part(version)) {
             drop(RequestRecord::new(part.reporter(), origin));
         }
-    }
-}
-
-impl Models for Engine {
-    fn loaded(&self, name: &str, version: Option<i64>) -> Result<(Arc<Version>, Arc<Loaded>)> {
-        let version = self.model(name)?.version(version)?;
-        let loaded = version.loaded()?;
-        Ok((version, loaded))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     of_pipeline::OfPipeline,
     registry::not_found,
     servable::Servable,
-    target::Target,
+    target::{Found, OfModel, Site, Stateful, Target},
 };
 use crate::{
     error::{Error, Result},
@@ -104,8 +104,17 @@ impl Engine {
                 None => Box::pin(self.wait_loaded(&version, not_loaded)).await?,
             },
         };
-        let target = Target::new(version, loaded, call, place);
-        Ok(target.among(self, &model, named))
+        let stateful = loaded.is_stateful().then(|| {
+            Box::new(Stateful {
+                engine: Arc::clone(self),
+                model,
+                named,
+                arrival: None,
+            })
+        });
+        let site = Site { version, loaded };
+        let found = Found::Model(OfModel { site, stateful });
+        Ok(Target::new(found, call, place))
     }
 
     /// Finds what a pipeline runs.
@@ -121,10 +130,10 @@ impl Engine {
             pipeline,
             definition,
             origin,
-            watch: None,
+            trace: None,
             _admitted: admitted,
         };
-        Ok(Target::of_pipeline(found, call, place))
+        Ok(Target::new(Found::Pipeline(Box::new(found)), call, place))
     }
 
     /// Finds what a graph runs.
@@ -147,7 +156,7 @@ impl Engine {
             info: OnceLock::new(),
             _admitted: admitted,
         };
-        Ok(Target::of_graph(found, call, place))
+        Ok(Target::new(Found::Graph(Box::new(found)), call, place))
     }
 
     /// Has a call to a pipeline or graph count, and admits it; returns what it runs, too.

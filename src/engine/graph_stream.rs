@@ -1,12 +1,12 @@
 //! A stream to a graph: one instance of it for all requests.
 
-use std::{
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt;
+use futures::{
+    FutureExt, StreamExt,
+    future::ready,
+    stream::{once, poll_fn},
+};
 use tokio::{
     sync::{mpsc, watch},
     time::timeout,
@@ -15,7 +15,7 @@ use tokio::{
 use super::{
     course::{Course, shutting_down},
     engine::Engine,
-    stream_messages::{StreamHead, StreamRequest, StreamResponse, other_name},
+    stream_messages::{StreamHead, StreamRequest, StreamResponse, StreamResponses, other_name},
 };
 use crate::{
     error::{Error, Result},
@@ -28,96 +28,73 @@ use crate::{
 /// How many answers are made ahead of the one that is being sent.
 const ANSWERS_AHEAD: usize = 32;
 
-/// Responses of a graph to the client of its stream.
-pub(super) struct GraphStream {
-    answers: mpsc::Receiver<graph::GraphResponse>,
-    /// Runs the graph. Dropping it drops the graph.
-    task: Option<Task<Result<()>>>,
-}
-
-impl GraphStream {
-    /// Opens a stream with its first request, which is to be sent as well.
-    pub(super) async fn open(
-        engine: &Arc<Engine>,
-        graph: &Arc<Graph>,
-        head: StreamHead<'_>,
-        mut requests: mpsc::Receiver<StreamRequest>,
-    ) -> Result<Self> {
-        let counts = GraphCall::new(graph.reporter(), head.origin, Method::Stream);
-        let refused = |error: Error| {
-            counts.ended(false);
-            error
+/// Opens a stream with its first request, which is to be sent as well. Dropping it drops the graph.
+pub(super) async fn open(
+    engine: &Arc<Engine>,
+    graph: &Arc<Graph>,
+    head: StreamHead<'_>,
+    mut requests: mpsc::Receiver<StreamRequest>,
+) -> Result<StreamResponses> {
+    let counts = GraphCall::new(graph.reporter(), head.origin, Method::Stream);
+    let refused = |error: Error| {
+        counts.ended(false);
+        error
+    };
+    let definition = engine.definition(graph).await.map_err(refused)?;
+    let env = Env::new(engine.sessions(head.origin));
+    let ending = Arc::clone(&env.ending);
+    let session = definition
+        .open(head.parameters, env, None)
+        .map_err(refused)?;
+    let (sender, mut answers) = mpsc::channel(ANSWERS_AHEAD);
+    let name = head.name.to_owned();
+    let mut is_first = true;
+    let max_strings = engine.max_strings();
+    let read = move |came: &mut StreamRequest| {
+        let first = std::mem::take(&mut is_first);
+        let request = read(came, &name, first)?;
+        request.bound_strings(max_strings)?;
+        Ok(request)
+    };
+    let (course, grace) = (engine.course(), engine.stream_grace());
+    let over = stopped(course, grace, Arc::clone(&ending));
+    let task = Task::spawn(async move {
+        let running = counts.running();
+        let served = session.serve(&mut requests, read, &sender, &counts);
+        let served = tokio::select! {
+            served = Box::pin(served) => served,
+            // A client that reads nothing keeps its end of the stream, but not the graph.
+            () = over => Err(shutting_down()),
         };
-        let definition = engine.definition(graph).await.map_err(refused)?;
-        let env = Env::new(engine.sessions(head.origin));
-        let ending = env.ending();
-        let session = definition
-            .open(head.parameters, env, None)
-            .map_err(refused)?;
-        let (sender, answers) = mpsc::channel(ANSWERS_AHEAD);
-        let name = head.name.to_owned();
-        let mut is_first = true;
-        let max_strings = engine.max_strings();
-        let read = move |came: &mut StreamRequest| {
-            let first = std::mem::take(&mut is_first);
-            let request = read(came, &name, first)?;
-            request.bound_strings(max_strings)?;
-            Ok(request)
+        // It has come to its end, and some of it is missing.
+        let served = match served {
+            Ok(()) if ending.is_heeded() => Err(shutting_down()),
+            served => served,
         };
-        let (course, grace) = (engine.course(), engine.stream_grace());
-        let over = stopped(course, grace, ending.clone());
-        let task = Task::spawn(async move {
-            let running = counts.running();
-            let served = session.serve(&mut requests, read, &sender, &counts);
-            let served = tokio::select! {
-                served = Box::pin(served) => served,
-                // A client that reads nothing keeps its end of the stream, but not the graph.
-                () = over => Err(shutting_down()),
-            };
-            // It has come to its end, and some of it is missing.
-            let served = match served {
-                Ok(()) if ending.is_heeded() => Err(shutting_down()),
-                served => served,
-            };
-            match served {
-                Ok(()) => running.succeeded(),
-                Err(_) => drop(running),
-            }
-            counts.ended(served.is_ok());
-            served
-        });
-        Ok(Self {
-            answers,
-            task: Some(task),
-        })
-    }
-
-    pub(super) fn poll_next(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<StreamResponse>>> {
-        if let Some(answer) = ready!(self.answers.poll_recv(context)) {
-            return Poll::Ready(Some(Ok(match answer {
-                graph::GraphResponse::Response(response, _) => StreamResponse::Response(response),
-                graph::GraphResponse::Error(text) => StreamResponse::Error(Error::invalid(text)),
-            })));
+        match served {
+            Ok(()) => running.succeeded(),
+            Err(_) => drop(running),
         }
-        let Some(task) = &mut self.task else {
-            return Poll::Ready(None);
-        };
-        let ended = ready!(task.poll_unpin(context));
-        self.task = None;
-        Poll::Ready(match ended {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(Err(error)),
-            Err(_) => Some(Err(Error::internal("Internal error"))),
+        counts.ended(served.is_ok());
+        served
+    });
+    let answers = poll_fn(move |context| answers.poll_recv(context)).map(|answer| {
+        Ok(match answer {
+            graph::GraphResponse::Response(response, _) => StreamResponse::Response(response),
+            graph::GraphResponse::Error(text) => StreamResponse::Error(Error::invalid(text)),
         })
-    }
+    });
+    let end = task.map(|ended| match ended {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(Err(error)),
+        Err(_) => Some(Err(Error::internal("Internal error"))),
+    });
+    Ok(answers.chain(once(end).filter_map(ready)).boxed())
 }
 
 /// Waits until the server gives its streams up. Some time before, a run that would go on by itself is notified
 /// to end.
-async fn stopped(mut course: watch::Receiver<Course>, grace: Duration, ending: Ending) {
+async fn stopped(mut course: watch::Receiver<Course>, grace: Duration, ending: Arc<Ending>) {
     // An error is the end of the engine.
     let _ = course.wait_for(|it| *it >= Course::Draining).await;
     let over = timeout(grace, course.wait_for(|it| *it == Course::Over));

@@ -13,11 +13,11 @@ use crate::{
     error::{Error, Result},
     metrics::{RequestRecord, Times},
     openvino::SlotInput,
-    pipeline::{self, Pipeline, PipelineDefinition, PipelineObserver, TensorDirection, strings},
-    request::{Declared, InferRequest, InferResponse, Parameters, RequestOrigin},
+    pipeline::{self, Pipeline, PipelineDefinition, TensorDirection, Trace},
+    request::{Declared, InferRequest, InferResponse, RequestOrigin},
     servable::{ServableInfo, TensorInfo},
     task,
-    tensor::{DataType, Dim, Layout, Tensor, TensorMap},
+    tensor::{DataType, Dim, Layout, Tensor, TensorMap, strings},
 };
 
 /// A pipeline found for a request.
@@ -26,15 +26,15 @@ pub(super) struct OfPipeline {
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) definition: Arc<PipelineDefinition>,
     pub(super) origin: RequestOrigin,
-    /// Observer of the nodes.
-    pub(super) watch: Option<Arc<dyn PipelineObserver>>,
+    /// Trace of the nodes, if somebody wants one.
+    pub(super) trace: Option<Arc<Trace>>,
     /// The place of the request among those in flight.
     pub(super) _admitted: OwnedSemaphorePermit,
 }
 
 impl OfPipeline {
     pub(super) fn info(&self) -> &ServableInfo {
-        self.definition.info()
+        &self.definition.info
     }
 
     pub(super) async fn infer(
@@ -47,13 +47,17 @@ impl OfPipeline {
             task::in_own_task().await;
         }
         let info = self.asked(&request);
-        let (inputs, wanted) = self.pipeline.validate(&info, request).await?;
+        let (inputs, wanted) = self.pipeline.decoding.validate(&info, request).await?;
         let inputs = tensors(&info, inputs)?;
-        let engine = self.engine.as_ref();
+        let models = |name: &str, version| {
+            let version = self.engine.model(name)?.version(version)?;
+            let loaded = version.loaded()?;
+            Ok((version, loaded))
+        };
         let begun = Instant::now();
         let ran = self
             .definition
-            .run(engine, inputs, self.origin, self.watch.as_deref());
+            .run(models, inputs, self.origin, self.trace.as_deref());
         let tensors = Box::pin(ran).await?;
         let ran = Instant::now();
         // To those who ask for statistics, all of it is one run.
@@ -63,17 +67,20 @@ impl OfPipeline {
             started: begun,
             ended: ran,
         });
-        let plan = self.definition.plan();
+        let plan = &self.definition.plan;
         let names = &plan.node(plan.exit()).inputs;
         let outputs = wanted
             .into_iter()
             .map(|port| (names[port].name.clone(), tensors[port].clone()))
             .collect::<TensorMap>();
-        let rows = strings::size(&outputs);
-        let outputs = if rows == 0 {
-            outputs
-        } else {
-            task::sized("unpad strings", rows, || strings::answer(outputs)).await?
+        // Names that end with `_string` are rows of bytes within, and strings outside, as with models.
+        let outputs = match strings::rows_size(&outputs) {
+            0 => outputs,
+            rows => task::sized("unpad strings", rows, || strings::unpad_all(outputs))
+                .await
+                .map_err(|error| {
+                    Error::internal("Internal serialization error").with_source(error)
+                })?,
         };
         call.answered(ran);
         Ok(InferResponse {
@@ -81,22 +88,21 @@ impl OfPipeline {
             model_version: pipeline::VERSION,
             id,
             outputs,
-            loose: Vec::new(),
-            parameters: Parameters::new(),
+            ..InferResponse::default()
         })
     }
 
     /// Returns inputs and outputs, with the types and shapes that the request has itself where no
     /// node decides them. Of a shape, the number of parts is decided if the request is split.
     fn asked(&self, request: &InferRequest) -> Cow<'_, ServableInfo> {
-        let info = self.definition.info();
+        let info = &self.definition.info;
         let is_open =
             |input: &TensorInfo| self.definition.is_open(TensorDirection::Input, &input.name);
         if !info.inputs.iter().any(is_open) {
             return Cow::Borrowed(info);
         }
         let mut info = info.clone();
-        let plan = self.definition.plan();
+        let plan = &self.definition.plan;
         let decided = usize::from(plan.node(plan.entry()).opens.is_some());
         for input in info.inputs.iter_mut().filter(|input| is_open(input)) {
             let mut given = request.inputs.iter();

@@ -5,9 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use super::servable::Servable;
 use crate::{
     error::{Error, ErrorKind},
-    graph::Graph,
     model::Model,
-    pipeline::Pipeline,
 };
 
 /// Names and what they stand for.
@@ -34,18 +32,10 @@ impl Registry {
         servables.into_iter()
     }
 
-    /// Adds a pipeline, unless a model has its name.
-    pub fn add_pipeline(&mut self, pipeline: &Arc<Pipeline>) {
-        self.0
-            .entry(pipeline.name().to_owned())
-            .or_insert_with(|| Servable::Pipeline(Arc::clone(pipeline)));
-    }
-
-    /// Adds a graph, unless a model or pipeline has its name.
-    pub fn add_graph(&mut self, graph: &Arc<Graph>) {
-        self.0
-            .entry(graph.name().to_owned())
-            .or_insert_with(|| Servable::Graph(Arc::clone(graph)));
+    /// Adds a pipeline or graph, unless its name is taken.
+    pub(super) fn add(&mut self, servable: Servable) {
+        let name = servable.name().to_owned();
+        self.0.entry(name).or_insert(servable);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     error::Result,
     graph::{self, Graph, GraphPort},
     metrics::Reporter,
-    model::{Loaded, Model, Status, Version, VersionState, rt_info::RtInfo},
+    model::{Loaded, Model, Status, Version, VersionState, ir::RtInfo},
     pipeline::{self, Pipeline, PipelineDefinition, TensorDirection},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
@@ -175,7 +175,7 @@ impl ServableFacts {
     pub fn info(&self) -> &ServableInfo {
         match self {
             Self::Model(loaded) => &loaded.info,
-            Self::Pipeline(definition) => definition.info(),
+            Self::Pipeline(definition) => &definition.info,
             Self::Graph(info) => info,
         }
     }
@@ -207,7 +207,7 @@ impl ServableFacts {
     /// what is in them, its inputs do not say.
     #[must_use]
     pub fn is_split(&self) -> bool {
-        matches!(self, Self::Pipeline(definition) if !definition.plan().levels().is_empty())
+        matches!(self, Self::Pipeline(definition) if !definition.plan.levels.is_empty())
     }
 
     /// Returns the `model_info` that the file of a model carries, if any.

@@ -4,9 +4,9 @@ use std::sync::{Arc, Weak};
 
 use futures::future::BoxFuture;
 
-use super::{engine::Engine, registry::not_found, servable::Servable};
+use super::{course::shutting_down, engine::Engine, registry::not_found, servable::Servable};
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::Result,
     graph::{ServableSession, Servables},
     request::{InferRequest, RequestOrigin},
     servable::ServableInfo,
@@ -19,15 +19,6 @@ pub(super) struct Sessions {
     engine: Weak<Engine>,
     /// That of the request for which the graph runs.
     origin: RequestOrigin,
-}
-
-impl Sessions {
-    pub(super) fn new(engine: &Arc<Engine>, origin: RequestOrigin) -> Self {
-        Self {
-            engine: Arc::downgrade(engine),
-            origin,
-        }
-    }
 }
 
 impl Servables for Sessions {
@@ -52,14 +43,16 @@ impl Engine {
     /// Returns what the nodes of graphs find models and pipelines by, for a request of this origin.
     #[must_use]
     pub fn sessions(self: &Arc<Self>, origin: RequestOrigin) -> Arc<dyn Servables> {
-        Arc::new(Sessions::new(self, origin))
+        Arc::new(Sessions {
+            engine: Arc::downgrade(self),
+            origin,
+        })
     }
 }
 
 /// Returns the engine, as long as there is one.
 fn alive(engine: &Weak<Engine>) -> Result<Arc<Engine>> {
-    let gone = || Error::new(ErrorKind::Overloaded, "Server is shutting down");
-    engine.upgrade().ok_or_else(gone)
+    engine.upgrade().ok_or_else(shutting_down)
 }
 
 /// A session of what a name stands for.

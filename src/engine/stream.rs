@@ -1,26 +1,24 @@
 //! Streams of requests: the seam between a frontend that has one open and what is served.
 //!
 //! [`Engine::open_stream`] looks at the first request and gives a [`OpenStream`] of two halves, which the
-//! frontend pumps: [`StreamRequests`] takes what comes in, one request after another, and
+//! frontend pumps: a channel takes what comes in, one request after another, and
 //! [`StreamResponses`] gives what goes out. Neither half knows the wire.
 //!
 //! What bounds what:
 //!
-//! - [`StreamRequests::send`] waits while [`REQUESTS_AHEAD`] requests have been sent and not taken up. A
+//! - A send waits while [`REQUESTS_AHEAD`] requests have been sent and not taken up. A
 //!   frontend that reads no further meanwhile holds up its client, and with [`StreamRequest::room`]
 //!   it bounds the bytes that are held this way.
 //! - Little runs ahead of a reader: requests are taken up when answers are polled for, and what makes
 //!   answers meanwhile hands them over through something bounded. A frontend polls only when it can
 //!   send. What runs must not wait for that poll, since it may hold what others wait for.
-//! - Dropping [`StreamRequests`] is the end of the requests: the answers still come, and then the end.
+//! - Dropping the sender is the end of the requests: the answers still come, and then the end.
 //!   Dropping [`StreamResponses`] drops all work of the stream.
 //!
 //! Models and pipelines answer [`Each`] request by itself, in the order in which they came; a stream to
-//! a graph has an instance of it ([`GraphStream`]).
+//! a graph has an instance of it ([`graph_stream`]).
 
 use std::{
-    fmt,
-    pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
     time::Duration,
@@ -29,20 +27,15 @@ use std::{
 use futures::{
     FutureExt, StreamExt, TryFutureExt,
     future::{BoxFuture, Either, Ready, ready},
-    stream::FuturesOrdered,
+    stream::{FuturesOrdered, poll_fn},
 };
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 pub use super::{
     course::{Course, shutting_down},
-    stream_messages::{StreamHead, StreamRequest, StreamResponse, other_name},
+    stream_messages::{StreamHead, StreamRequest, StreamResponse, StreamResponses, other_name},
 };
-use super::{
-    engine::Engine,
-    graph_stream::GraphStream,
-    in_flight::{InFlight, RequestInFlight},
-    servable::Servable,
-};
+use super::{engine::Engine, graph_stream, in_flight::InFlight, servable::Servable};
 use crate::{
     error::{Error, Result},
     request::RequestOrigin,
@@ -64,59 +57,12 @@ pub const MAX_REQUESTS_IN_FLIGHT: usize = 8;
 const STREAM_GRACE: Duration = Duration::from_secs(5);
 
 /// A stream that is open.
-#[derive(Debug)]
 pub struct OpenStream {
-    /// Where requests go; dropped when there are no more.
-    pub requests: StreamRequests,
+    /// Where requests go; dropped when there are no more. One that cannot be sent comes behind the end
+    /// of the stream.
+    pub requests: mpsc::Sender<StreamRequest>,
     /// Where answers come from.
     pub answers: StreamResponses,
-}
-
-/// The half that takes requests.
-#[derive(Debug)]
-pub struct StreamRequests(mpsc::Sender<StreamRequest>);
-
-impl StreamRequests {
-    /// Hands over a request, after waiting for its turn. Whether the stream takes it: one that has
-    /// come to its end takes no more.
-    pub async fn send(&self, request: StreamRequest) -> bool {
-        self.0.send(request).await.is_ok()
-    }
-}
-
-/// The half that gives answers: a stream that ends when all has gone well, or after an error that
-/// is the end of it.
-pub struct StreamResponses {
-    source: Source,
-    /// A stream counts as in flight, so that a stop waits for its end.
-    _place: RequestInFlight,
-    /// Its place among those that may be open.
-    _seat: OwnedSemaphorePermit,
-}
-
-/// Where answers come from; another kind of servable is another variant.
-enum Source {
-    /// Each request is answered by itself.
-    Each(Box<Each>),
-    /// A graph that lives as long as the stream.
-    Graph(Box<GraphStream>),
-}
-
-impl futures::Stream for StreamResponses {
-    type Item = Result<StreamResponse>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match &mut self.source {
-            Source::Each(each) => each.poll_next(context).map(|answer| answer.map(Ok)),
-            Source::Graph(graph) => graph.poll_next(context),
-        }
-    }
-}
-
-impl fmt::Debug for StreamResponses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answers").finish_non_exhaustive()
-    }
 }
 
 impl Engine {
@@ -133,32 +79,28 @@ impl Engine {
         let servable = self.servable(head.name)?;
         let seat = self.stream_place()?;
         let (sender, requests) = mpsc::channel(REQUESTS_AHEAD);
-        if let Servable::Graph(graph) = servable {
-            let graph = GraphStream::open(self, &graph, head, requests).await?;
-            return Ok(OpenStream {
-                requests: StreamRequests(sender),
-                answers: StreamResponses {
-                    source: Source::Graph(Box::new(graph)),
-                    _place: place,
-                    _seat: seat,
-                },
-            });
-        }
-        let each = Each {
-            engine: Arc::clone(self),
-            name: head.name.into(),
-            origin: head.origin,
-            requests: Some(requests),
-            in_flight: FuturesOrdered::new(),
-            line: Line::default(),
+        let answers = match servable {
+            Servable::Graph(graph) => graph_stream::open(self, &graph, head, requests).await?,
+            Servable::Model(_) | Servable::Pipeline(_) => {
+                let mut each = Each {
+                    engine: Arc::clone(self),
+                    name: head.name.into(),
+                    origin: head.origin,
+                    requests: Some(requests),
+                    in_flight: FuturesOrdered::new(),
+                    line: Line::default(),
+                };
+                poll_fn(move |context| each.poll_next(context).map(|answer| answer.map(Ok))).boxed()
+            }
         };
+        // A stream counts as in flight, so that a stop waits for its end, and as one of those open.
+        let mut open = (answers, place, seat);
         Ok(OpenStream {
-            requests: StreamRequests(sender),
-            answers: StreamResponses {
-                source: Source::Each(Box::new(each)),
-                _place: place,
-                _seat: seat,
-            },
+            requests: sender,
+            answers: Box::pin(poll_fn(move |context| {
+                let (answers, ..) = &mut open;
+                answers.poll_next_unpin(context)
+            })),
         })
     }
 
@@ -257,10 +199,7 @@ impl Each {
                     .unwrap_or_else(|_| Err(Error::deadline(limit))),
             };
             drop(room);
-            match answer {
-                Ok(response) => StreamResponse::Response(response),
-                Err(error) => StreamResponse::Error(error),
-            }
+            answer.map_or_else(StreamResponse::Error, StreamResponse::Response)
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::stream::BoxStream;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
@@ -44,6 +45,10 @@ pub enum StreamResponse {
     /// An error after which the stream goes on; clients receive its text.
     Error(Error),
 }
+
+/// The half of a stream that gives answers: it ends when all has gone well, or after an error that
+/// is the end of it.
+pub type StreamResponses = BoxStream<'static, Result<StreamResponse>>;
 
 /// Refuses a request for another servable than the first.
 #[must_use]

@@ -10,12 +10,12 @@ use crate::{
     graph,
     metrics::RequestRecord,
     model::{
-        Loaded, LoadedInstance, Model, Version,
+        Loaded, Model, Version,
         stateful::{self, Selection},
     },
     openvino::{SequenceState, SlotInput},
-    pipeline::PipelineObserver,
-    request::{InferRequest, InferResponse, Parameters},
+    pipeline::Trace,
+    request::{InferRequest, InferResponse},
     sequence::{Arrival, Begun, SequenceCommand, SequenceRefusal, control},
     servable::ServableInfo,
     task,
@@ -36,71 +36,40 @@ pub struct Target {
     _place: RequestInFlight,
 }
 
-enum Found {
+pub(super) enum Found {
     Model(OfModel),
     Pipeline(Box<OfPipeline>),
     Graph(Box<OfGraph>),
 }
 
 /// A version of a model found for a request.
-struct OfModel {
-    version: Arc<Version>,
-    loaded: Arc<Loaded>,
+pub(super) struct OfModel {
+    pub(super) site: Site,
     /// Additional data of a request to a stateful model.
-    stateful: Option<Box<Stateful>>,
+    pub(super) stateful: Option<Box<Stateful>>,
 }
 
 /// Around the version of a stateful model.
-struct Stateful {
-    engine: Arc<Engine>,
-    model: Arc<Model>,
+pub(super) struct Stateful {
+    pub(super) engine: Arc<Engine>,
+    pub(super) model: Arc<Model>,
     /// Whether the request names its version.
-    named: bool,
+    pub(super) named: bool,
     /// The place of the request on its connection.
-    arrival: Option<Arc<Arrival>>,
+    pub(super) arrival: Option<Arc<Arrival>>,
 }
 
-/// Where a request of a sequence belongs.
-struct Site {
-    version: Arc<Version>,
-    loaded: Arc<Loaded>,
+/// Where a request to a model belongs.
+#[derive(Clone)]
+pub(super) struct Site {
+    pub(super) version: Arc<Version>,
+    pub(super) loaded: Arc<Loaded>,
 }
 
 impl Target {
-    pub(super) fn new(
-        version: Arc<Version>,
-        loaded: Arc<Loaded>,
-        call: RequestRecord,
-        place: RequestInFlight,
-    ) -> Self {
+    pub(super) fn new(found: Found, call: RequestRecord, place: RequestInFlight) -> Self {
         Self {
-            found: Found::Model(OfModel {
-                version,
-                loaded,
-                stateful: None,
-            }),
-            call,
-            max_strings: usize::MAX,
-            _place: place,
-        }
-    }
-
-    pub(super) fn of_pipeline(
-        found: OfPipeline,
-        call: RequestRecord,
-        place: RequestInFlight,
-    ) -> Self {
-        Self {
-            found: Found::Pipeline(Box::new(found)),
-            call,
-            max_strings: usize::MAX,
-            _place: place,
-        }
-    }
-
-    pub(super) fn of_graph(found: OfGraph, call: RequestRecord, place: RequestInFlight) -> Self {
-        Self {
-            found: Found::Graph(Box::new(found)),
+            found,
             call,
             max_strings: usize::MAX,
             _place: place,
@@ -119,21 +88,6 @@ impl Target {
         self
     }
 
-    /// Adds what is needed if the model is stateful.
-    pub(super) fn among(mut self, engine: &Arc<Engine>, model: &Arc<Model>, named: bool) -> Self {
-        if let Found::Model(found) = &mut self.found
-            && found.loaded.is_stateful()
-        {
-            found.stateful = Some(Box::new(Stateful {
-                engine: Arc::clone(engine),
-                model: Arc::clone(model),
-                named,
-                arrival: None,
-            }));
-        }
-        self
-    }
-
     /// Says when the request was received, for a frontend that had work with it before it asked
     /// for its target. Without this it began with the look-up.
     #[must_use]
@@ -148,11 +102,10 @@ impl Target {
     pub fn arrived(mut self, arrival: Arc<Arrival>) -> Self {
         match &mut self.found {
             Found::Model(OfModel {
-                version,
+                site,
                 stateful: Some(stateful),
-                ..
             }) => {
-                arrival.concerns(version.model());
+                arrival.concerns(site.version.model());
                 stateful.arrival = Some(arrival);
             }
             _ => arrival.leave(),
@@ -160,11 +113,11 @@ impl Target {
         self
     }
 
-    /// Says who sees the runs of the nodes, if it is a pipeline.
+    /// Keeps a trace of the runs of the nodes, if it is a pipeline.
     #[must_use]
-    pub fn watched(mut self, watch: Arc<dyn PipelineObserver>) -> Self {
+    pub fn traced(mut self, trace: Arc<Trace>) -> Self {
         if let Found::Pipeline(found) = &mut self.found {
-            found.watch = Some(watch);
+            found.trace = Some(trace);
         }
         self
     }
@@ -173,7 +126,7 @@ impl Target {
     #[must_use]
     pub fn info(&self) -> &ServableInfo {
         match &self.found {
-            Found::Model(found) => &found.loaded.info,
+            Found::Model(found) => &found.site.loaded.info,
             Found::Pipeline(found) => found.info(),
             Found::Graph(found) => found.info(),
         }
@@ -200,42 +153,25 @@ impl Target {
     pub async fn infer(&self, mut request: InferRequest) -> Result<InferResponse> {
         request.bound_strings(self.max_strings)?;
         let id = std::mem::take(&mut request.id);
-        let found = match &self.found {
-            Found::Model(found) => found,
-            // In boxes, so that a request to a plain model does not carry room for these.
-            Found::Pipeline(found) => {
-                let answer = Box::pin(found.infer(id, request, &self.call)).await;
-                return answer.inspect_err(|error| self.call.failed(error));
-            }
+        let call = &self.call;
+        // In boxes, so that a request to a plain model does not carry room for the others.
+        let answer = match &self.found {
+            Found::Model(found) => match &found.stateful {
+                None => found.site.infer(id, request, call).await,
+                Some(stateful) => {
+                    Box::pin(found.infer_in_sequence(stateful, id, request, call)).await
+                }
+            },
+            Found::Pipeline(found) => Box::pin(found.infer(id, request, call)).await,
             Found::Graph(found) => {
                 // Handlers may take any time.
                 task::in_own_task().await;
-                let answer = Box::pin(found.infer(id, request, &self.call)).await;
-                return answer.inspect_err(|error| match graph::is_within(error) {
-                    true => self.call.broke(error),
-                    false => self.call.failed(error),
-                });
+                Box::pin(found.infer(id, request, call)).await
             }
         };
-        if let Some(stateful) = &found.stateful {
-            let answer = found.infer_in_sequence(stateful, id, request, &self.call);
-            return Box::pin(answer)
-                .await
-                .inspect_err(|error| self.call.failed(error));
-        }
-        let (outputs, ran) = found
-            .version
-            .infer(&found.loaded, request, &self.call)
-            .await
-            .inspect_err(|error| self.call.failed(error))?;
-        self.call.answered(ran);
-        Ok(InferResponse {
-            model_name: found.version.model().to_owned(),
-            model_version: found.version.number(),
-            id,
-            outputs,
-            loose: Vec::new(),
-            parameters: Parameters::new(),
+        answer.inspect_err(|error| match &self.found {
+            Found::Graph(_) if graph::is_within(error) => call.broke(error),
+            _ => call.failed(error),
         })
     }
 
@@ -245,8 +181,8 @@ impl Target {
         let Found::Model(found) = &self.found else {
             return None;
         };
-        let site = found.stateful.as_ref()?.holder(&found.version, id)?;
-        (!Arc::ptr_eq(&site.loaded, &found.loaded)).then_some(site.loaded)
+        let site = found.stateful.as_ref()?.holder(&found.site, id)?;
+        (!Arc::ptr_eq(&site.loaded, &found.site.loaded)).then_some(site.loaded)
     }
 
     /// Returns whether sequences may run on anything else than what was found by name.
@@ -255,12 +191,12 @@ impl Target {
         let Found::Model(found) = &self.found else {
             return false;
         };
+        let Site { version, .. } = &found.site;
         found.stateful.as_ref().is_some_and(|stateful| {
             let versions = stateful.model.versions();
-            let mut others = versions.iter().filter(|v| !Arc::ptr_eq(v, &found.version));
-            found.version.sequences().has_replaced()
-                || (stateful.is_shared(&found.version)
-                    && others.any(|version| !version.sequences().is_empty()))
+            let mut others = versions.iter().filter(|v| !Arc::ptr_eq(v, version));
+            version.sequences().has_replaced()
+                || (stateful.is_shared(version) && others.any(|it| !it.sequences().is_empty()))
         })
     }
 }
@@ -278,7 +214,7 @@ impl OfModel {
         let mut site = self.site(stateful, command).await?;
         let mut validated = site.validate(&request).await?;
         if let Some(arrival) = &stateful.arrival {
-            arrival.turn(self.version.model()).await;
+            arrival.turn(self.site.version.model()).await;
         }
         let mut rounds = 0;
         let begun = loop {
@@ -321,22 +257,30 @@ impl OfModel {
     /// on, and a new one begins on the latest.
     async fn site(&self, stateful: &Stateful, command: SequenceCommand) -> Result<Site> {
         if command.control.starts() {
-            return stateful.newest(&self.version).await;
+            return stateful.newest(&self.site.version).await;
         }
-        let known = stateful.holder(&self.version, command.id);
-        Ok(known.unwrap_or_else(|| Site {
-            version: Arc::clone(&self.version),
-            loaded: Arc::clone(&self.loaded),
-        }))
+        let known = stateful.holder(&self.site, command.id);
+        Ok(known.unwrap_or_else(|| self.site.clone()))
     }
 }
 
 impl Site {
-    fn of(version: &Arc<Version>, loaded: Arc<Loaded>) -> Self {
-        Self {
-            version: Arc::clone(version),
-            loaded,
-        }
+    async fn infer(
+        &self,
+        id: String,
+        request: InferRequest,
+        call: &RequestRecord,
+    ) -> Result<InferResponse> {
+        let Self { version, loaded } = self;
+        let (outputs, ran) = version.infer(loaded, request, call).await?;
+        call.answered(ran);
+        Ok(InferResponse {
+            model_name: version.model().to_owned(),
+            model_version: version.number(),
+            id,
+            outputs,
+            ..InferResponse::default()
+        })
     }
 
     async fn validate(&self, request: &InferRequest) -> Result<(Vec<SlotInput>, Vec<usize>)> {
@@ -358,13 +302,11 @@ impl Stateful {
         if let Some(refusal) = self.engine.refuses_sequences() {
             return Err(refusal);
         }
-        let version = if self.named {
-            Arc::clone(found)
-        } else {
-            self.model
-                .version(None)
-                .unwrap_or_else(|_| Arc::clone(found))
+        let latest = match self.named {
+            true => None,
+            false => self.model.version(None).ok(),
         };
+        let version = latest.unwrap_or_else(|| Arc::clone(found));
         let loaded = match version.loaded() {
             Err(error) if error.kind() == ErrorKind::NotLoaded => {
                 self.engine.wait_loaded(&version, error).await
@@ -377,17 +319,18 @@ impl Stateful {
                 "Model has no sequences any more - it was served anew without `stateful`",
             ));
         }
-        Ok(Site::of(&version, loaded))
+        Ok(Site { version, loaded })
     }
 
     /// Finds what a sequence runs on.
-    fn holder(&self, found: &Arc<Version>, id: u64) -> Option<Site> {
+    fn holder(&self, found: &Site, id: u64) -> Option<Site> {
         let site = |version: &Arc<Version>| {
-            let LoadedInstance(loaded) = version.sequences().instance(id)?;
-            Some(Site::of(version, loaded))
+            let loaded = version.sequences().instance(id)?;
+            let version = Arc::clone(version);
+            Some(Site { version, loaded })
         };
-        let known = site(found);
-        if known.is_some() || self.named || !self.is_shared(found) {
+        let known = site(&found.version);
+        if known.is_some() || self.named || !self.is_shared(&found.version) {
             return known;
         }
         self.model.versions().iter().rev().find_map(site)
@@ -398,12 +341,12 @@ impl Stateful {
         &self,
         site: &Site,
         command: SequenceCommand,
-    ) -> Result<Begun<LoadedInstance, SequenceState>, SequenceRefusal> {
+    ) -> Result<Begun<Arc<Loaded>, SequenceState>, SequenceRefusal> {
         let sequences = site.version.sequences();
-        let instance = LoadedInstance(Arc::clone(&site.loaded));
+        let instance = &site.loaded;
         let bounds = site.loaded.bounds();
         if !command.control.starts() || !self.is_shared(&site.version) {
-            return sequences.begin(command, &instance, bounds, &|_| None);
+            return sequences.begin(command, instance, bounds, &|_| None);
         }
         let _one_at_a_time = self.model.starting();
         let versions = self.model.versions();
@@ -411,6 +354,6 @@ impl Stateful {
             let others = versions.iter().filter(|v| !Arc::ptr_eq(v, &site.version));
             others.into_iter().find_map(|v| v.sequences().refusal(id))
         };
-        sequences.begin(command, &instance, bounds, &taken)
+        sequences.begin(command, instance, bounds, &taken)
     }
 }

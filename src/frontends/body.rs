@@ -1,4 +1,4 @@
-//! Request bodies: read whole within bounds, and expanded within bounds.
+//! Request bodies: their bounds, and how they are read whole within these.
 
 use std::{
     pin::Pin,
@@ -17,12 +17,51 @@ use super::{
     access::Note,
     expand::{expand, too_large},
     gather::Gather,
-    intake::BodyLimits,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    budget::Budget,
+    config::ServerSettings,
+    error::{Error, ErrorKind, Result},
+};
 
 /// Memory of a request over HTTP/1 before it has a body: its head and its futures.
 const CALL: usize = 4 << 10;
+
+/// Bounds of received bodies, and the budget that all that is received, queued, and answered is charged to: for
+/// all connections of both protocols together.
+#[derive(Debug, Clone)]
+pub struct BodyLimits {
+    /// The most bytes of one message or body.
+    pub(super) message_size: usize,
+    /// The longest pause within a body.
+    pub(super) pause: Duration,
+    /// Bytes a second that a sender has to manage; 0 for any.
+    pub(super) rate: u64,
+    pub(super) budget: Budget,
+}
+
+impl BodyLimits {
+    /// Makes the bounds that the settings name.
+    #[must_use]
+    pub fn of(settings: &ServerSettings) -> Self {
+        let flags = &settings.flags;
+        Self {
+            message_size: flags.max_message_size,
+            pause: Duration::from_secs(flags.read_timeout_seconds),
+            rate: flags.min_receive_rate,
+            budget: settings.budget.clone(),
+        }
+    }
+
+    /// Returns the same bounds, charged together, with another size for one message.
+    #[must_use]
+    pub fn with_message_size(&self, message_size: usize) -> Self {
+        Self {
+            message_size,
+            ..self.clone()
+        }
+    }
+}
 
 /// Reads a body whole and expands it if it is gzip.
 ///
@@ -35,13 +74,13 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::error::Error + 'static,
 {
-    let limit = intake.message_size();
+    let limit = intake.message_size;
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
     }
     let expected = body.size_hint().exact().unwrap_or_default();
     let expected = usize::try_from(expected).unwrap_or_default();
-    let mut gather = Gather::new(intake.budget().charge(CALL)?, expected);
+    let mut gather = Gather::new(intake.budget.charge(CALL)?, expected);
     let mut body = std::pin::pin!(Paced::new(body, intake, &parts.extensions));
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else {
@@ -59,7 +98,7 @@ where
         .map(|value| value.as_bytes())
     {
         None | Some(b"identity") => Ok(body),
-        Some(b"gzip") => expand(body, limit, intake.budget()).await,
+        Some(b"gzip") => expand(body, limit, &intake.budget).await,
         Some(other) => Err(Error::invalid(format!(
             "Content-Encoding {} is not supported; send gzip or no encoding",
             String::from_utf8_lossy(other)
@@ -90,8 +129,8 @@ impl<B> Paced<B> {
     pub(super) fn new(body: B, intake: &BodyLimits, extensions: &Extensions) -> Self {
         Self {
             body,
-            pause: intake.pause(),
-            rate: intake.rate(),
+            pause: intake.pause,
+            rate: intake.rate,
             received: 0,
             since: None,
             waiting: None,
@@ -221,12 +260,17 @@ mod tests {
     use hyper::body::Frame;
     use tokio_stream::StreamExt as _;
 
-    use super::read;
-    use crate::{budget::Budget, error::ErrorKind, frontends::intake::BodyLimits};
+    use super::{BodyLimits, read};
+    use crate::{budget::Budget, error::ErrorKind};
 
     /// Takes 100 bytes, and waits for five seconds.
     fn intake(rate: u64) -> BodyLimits {
-        BodyLimits::new(100, Duration::from_secs(5), rate, Budget::new(1 << 20))
+        BodyLimits {
+            message_size: 100,
+            pause: Duration::from_secs(5),
+            rate,
+            budget: Budget::new(1 << 20),
+        }
     }
 
     fn gzip(data: &[u8]) -> Vec<u8> {
@@ -276,7 +320,10 @@ mod tests {
 
     #[tokio::test]
     async fn all_bodies_together_are_bounded_for_as_long_as_they_are_used() {
-        let intake = BodyLimits::new(1 << 20, Duration::from_secs(5), 0, Budget::new(1 << 20));
+        let intake = BodyLimits {
+            message_size: 1 << 20,
+            ..intake(0)
+        };
         let half = || Full::from(vec![0; 600_000]);
         let first = read(&parts(None), half(), &intake).await.unwrap();
         let refused = read(&parts(None), half(), &intake).await.unwrap_err();

@@ -33,7 +33,7 @@ pin_project_lite::pin_project! {
     }
 }
 
-impl<T, E: From<Passed>, F: Future<Output = Result<T, E>>> Future for Within<F> {
+impl<T, E: From<Error>, F: Future<Output = Result<T, E>>> Future for Within<F> {
     type Output = Result<T, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -43,24 +43,9 @@ impl<T, E: From<Passed>, F: Future<Output = Result<T, E>>> Future for Within<F> 
             Some((limit, sleep)) if polled.is_pending() => sleep
                 .as_mut()
                 .poll(context)
-                .map(|()| Err(Passed(*limit).into())),
+                .map(|()| Err(Error::deadline(*limit).into())),
             _ => polled,
         }
-    }
-}
-
-/// A time limit that passed.
-pub(super) struct Passed(Duration);
-
-impl From<Passed> for Error {
-    fn from(Passed(limit): Passed) -> Self {
-        Self::deadline(limit)
-    }
-}
-
-impl From<Passed> for tonic::Status {
-    fn from(passed: Passed) -> Self {
-        crate::frontends::reply::status(&passed.into())
     }
 }
 

@@ -1,9 +1,6 @@
 //! Bodies and messages that are gzip, expanded within the budget and off the async workers.
 
-use std::{
-    io::Read,
-    sync::{Arc, LazyLock},
-};
+use std::{io::Read, sync::LazyLock};
 
 use bytes::{Buf, Bytes};
 use flate2::bufread::MultiGzDecoder;
@@ -28,12 +25,19 @@ const FIRST: usize = 8 << 10;
 ///
 /// Fails if it is no gzip, is larger, or is more than the budget has left.
 pub(super) async fn expand(body: Bytes, limit: usize, budget: &Budget) -> Result<Bytes> {
-    let mut expansion = Expansion::new(body, limit, budget);
+    let mut expansion = Expansion {
+        reader: MultiGzDecoder::new(body.reader()),
+        limit,
+        first: Vec::new(),
+        filled: 0,
+        rest: Mapped::default(),
+        charge: budget.empty(),
+    };
     if expansion.run(AT_ONCE)? {
         return Ok(expansion.finish());
     }
     // Those that wait hold what is packed. The semaphore is never closed.
-    let turn = turns().acquire_owned().await.ok();
+    let turn = TURNS.acquire().await.ok();
     task::blocking("expand", move || {
         let done = expansion.run(usize::MAX);
         drop(turn);
@@ -42,15 +46,12 @@ pub(super) async fn expand(body: Bytes, limit: usize, budget: &Budget) -> Result
     .await
 }
 
-/// Returns the turns of what is expanded beside the async workers: one for each core but one, since it is
-/// work for the processor, and other requests need some of that.
-fn turns() -> Arc<Semaphore> {
-    static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Arc::new(Semaphore::new(cores.saturating_sub(1).max(1)))
-    });
-    Arc::clone(&TURNS)
-}
+/// Turns of what is expanded beside the async workers: one for each core but one, since it is work for the
+/// processor, and other requests need some of that.
+static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Semaphore::new(cores.saturating_sub(1).max(1))
+});
 
 /// The error of a body that is larger than it may be.
 pub(super) fn too_large(limit: usize) -> Error {
@@ -73,17 +74,6 @@ struct Expansion {
 }
 
 impl Expansion {
-    fn new(body: Bytes, limit: usize, budget: &Budget) -> Self {
-        Self {
-            reader: MultiGzDecoder::new(body.reader()),
-            limit,
-            first: Vec::new(),
-            filled: 0,
-            rest: Mapped::default(),
-            charge: budget.empty(),
-        }
-    }
-
     fn len(&self) -> usize {
         self.filled + self.rest.len()
     }

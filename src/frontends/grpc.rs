@@ -10,13 +10,14 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tower::Service;
 
 use super::{
-    body::Paced,
-    intake::BodyLimits,
-    kserve::{grpc::KserveService, stream, triton},
+    body::{BodyLimits, Paced},
+    kserve::{
+        grpc::{self as kserve, ModelInfer},
+        stream, triton,
+    },
     messages::CALL,
     received::Received,
-    reply,
-    tfs::grpc::TfsService,
+    tfs::grpc::{self as tfs, Predict},
     unary::{self, Unary, UnaryBody},
 };
 use crate::{
@@ -58,24 +59,16 @@ pub fn service(engine: Arc<Engine>, intake: BodyLimits) -> (GrpcService, HealthS
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
+    // Tools ask for the first version or for the one before it.
+    let first = reflection().build_v1().expect("own descriptors are valid");
+    let before = reflection().build_v1alpha();
+    let before = before.expect("own descriptors are valid");
     let others = Routes::new(health.max_decoding_message_size(MAX_QUESTION))
-        // Tools ask for the first version or for the one before it.
-        .add_service(
-            reflection()
-                .build_v1()
-                .expect("own descriptors are valid")
-                .max_decoding_message_size(MAX_QUESTION),
-        )
-        .add_service(
-            reflection()
-                .build_v1alpha()
-                .expect("own descriptors are valid")
-                .max_decoding_message_size(MAX_QUESTION),
-        )
+        .add_service(first.max_decoding_message_size(MAX_QUESTION))
+        .add_service(before.max_decoding_message_size(MAX_QUESTION))
         .prepare();
     let service = GrpcService {
-        infer: KserveService::new(Arc::clone(&engine)),
-        predict: TfsService::new(engine),
+        engine,
         others,
         intake,
         line: Line::default(),
@@ -119,8 +112,7 @@ impl HealthService {
 /// All gRPC services. Health and reflection have a router behind the others.
 #[derive(Clone)]
 pub struct GrpcService {
-    infer: KserveService,
-    predict: TfsService,
+    engine: Arc<Engine>,
     others: Routes,
     intake: BodyLimits,
     /// The calls of the connection.
@@ -134,32 +126,31 @@ impl hyper::service::Service<Request<Received>> for GrpcService {
 
     fn call(&self, request: Request<Received>) -> Self::Future {
         let path = request.uri().path();
-        if path == KserveService::PATH {
-            return self.unary(self.infer.clone(), request);
+        if path == ModelInfer::PATH {
+            return self.unary::<ModelInfer>(request);
         }
-        if path == TfsService::PATH {
-            return self.unary(self.predict.clone(), request);
+        if path == Predict::PATH {
+            return self.unary::<Predict>(request);
         }
+        let engine = Arc::clone(&self.engine);
         if path == stream::PATH {
-            let engine = Arc::clone(self.infer.engine());
-            let answer = stream::call(engine, &self.intake, request).map(GrpcBody::Right);
-            return Box::pin(std::future::ready(Ok(answer)));
+            return now(stream::call(engine, &self.intake, request).map(GrpcBody::Right));
         }
-        if let Some(method) = path.strip_prefix(KSERVE) {
+        let answer = if let Some(method) = path.strip_prefix(KSERVE) {
             if let Some(answer) = triton::answer_call(method) {
-                return Box::pin(std::future::ready(Ok(answer.map(GrpcBody::Left))));
+                return now(answer.map(GrpcBody::Left));
             }
             let method = method.to_owned();
-            let answer = self
-                .infer
-                .clone()
-                .query(&method, self.intake.clone(), request);
-            return of_query(answer);
+            kserve::answer(engine, &method, self.intake.clone(), request)
+        } else if path.starts_with(TENSORFLOW_SERVING) {
+            tfs::answer(engine, self.intake.clone(), request)
+        } else {
+            return self.other(request);
+        };
+        match answer {
+            Some(answer) => Box::pin(answer.map(|response| Ok(response.map(GrpcBody::Left)))),
+            None => now(Status::unimplemented("").into_http().map(GrpcBody::Left)),
         }
-        if path.starts_with(TENSORFLOW_SERVING) {
-            return of_query(self.predict.clone().query(self.intake.clone(), request));
-        }
-        self.other(request)
     }
 }
 
@@ -176,15 +167,15 @@ impl GrpcService {
     /// Returns what the bytes of all connections are charged to.
     #[must_use]
     pub fn budget(&self) -> &Budget {
-        self.intake.budget()
+        &self.intake.budget
     }
 
     /// Answers an inference.
-    fn unary<C: Unary>(&self, service: C, request: Request<Received>) -> Answer {
-        let intake = self.intake.clone();
+    fn unary<C: Unary>(&self, request: Request<Received>) -> Answer {
+        let (engine, intake) = (Arc::clone(&self.engine), self.intake.clone());
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
-        let call = unary::call(service, intake, request, Arc::clone(&arrival));
+        let call = unary::call::<C>(engine, intake, request, Arc::clone(&arrival));
         Box::pin(arrival.run(call.map(|response| Ok(response.map(GrpcBody::Left)))))
     }
 
@@ -192,27 +183,24 @@ impl GrpcService {
     /// ends; a check of health is never refused.
     fn other(&self, request: Request<Received>) -> Answer {
         let (parts, body) = request.into_parts();
-        let budget = self.intake.budget();
+        let budget = &self.intake.budget;
         let held = match parts.uri.path() {
             CHECK => Ok((budget.take(CALL), None)),
             _ => budget.charge(CALL + MAX_QUESTION).and_then(|charge| {
-                let place = self.infer.engine().stream_place()?;
+                let place = self.engine.stream_place()?;
                 Ok((charge, Some(place)))
             }),
         };
         let held = match held {
             Ok(held) => held,
-            Err(error) => {
-                let response = reply::status(&error).into_http();
-                return Box::pin(std::future::ready(Ok(response.map(GrpcBody::Right))));
-            }
+            Err(error) => return now(Status::from(error).into_http().map(GrpcBody::Left)),
         };
         let mut body = Paced::new(body, &self.intake, &parts.extensions);
         if !parts.uri.path().starts_with(HEALTH) {
             // Streams of reflection may pause.
             body.pause();
         }
-        let body = body.map_err(|error| reply::status(&error));
+        let body = body.map_err(Status::from);
         let answer = self.others.clone().call(Request::from_parts(parts, body));
         Box::pin(async move {
             let answer = answer.await?;
@@ -227,15 +215,9 @@ impl GrpcService {
     }
 }
 
-/// Makes the answer of a query; what is unknown has no query.
-fn of_query(answer: Option<BoxFuture<'static, Response<UnaryBody>>>) -> Answer {
-    match answer {
-        Some(answer) => Box::pin(answer.map(|response| Ok(response.map(GrpcBody::Left)))),
-        None => {
-            let response = Status::unimplemented("").into_http();
-            Box::pin(std::future::ready(Ok(response.map(GrpcBody::Left))))
-        }
-    }
+/// Answers at once.
+fn now(response: Response<GrpcBody>) -> Answer {
+    Box::pin(std::future::ready(Ok(response)))
 }
 
 /// An answer to come.

@@ -34,27 +34,22 @@ pub(super) fn wished(headers: &HeaderMap) -> bool {
 }
 
 /// Packs the body of an answer, unless it is too small to gain anything.
-pub(super) fn pack(mut reply: Whole) -> Whole {
+pub(super) fn pack(reply: &mut Whole) {
     if reply.body.len() < LEAST {
-        return reply;
+        return;
     }
-    let mut encoder = GzEncoder::new(
-        Vec::with_capacity(reply.body.len() / 2),
-        Compression::fast(),
-    );
+    let room = Vec::with_capacity(reply.body.len() / 2);
+    let mut encoder = GzEncoder::new(room, Compression::fast());
     // Writing to a Vec does not fail.
     if encoder.write_all(&reply.body).is_ok()
         && let Ok(packed) = encoder.finish()
     {
         reply.body = packed;
-        reply
-            .headers
-            .push((header::CONTENT_ENCODING, HeaderValue::from_static("gzip")));
-        reply
-            .headers
-            .push((header::VARY, HeaderValue::from_static("accept-encoding")));
+        reply.headers.extend([
+            (header::CONTENT_ENCODING, HeaderValue::from_static("gzip")),
+            (header::VARY, HeaderValue::from_static("accept-encoding")),
+        ]);
     }
-    reply
 }
 
 #[cfg(test)]

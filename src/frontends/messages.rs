@@ -14,12 +14,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 use super::{
-    body::Paced,
+    body::{BodyLimits, Paced},
     expand::expand,
     gather::Gather,
-    intake::BodyLimits,
     received::Received,
-    reply,
     unary::{PREFIX, incomplete, too_large},
 };
 use crate::{
@@ -42,15 +40,25 @@ const MAX_TURN: usize = 128 << 10;
 /// Memory of a call before it has any message: its headers and futures.
 pub(super) const CALL: usize = 8 << 10;
 
-/// Reads messages off a body.
+/// Reads the messages of a call.
 pub(super) struct Reader<B = Received> {
     body: Paced<B>,
+    /// Additions to the request on its way.
+    extensions: Extensions,
     intake: BodyLimits,
     /// Received bytes that were not parsed yet.
     rest: Bytes,
     is_gzip: bool,
     /// That of the call itself.
     charge: Charge,
+    /// Room for the messages of a stream, once there is one.
+    room: Option<Arc<Semaphore>>,
+}
+
+/// A message of a stream, and the room that it takes.
+pub(super) struct Message {
+    pub(super) bytes: Bytes,
+    pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
 impl<B> Reader<B>
@@ -58,39 +66,40 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::error::Error + 'static,
 {
-    /// Takes the body of a call with these headers, and charges what the call takes without it.
+    /// Takes the body of a request, and charges what the call takes without it.
     ///
     /// # Errors
     ///
     /// Fails if the messages have an encoding that is not known, or the budget has nothing left.
-    pub(super) fn new(
-        body: B,
-        headers: &HeaderMap,
-        extensions: &Extensions,
-        intake: &BodyLimits,
-    ) -> Result<Self, Status> {
-        let charge = intake.budget().charge(CALL);
+    pub(super) fn new(request: Request<B>, intake: &BodyLimits) -> Result<Self, Status> {
+        let charge = intake.budget.charge(CALL);
+        let (parts, body) = request.into_parts();
         Ok(Self {
-            body: Paced::new(body, intake, extensions),
+            body: Paced::new(body, intake, &parts.extensions),
             intake: intake.clone(),
             rest: Bytes::new(),
-            is_gzip: is_gzip(headers)?,
-            charge: charge.map_err(|error| reply::status(&error))?,
+            is_gzip: is_gzip(&parts.headers)?,
+            charge: charge?,
+            extensions: parts.extensions,
+            room: None,
         })
     }
 
-    /// Ends reading; returns the charge of the call.
-    pub(super) fn into_charge(self) -> Charge {
-        self.charge
+    /// Returns what the way of the request has added to it.
+    pub(super) fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// Ends reading; returns the charge of the call, and what its way has added to the request.
+    pub(super) fn into_parts(self) -> (Charge, Extensions) {
+        (self.charge, self.extensions)
     }
 
     /// Charges what has come of the messages that follow, which stays while those before have no room.
     fn hold(&mut self) -> Result<(), Status> {
         let held = CALL + self.rest.len();
         self.charge.shrink(held);
-        self.charge
-            .grow(held)
-            .map_err(|error| reply::status(&error))
+        Ok(self.charge.grow(held)?)
     }
 
     /// Waits for as long as it takes for something to come; returns whether it did.
@@ -132,7 +141,7 @@ where
             }
         };
         let length = self.rest.get_u32() as usize;
-        let limit = self.intake.message_size();
+        let limit = self.intake.message_size;
         if length > limit {
             return Err(too_large("decoded", length, limit));
         }
@@ -141,14 +150,13 @@ where
 
     /// Reads the message behind its head.
     async fn contents(&mut self, is_compressed: bool, length: usize) -> Result<Bytes, Status> {
-        let failure = |error| reply::status(&error);
-        let charge = self.intake.budget().charge(OVERHEAD).map_err(failure)?;
+        let charge = self.intake.budget.charge(OVERHEAD)?;
         let mut gather = Gather::new(charge, length);
         let mut turn_end = MAX_TURN;
         loop {
             let missing = length - gather.len();
             let piece = self.rest.split_to(self.rest.len().min(missing));
-            gather.push(piece).map_err(failure)?;
+            gather.push(piece)?;
             if gather.len() == length {
                 break;
             }
@@ -158,11 +166,10 @@ where
             }
             self.rest = self.piece().await?.ok_or_else(incomplete)?;
         }
-        let bytes = gather.finish().map_err(failure)?;
+        let bytes = gather.finish()?;
         if is_compressed {
-            let limit = self.intake.message_size();
-            let expanded = expand(bytes, limit, self.intake.budget()).await;
-            return expanded.map_err(failure);
+            let intake = &self.intake;
+            return Ok(expand(bytes, intake.message_size, &intake.budget).await?);
         }
         Ok(bytes)
     }
@@ -194,50 +201,11 @@ where
     /// Waits for the next piece; `None` if there are no more.
     async fn piece(&mut self) -> Result<Option<Bytes>, Status> {
         while let Some(frame) = self.body.frame().await {
-            let frame = frame.map_err(|error| reply::status(&error))?;
-            if let Ok(data) = frame.into_data() {
+            if let Ok(data) = frame?.into_data() {
                 return Ok(Some(data));
             }
         }
         Ok(None)
-    }
-}
-
-/// The messages of a stream.
-pub(super) struct Messages<B = Received> {
-    reader: Reader<B>,
-    extensions: Extensions,
-    room: Arc<Semaphore>,
-}
-
-/// A message, and the room that it takes.
-pub(super) struct Message {
-    pub(super) bytes: Bytes,
-    pub(super) room: Option<OwnedSemaphorePermit>,
-}
-
-impl<B> Messages<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: std::error::Error + 'static,
-{
-    /// Takes the body of a request.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the messages have an encoding that is not known, or the budget has nothing left.
-    pub(super) fn new(request: Request<B>, intake: &BodyLimits) -> Result<Self, Status> {
-        let (parts, body) = request.into_parts();
-        Ok(Self {
-            reader: Reader::new(body, &parts.headers, &parts.extensions, intake)?,
-            extensions: parts.extensions,
-            room: Arc::new(Semaphore::new(ROOM as usize)),
-        })
-    }
-
-    /// Returns what the way of the request has added to it.
-    pub(super) fn extensions(&self) -> &Extensions {
-        &self.extensions
     }
 
     /// Reads the next message; `None` if there are no more.
@@ -246,24 +214,26 @@ where
     ///
     /// Fails if the message is cut short, too large, or stops coming, and if the budget has no room for it.
     pub(super) async fn next(&mut self) -> Result<Option<Message>, Status> {
-        if !self.reader.wait().await? {
+        if !self.wait().await? {
             return Ok(None);
         }
-        let (is_compressed, length) = self.reader.head().await?;
+        let (is_compressed, length) = self.head().await?;
         let room = self.room(length).await;
-        let bytes = self.reader.contents(is_compressed, length).await?;
-        self.reader.hold()?;
+        let bytes = self.contents(is_compressed, length).await?;
+        self.hold()?;
         Ok(Some(Message { bytes, room }))
     }
 
     /// Waits until the messages before leave room for one of this length.
-    async fn room(&self, length: usize) -> Option<OwnedSemaphorePermit> {
+    async fn room(&mut self, length: usize) -> Option<OwnedSemaphorePermit> {
         let units = u32::try_from(length >> UNIT).map_or(ROOM, |units| units.min(ROOM));
         if units == 0 {
             return None;
         }
+        let all = || Arc::new(Semaphore::new(ROOM as usize));
+        let room = Arc::clone(self.room.get_or_insert_with(all));
         // Never closed.
-        Arc::clone(&self.room).acquire_many_owned(units).await.ok()
+        room.acquire_many_owned(units).await.ok()
     }
 }
 
@@ -295,8 +265,8 @@ mod tests {
     use http_body_util::StreamBody;
     use hyper::body::{Body, Frame};
 
-    use super::{Messages, ROOM, UNIT};
-    use crate::{budget::Budget, frontends::intake::BodyLimits};
+    use super::{ROOM, Reader, UNIT};
+    use crate::{budget::Budget, frontends::body::BodyLimits};
 
     type Piece = Result<Frame<Bytes>, std::io::Error>;
 
@@ -309,7 +279,7 @@ mod tests {
         [&[flag], &length.to_be_bytes()[..], message].concat()
     }
 
-    fn messages<B>(body: B, encoding: Option<&str>) -> Messages<B>
+    fn messages<B>(body: B, encoding: Option<&str>) -> Reader<B>
     where
         B: Body<Data = Bytes, Error = std::io::Error> + Unpin,
     {
@@ -318,8 +288,13 @@ mod tests {
             let encoding = encoding.parse().unwrap();
             request.headers_mut().insert("grpc-encoding", encoding);
         }
-        let intake = BodyLimits::new(1 << 26, Duration::from_secs(5), 0, Budget::default());
-        Messages::new(request, &intake).unwrap()
+        let intake = BodyLimits {
+            message_size: 1 << 26,
+            pause: Duration::from_secs(5),
+            rate: 0,
+            budget: Budget::default(),
+        };
+        Reader::new(request, &intake).unwrap()
     }
 
     /// Reads all messages of a body that comes in these pieces, and what ends them.

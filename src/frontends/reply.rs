@@ -2,44 +2,41 @@
 
 use axum::{
     body::Body,
-    http::{HeaderName, HeaderValue, StatusCode, header},
-    response::Response,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
 };
 use serde::Serialize;
 
+use super::{gzip, shortened};
 use crate::{
-    budget::{Charge, OVERHEAD},
+    budget::{Budget, OVERHEAD},
     error::{Error, Result, chain},
+    task,
 };
 
 /// The longest text of a gRPC status, in bytes. It travels in a header: percent-encoding may make
 /// three bytes of each, and clients refuse headers of more than 8 KiB.
 const LONGEST_TEXT: usize = 2048;
 
-/// Turns an error into a gRPC status.
-pub(super) fn status(error: &Error) -> tonic::Status {
-    log(error);
-    tonic::Status::new(error.kind().grpc(), shortened(error.message()))
-}
-
-/// Cuts the end off a text that no header can take, such as one with a name of a megabyte.
-fn shortened(text: &str) -> String {
-    if text.len() <= LONGEST_TEXT {
-        return text.to_owned();
+impl From<Error> for tonic::Status {
+    fn from(error: Error) -> Self {
+        log(&error);
+        Self::new(
+            error.kind().grpc(),
+            shortened(error.message(), LONGEST_TEXT),
+        )
     }
-    let end = (0..=LONGEST_TEXT)
-        .rev()
-        .find(|&end| text.is_char_boundary(end));
-    format!("{}…", &text[..end.unwrap_or(0)])
 }
 
-/// Turns an error into an HTTP response with a body of `{"error": text}`.
-pub(super) fn response(error: &Error) -> Response {
-    log(error);
-    let status =
-        StatusCode::from_u16(error.kind().http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = serde_json::json!({ "error": error.message() }).to_string();
-    json(status, body)
+/// An HTTP response with a body of `{"error": text}`.
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        log(&self);
+        let status =
+            StatusCode::from_u16(self.kind().http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::json!({ "error": self.message() }).to_string();
+        json(status, body)
+    }
 }
 
 /// Makes an HTTP response with a JSON body.
@@ -54,18 +51,18 @@ pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
 }
 
 /// Makes a good answer of what has a JSON form.
-pub(super) fn serialized(value: &impl Serialize) -> Response {
-    match serde_json::to_vec(value) {
-        Ok(body) => json(StatusCode::OK, body),
-        Err(error) => response(&Error::internal("Internal server error").with_source(error)),
-    }
+pub(super) fn serialized(value: &impl Serialize) -> Result<Response> {
+    serde_json::to_vec(value)
+        .map(|body| json(StatusCode::OK, body))
+        .map_err(|error| Error::internal("Internal server error").with_source(error))
 }
 
-/// Returns how many times larger than its tensors an answer may get while it is written: as JSON, a byte
-/// takes four, in a buffer that doubles.
-pub(super) const fn growth(binary: bool) -> usize {
-    if binary { 4 } else { 8 }
-}
+/// How many times larger than its tensors an answer as JSON may get while it is written: a byte takes four,
+/// in a buffer that doubles.
+pub(super) const JSON_GROWTH: usize = 8;
+
+/// The same of one that may have its tensors as binary data behind the JSON.
+pub(super) const BINARY_GROWTH: usize = 4;
 
 /// A good answer with a JSON body, and perhaps binary data behind it, before it is handed to the
 /// server.
@@ -74,20 +71,34 @@ pub(super) struct Whole {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Whole {
-    /// Makes the HTTP response, whose body has the charge, as much of it as it takes.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the body has become larger than the charge, and the budget has nothing left.
-    pub(super) fn into_response(self, mut charge: Charge) -> Result<Response> {
-        let size = self.body.capacity() + OVERHEAD;
+/// Writes an answer of tensors of so many bytes, packed if its client wants that. The body has the charge for
+/// it, as much as it takes.
+///
+/// # Errors
+///
+/// Fails if the answer cannot be written, or the budget has no room for it.
+pub(super) async fn written(
+    request: &HeaderMap,
+    budget: &Budget,
+    bytes: usize,
+    growth: usize,
+    write: impl FnOnce() -> Result<Whole> + Send + 'static,
+) -> Result<Response> {
+    let compress = gzip::wished(request);
+    let mut charge = budget.charge(bytes * growth)?;
+    let write = move || {
+        let mut whole = write()?;
+        if compress {
+            gzip::pack(&mut whole);
+        }
+        let size = whole.body.capacity() + OVERHEAD;
         charge.grow(size)?;
         charge.shrink(size);
-        let mut response = json(StatusCode::OK, charge.keep(self.body.into()));
-        response.headers_mut().extend(self.headers);
+        let mut response = json(StatusCode::OK, charge.keep(whole.body.into()));
+        response.headers_mut().extend(whole.headers);
         Ok(response)
-    }
+    };
+    task::sized("encode", bytes, write).await
 }
 
 /// Errors of clients are logged at a low level, ours with their causes.
@@ -96,20 +107,5 @@ fn log(error: &Error) {
         tracing::error!("{}", chain(error));
     } else {
         tracing::debug!("{}", chain(error));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LONGEST_TEXT, shortened};
-
-    #[test]
-    fn only_a_text_that_is_too_long_is_cut() {
-        let longest = "x".repeat(LONGEST_TEXT);
-        assert_eq!(shortened(&longest), longest);
-        assert_eq!(shortened(&format!("{longest}y")), format!("{longest}…"));
-        // Not within a character.
-        let wide = format!("x{}", "ü".repeat(LONGEST_TEXT));
-        assert_eq!(shortened(&wide).len(), LONGEST_TEXT - 1 + "…".len());
     }
 }

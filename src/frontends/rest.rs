@@ -4,21 +4,20 @@ use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     Router,
-    extract::Request,
+    extract::{Request, State},
+    handler::Handler,
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
-    response::Response,
+    response::{IntoResponse, Response},
     routing::{MethodRouter, any, get, post},
 };
 use hyper::body::Incoming;
 use tower::Service as _;
 
 use super::{
+    body::BodyLimits,
     cross_origin::{self, AllowedHosts},
     dashboard::{self, Dashboard},
-    host,
-    intake::BodyLimits,
     kserve::{rest as kserve, triton},
-    metrics, reply,
     tfs::rest as tfs,
     v3,
 };
@@ -26,7 +25,7 @@ use crate::{
     budget::Budget,
     config::{Flags, ServerSettings},
     engine::Engine,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, Result},
     metrics::Metrics,
 };
 
@@ -78,17 +77,7 @@ impl Rest {
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let budget = intake.budget().clone();
-        let context = RestContext {
-            engine,
-            intake,
-            metrics,
-        };
-        Self {
-            budget,
-            paths: paths(&context, settings),
-            rules: Rules::new(settings, Port::Rest),
-        }
+        Self::of(Port::Rest, engine, intake, settings, metrics)
     }
 
     /// Makes what an engine's management port serves: the same as on the REST port, without inference.
@@ -99,16 +88,35 @@ impl Rest {
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let budget = intake.budget().clone();
+        Self::of(Port::Management, engine, intake, settings, metrics)
+    }
+
+    fn of(
+        port: Port,
+        engine: Arc<Engine>,
+        intake: BodyLimits,
+        settings: &ServerSettings,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let budget = intake.budget.clone();
+        let v3 = v3::paths(Arc::clone(&engine), settings.api_key.as_deref());
         let context = RestContext {
             engine,
             intake,
             metrics,
         };
+        let own = probes(settings, port).fallback(|| async { unknown_path() });
         Self {
+            paths: match port {
+                Port::Rest => own.merge(apis()).with_state(context).merge(v3),
+                Port::Management => own.merge(management_paths()).with_state(context),
+            },
+            rules: Arc::new(Rules {
+                headers: cors(&settings.flags).collect(),
+                hosts: AllowedHosts::new(settings),
+                port,
+            }),
             budget,
-            paths: management_paths(settings).with_state(context),
-            rules: Rules::new(settings, Port::Management),
         }
     }
 
@@ -123,18 +131,16 @@ impl Rest {
         let rules = &self.rules;
         let is_open =
             rules.port == Port::Rest && !cross_origin::is_management(request.uri().path());
-        let checked = host::check(&request).and_then(|()| match is_open {
+        let checked = cross_origin::check_host(&request).and_then(|()| match is_open {
             true => Ok(()),
             false => (rules.hosts).check(request.method(), request.uri(), request.headers()),
         });
         let mut response = if let Err(error) = checked {
-            reply::response(&error)
+            error.into_response()
         } else if request.method() == Method::OPTIONS {
             Response::default()
         } else if leaves_the_tree(request.uri().path()) {
-            reply::response(&Error::invalid(
-                "The provided base path is invalid or doesn't exists",
-            ))
+            Error::invalid("The provided base path is invalid or doesn't exists").into_response()
         } else {
             let Ok(response) = self.paths.clone().call(request).await as Result<_, Infallible>;
             response
@@ -148,124 +154,81 @@ impl Rest {
     }
 }
 
-impl Rules {
-    fn new(settings: &ServerSettings, port: Port) -> Arc<Self> {
-        Arc::new(Self {
-            headers: cors(&settings.flags).collect(),
-            hosts: AllowedHosts::new(settings),
-            port,
-        })
-    }
-}
-
-/// Every path.
-fn paths(context: &RestContext, settings: &ServerSettings) -> Router {
+/// The paths of both protocols, and those that clients of Triton know besides.
+fn apis() -> Router<RestContext> {
     // The protocol's paths are more than patterns can say; it reads them itself.
     let tfs = || get(tfs::call).post(tfs::call).fallback(tfs::call);
-    Router::new()
-        .route("/v1/{*rest}", tfs())
-        .route("//v1/{*rest}", tfs())
-        .merge(probes(settings, Port::Rest))
-        .route("/v2/models/{model}", get_only(get(kserve::metadata)))
-        .route("/v2/models/{model}/", get_only(get(kserve::metadata)))
-        .route("/v2/models/{model}/infer", post_only(post(kserve::infer)))
-        .route(
-            "/v2/models/{model}/versions/{version}",
-            get_only(get(kserve::metadata)),
-        )
-        .route(
-            "/v2/models/{model}/versions/{version}/",
-            get_only(get(kserve::metadata)),
-        )
-        .route(
-            "/v2/models/{model}/versions/{version}/infer",
-            post_only(post(kserve::infer)),
-        )
-        .merge(extensions())
-        .fallback(|| async { reply::response(&unknown_path()) })
-        .with_state(context.clone())
-        .merge(v3::paths(
-            Arc::clone(&context.engine),
-            settings.api_key.as_deref(),
-        ))
-}
-
-/// The paths of the management port.
-fn management_paths(settings: &ServerSettings) -> Router<RestContext> {
-    Router::new()
-        .merge(probes(settings, Port::Management))
-        .route("/v1/config", get_only(get(tfs::call)))
-        .route("/v1/config/reload", post_only(post(tfs::call)))
-        .route("/v1/models/{*rest}", get_only(get(tfs::call)))
-        .fallback(|| async { reply::response(&unknown_path()) })
-}
-
-/// The paths that tell how the server does and what it serves.
-fn probes(settings: &ServerSettings, port: Port) -> Router<RestContext> {
     let mut router = Router::new()
-        .route("/metrics", get_only(get(metrics::page)))
-        .route("/v2", get_only(get(kserve::server_metadata)))
-        .route("/v2/health/live", get_only(get(kserve::live)))
-        .route("/v2/health/ready", get_only(get(kserve::ready)))
-        .route(
-            "/v2/repository/index",
-            post_only(post(kserve::repository_index)),
-        )
-        .route("/v2/models/stats", get_only(get(triton::all_statistics)))
-        .merge(match settings.flags.no_dashboard {
-            true => Router::new(),
-            false => dashboard::routes(Dashboard::new(settings, port)),
-        });
+        .route("/v1/{*rest}", tfs())
+        .route("//v1/{*rest}", tfs());
     for model in MODEL {
         router = router
-            .route(
-                &format!("{model}/ready"),
-                get_only(get(kserve::model_ready)),
-            )
-            .route(
-                &format!("{model}/stats"),
-                get_only(get(triton::model_statistics)),
-            );
+            .route(model, get_only(kserve::metadata))
+            .route(&format!("{model}/"), get_only(kserve::metadata))
+            .route(&format!("{model}/infer"), post_only(kserve::infer))
+            .route(&format!("{model}/config"), get_only(triton::config));
     }
-    router
-}
-
-/// The paths that clients of Triton know besides those of the protocol.
-fn extensions() -> Router<RestContext> {
-    let mut router = Router::new()
-        .route(
-            "/v2/repository/models/{model}/load",
-            post_only(post(triton::no_repository)),
-        )
-        .route(
-            "/v2/repository/models/{model}/unload",
-            post_only(post(triton::no_repository)),
-        )
-        .route("/v2/logging", any(triton::no_setting))
-        .route("/v2/trace/setting", any(triton::no_setting))
-        .route("/v2/models/{model}/trace/setting", any(triton::no_setting));
-    for model in MODEL {
-        router = router.route(&format!("{model}/config"), get_only(get(triton::config)));
+    for change in ["load", "unload"] {
+        let path = format!("/v2/repository/models/{{model}}/{change}");
+        router = router.route(&path, post_only(triton::no_repository));
     }
     for memory in ["/v2/systemsharedmemory", "/v2/cudasharedmemory"] {
         let region = format!("{memory}/region/{{name}}");
         for place in [memory, &region] {
+            let (status, unregister) = (format!("{place}/status"), format!("{place}/unregister"));
             router = router
-                .route(
-                    &format!("{place}/status"),
-                    get_only(get(triton::shared_memory)),
-                )
-                .route(
-                    &format!("{place}/unregister"),
-                    post_only(post(triton::forget_shared_memory)),
-                );
+                .route(&status, get_only(triton::shared_memory))
+                .route(&unregister, post_only(|| async {}));
         }
-        router = router.route(
-            &format!("{region}/register"),
-            post_only(post(triton::no_shared_memory)),
-        );
+        let register = format!("{region}/register");
+        router = router.route(&register, post_only(triton::no_shared_memory));
     }
     router
+        .route("/v2/logging", any(triton::no_setting))
+        .route("/v2/trace/setting", any(triton::no_setting))
+        .route("/v2/models/{model}/trace/setting", any(triton::no_setting))
+}
+
+/// The paths of the management port alone.
+fn management_paths() -> Router<RestContext> {
+    Router::new()
+        .route("/v1/config", get_only(tfs::call))
+        .route("/v1/config/reload", post_only(tfs::call))
+        .route("/v1/models/{*rest}", get_only(tfs::call))
+}
+
+/// The paths of both ports: how the server does, and what it serves.
+fn probes(settings: &ServerSettings, port: Port) -> Router<RestContext> {
+    let index = post_only(kserve::repository_index);
+    let mut router = Router::new()
+        .route("/metrics", get_only(metrics_page))
+        .route("/v2", get_only(kserve::server_metadata))
+        .route("/v2/health/live", get_only(|| async {}))
+        .route("/v2/health/ready", get_only(kserve::ready))
+        .route("/v2/repository/index", index)
+        .route("/v2/models/stats", get_only(triton::all_statistics));
+    for model in MODEL {
+        router = router
+            .route(&format!("{model}/ready"), get_only(kserve::model_ready))
+            .route(
+                &format!("{model}/stats"),
+                get_only(triton::model_statistics),
+            );
+    }
+    match settings.flags.no_dashboard {
+        true => router,
+        false => router.merge(dashboard::routes(Dashboard::new(settings, port))),
+    }
+}
+
+/// The page of figures, in the Prometheus text format.
+async fn metrics_page(State(context): State<RestContext>) -> impl IntoResponse {
+    let (status, text) = match context.metrics.page() {
+        Some(page) => (StatusCode::OK, page),
+        None => (StatusCode::NOT_FOUND, unknown_path().message().to_owned()),
+    };
+    let content_type = "text/plain; version=0.0.4; charset=utf-8";
+    (status, [(header::CONTENT_TYPE, content_type)], text)
 }
 
 /// The headers that let pages of other origins call. They are checked with the flags.
@@ -295,24 +258,35 @@ fn leaves_the_tree(path: &str) -> bool {
     })
 }
 
-fn get_only(route: MethodRouter<RestContext>) -> MethodRouter<RestContext> {
-    route.fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
+pub(super) fn get_only<T: 'static>(handler: impl Handler<T, RestContext>) -> Route {
+    get(handler).fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
 }
 
-fn post_only(route: MethodRouter<RestContext>) -> MethodRouter<RestContext> {
-    route.fallback(|| async { not_allowed("POST, OPTIONS") })
+fn post_only<T: 'static>(handler: impl Handler<T, RestContext>) -> Route {
+    post(handler).fallback(|| async { not_allowed("POST, OPTIONS") })
 }
+
+type Route = MethodRouter<RestContext>;
 
 pub(super) fn not_allowed(allow: &'static str) -> Response {
-    let mut response = reply::response(&Error::new(
-        ErrorKind::MethodNotAllowed,
-        "Unsupported method",
-    ));
-    debug_assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
-    response
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static(allow));
-    response
+    let error = Error::new(ErrorKind::MethodNotAllowed, "Unsupported method");
+    ([(header::ALLOW, allow)], error).into_response()
+}
+
+/// Reads a version of a path; `Ok(None)` is the default version.
+pub(super) fn version(text: &str) -> Result<Option<i64>> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(unknown_path());
+    }
+    match text.parse::<i64>() {
+        Ok(0) => Ok(None),
+        Ok(number) => Ok(Some(number)),
+        // All digits and no i64: a number that no version has.
+        Err(_) => Err(Error::new(
+            ErrorKind::NotFound,
+            "Model with requested version is not found",
+        )),
+    }
 }
 
 /// The answer for a path that is not in the table.

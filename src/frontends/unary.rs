@@ -20,17 +20,18 @@ use prost::Message;
 use tonic::{Code, Status};
 
 use super::{
-    access, deadline, intake::BodyLimits, messages::Reader, received::Received, reply, weight::Kind,
+    access, body::BodyLimits, deadline, messages::Reader, received::Received, weight::Kind,
 };
 use crate::{
     budget::{Budget, Charge, OVERHEAD},
+    engine::Engine,
     error::{self, Error, ErrorKind},
     sequence::Arrival,
     task,
 };
 
 /// An inference: a call with one message each way.
-pub(super) trait Unary: Clone + Send + Sync + 'static {
+pub(super) trait Unary: 'static {
     /// The message that is received.
     type Request: Message + Default + 'static;
     /// The message that is answered.
@@ -46,7 +47,7 @@ pub(super) trait Unary: Clone + Send + Sync + 'static {
     /// [`task::sized`], `arrival` its place among the calls of its connection, `decoded` the charge of the
     /// message, and `budget` what it is unpacked to.
     fn run(
-        &self,
+        engine: &Arc<Engine>,
         request: Self::Request,
         decoded: Charge,
         effort: usize,
@@ -83,26 +84,21 @@ const QUERY_WEIGHT: usize = 16;
 
 /// Answers an inference.
 pub(super) fn call<C: Unary>(
-    service: C,
+    engine: Arc<Engine>,
     intake: BodyLimits,
     request: Request<Received>,
     arrival: Arc<Arrival>,
 ) -> impl Future<Output = Response<UnaryBody>> + Send {
-    let (parts, body) = request.into_parts();
-    let limit = deadline::of_headers(&parts.headers);
-    let extensions = parts.extensions;
-    let reader = Reader::new(body, &parts.headers, &extensions, &intake);
+    let limit = deadline::of_headers(request.headers());
+    let reader = Reader::new(request, &intake);
     let answer = async move {
         let mut reader = reader?;
         let message = reader.only(name(C::PATH)).await?;
-        let charge = reader.into_charge();
+        let (charge, extensions) = reader.into_parts();
         arrival.received();
         let size = message.len();
         let weight = C::KIND.weight(&message);
-        let budget = intake.budget();
-        let decoded = budget
-            .charge(weight)
-            .map_err(|error| reply::status(&error))?;
+        let decoded = intake.budget.charge(weight)?;
         // Raw contents are not looked at here; typed ones are read value by value.
         let decode = move || C::Request::decode(message);
         let request = task::sized("decode", size.max(weight) / RAW_SPEED, decode)
@@ -110,12 +106,10 @@ pub(super) fn call<C: Unary>(
             // The framework's own words and code for the same error.
             .map_err(|error| Status::internal(error.to_string()))?;
         let seen = access::seen(&extensions, C::model(&request));
-        let answer = service
-            .run(request, decoded, size / RAW_SPEED, arrival, budget)
-            .await
-            .map_err(|error| reply::status(&error))?;
+        let effort = size / RAW_SPEED;
+        let answer = C::run(&engine, request, decoded, effort, arrival, &intake.budget).await?;
         seen.version(|| C::version(&answer));
-        let limit = intake.message_size();
+        let limit = intake.message_size;
         let size = C::size(&answer);
         task::sized("encode", size / RAW_SPEED, move || {
             framed(&answer, limit, charge)
@@ -129,29 +123,22 @@ pub(super) fn call<C: Unary>(
 pub(super) async fn query<Q, A>(
     intake: BodyLimits,
     request: Request<Received>,
-    answer: impl FnOnce(Q) -> Result<A, Status>,
+    answer: impl FnOnce(Q) -> error::Result<A>,
 ) -> Response<UnaryBody>
 where
     Q: Message + Default,
     A: Message,
 {
-    let (parts, body) = request.into_parts();
-    let limit = deadline::of_headers(&parts.headers);
-    let path = parts.uri.path();
-    let intake = intake.with_message_size(intake.message_size().min(MAX_QUERY));
+    let limit = deadline::of_headers(request.headers());
+    let uri = request.uri().clone();
+    let intake = intake.with_message_size(intake.message_size.min(MAX_QUERY));
     let answer = async {
-        let mut reader = Reader::new(body, &parts.headers, &parts.extensions, &intake)?;
-        let message = reader.only(name(path)).await?;
-        let mut charge = reader.into_charge();
-        charge
-            .add(message.len() * QUERY_WEIGHT)
-            .map_err(|error| reply::status(&error))?;
+        let mut reader = Reader::new(request, &intake)?;
+        let message = reader.only(name(uri.path())).await?;
+        let (mut charge, _) = reader.into_parts();
+        charge.add(message.len() * QUERY_WEIGHT)?;
         let message = Q::decode(message).map_err(|error| Status::internal(error.to_string()))?;
-        framed(
-            &answer(message)?,
-            intake.message_size().max(MAX_QUERY),
-            charge,
-        )
+        framed(&answer(message)?, MAX_QUERY, charge)
     };
     response(deadline::within(limit, answer).await)
 }
@@ -174,13 +161,11 @@ pub(super) fn incomplete() -> Status {
 }
 
 pub(super) fn too_large(what: &str, length: usize, limit: usize) -> Status {
-    reply::status(&Error::new(
-        ErrorKind::TooLarge,
-        format!(
-            "Error, {what} message length too large: found {length} bytes, the limit is: {limit} \
-             bytes; see --max_message_size"
-        ),
-    ))
+    let text = format!(
+        "Error, {what} message length too large: found {length} bytes, the limit is: {limit} bytes; \
+         see --max_message_size"
+    );
+    Error::new(ErrorKind::TooLarge, text).into()
 }
 
 /// Writes a message with its prefix into one buffer, which has the charge, as much of it as it takes.
@@ -189,16 +174,9 @@ pub(super) fn framed(
     limit: usize,
     mut charge: Charge,
 ) -> Result<Bytes, Status> {
-    let length = PREFIX + message.encoded_len() + OVERHEAD;
-    charge.grow(length).map_err(|error| reply::status(&error))?;
-    let data = frame(message, limit)?;
-    charge.shrink(length);
-    Ok(charge.keep(data))
-}
-
-/// Writes a message with its prefix into one buffer.
-fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
     let length = message.encoded_len();
+    let held = PREFIX + length + OVERHEAD;
+    charge.grow(held)?;
     let prefix = u32::try_from(length)
         .ok()
         .filter(|_| length <= limit)
@@ -209,7 +187,8 @@ fn frame(message: &impl Message, limit: usize) -> Result<Bytes, Status> {
     message
         .encode(&mut buffer)
         .map_err(|error| Status::internal(error.to_string()))?;
-    Ok(buffer.freeze())
+    charge.shrink(held);
+    Ok(charge.keep(buffer.freeze()))
 }
 
 pub(super) fn success(data: Bytes) -> Response<UnaryBody> {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::{reply, rest};
 use crate::{
     engine::{Engine, Servable},
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, Result},
 };
 
 #[derive(Clone)]
@@ -69,7 +69,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-async fn list(State(context): State<Context>) -> Response {
+async fn list(State(context): State<Context>) -> Result<Response> {
     #[derive(Serialize)]
     struct List<'a> {
         object: &'static str,
@@ -89,15 +89,13 @@ async fn list(State(context): State<Context>) -> Response {
 async fn one(
     State(context): State<Context>,
     name: Result<Path<String>, PathRejection>,
-) -> Response {
+) -> Result<Response> {
     let model = name
         .ok()
         .and_then(|Path(name)| context.engine.servable(&name).ok())
-        .filter(serves);
-    match model {
-        Some(model) => reply::serialized(&Entry::new(&model, context.since)),
-        None => reply::response(&Error::new(ErrorKind::NotFound, "Model not found")),
-    }
+        .filter(serves)
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, "Model not found"))?;
+    reply::serialized(&Entry::new(&model, context.since))
 }
 
 fn serves(servable: &Servable) -> bool {
@@ -105,19 +103,18 @@ fn serves(servable: &Servable) -> bool {
 }
 
 /// Response to unknown paths. Clients without a key learn nothing of what there is.
-async fn other(State(context): State<Context>, request: Request) -> Response {
+async fn other(State(context): State<Context>, request: Request) -> Error {
     let refused = context
         .key
         .as_deref()
         .is_some_and(|key| request.method() == Method::POST && !has_key(request.headers(), key));
-    reply::response(&if refused {
-        Error::new(
+    match refused {
+        true => Error::new(
             ErrorKind::Unauthorized,
             "Unauthorized request due to invalid or missing api-key",
-        )
-    } else {
-        rest::unknown_path()
-    })
+        ),
+        false => rest::unknown_path(),
+    }
 }
 
 /// Returns whether a client has sent the key, in constant time.

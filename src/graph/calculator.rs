@@ -4,12 +4,9 @@
 //! one that has to wait returns a future ([`StepOutcome::Later`]) that the driver of the run awaits
 //! meanwhile, so that `process` itself never blocks.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use futures::future::BoxFuture;
@@ -30,29 +27,42 @@ pub trait Calculator: Send {
     /// # Errors
     ///
     /// An error fails the run.
-    fn open(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn open(&mut self, _: &mut CalculatorContext<'_>) -> StepResult {
         Ok(StepOutcome::Next)
     }
 
-    /// Processes the packets of a timestamp.
+    /// Processes the packets of a timestamp. Without an own implementation, the node does all its
+    /// work in `open`.
     ///
     /// # Errors
     ///
     /// An error fails the run.
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError>;
+    fn process(&mut self, _: &mut CalculatorContext<'_>) -> StepResult {
+        Ok(StepOutcome::Stop)
+    }
 
     /// Closes the node, whether the run has failed or not; only if it was opened.
     ///
     /// # Errors
     ///
     /// An error fails the run.
-    fn close(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn close(&mut self, _: &mut CalculatorContext<'_>) -> StepResult {
         Ok(StepOutcome::Next)
     }
 }
+
+/// A function is a calculator that only processes.
+impl<F> Calculator for F
+where
+    F: FnMut(&mut CalculatorContext<'_>) -> StepResult + Send,
+{
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
+        self(context)
+    }
+}
+
+/// Result of a step of a calculator.
+pub(super) type StepResult = Result<StepOutcome, GraphRunError>;
 
 /// Outcome of a step of a calculator.
 pub enum StepOutcome {
@@ -102,31 +112,11 @@ pub struct CalculatorContext<'a> {
     /// Bounds of the inputs, by index: the lowest timestamp that may still arrive after this one.
     /// Empty in `open` and `close`.
     pub bounds: &'a [Timestamp],
-    emits: Vec<Emit>,
+    /// Emitted packets and bounds.
+    pub emits: Vec<Emit>,
 }
 
-impl<'a> CalculatorContext<'a> {
-    /// Creates the context of a step.
-    #[must_use]
-    pub fn new(
-        node: &'a NodeSpec,
-        at: Timestamp,
-        inputs: &'a [Packet],
-        side: &'a [Packet],
-        bounds: &'a [Timestamp],
-        env: &'a Env,
-    ) -> Self {
-        Self {
-            node,
-            at,
-            inputs,
-            side,
-            env,
-            bounds,
-            emits: Vec::new(),
-        }
-    }
-
+impl CalculatorContext<'_> {
     /// Returns the value of an input, if there is one.
     #[must_use]
     pub fn input(&self, place: usize) -> Option<&Payload> {
@@ -150,15 +140,18 @@ impl<'a> CalculatorContext<'a> {
         self.emits.push(Emit::Packet(output, packet));
     }
 
+    /// Passes the packet of an input on to an output, and returns whether there was one.
+    pub fn forward(&mut self, input: usize, output: usize) -> bool {
+        let packet = &self.inputs[input];
+        if !packet.is_empty() {
+            self.send_packet(output, packet.clone());
+        }
+        !packet.is_empty()
+    }
+
     /// Performs another operation on an output.
     pub fn emit(&mut self, emit: Emit) {
         self.emits.push(emit);
-    }
-
-    /// Returns the emitted packets and bounds.
-    #[must_use]
-    pub fn into_emits(self) -> Vec<Emit> {
-        self.emits
     }
 }
 
@@ -166,15 +159,13 @@ impl<'a> CalculatorContext<'a> {
 pub struct Env {
     /// Models and pipelines.
     pub servables: Arc<dyn Servables>,
-    ending: Ending,
+    /// Handle to end the run from outside.
+    pub ending: Arc<Ending>,
 }
 
 /// Request to end a run, shared with the run.
-#[derive(Debug, Clone, Default)]
-pub struct Ending(Arc<Ends>);
-
 #[derive(Debug, Default)]
-struct Ends {
+pub struct Ending {
     is_asked: AtomicBool,
     is_heeded: AtomicBool,
 }
@@ -182,13 +173,13 @@ struct Ends {
 impl Ending {
     /// Requests the end of the run: nodes that generate on their own stop.
     pub fn end(&self) {
-        self.0.is_asked.store(true, Ordering::Relaxed);
+        self.is_asked.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether a node has stopped for that reason.
     #[must_use]
     pub fn is_heeded(&self) -> bool {
-        self.0.is_heeded.load(Ordering::Relaxed)
+        self.is_heeded.load(Ordering::Relaxed)
     }
 }
 
@@ -198,28 +189,17 @@ impl Env {
     pub fn new(servables: Arc<dyn Servables>) -> Self {
         Self {
             servables,
-            ending: Ending::default(),
+            ending: Arc::default(),
         }
-    }
-
-    /// Requests the end of the run: nodes that generate on their own stop.
-    pub fn end(&self) {
-        self.ending.end();
-    }
-
-    /// Returns the handle to end the run from outside.
-    #[must_use]
-    pub fn ending(&self) -> Ending {
-        self.ending.clone()
     }
 
     /// Returns whether the end of the run is requested. Nodes that generate on their own call this,
     /// and stop.
     #[must_use]
     pub fn is_ending(&self) -> bool {
-        let is_asked = self.ending.0.is_asked.load(Ordering::Relaxed);
+        let is_asked = self.ending.is_asked.load(Ordering::Relaxed);
         if is_asked {
-            self.ending.0.is_heeded.store(true, Ordering::Relaxed);
+            self.ending.is_heeded.store(true, Ordering::Relaxed);
         }
         is_asked
     }
@@ -254,23 +234,22 @@ impl Contract {
             outputs: vec![PacketType::Any; node.outputs.len()],
             side_inputs: vec![(PacketType::Any, false); node.side_inputs.len()],
             side_outputs: vec![PacketType::Any; node.side_outputs.len()],
-            offset: None,
-            handler: None,
-            wants_bounds: false,
+            ..Self::default()
         }
     }
 }
 
 /// Resources for creating calculators: by the nodes of one definition of a graph.
 pub trait Resources: Send + Sync {
-    /// Returns the Python object of a node.
-    fn python(&self, node: &str) -> Option<&Arc<python::PythonHandler>>;
+    /// Creates the use of a node's Python object by this run.
+    fn python(&self, node: &str) -> Option<python::HandlerInstance>;
 
     /// Returns whether errors raised by Python code are hidden from clients.
     fn hides_python_errors(&self) -> bool;
 }
 
 /// Kind of calculator.
+#[derive(Debug)]
 pub struct Factory {
     /// Name in graph files.
     pub name: &'static str,
@@ -280,10 +259,4 @@ pub struct Factory {
     pub contract: fn(&NodeSpec) -> Result<Contract, String>,
     /// Creates the calculator for a run. The contract holds.
     pub make: fn(&Arc<NodeSpec>, &dyn Resources) -> Box<dyn Calculator>,
-}
-
-impl fmt::Debug for Factory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
 }

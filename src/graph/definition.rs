@@ -1,6 +1,13 @@
 //! Loaded graph: its plan, its Python objects, and its pooled instances.
 
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     calculator::{Env, Resources},
@@ -13,16 +20,17 @@ use super::{
     node::Ports,
     packet::Packet,
     plan::{GraphPlan, PoolSize},
-    pool::{Pool, Seat},
     rules,
     run::{GraphObserver, Run},
     servables::Servables,
     source::GraphSource,
+    timestamp::Timestamp,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
-    python::{NodeFacts, PythonHandler},
+    model::Served,
+    python::{HandlerInstance, NodeFacts, PythonHandler, WorkerGroup, WorkerSeat},
     request::Parameters,
     task,
 };
@@ -42,8 +50,10 @@ pub struct GraphDefinition {
     plan: Arc<GraphPlan>,
     spec: GraphSpec,
     handlers: BTreeMap<String, Arc<PythonHandler>>,
+    /// The workers of its Python nodes, if it has any.
+    workers: Option<Arc<WorkerGroup>>,
     is_silent: bool,
-    pool: Option<Pool>,
+    pub(super) pool: Option<Pool>,
     times: Arc<[Arc<NodeTimes>]>,
     fingerprint: Fingerprint,
 }
@@ -83,10 +93,9 @@ impl LoadError {
 pub fn examine(source: &GraphSource) -> Result<CheckedGraph, LoadError> {
     let (name, path) = (&source.name, &source.graph_path);
     let text = std::fs::read_to_string(path).map_err(|error| {
-        let line = format!(
-            "Failed to open mediapipe graph definition: {name}, file: {}: {error}",
-            path.display()
-        );
+        let path = path.display();
+        let line =
+            format!("Failed to open mediapipe graph definition: {name}, file: {path}: {error}");
         LoadError::new("File not found or cannot open", vec![line])
     })?;
     check::check(&text, &path.display().to_string(), calculators::all()).map_err(|found| {
@@ -116,6 +125,7 @@ impl GraphDefinition {
             name: source.name.clone(),
             times: times.collect(),
             handlers: BTreeMap::new(),
+            workers: None,
             is_silent,
             pool: None,
             spec,
@@ -123,28 +133,40 @@ impl GraphDefinition {
             fingerprint,
         };
         // Objects loaded before an error are finalized when the definition is dropped.
-        definition.load_handlers(&source.base_path)?;
+        definition.load_handlers(source)?;
         definition.start_pool(servables)?;
         Ok(definition)
     }
 
-    fn load_handlers(&mut self, base: &Path) -> Result<(), LoadError> {
-        for node in &self.plan.nodes {
+    fn load_handlers(&mut self, source: &GraphSource) -> Result<(), LoadError> {
+        for (index, node) in self.plan.nodes.iter().enumerate() {
             if !node.spec.is_python() {
                 continue;
             }
-            let names = |ports: &Ports| {
-                let written = ports.written().into_iter();
-                written.map(|place| ports[place].name.clone()).collect()
+            let workers = self.workers.get_or_insert_with(|| {
+                WorkerGroup::new(format!("graph {}", self.name), source.workers.clone())
+            });
+            // In the order of the file.
+            let written = |ports: &Ports| {
+                let mut places: Vec<usize> = (0..ports.len()).collect();
+                places.sort_by_key(|place| ports[*place].written);
+                places.into_iter()
             };
+            let (inputs, outputs) = (written(&node.spec.inputs), written(&node.spec.outputs));
             let facts = NodeFacts {
                 node_name: node.spec.name.clone(),
-                input_names: names(&node.spec.inputs),
-                output_names: names(&node.spec.outputs),
-                handler_path: base.join(node.spec.handler_path().unwrap_or_default()),
+                input_names: inputs
+                    .map(|place| node.spec.inputs[place].name.clone())
+                    .collect(),
+                outputs: outputs
+                    .map(|place| self.plan.python_output(index, place))
+                    .collect(),
+                handler_path: source
+                    .base_path
+                    .join(node.spec.handler_path().unwrap_or_default()),
                 params: None,
             };
-            match PythonHandler::load(facts) {
+            match PythonHandler::load(workers, facts) {
                 Ok(handler) => self.handlers.insert(node.spec.name.clone(), handler),
                 Err(error) => {
                     for handler in self.handlers.values() {
@@ -169,15 +191,12 @@ impl GraphDefinition {
                 let mut run = self.start(side, Env::new(Arc::clone(servables)), None)?;
                 // The remaining steps run when the first request comes.
                 run.turn();
-                run.error().map_or(Ok(()), |f| Err(explain(&f)))?;
-                Ok(run)
+                run.scheduler.error().map_or(Ok(run), |f| Err(explain(&f)))
             });
             let run = run.map_err(|error| {
-                let line = format!(
-                    "Mediapipe graph: {} initialization failed with message: {}",
-                    self.name,
-                    error.message()
-                );
+                let (name, error) = (&self.name, error.message());
+                let line =
+                    format!("Mediapipe graph: {name} initialization failed with message: {error}");
                 LoadError::new("Failed to initialize mediapipe graph", vec![line])
             })?;
             pool.add(Seat { run, last: None });
@@ -193,7 +212,7 @@ impl GraphDefinition {
         env: Env,
         watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<Run> {
-        let side = convert::side_packets(self.plan(), parameters, self.has_pool())?;
+        let side = convert::side_packets(&self.plan, parameters, self.has_pool())?;
         self.start(side, env, watch)
     }
 
@@ -204,12 +223,14 @@ impl GraphDefinition {
         env: Env,
         watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<Run> {
-        let (plan, times) = (self.plan(), self.times());
-        Run::new(plan, side, self, env, times, watch).map_err(|error| {
-            Error::new(
-                ErrorKind::FailedPrecondition,
-                format!("Failed to start mediapipe graph - {error}"),
-            )
+        let workers = self.workers.as_ref();
+        let resources = RunResources {
+            definition: self,
+            seat: workers.map(|workers| Arc::new(workers.seat())),
+        };
+        Run::new(&self.plan, side, &resources, env, &self.times, watch).map_err(|error| {
+            let message = format!("Failed to start mediapipe graph - {error}");
+            Error::new(ErrorKind::FailedPrecondition, message)
         })
     }
 
@@ -242,17 +263,14 @@ impl GraphDefinition {
     pub fn has_pool(&self) -> bool {
         self.pool.is_some()
     }
+}
 
-    pub(super) fn pool(&self) -> Option<&Pool> {
-        self.pool.as_ref()
-    }
-
-    pub(super) fn times(&self) -> &Arc<[Arc<NodeTimes>]> {
-        &self.times
-    }
+impl Served for GraphDefinition {
+    const KNOWN: &'static str = "Mediapipe";
+    const PLAIN: &'static str = "graph";
 
     /// Waits until the last run has ended, and drops the Python objects outside of the async workers.
-    pub async fn drain(self: Arc<Self>) {
+    async fn drain(self: Arc<Self>) {
         // It can no longer be found, so the count only falls.
         while Arc::strong_count(&self) > 1 {
             tokio::time::sleep(LOOK).await;
@@ -280,13 +298,20 @@ impl Drop for GraphDefinition {
     }
 }
 
-impl Resources for GraphDefinition {
-    fn python(&self, node: &str) -> Option<&Arc<PythonHandler>> {
-        self.handlers.get(node)
+/// Resources of a run: its Python nodes are in one worker.
+struct RunResources<'a> {
+    definition: &'a GraphDefinition,
+    seat: Option<Arc<WorkerSeat>>,
+}
+
+impl Resources for RunResources<'_> {
+    fn python(&self, node: &str) -> Option<HandlerInstance> {
+        let handler = self.definition.handlers.get(node)?;
+        Some(handler.instance_at(self.seat.as_ref()?))
     }
 
     fn hides_python_errors(&self) -> bool {
-        self.is_silent
+        self.definition.is_silent
     }
 }
 
@@ -308,6 +333,46 @@ fn pool_size(asked: PoolSize, name: &str) -> Option<usize> {
             }
             Some(size.min(threads))
         }
+    }
+}
+
+/// Instance of the pool: started, with its current timestamp.
+pub(super) struct Seat {
+    pub(super) run: Run,
+    /// Timestamp of the last request.
+    pub(super) last: Option<Timestamp>,
+}
+
+/// Started instances of a graph. Each slot has one, or starts one when it is next needed.
+pub(super) struct Pool {
+    places: Semaphore,
+    idle: Mutex<Vec<Seat>>,
+}
+
+impl Pool {
+    pub(super) fn new(size: usize) -> Self {
+        Self {
+            places: Semaphore::new(size),
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Waits in turn for a slot, held until dropped; the number of waiters is bounded by admission.
+    /// Returns it with its instance, if there is one.
+    pub(super) async fn take(&self) -> (Option<SemaphorePermit<'_>>, Option<Seat>) {
+        // Never closed.
+        let permit = self.places.acquire().await.ok();
+        (permit, self.idle().pop())
+    }
+
+    /// Adds a started instance.
+    pub(super) fn add(&self, seat: Seat) {
+        self.idle().push(seat);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Seat>> {
+        // A push or a pop cannot be left half done.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

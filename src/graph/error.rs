@@ -4,17 +4,12 @@ use std::fmt;
 
 use crate::error::{Error, ErrorKind};
 
-/// Kind of an error: Abseil's status codes, whose names appear in messages to clients.
+/// Kind of an error: those of Abseil's status codes that graphs have, whose names appear in messages
+/// to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AbseilCode {
-    /// Cancelled.
-    Cancelled,
-    /// Unknown error.
-    Unknown,
     /// Invalid input.
     InvalidArgument,
-    /// Deadline exceeded.
-    DeadlineExceeded,
     /// Missing resource.
     NotFound,
     /// State of the graph does not allow it.
@@ -23,28 +18,25 @@ pub enum AbseilCode {
     ResourceExhausted,
     /// Out of range.
     OutOfRange,
-    /// Not implemented.
-    Unimplemented,
     /// Internal error.
     Internal,
     /// Currently unavailable.
     Unavailable,
+    /// The process of the node has ended.
+    Aborted,
 }
 
 impl fmt::Display for AbseilCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cancelled => "CANCELLED",
-            Self::Unknown => "UNKNOWN",
             Self::InvalidArgument => "INVALID_ARGUMENT",
-            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
             Self::NotFound => "NOT_FOUND",
             Self::FailedPrecondition => "FAILED_PRECONDITION",
             Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
             Self::OutOfRange => "OUT_OF_RANGE",
-            Self::Unimplemented => "UNIMPLEMENTED",
             Self::Internal => "INTERNAL",
             Self::Unavailable => "UNAVAILABLE",
+            Self::Aborted => "ABORTED",
         })
     }
 }
@@ -68,16 +60,6 @@ pub enum CalculatorStep {
     Process,
     /// `Close`
     Close,
-}
-
-impl fmt::Display for CalculatorStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Open => "Open",
-            Self::Process => "Process",
-            Self::Close => "Close",
-        })
-    }
 }
 
 impl GraphRunError {
@@ -105,8 +87,9 @@ impl GraphRunError {
     /// Adds the step and node where it happened.
     #[must_use]
     pub fn of_node(self, step: CalculatorStep, node: &str) -> Self {
+        // A step is written as its variant.
         let message = format!(
-            "Calculator::{step}() for node \"{node}\" failed: {}",
+            "Calculator::{step:?}() for node \"{node}\" failed: {}",
             self.message
         );
         Self { message, ..self }
@@ -126,10 +109,8 @@ impl GraphRunError {
 
 /// Converts the error of a rejected packet.
 pub(super) fn not_added(error: &GraphRunError) -> Error {
-    Error::new(
-        ErrorKind::FailedPrecondition,
-        format!("Failed to add packet to mediapipe graph input stream - {error}"),
-    )
+    let message = format!("Failed to add packet to mediapipe graph input stream - {error}");
+    Error::new(ErrorKind::FailedPrecondition, message)
 }
 
 /// Converts the error of a failed run.
@@ -138,8 +119,13 @@ pub(super) fn explain(error: &GraphRunError) -> Error {
         let text = format!("Mediapipe graph precondition failed - {error}");
         return Error::new(ErrorKind::FailedPrecondition, text);
     }
+    let kind = match error.code {
+        // Whatever the request is.
+        AbseilCode::Aborted => ErrorKind::NotLoaded,
+        _ => ErrorKind::InvalidArgument,
+    };
     Error::new(
-        ErrorKind::InvalidArgument,
+        kind,
         format!("Mediapipe execution failed. MP status - {error}"),
     )
     .with_source(error.clone())
@@ -152,7 +138,7 @@ pub fn is_within(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     let failure = source.and_then(|source| source.downcast_ref::<GraphRunError>());
     failure
-        .is_some_and(|failure| matches!(failure.code, AbseilCode::Internal | AbseilCode::Unknown))
+        .is_some_and(|failure| matches!(failure.code, AbseilCode::Internal | AbseilCode::Aborted))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use ring::digest::{Context, SHA256};
+use ring::digest::{SHA256, digest};
 
 use super::{calculators, check, source::GraphSource};
 
@@ -25,6 +25,9 @@ const PACKAGE: &str = "__init__.py";
 /// including those in packages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fingerprint(BTreeMap<PathBuf, Option<Print>>);
+
+/// Files with the times when they were last written.
+pub type Written = Vec<(PathBuf, Option<SystemTime>)>;
 
 /// Contents of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +51,20 @@ impl Fingerprint {
         Self(files)
     }
 
+    /// Returns when the Python files among these were last written, by their paths. Blocks, but reads none.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        let python = self
+            .0
+            .keys()
+            .filter(|path| path.extension().is_some_and(|it| it == "py"));
+        let written = python.map(|path| {
+            let written = fs::metadata(path).and_then(|it| it.modified());
+            (path.clone(), written.ok())
+        });
+        written.collect()
+    }
+
     /// Reads the current handler and the modules beside it. Blocks.
     #[must_use]
     pub fn of_handler(path: &Path) -> Self {
@@ -59,14 +76,15 @@ impl Fingerprint {
 
 /// Adds a handler and the modules beside it.
 fn add(files: &mut BTreeMap<PathBuf, Option<Print>>, path: PathBuf) {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let packages = packages(folder);
-    let folders = [folder.to_owned()].into_iter().chain(packages);
-    let beside: Vec<_> = folders
-        .flat_map(|it| modules(&it))
-        .take(MAX_FILES)
-        .collect();
-    for path in beside.into_iter().chain([path]) {
+    let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let packages = entries(&folder).filter(|path| path.join(PACKAGE).is_file());
+    let packages: Vec<PathBuf> = packages.take(MAX_FILES).collect();
+    let entries = [folder]
+        .into_iter()
+        .chain(packages)
+        .flat_map(|folder| entries(&folder));
+    let modules = entries.filter(|path| path.extension().is_some_and(|ext| ext == "py"));
+    for path in modules.take(MAX_FILES).chain([path]) {
         let print = print(&path);
         files.insert(path, print);
     }
@@ -80,18 +98,6 @@ fn handlers(path: &Path) -> Option<Vec<String>> {
     let checked = check::check(&text, "", calculators::all()).ok()?;
     let nodes = checked.plan.nodes.iter();
     Some(nodes.filter_map(|node| node.spec.handler_path()).collect())
-}
-
-/// Finds the Python files of a folder.
-fn modules(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    entries(folder).filter(|path| path.extension().is_some_and(|ext| ext == "py"))
-}
-
-/// Finds the packages in a folder.
-fn packages(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    entries(folder)
-        .filter(|path| path.join(PACKAGE).is_file())
-        .take(MAX_FILES)
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
@@ -115,19 +121,10 @@ fn print(path: &Path) -> Option<Print> {
     if found.len() > MAX_BYTES {
         return Some(Print::Large(found.len(), found.modified().ok()));
     }
+    let mut bytes = Vec::new();
     // It may grow in the meantime.
-    let mut file = file.take(MAX_BYTES);
-    let mut context = Context::new(&SHA256);
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut piece) {
-            Ok(0) => break,
-            Ok(count) => context.update(&piece[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-    }
-    Some(Print::Digest(context.finish().as_ref().to_vec()))
+    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(Print::Digest(digest(&SHA256, &bytes).as_ref().to_vec()))
 }
 
 #[cfg(test)]

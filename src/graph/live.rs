@@ -6,13 +6,13 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
-    calculators, definition::GraphDefinition, diagram::diagram, file::GraphSpec,
-    source::GraphSource, unary::Tally,
+    definition::GraphDefinition, diagram::diagram, file::GraphSpec, source::GraphSource,
+    unary::Tally,
 };
 use crate::{
     draw::Diagram,
     metrics::{GraphCall, Reporter},
-    model::{Live, Served, Words},
+    model::Live,
 };
 
 /// Concurrency limits of a graph.
@@ -34,17 +34,6 @@ pub struct Graph {
     source: ArcSwapOption<GraphSource>,
     turns: Semaphore,
     limits: GraphLimits,
-}
-
-impl Served for GraphDefinition {
-    const WORDS: Words = Words {
-        known: "Mediapipe",
-        plain: "graph",
-    };
-
-    fn drain(self: Arc<Self>) -> impl Future<Output = ()> + Send {
-        Self::drain(self)
-    }
 }
 
 impl Deref for Graph {
@@ -79,16 +68,13 @@ impl Graph {
     pub fn diagram(&self) -> Option<Diagram> {
         let source = self.source.load_full()?;
         let is_there = |handler: &str| source.base_path.join(handler).is_file();
-        let calculators = calculators::all();
+        let draw = |spec: &GraphSpec| diagram(&source.name, spec, &is_there);
         if let Ok(definition) = self.live.definition() {
-            let (name, spec) = (definition.name(), definition.spec());
-            return Some(diagram(name, spec, calculators, &is_there));
+            return Some(draw(definition.spec()));
         }
-        let path = &source.graph_path;
-        let text = std::fs::read_to_string(path).ok()?;
-        let file = path.display().to_string();
-        let spec = GraphSpec::read(&text, &file).ok()?;
-        Some(diagram(&source.name, &spec, calculators, &is_there))
+        let text = std::fs::read_to_string(&source.graph_path).ok()?;
+        let spec = GraphSpec::read(&text, &source.graph_path.display().to_string()).ok()?;
+        Some(draw(&spec))
     }
 
     /// Waits until another request may run.

@@ -19,7 +19,6 @@ mod node;
 mod packet;
 mod pbtxt;
 mod plan;
-mod pool;
 pub mod rules;
 mod run;
 mod scheduler;
@@ -29,30 +28,20 @@ mod source;
 mod timestamp;
 mod unary;
 
-pub use calculator::{
-    Calculator, CalculatorContext, Contract, Emit, Ending, Env, Factory, Later, Resources,
-    StepOutcome,
-};
+pub use calculator::{Ending, Env};
 pub use check::{CheckedGraph, check};
 pub use convert::VERSION;
 pub use definition::{GraphDefinition, LoadError, examine};
 pub use diagram::diagram;
-pub use error::{AbseilCode, CalculatorStep, GraphRunError, is_within};
-pub use file::{
-    ExecutorEntry, GraphSpec, HandlerEntry, InfoEntry, NodeEntry, NodePorts, PortEntry,
-};
-pub use fingerprint::Fingerprint;
+pub use error::{CalculatorStep, is_within};
+pub use file::{GraphSpec, NodeEntry, PortEntry};
+pub use fingerprint::{Fingerprint, Written};
 pub use live::{Graph, GraphLimits};
-pub use node::{NodeOptions, NodeSpec, Port, Ports, TagIndex};
-pub use packet::{Packet, PacketType, Payload, TensorKind};
-pub use plan::{
-    GraphPlan, GraphPlanNode, GraphPort, InputHandler, PacketForm, PoolSize, SidePacketPlan,
-    StreamPlan, StreamSource,
-};
+pub use node::NodeSpec;
+pub use plan::{GraphPlan, GraphPort};
 pub use run::GraphObserver;
-pub use scheduler::{GraphJob, Scheduler, Ticket};
 pub use servables::{ServableSession, Servables};
-pub use session::{GraphResponse, GraphSession as StreamSession};
+pub use session::GraphResponse;
 pub use source::GraphSource;
 pub use timestamp::Timestamp;
 pub use unary::{NoTally, Tally};

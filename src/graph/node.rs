@@ -1,6 +1,6 @@
 //! Node as specified in the graph file: its ports and its options.
 
-use std::fmt;
+use std::{fmt, ops::Deref};
 
 use bytes::Bytes;
 use prost::{Message, Name};
@@ -53,10 +53,9 @@ impl Ports {
         Self(ports)
     }
 
-    /// Parses `TAG:index:name`, `TAG:name` and `name`, without checking the spelling; for tests and
-    /// for graphs built in code.
-    #[must_use]
-    pub fn of(texts: &[&str]) -> Self {
+    /// Parses `TAG:index:name`, `TAG:name` and `name`, without checking the spelling.
+    #[cfg(test)]
+    pub(in crate::graph) fn of(texts: &[&str]) -> Self {
         let mut untagged = 0;
         let ports = texts.iter().enumerate().map(|(written, text)| {
             let parts: Vec<&str> = text.split(':').collect();
@@ -80,29 +79,6 @@ impl Ports {
         Self::new(ports.collect())
     }
 
-    /// Returns the number of ports.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns whether there are no ports.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Iterates over the ports, by tag and index.
-    pub fn iter(&self) -> std::slice::Iter<'_, Port> {
-        self.0.iter()
-    }
-
-    /// Returns a port by its index.
-    #[must_use]
-    pub fn get(&self, place: usize) -> Option<&Port> {
-        self.0.get(place)
-    }
-
     /// Finds the index of a port by tag.
     #[must_use]
     pub fn find(&self, tag: &str, index: usize) -> Option<usize> {
@@ -118,27 +94,15 @@ impl Ports {
 
     /// Returns the indices of the ports with a tag, in order.
     pub fn tagged(&self, tag: &str) -> impl Iterator<Item = usize> {
-        let tag = tag.to_owned();
-        let ports = self.0.iter().enumerate();
-        ports
-            .filter(move |(_, port)| port.at.tag == tag)
-            .map(|(place, _)| place)
-    }
-
-    /// Returns the indices in the order of the file.
-    #[must_use]
-    pub fn written(&self) -> Vec<usize> {
-        let mut places: Vec<usize> = (0..self.0.len()).collect();
-        places.sort_by_key(|place| self.0[*place].written);
-        places
+        (0..self.len()).filter(move |place| self[*place].at.tag == tag)
     }
 }
 
-impl std::ops::Index<usize> for Ports {
-    type Output = Port;
+impl Deref for Ports {
+    type Target = [Port];
 
-    fn index(&self, place: usize) -> &Port {
-        &self.0[place]
+    fn deref(&self) -> &[Port] {
+        &self.0
     }
 }
 
@@ -153,9 +117,9 @@ impl NodeOptions {
         self.0.push((name.into(), encoded));
     }
 
-    /// Creates options of one message; for tests.
-    #[must_use]
-    pub fn of<T: Message + Name>(message: &T) -> Self {
+    /// Creates options of one message.
+    #[cfg(test)]
+    pub(in crate::graph) fn of<T: Message + Name>(message: &T) -> Self {
         Self(vec![(T::full_name(), message.encode_to_vec().into())])
     }
 
@@ -180,8 +144,6 @@ pub struct NodeSpec {
     /// Name, unique in the graph: that of the file, else that of the calculator, with a suffix
     /// `_1`, `_2` where needed.
     pub name: String,
-    /// Whether the name is explicit in the file.
-    pub is_named: bool,
     /// Name of the calculator.
     pub calculator: String,
     /// Input streams.

@@ -191,11 +191,8 @@ impl fmt::Display for PacketType {
             Self::Time => "timestamp",
             Self::List(one) => return write!(f, "list of {one}"),
             Self::Either(some) => {
-                for (place, one) in some.iter().enumerate() {
-                    let or = if place == 0 { "" } else { " or " };
-                    write!(f, "{or}{one}")?;
-                }
-                return Ok(());
+                let some: Vec<String> = some.iter().map(Self::to_string).collect();
+                return f.write_str(&some.join(" or "));
             }
             Self::Request => "request",
             Self::Response => "response",
@@ -244,8 +241,7 @@ impl Payload {
             Self::Text(_) => PacketType::Text,
             Self::Time(_) => PacketType::Time,
             Self::List(list) => {
-                let one = list.first().map_or(PacketType::Any, Self::kind);
-                PacketType::List(Box::new(one))
+                PacketType::List(Box::new(list.first().map_or(PacketType::Any, Self::kind)))
             }
             Self::Request(_) => PacketType::Request,
             Self::Response(_) => PacketType::Response,

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::{
     calculator::{Contract, Factory},
-    node::{LOOPBACK, NodeSpec, Port, TagIndex},
+    node::{LOOPBACK, NodeSpec, Port},
     packet::{PacketType, TensorKind},
 };
+use crate::python::HandlerOutput;
 
 /// Checked graph.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct GraphPlan {
     /// Nodes, in the order of the file.
     pub nodes: Vec<GraphPlanNode>,
@@ -27,6 +28,30 @@ pub struct GraphPlan {
     pub report_deadlock: bool,
     /// Pool size from the directive of the file.
     pub pool: PoolSize,
+}
+
+impl GraphPlan {
+    /// Returns the Python node that an output of the graph comes from, and the name of its output.
+    pub(super) fn producer(&self, output: &GraphPort) -> Option<(&str, &str)> {
+        let StreamSource::Node(node, port) = self.streams[output.stream].from else {
+            return None;
+        };
+        let spec = &self.nodes[node].spec;
+        spec.is_python()
+            .then(|| (spec.name.as_str(), spec.outputs[port].name.as_str()))
+    }
+
+    /// Describes an output of a Python node, for its worker: contents that only other Python nodes take stay there.
+    pub(super) fn python_output(&self, node: usize, place: usize) -> HandlerOutput {
+        let node = &self.nodes[node];
+        let stream = &self.streams[node.outputs[place]];
+        let mut takers = stream.to.iter().map(|(taker, _)| &self.nodes[*taker].spec);
+        HandlerOutput {
+            name: node.spec.outputs[place].name.clone(),
+            has_object: !stream.to.is_empty(),
+            has_contents: !stream.outputs.is_empty() || takers.any(|taker| !taker.is_python()),
+        }
+    }
 }
 
 /// Number of pooled instances requested by a graph file.
@@ -175,17 +200,19 @@ impl PacketForm {
     /// Returns the form of an input or output with a tag.
     #[must_use]
     pub fn of_tag(tag: &str) -> Self {
-        let mut known = Self::PREFIXES.into_iter();
-        let found = known.find(|(prefix, _)| tag.starts_with(prefix));
-        found.map_or(Self::OvTensor, |(_, form)| form)
+        let found = Self::PREFIXES
+            .iter()
+            .find(|(prefix, _)| tag.starts_with(prefix));
+        found.map_or(Self::OvTensor, |(_, form)| *form)
     }
 
     /// Returns the prefix of tags for packets of a type.
     #[must_use]
     pub fn prefix(kind: &PacketType) -> Option<&'static str> {
-        let mut known = Self::PREFIXES.into_iter();
-        let found = known.find(|(_, form)| form.carries() == *kind);
-        found.map(|(prefix, _)| prefix)
+        let found = Self::PREFIXES
+            .iter()
+            .find(|(_, form)| form.carries() == *kind);
+        found.map(|(prefix, _)| *prefix)
     }
 
     /// Returns the type of its packets.
@@ -200,14 +227,6 @@ impl PacketForm {
             Self::Request => PacketType::Request,
             Self::Response => PacketType::Response,
         }
-    }
-}
-
-impl GraphPort {
-    /// Returns the tag and index.
-    #[must_use]
-    pub fn at(&self) -> &TagIndex {
-        &self.port.at
     }
 }
 

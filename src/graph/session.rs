@@ -11,8 +11,8 @@ use super::{
     calculator::Env,
     convert,
     definition::GraphDefinition,
-    error::{AbseilCode, explain, not_added},
-    run::{GraphObserver, More, Run},
+    error::{explain, not_added},
+    run::{GraphObserver, Run},
     timestamp::Timestamp,
     unary::Tally,
 };
@@ -95,14 +95,14 @@ impl GraphSession {
             };
             let took = began.elapsed();
             let mut count = 0;
-            while let Some((output, packet)) = self.run.take_output() {
+            while let Some((output, packet)) = self.run.scheduler.take_output() {
                 count += 1;
                 let port = &self.definition.plan().outputs[output];
                 let name = self.definition.name();
                 let response = match convert::response(name, "", [(port, &packet)]) {
                     Ok(response) => response,
                     Err(failure) => {
-                        self.run.fail(failure);
+                        self.run.scheduler.fail(failure);
                         break;
                     }
                 };
@@ -113,28 +113,26 @@ impl GraphSession {
                     place = Arc::clone(&room).acquire_many_owned(wanted) => place.ok(),
                     () = answers.closed() => return Err(gone()),
                 };
-                if answers
-                    .send(GraphResponse::Response(response, place))
-                    .await
-                    .is_err()
-                {
-                    return Err(gone());
-                }
+                let sent = answers.send(GraphResponse::Response(response, place));
+                sent.await.map_err(|_| gone())?;
                 tally.responded();
             }
-            let is_over = self.run.error().is_some() || !(is_open && self.is_at_the_end());
-            if self.run.is_finished() && is_over {
+            // After a request of the highest timestamp the graph ends by itself, and the client has
+            // yet to be notified if it sends more.
+            let is_at_the_end = is_open && self.last == Some(Timestamp::MAX);
+            let is_over = self.run.scheduler.error().is_some() || !is_at_the_end;
+            if self.run.scheduler.is_finished() && is_over {
                 break;
             }
             is_burst = count > 1 || (count == 1 && !is_burst && took < BURST);
             if count > 0 {
                 // A slot may have become free.
-                if more == More::Yes {
+                if more {
                     tokio::task::yield_now().await;
                 }
                 continue;
             }
-            let takes = is_open && self.run.error().is_none() && self.run.accepts();
+            let takes = is_open && self.run.scheduler.error().is_none() && self.run.accepts();
             tokio::select! {
                 () = self.run.finished(), if self.run.is_waiting() => {}
                 request = requests.recv(), if takes => match request {
@@ -147,61 +145,45 @@ impl GraphSession {
                             }
                         };
                         drop(came);
-                        if let Some(text) = refused
-                            && answers.send(GraphResponse::Error(text)).await.is_err()
-                        {
-                            return Err(gone());
+                        if let Some(text) = refused {
+                            let sent = answers.send(GraphResponse::Error(text));
+                            sent.await.map_err(|_| gone())?;
                         }
                     }
                     None => {
                         is_open = false;
-                        self.run.close_inputs();
+                        self.run.scheduler.close_inputs();
                     }
                 },
                 () = answers.closed() => return Err(gone()),
-                () = tokio::task::yield_now(), if more == More::Yes => {}
+                () = tokio::task::yield_now(), if more => {}
             }
         }
-        match self.run.error() {
-            None => Ok(()),
-            Some(failure) => {
-                if failure.code != AbseilCode::Cancelled {
-                    tally.failed();
-                }
-                Err(explain(&failure))
-            }
-        }
-    }
-
-    /// Returns whether the last request had the highest timestamp. The graph then ends by itself,
-    /// and the client has yet to be notified if it sends more.
-    fn is_at_the_end(&self) -> bool {
-        self.last == Some(Timestamp::MAX)
-    }
-
-    /// Returns the timestamp of a request without an explicit one. The outputs of a generator since
-    /// the last request have used timestamps of their own; the one where it continues, or would
-    /// have, is free.
-    fn following(&self) -> Result<Timestamp> {
-        let next = convert::following(self.last)?;
-        Ok(self.run.generated().map_or(next, |at| at.max(next)))
+        self.run.scheduler.error().map_or(Ok(()), |failure| {
+            tally.failed();
+            Err(explain(&failure))
+        })
     }
 
     /// Pushes a request, as far as it can be read; returns the error otherwise.
     fn put(&mut self, request: InferRequest, tally: &dyn Tally) -> Option<String> {
-        let which = if std::mem::take(&mut self.is_first) {
-            "first request"
-        } else {
-            "subsequent requests"
+        let which = match std::mem::take(&mut self.is_first) {
+            true => "first request",
+            false => "subsequent requests",
         };
         let refuse = |error: &Error| {
             tally.rejected();
             let text = error.message();
             Some(format!("{text}; partial deserialization of {which}"))
         };
+        // The outputs of a generator since the last request have used timestamps of their own; the
+        // one where it continues, or would have, is free.
+        let following = || -> Result<Timestamp> {
+            let at = convert::following(self.last)?;
+            Ok(self.run.scheduler.generated().map_or(at, |it| it.max(at)))
+        };
         let given = convert::timestamp(&request);
-        let at = given.and_then(|at| at.map_or_else(|| self.following(), Ok));
-        let at = match at {
+        let at = match given.and_then(|at| at.map_or_else(following, Ok)) {
             Ok(at) => at,
             Err(error) => return refuse(&error),
         };
@@ -211,7 +193,7 @@ impl GraphSession {
                 Ok(packet) => packet,
                 Err(error) => return refuse(&error),
             };
-            if let Err(failure) = self.run.push(input, packet) {
+            if let Err(failure) = self.run.scheduler.push(input, packet) {
                 tally.rejected();
                 return Some(not_added(&failure).message().to_owned());
             }

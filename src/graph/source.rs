@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::python::WorkerOptions;
+
 /// Source files of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphSource {
@@ -11,4 +13,6 @@ pub struct GraphSource {
     pub base_path: PathBuf,
     /// Path of the graph file.
     pub graph_path: PathBuf,
+    /// How the workers of its Python nodes are run.
+    pub workers: WorkerOptions,
 }

@@ -82,11 +82,11 @@ impl Timestamp {
             self
         }
     }
+}
 
-    /// Returns the name of a special timestamp.
-    #[must_use]
-    pub const fn special(self) -> Option<&'static str> {
-        Some(match self {
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
             Self::UNSET => "Timestamp::Unset()",
             Self::UNSTARTED => "Timestamp::Unstarted()",
             Self::PRE_STREAM => "Timestamp::PreStream()",
@@ -95,23 +95,8 @@ impl Timestamp {
             Self::POST_STREAM => "Timestamp::PostStream()",
             Self::ONE_OVER_POST_STREAM => "Timestamp::OneOverPostStream()",
             Self::DONE => "Timestamp::Done()",
-            _ => return None,
+            Self(value) => return write!(f, "{value}"),
         })
-    }
-}
-
-impl From<i64> for Timestamp {
-    fn from(value: i64) -> Self {
-        Self(value)
-    }
-}
-
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.special() {
-            Some(name) => f.write_str(name),
-            None => write!(f, "{}", self.0),
-        }
     }
 }
 

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use super::{
     calculator::Env,
     convert,
-    definition::GraphDefinition,
+    definition::{GraphDefinition, Pool, Seat},
     error::{GraphRunError, explain, not_added},
     packet::Packet,
     plan::GraphPlan,
-    pool::Seat,
-    run::{GraphObserver, More, Run},
+    run::{GraphObserver, Run},
     timestamp::Timestamp,
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     request::{InferRequest, InferResponse},
 };
 
@@ -35,30 +34,32 @@ pub struct NoTally;
 
 impl Tally for NoTally {}
 
-/// First packet of each output of a graph.
-struct Firsts {
-    packets: Vec<Option<Packet>>,
-    /// Whether each output is requested by the client.
-    wanted: Vec<bool>,
-}
+/// First packet of each output of a graph, and whether the client has requested it.
+struct Firsts(Vec<(Option<Packet>, bool)>);
 
 impl Firsts {
     /// Creates an empty set for the outputs that a request asks for: all if it names none.
     fn new(plan: &GraphPlan, request: &InferRequest) -> Self {
         let asked = &request.outputs;
+        let is_wanted = |name: &String| asked.is_empty() || asked.contains(name);
         let outputs = plan.outputs.iter();
-        Self {
-            packets: vec![None; plan.outputs.len()],
-            wanted: outputs
-                .map(|output| asked.is_empty() || asked.contains(&output.port.name))
+        Self(
+            outputs
+                .map(|output| (None, is_wanted(&output.port.name)))
                 .collect(),
-        }
+        )
     }
 
     /// Returns whether all packets are there.
     fn is_complete(&self) -> bool {
-        let mut all = self.packets.iter().zip(&self.wanted);
-        all.all(|(packet, is_wanted)| packet.is_some() || !is_wanted)
+        self.missing().is_none()
+    }
+
+    /// Returns the first output without a packet.
+    fn missing(&self) -> Option<usize> {
+        self.0
+            .iter()
+            .position(|(packet, is_wanted)| packet.is_none() && *is_wanted)
     }
 }
 
@@ -75,10 +76,9 @@ impl GraphDefinition {
         tally: &dyn Tally,
         watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<InferResponse> {
-        let answer = if self.has_pool() {
-            self.infer_pooled(env, request, tally).await
-        } else {
-            self.infer_once(env, request, tally, watch).await
+        let answer = match &self.pool {
+            Some(pool) => self.infer_pooled(pool, env, request, tally).await,
+            None => self.infer_once(env, request, tally, watch).await,
         };
         if answer.is_ok() {
             tally.responded();
@@ -99,10 +99,10 @@ impl GraphDefinition {
         let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
         let mut run = fed.inspect_err(|_| tally.rejected())?;
         tally.accepted();
-        until_idle(&mut run, &mut firsts, Wish::Firsts).await;
-        run.close_inputs();
-        until_finished(&mut run, &mut firsts).await;
-        if let Some(error) = run.error() {
+        drive(&mut run, &mut firsts, Goal::Firsts).await;
+        run.scheduler.close_inputs();
+        drive(&mut run, &mut firsts, Goal::End).await;
+        if let Some(error) = run.scheduler.error() {
             tally.failed();
             return Err(explain(&error));
         }
@@ -128,13 +128,14 @@ impl GraphDefinition {
             packets.push(packet?);
         }
         if packets.len() < inputs {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
+            return Err(Error::invalid(
                 "Invalid number of inputs - Not all input packets created",
             ));
         }
         for (input, packet) in packets {
-            run.push(input, packet).map_err(|error| not_added(&error))?;
+            run.scheduler
+                .push(input, packet)
+                .map_err(|error| not_added(&error))?;
         }
         Ok(at)
     }
@@ -142,6 +143,7 @@ impl GraphDefinition {
     /// Runs a request on an instance of the pool, which is reused.
     async fn infer_pooled(
         self: &Arc<Self>,
+        pool: &Pool,
         env: Env,
         mut request: InferRequest,
         tally: &dyn Tally,
@@ -150,14 +152,10 @@ impl GraphDefinition {
         // Validated first: rejected requests do not wait either.
         let side = convert::side_packets(self.plan(), &request.parameters, true);
         let side = side.inspect_err(|_| tally.rejected())?;
-        let Some(pool) = self.pool() else {
-            return Err(Error::internal("Internal server error")
-                .with_source("a bug: a graph without a pool"));
-        };
-        let mut place = pool.take().await;
+        let (_slot, seat) = pool.take().await;
         // An instance that has used the last timestamp takes no further request without one.
         let usable = |seat: &Seat| convert::following(seat.last).is_ok();
-        let mut seat = match place.take().filter(usable) {
+        let mut seat = match seat.filter(usable) {
             Some(seat) => seat,
             None => Seat {
                 run: self.start(side, env, None)?,
@@ -170,40 +168,45 @@ impl GraphDefinition {
             Err(error) => {
                 tally.rejected();
                 // Unless packets were pushed, the instance is unchanged.
-                if seat.run.error().is_none() {
-                    place.put(seat);
+                if seat.run.scheduler.error().is_none() {
+                    pool.add(seat);
                 }
                 return Err(error);
             }
         };
         tally.accepted();
         seat.last = Some(at);
-        until_idle(&mut seat.run, &mut firsts, Wish::All).await;
-        if let Some(failure) = seat.run.error() {
+        drive(&mut seat.run, &mut firsts, Goal::Idle).await;
+        if let Some(failure) = seat.run.scheduler.error() {
             // Closed properly for its nodes, then dropped: the next request starts a new instance.
-            until_finished(&mut seat.run, &mut firsts).await;
+            drive(&mut seat.run, &mut firsts, Goal::End).await;
             tally.failed();
             return Err(explain(&failure));
         }
         let answer = self.answer(&id, firsts);
         if answer.is_ok() {
             // Otherwise packets of this request may be left in it, which the next must not receive.
-            place.put(seat);
+            pool.add(seat);
         }
         answer
     }
 
     /// Builds the response from the first packet of each output.
     fn answer(&self, id: &str, firsts: Firsts) -> Result<InferResponse> {
-        if !firsts.is_complete() {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "Mediapipe execution failed. MP status - Unknown error during mediapipe execution",
-            ));
+        if let Some(missing) = firsts.missing() {
+            let unknown =
+                "Mediapipe execution failed. MP status - Unknown error during mediapipe execution";
+            let plan = self.plan();
+            let text = match plan.producer(&plan.outputs[missing]) {
+                Some((node, output)) => {
+                    format!("{unknown} - node {node} returned no output \"{output}\"")
+                }
+                None => unknown.to_owned(),
+            };
+            return Err(Error::invalid(text));
         }
-        let outputs = self.plan().outputs.iter().zip(&firsts.packets);
-        let outputs = outputs.zip(&firsts.wanted);
-        let packets = outputs.filter_map(|((port, packet), is_wanted)| {
+        let outputs = self.plan().outputs.iter().zip(&firsts.0);
+        let packets = outputs.filter_map(|(port, (packet, is_wanted))| {
             let packet = packet.as_ref().filter(|_| *is_wanted)?;
             Some((port, packet))
         });
@@ -213,70 +216,50 @@ impl GraphDefinition {
 
 /// Required extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum Goal {
     /// The first packet of each output; nodes that generate on their own may then stop.
     Firsts,
     /// All packets, with the run ready to continue afterwards.
-    All,
+    Idle,
+    /// All nodes closed, with nodes that generate on their own stopped as in `Firsts`.
+    End,
 }
 
-/// Runs until no step can run without further input.
-async fn until_idle(run: &mut Run, firsts: &mut Firsts, wish: Wish) {
+/// Runs until no step can run without further input, or until all nodes are closed.
+async fn drive(run: &mut Run, firsts: &mut Firsts, goal: Goal) {
     loop {
         // Generating nodes must stop before their next step.
         let more = run.turn_to_output();
-        let any = collect(run, firsts);
-        if any && wish == Wish::Firsts && firsts.is_complete() {
-            run.end();
+        let mut any = false;
+        while let Some((output, packet)) = run.scheduler.take_output() {
+            any = true;
+            if let Some((first, _)) = firsts.0.get_mut(output) {
+                first.get_or_insert(packet);
+            }
         }
-        if run.is_idle() && more == More::No && !any {
+        if any && goal != Goal::Idle && firsts.is_complete() {
+            run.env.ending.end();
+        }
+        if goal == Goal::End && run.scheduler.is_finished() {
             return;
         }
-        wait(run, more, any).await;
-    }
-}
-
-/// Runs until all nodes are closed.
-async fn until_finished(run: &mut Run, firsts: &mut Firsts) {
-    loop {
-        let more = run.turn_to_output();
-        let any = collect(run, firsts);
-        if firsts.is_complete() {
-            run.end();
-        }
-        if run.is_finished() {
+        if !more && !any && run.scheduler.is_idle() {
+            if goal == Goal::End {
+                // The state machine excludes this; an error is better than a request that hangs.
+                debug_assert!(run.scheduler.is_finished(), "a run that cannot end");
+                run.scheduler
+                    .fail(GraphRunError::internal("the graph cannot end"));
+                run.turn();
+            }
             return;
         }
-        if more == More::No && !any && run.is_idle() {
-            // The state machine excludes this; an error is better than a request that hangs.
-            debug_assert!(run.is_finished(), "a run that cannot end");
-            run.fail(GraphRunError::internal("the graph cannot end"));
-            run.turn();
-            return;
-        }
-        wait(run, more, any).await;
-    }
-}
-
-async fn wait(run: &mut Run, more: More, any: bool) {
-    if more == More::Yes && any {
-        // Its turn is not over.
-        tokio::task::consume_budget().await;
-    } else if more == More::Yes {
-        tokio::task::yield_now().await;
-    } else if run.is_waiting() {
-        run.finished().await;
-    }
-}
-
-/// Keeps the first packet of each output, and returns whether any packet has come.
-fn collect(run: &mut Run, firsts: &mut Firsts) -> bool {
-    let mut any = false;
-    while let Some((output, packet)) = run.take_output() {
-        any = true;
-        if let Some(first @ None) = firsts.packets.get_mut(output) {
-            *first = Some(packet);
+        if more && any {
+            // Its turn is not over.
+            tokio::task::consume_budget().await;
+        } else if more {
+            tokio::task::yield_now().await;
+        } else if run.is_waiting() {
+            run.finished().await;
         }
     }
-    any
 }

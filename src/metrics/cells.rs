@@ -14,41 +14,15 @@ use std::{
 use crate::request::{ApiFamily, Interface, RequestOrigin};
 
 /// The upper bounds of the buckets in microseconds, `floor(10 × 1.8^i)`; one more has no bound.
-pub(super) const BOUNDS: [u64; 33] = [
-    10,
-    18,
-    32,
-    58,
-    104,
-    188,
-    340,
-    612,
-    1101,
-    1983,
-    3570,
-    6426,
-    11568,
-    20822,
-    37481,
-    67466,
-    121_439,
-    218_591,
-    393_464,
-    708_235,
-    1_274_823,
-    2_294_682,
-    4_130_428,
-    7_434_771,
-    13_382_588,
-    24_088_659,
-    43_359_586,
-    78_047_255,
-    140_485_060,
-    252_873_108,
-    455_171_596,
-    819_308_872,
-    1_474_755_971,
-];
+pub(super) const BOUNDS: [u64; 33] = {
+    let mut bounds = [0; 33];
+    let (mut size, mut nines, mut fives) = (0, 10_u128, 1_u128);
+    while size < bounds.len() {
+        bounds[size] = (nines / fives) as u64;
+        (size, nines, fives) = (size + 1, nines * 9, fives * 5);
+    }
+    bounds
+};
 
 /// The number of kinds of [`RequestOrigin`].
 pub(super) const ORIGINS: usize = 4;
@@ -96,10 +70,11 @@ fn shard() -> usize {
 }
 
 /// The sharded counts of one version of a model.
+#[derive(Debug)]
 pub(super) struct Cells(Box<[Shard]>);
 
 /// Two cache lines apart, since processors fetch them in pairs.
-#[derive(Default)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
     /// Inference requests by origin.
@@ -167,6 +142,7 @@ impl Cells {
 pub(super) const BUCKETS: usize = BOUNDS.len() + 1;
 
 /// Counts by size.
+#[derive(Debug)]
 pub(super) struct Buckets([AtomicU64; BUCKETS]);
 
 impl Default for Buckets {

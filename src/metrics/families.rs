@@ -71,30 +71,8 @@ impl SampleKind {
     }
 }
 
-/// Description of a family, and whether it is shown by default.
-struct Entry {
-    family: Family,
-    name: &'static str,
-    kind: SampleKind,
-    by_default: bool,
-    help: &'static str,
-}
-
-const fn entry(
-    family: Family,
-    name: &'static str,
-    kind: SampleKind,
-    by_default: bool,
-    help: &'static str,
-) -> Entry {
-    Entry {
-        family,
-        name,
-        kind,
-        by_default,
-        help,
-    }
-}
+/// A family with its name, the kind of its samples, whether it is shown by default, and its help text.
+type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
@@ -102,48 +80,47 @@ const TABLE: [Entry; 22] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [
-    entry(F::RequestsSuccess, "ovms_requests_success", Counter, true, "Number of successful requests to a model or a DAG."),
-    entry(F::RequestsFail, "ovms_requests_fail", Counter, true, "Number of failed requests to a model or a DAG."),
-    entry(F::RequestTime, "ovms_request_time_us", Histogram, true, "Processing time of requests to a model or a DAG."),
-    entry(F::Streams, "ovms_streams", Gauge, true, "Number of OpenVINO execution streams."),
-    entry(F::CurrentRequests, "ovms_current_requests", Gauge, true, "Number of inference requests currently in process."),
-    entry(F::InferenceTime, "ovms_inference_time_us", Histogram, true, "Inference execution time in the OpenVINO backend."),
-    entry(F::WaitTime, "ovms_wait_for_infer_req_time_us", Histogram, true, "Request waiting time for a free infer request."),
-    entry(F::QueueSize, "ovms_infer_req_queue_size", Gauge, false, "Number of infer requests (nireq)."),
-    entry(F::Active, "ovms_infer_req_active", Gauge, false, "Number of infer requests currently in use."),
-    entry(F::Stuck, "ovms_inferences_stuck", Gauge, true, "Number of inferences that go on beyond their time limit and cannot be cancelled."),
-    entry(F::CurrentGraphs, "ovms_current_graphs", Gauge, true, "Number of graphs currently running."),
-    entry(F::RequestsAccepted, "ovms_requests_accepted", Counter, true, "Number of requests to a graph whose packets were accepted."),
-    entry(F::RequestsRejected, "ovms_requests_rejected", Counter, true, "Number of requests to a graph whose packets were rejected."),
-    entry(F::Responses, "ovms_responses", Counter, true, "Number of responses of a graph."),
-    entry(F::GraphError, "ovms_graph_error", Counter, true, "Number of errors in the execution of a graph."),
-    entry(F::GraphTime, "ovms_graph_processing_time_us", Histogram, true, "Running time of a graph."),
-    entry(F::SequencesActive, "ovms_sequences_active", Gauge, true, "Number of live sequences of a stateful model."),
-    entry(F::SequencesStarted, "ovms_sequences_started", Counter, true, "Number of sequences started."),
-    entry(F::SequencesEnded, "ovms_sequences_ended", Counter, true, "Number of sequences ended by their clients."),
-    entry(F::SequencesEvicted, "ovms_sequences_evicted", Counter, true, "Number of idle sequences removed."),
-    entry(F::SequencesRefused, "ovms_sequences_refused", Counter, true, "Number of sequences refused because of their limit."),
-    entry(F::NodeTime, "ovms_node_time_us", Histogram, false, "Running time of a node of a pipeline or a graph."),
+    (F::RequestsSuccess, "ovms_requests_success", Counter, true, "Number of successful requests to a model or a DAG."),
+    (F::RequestsFail, "ovms_requests_fail", Counter, true, "Number of failed requests to a model or a DAG."),
+    (F::RequestTime, "ovms_request_time_us", Histogram, true, "Processing time of requests to a model or a DAG."),
+    (F::Streams, "ovms_streams", Gauge, true, "Number of OpenVINO execution streams."),
+    (F::CurrentRequests, "ovms_current_requests", Gauge, true, "Number of inference requests currently in process."),
+    (F::InferenceTime, "ovms_inference_time_us", Histogram, true, "Inference execution time in the OpenVINO backend."),
+    (F::WaitTime, "ovms_wait_for_infer_req_time_us", Histogram, true, "Request waiting time for a free infer request."),
+    (F::QueueSize, "ovms_infer_req_queue_size", Gauge, false, "Number of infer requests (nireq)."),
+    (F::Active, "ovms_infer_req_active", Gauge, false, "Number of infer requests currently in use."),
+    (F::Stuck, "ovms_inferences_stuck", Gauge, true, "Number of inferences that go on beyond their time limit and cannot be cancelled."),
+    (F::CurrentGraphs, "ovms_current_graphs", Gauge, true, "Number of graphs currently running."),
+    (F::RequestsAccepted, "ovms_requests_accepted", Counter, true, "Number of requests to a graph whose packets were accepted."),
+    (F::RequestsRejected, "ovms_requests_rejected", Counter, true, "Number of requests to a graph whose packets were rejected."),
+    (F::Responses, "ovms_responses", Counter, true, "Number of responses of a graph."),
+    (F::GraphError, "ovms_graph_error", Counter, true, "Number of errors in the execution of a graph."),
+    (F::GraphTime, "ovms_graph_processing_time_us", Histogram, true, "Running time of a graph."),
+    (F::SequencesActive, "ovms_sequences_active", Gauge, true, "Number of live sequences of a stateful model."),
+    (F::SequencesStarted, "ovms_sequences_started", Counter, true, "Number of sequences started."),
+    (F::SequencesEnded, "ovms_sequences_ended", Counter, true, "Number of sequences ended by their clients."),
+    (F::SequencesEvicted, "ovms_sequences_evicted", Counter, true, "Number of idle sequences removed."),
+    (F::SequencesRefused, "ovms_sequences_refused", Counter, true, "Number of sequences refused because of their limit."),
+    (F::NodeTime, "ovms_node_time_us", Histogram, false, "Running time of a node of a pipeline or a graph."),
     ]
 };
 
 impl Family {
-    const fn entry(self) -> &'static Entry {
-        &TABLE[self as usize]
-    }
-
     /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        self.entry().name
+        let (_, name, ..) = TABLE[self as usize];
+        name
     }
 
     pub(super) const fn help(self) -> &'static str {
-        self.entry().help
+        let (.., help) = TABLE[self as usize];
+        help
     }
 
     pub(super) const fn kind(self) -> SampleKind {
-        self.entry().kind
+        let (_, _, kind, ..) = TABLE[self as usize];
+        kind
     }
 
     const fn bit(self) -> u32 {
@@ -184,14 +161,13 @@ impl Families {
         let mut chosen = 0;
         for name in names {
             let name = name.as_ref();
-            let Some(entry) = TABLE.iter().find(|entry| entry.name == name) else {
-                let known = TABLE.iter().map(|entry| entry.name);
+            let Some((family, ..)) = TABLE.iter().find(|(_, known, ..)| *known == name) else {
                 return Err(NameError::Unknown {
                     name: name.to_owned(),
-                    nearest: crate::error::nearest(name, known),
+                    nearest: crate::error::nearest(name, TABLE.iter().map(|&(_, name, ..)| name)),
                 });
             };
-            let bit = entry.family.bit();
+            let bit = family.bit();
             if chosen & bit != 0 {
                 return Err(NameError::Repeated {
                     name: name.to_owned(),
@@ -205,8 +181,8 @@ impl Families {
     /// Chooses those that are shown unless a list says otherwise.
     #[must_use]
     pub fn usual() -> Self {
-        let shown = TABLE.iter().filter(|entry| entry.by_default);
-        Self(shown.fold(0, |chosen, entry| chosen | entry.family.bit()))
+        let shown = TABLE.iter().filter(|(.., by_default, _)| *by_default);
+        Self(shown.fold(0, |chosen, (family, ..)| chosen | family.bit()))
     }
 
     /// Chooses more of them.
@@ -229,8 +205,8 @@ mod tests {
 
     #[test]
     fn the_table_is_in_the_order_of_the_enum() {
-        for (index, entry) in TABLE.iter().enumerate() {
-            assert_eq!(entry.family as usize, index, "{}", entry.name);
+        for (index, (family, name, ..)) in TABLE.into_iter().enumerate() {
+            assert_eq!(family as usize, index, "{name}");
         }
     }
 
@@ -239,7 +215,7 @@ mod tests {
         let chosen = Families::named(["ovms_infer_req_active", "ovms_streams"]).unwrap();
         assert!(chosen.has(Family::Active) && chosen.has(Family::Streams));
         assert!(!chosen.has(Family::RequestsSuccess));
-        let all = Families::named(TABLE.iter().map(|entry| entry.name)).unwrap();
+        let all = Families::named(TABLE.iter().map(|(_, name, ..)| name)).unwrap();
         assert!(all.has(Family::NodeTime));
         assert!(!Families::usual().has(Family::NodeTime));
         assert!(!Families::usual().has(Family::QueueSize));

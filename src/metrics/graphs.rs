@@ -1,7 +1,6 @@
 //! Counters of graphs, in addition to those of every servable.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
@@ -45,7 +44,7 @@ pub(super) const WAYS: [(Interface, Method); 3] = [
 ];
 
 /// The figures of a graph.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct GraphCounts {
     pub(super) running: AtomicI64,
     /// By way.
@@ -67,7 +66,7 @@ impl GraphCounts {
 }
 
 /// The figures of a way.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct WayCounts {
     pub(super) accepted: AtomicU64,
     pub(super) rejected: AtomicU64,
@@ -76,14 +75,14 @@ pub(super) struct WayCounts {
 }
 
 /// How long graphs ran.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct RunTimes {
     pub(super) run: Buckets,
     pub(super) ns: AtomicU64,
 }
 
 /// Counts what one request or stream does to a graph.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct GraphCall {
     reporter: Arc<Reporter>,
     way: usize,
@@ -165,14 +164,6 @@ impl GraphCall {
             call: self.clone(),
             since: Instant::now(),
         }
-    }
-}
-
-impl fmt::Debug for GraphCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GraphCall")
-            .field("way", &WAYS[self.way])
-            .finish_non_exhaustive()
     }
 }
 

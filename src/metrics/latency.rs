@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use super::cells::{BOUNDS, BUCKETS};
 
 /// Counts of durations by size.
@@ -11,6 +13,13 @@ pub struct LatencyHistogram(pub(super) [u64; BUCKETS]);
 impl Default for LatencyHistogram {
     fn default() -> Self {
         Self([0; BUCKETS])
+    }
+}
+
+/// Pairs of the place of a size and its count.
+impl Serialize for LatencyHistogram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.sizes())
     }
 }
 

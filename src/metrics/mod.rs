@@ -17,7 +17,6 @@ mod statistics;
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -26,13 +25,14 @@ pub use graphs::{GraphCall, Method, Running};
 pub use health::ServableHealth;
 pub use latency::LatencyHistogram;
 pub use parts::{NodeTimes, SequenceCounts};
+pub(crate) use reporter::Active;
 pub(crate) use reporter::MAX_STUCK;
-pub(crate) use reporter::{Active, Times};
+pub use reporter::Times;
 pub use reporter::{Query, Reporter, RequestRecord};
 pub use statistics::{Figures, Stage, Statistics};
 
 /// The families that are switched on, and their values.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Metrics {
     /// `None`: there is no page.
     families: Option<Families>,
@@ -41,7 +41,7 @@ pub struct Metrics {
     models: Mutex<BTreeMap<String, Model>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Model {
     counts: Arc<reporter::ModelCounts>,
     versions: BTreeMap<i64, Arc<Reporter>>,
@@ -121,12 +121,6 @@ impl Metrics {
     fn models(&self) -> MutexGuard<'_, BTreeMap<String, Model>> {
         // An insertion cannot be left half done.
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
     }
 }
 

@@ -12,11 +12,11 @@ use std::{
 };
 
 use super::{
-    cells::{ALL_ORIGINS, BOUNDS, BUCKETS},
+    cells::{ALL_ORIGINS, BOUNDS, BUCKETS, Buckets, Shard},
     families::{Families, Family, SampleKind},
-    graphs::{GraphCounts, Method, WAYS, WayCounts},
+    graphs::{Method, WAYS, WayCounts},
     parts::SequenceCounts,
-    reporter::{Outcomes, Reporter, interface},
+    reporter::{Outcomes, Reporter},
 };
 use crate::request::{ApiFamily, Interface, RequestOrigin};
 
@@ -37,36 +37,29 @@ pub(super) fn write(families: Families, models: &[Model]) -> String {
     requests(page, F::RequestsSuccess, models);
     requests(page, F::RequestsFail, models);
     page.family(F::RequestTime, |page| request_times(page, models));
-    each(page, F::Streams, models, |page, version| {
-        page.number(F::Streams, version, version.reporter.streams());
+    type Number = fn(&Reporter) -> u64;
+    let number = |page: &mut Page, family: Family, of: Number| {
+        each(page, family, models, |page, labels, reporter| {
+            page.sample(family, "", labels, of(reporter));
+        });
+    };
+    type Times = fn(&Shard) -> (&AtomicU64, &Buckets);
+    let times = |page: &mut Page, family: Family, of: Times| {
+        each(page, family, models, |page, labels, reporter| {
+            let nanoseconds = reporter.cells.sum(|shard| of(shard).0);
+            let buckets = reporter.cells.buckets(|shard| of(shard).1);
+            page.histogram(family, labels, &buckets, nanoseconds);
+        });
+    };
+    number(page, F::Streams, Reporter::streams);
+    number(page, F::CurrentRequests, |it| {
+        it.cells.level(|shard| &shard.current)
     });
-    each(page, F::CurrentRequests, models, |page, version| {
-        let level = version.reporter.cells.level(|shard| &shard.current);
-        page.number(F::CurrentRequests, version, level);
-    });
-    each(page, F::InferenceTime, models, |page, version| {
-        let cells = &version.reporter.cells;
-        let nanoseconds = cells.sum(|shard| &shard.run_ns);
-        let buckets = cells.buckets(|shard| &shard.run);
-        page.histogram(F::InferenceTime, &version.labels(), &buckets, nanoseconds);
-    });
-    each(page, F::WaitTime, models, |page, version| {
-        let cells = &version.reporter.cells;
-        let nanoseconds = cells.sum(|shard| &shard.wait_ns);
-        let buckets = cells.buckets(|shard| &shard.wait);
-        page.histogram(F::WaitTime, &version.labels(), &buckets, nanoseconds);
-    });
-    each(page, F::QueueSize, models, |page, version| {
-        page.number(F::QueueSize, version, version.reporter.slots());
-    });
-    each(page, F::Active, models, |page, version| {
-        let level = version.reporter.cells.level(|shard| &shard.active);
-        page.number(F::Active, version, level);
-    });
-    each(page, F::Stuck, models, |page, version| {
-        let stuck = version.reporter.inferences_stuck();
-        page.number(F::Stuck, version, stuck.try_into().unwrap_or(u64::MAX));
-    });
+    times(page, F::InferenceTime, |it| (&it.run_ns, &it.run));
+    times(page, F::WaitTime, |it| (&it.wait_ns, &it.wait));
+    number(page, F::QueueSize, Reporter::slots);
+    number(page, F::Active, |it| it.cells.level(|shard| &shard.active));
+    number(page, F::Stuck, |it| it.inferences_stuck() as u64);
     of_graphs(page, models);
     type Count = fn(&SequenceCounts) -> &AtomicU64;
     let of_sequences: [(Family, Count); 5] = [
@@ -77,10 +70,10 @@ pub(super) fn write(families: Families, models: &[Model]) -> String {
         (F::SequencesRefused, |counts| &counts.refused),
     ];
     for (family, count) in of_sequences {
-        each(page, family, models, |page, version| {
-            let counts = version.reporter.sequences();
+        each(page, family, models, |page, labels, reporter| {
+            let counts = reporter.sequences();
             if counts.are_kept() {
-                page.number(family, version, count(counts).load(Relaxed));
+                page.sample(family, "", labels, count(counts).load(Relaxed));
             }
         });
     }
@@ -157,53 +150,32 @@ fn node_times(page: &mut Page, models: &[Model]) {
     }
 }
 
-/// One version of a model.
-struct Version<'a> {
-    /// As a label's value.
-    name: &'a str,
-    number: i64,
-    reporter: &'a Reporter,
-}
-
-impl Version<'_> {
-    fn labels(&self) -> String {
-        format!(r#"name="{}",version="{}""#, self.name, self.number)
-    }
-}
-
-/// Writes a family that has its samples by version.
+/// Writes a family that has its samples by version of a model.
 fn each(
     page: &mut Page,
     family: Family,
     models: &[Model],
-    write: impl Fn(&mut Page, &Version<'_>),
+    write: impl Fn(&mut Page, &str, &Reporter),
 ) {
     page.family(family, |page| {
         for model in models {
             let name = escaped(&model.name);
             let models = model.versions.iter();
             for (number, reporter) in models.filter(|(_, reporter)| reporter.is_model()) {
-                let version = Version {
-                    name: &name,
-                    number: *number,
-                    reporter,
-                };
-                write(page, &version);
+                let labels = format!(r#"name="{name}",version="{number}""#);
+                write(page, &labels, reporter);
             }
         }
     });
 }
 
-/// Writes the counts of successful or failed calls: of the model as a whole, then by version.
+/// Writes the counts of successful or failed calls: of the model as a whole, then by version. Graphs have no
+/// versions, and only KServe's calls, of which one is a stream.
 fn requests(page: &mut Page, family: Family, models: &[Model]) {
     let succeeded = family == Family::RequestsSuccess;
-    let count = |outcomes: &Outcomes| {
-        let count = if succeeded {
-            &outcomes.success
-        } else {
-            &outcomes.fail
-        };
-        count.load(Relaxed)
+    let count = |outcomes: &Outcomes| match succeeded {
+        true => outcomes.success.load(Relaxed),
+        false => outcomes.fail.load(Relaxed),
     };
     page.family(family, |page| {
         for Model { name, versions } in models {
@@ -216,66 +188,35 @@ fn requests(page: &mut Page, family: Family, models: &[Model]) {
                 page.sample(family, "", &labels, count(&first.model.state[place]));
             }
             for (number, reporter) in versions {
-                if let Some(graph) = reporter.of_graph() {
-                    graph_requests(page, family, &name, (reporter, graph));
-                    continue;
-                }
+                let graph = reporter.of_graph();
+                let version = match graph {
+                    Some(_) => String::new(),
+                    None => format!(r#",version="{number}""#),
+                };
                 for (place, origin) in ALL_ORIGINS.into_iter().enumerate() {
+                    if graph.is_some() && origin.api != ApiFamily::KServe {
+                        continue;
+                    }
                     let methods = methods(origin.api);
-                    let inferences = reporter.cells.sum(|shard| {
-                        if succeeded {
-                            &shard.success[place]
-                        } else {
-                            &shard.fail[place]
-                        }
+                    let inferences = reporter.cells.sum(|shard| match succeeded {
+                        true => &shard.success[place],
+                        false => &shard.fail[place],
                     });
                     let metadata = count(&reporter.metadata[place]);
                     for (method, count) in
                         [(methods.infer, inferences), (methods.metadata, metadata)]
                     {
-                        let labels = labels(origin, method, &name);
-                        let labels = format!(r#"{labels},version="{number}""#);
+                        let labels = labels(origin, method, &name) + &version;
                         page.sample(family, "", &labels, count);
                     }
+                }
+                if let Some(graph) = graph {
+                    let labels = of_way(Interface::Grpc, Method::Stream.name(), &name);
+                    page.sample(family, "", &labels, count(&graph.streams));
                 }
             }
         }
     });
-}
-
-/// Writes the counts of successful or failed calls of a graph, which only KServe's can be.
-fn graph_requests(
-    page: &mut Page,
-    family: Family,
-    name: &str,
-    (reporter, graph): (&Reporter, &GraphCounts),
-) {
-    let succeeded = family == Family::RequestsSuccess;
-    let of = |outcomes: &Outcomes| {
-        let count = if succeeded {
-            &outcomes.success
-        } else {
-            &outcomes.fail
-        };
-        count.load(Relaxed)
-    };
-    let kserve = ALL_ORIGINS.into_iter().enumerate();
-    for (place, origin) in kserve.filter(|(_, origin)| origin.api == ApiFamily::KServe) {
-        let inferences = reporter.cells.sum(|shard| {
-            if succeeded {
-                &shard.success[place]
-            } else {
-                &shard.fail[place]
-            }
-        });
-        let methods = methods(origin.api);
-        let metadata = of(&reporter.metadata[place]);
-        for (method, count) in [(methods.infer, inferences), (methods.metadata, metadata)] {
-            page.sample(family, "", &labels(origin, method, name), count);
-        }
-    }
-    let labels = of_way(Interface::Grpc, Method::Stream.name(), name);
-    page.sample(family, "", &labels, of(&graph.streams));
 }
 
 /// Writes how long inference requests took, by interface.
@@ -286,7 +227,7 @@ fn request_times(page: &mut Page, models: &[Model]) {
         for (number, reporter) in versions.iter().filter(timed) {
             let cells = &reporter.cells;
             for side in [Interface::Grpc, Interface::Rest] {
-                let buckets = cells.buckets(|shard| &shard.request[interface(side)]);
+                let buckets = cells.buckets(|shard| &shard.request[side as usize]);
                 let nanoseconds = ALL_ORIGINS
                     .iter()
                     .enumerate()
@@ -368,10 +309,6 @@ impl Page {
         if self.text.len() == head {
             self.text.truncate(start);
         }
-    }
-
-    fn number(&mut self, family: Family, version: &Version<'_>, value: u64) {
-        self.sample(family, "", &version.labels(), value);
     }
 
     fn histogram(

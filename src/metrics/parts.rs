@@ -1,7 +1,6 @@
 //! The figures of what a servable is made of: nodes, and sequences.
 
 use std::{
-    fmt,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -9,7 +8,7 @@ use std::{
 use super::cells::{self, Buckets};
 
 /// Counts the runs of one node of a pipeline or graph.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct NodeTimes {
     counts: bool,
     pub(super) run: Buckets,
@@ -39,14 +38,8 @@ impl NodeTimes {
     }
 }
 
-impl fmt::Debug for NodeTimes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeTimes").finish_non_exhaustive()
-    }
-}
-
 /// Counts the sequences of a version.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct SequenceCounts {
     /// Whether there can be any.
     kept: AtomicBool,

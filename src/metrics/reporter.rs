@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{
         Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -19,16 +18,13 @@ use super::{
     parts::{NodeTimes, SequenceCounts},
     statistics::{Figures, Stage, Statistics},
 };
-use crate::{
-    error::Error,
-    request::{Interface, RequestOrigin},
-};
+use crate::{error::Error, request::RequestOrigin};
 
 /// Counts what happens to one version of a model.
 ///
 /// Counting goes on whether figures are shown or not, since statistics calls answer with them,
 /// too; what only a page shows is left out when no page has it.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Reporter {
     families: Families,
     /// Counters of all versions of the model together.
@@ -56,13 +52,13 @@ pub struct Reporter {
 pub(crate) const MAX_STUCK: usize = 8;
 
 /// Calls that ask for no version in particular, by origin.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct ModelCounts {
     pub(super) state: [Outcomes; ORIGINS],
 }
 
 /// Calls by how they went.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Outcomes {
     pub(super) success: AtomicU64,
     pub(super) fail: AtomicU64,
@@ -111,10 +107,14 @@ impl Reporter {
 
     /// Returns how many requests have been answered, over streams as well.
     fn answers(&self) -> u64 {
-        let cells = &self.cells;
-        let answers = (0..ORIGINS).map(|origin| cells.sum(|shard| &shard.success[origin]));
         let streamed = self.of_graph().map_or(0, |graph| graph.streamed().0);
-        answers.sum::<u64>() + streamed
+        self.of_origins(|shard, origin| &shard.success[origin]) + streamed
+    }
+
+    /// Adds up a count of all origins.
+    fn of_origins(&self, count: fn(&cells::Shard, usize) -> &AtomicU64) -> u64 {
+        let sum = |origin| self.cells.sum(|shard| count(shard, origin));
+        (0..ORIGINS).map(sum).sum()
     }
 
     /// Says that a pipeline is there, which counts requests and the runs of its nodes.
@@ -189,20 +189,16 @@ impl Reporter {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let cells = &self.cells;
-        let of_origins = |count: fn(&cells::Shard, usize) -> &AtomicU64| {
-            let counts = (0..ORIGINS).map(|origin| cells.sum(|shard| count(shard, origin)));
-            counts.sum::<u64>()
-        };
         let runs = cells.sum(|shard| &shard.runs);
         let stage = |ns| Stage { count: runs, ns };
         Statistics {
             success: Stage {
-                count: of_origins(|shard, origin| &shard.success[origin]),
-                ns: of_origins(|shard, origin| &shard.success_ns[origin])
+                count: self.of_origins(|shard, origin| &shard.success[origin]),
+                ns: self.of_origins(|shard, origin| &shard.success_ns[origin])
                     + cells.sum(|shard| &shard.nodes_ns),
             },
             fail: Stage {
-                count: of_origins(|shard, origin| &shard.fail[origin]),
+                count: self.of_origins(|shard, origin| &shard.fail[origin]),
                 ns: cells.sum(|shard| &shard.fail_ns),
             },
             wait: stage(cells.sum(|shard| &shard.wait_ns)),
@@ -218,11 +214,7 @@ impl Reporter {
     #[must_use]
     pub fn figures(&self) -> Figures {
         let cells = &self.cells;
-        let of_origins = |count: fn(&cells::Shard, usize) -> &AtomicU64| -> u64 {
-            let counts = (0..ORIGINS).map(|origin| cells.sum(|shard| count(shard, origin)));
-            counts.sum()
-        };
-        let answers = of_origins(|shard, origin| &shard.success[origin]);
+        let answers = self.of_origins(|shard, origin| &shard.success[origin]);
         let mut latency = LatencyHistogram::default();
         for side in 0..2 {
             latency.add(&LatencyHistogram(
@@ -234,10 +226,10 @@ impl Reporter {
         Figures {
             requests,
             streamed,
-            failed: of_origins(|shard, origin| &shard.fail[origin]) + broken,
+            failed: self.of_origins(|shard, origin| &shard.fail[origin]) + broken,
             // Counted one after the other, so that there may be fewer for a moment.
             runs: answers.saturating_sub(requests),
-            ns: of_origins(|shard, origin| &shard.success_ns[origin]),
+            ns: self.of_origins(|shard, origin| &shard.success_ns[origin]),
             latency,
         }
     }
@@ -304,21 +296,17 @@ impl Reporter {
     }
 }
 
-impl fmt::Debug for Reporter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reporter").finish_non_exhaustive()
-    }
-}
-
 /// The times of one run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
+pub struct Times {
     /// From the look-up to the wait for an infer request.
-    pub(crate) prepared: Duration,
+    pub prepared: Duration,
     /// The wait for an infer request.
-    pub(crate) waited: Duration,
-    pub(crate) started: Instant,
-    pub(crate) ended: Instant,
+    pub waited: Duration,
+    /// When it began.
+    pub started: Instant,
+    /// When it ended.
+    pub ended: Instant,
 }
 
 impl Times {
@@ -447,7 +435,7 @@ impl RequestRecord {
         cells::add(&shard.success_ns[place], took);
         cells::add(&shard.finish_ns, now.saturating_duration_since(ran));
         if self.reporter.families.has(Family::RequestTime) {
-            shard.request[interface(self.origin.interface)].observe(took);
+            shard.request[self.origin.interface as usize].observe(took);
         }
     }
 }
@@ -464,11 +452,6 @@ impl Drop for RequestRecord {
             cells::add(&shard.fail_ns, self.elapsed(Instant::now()));
         }
     }
-}
-
-/// Returns the place of an interface among the buckets of request times.
-pub(super) const fn interface(interface: Interface) -> usize {
-    interface as usize
 }
 
 /// Turns a moment into milliseconds since 1970 without asking the system's clock each time.

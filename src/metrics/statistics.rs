@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use super::latency::LatencyHistogram;
 
 /// Counts and times of a version since it was first loaded.
@@ -24,7 +26,7 @@ pub struct Statistics {
 }
 
 /// Totals of the requests for a version since it was first loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Figures {
     /// Inference requests that were answered.
     pub requests: u64,
@@ -36,6 +38,7 @@ pub struct Figures {
     /// Runs for nodes of pipelines and graphs.
     pub runs: u64,
     /// Nanoseconds of the requests that were answered.
+    #[serde(rename = "time_us", serialize_with = "microseconds")]
     pub ns: u64,
     /// How long each of them took.
     pub latency: LatencyHistogram,
@@ -63,6 +66,10 @@ impl Figures {
         self.ns += other.ns;
         self.latency.add(&other.latency);
     }
+}
+
+fn microseconds<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(ns / 1000)
 }
 
 /// A count, and nanoseconds of all of them together.

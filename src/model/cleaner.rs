@@ -3,7 +3,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use super::{stateful::LoadedInstance, version::Version};
+use super::{loaded::Loaded, version::Version};
 use crate::{
     openvino::{SequenceState, runtime},
     task,
@@ -24,7 +24,7 @@ pub async fn run(period: Duration, versions: impl Fn() -> Vec<Arc<Version>>) {
         ticks.tick().await;
         for version in versions() {
             let sequences = version.sequences();
-            let states = sequences.scan(|LoadedInstance(loaded)| loaded.cleans_sequences());
+            let states = sequences.scan(|loaded| loaded.cleans_sequences());
             if !states.is_empty() {
                 tracing::info!(
                     model = version.model(),
@@ -39,15 +39,15 @@ pub async fn run(period: Duration, versions: impl Fn() -> Vec<Arc<Version>>) {
 }
 
 /// Ends the sequences of an instance that no longer takes new ones: at once if there is no limit,
-/// else when the last of them has ended or the limit is over. The future is for what takes time.
+/// else when the last of them has ended or the limit is over. The future is for what takes time, and
+/// frees the instance in the end.
 pub(crate) fn let_go(
     version: &Version,
-    old: &LoadedInstance,
+    old: Arc<Loaded>,
     limit: Duration,
 ) -> impl Future<Output = ()> + use<> {
     let sequences = Arc::clone(version.sequences());
     let (model, version) = (version.model().to_owned(), version.number());
-    let old = old.clone();
     let mut states = Vec::new();
     if limit.is_zero() {
         states = sequences.drop_of(&old);
@@ -86,8 +86,8 @@ pub(crate) fn let_go(
                 );
             }
         }
-        drop(old);
         free(states).await;
+        old.drain().await;
     }
 }
 

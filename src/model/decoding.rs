@@ -5,15 +5,13 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, Either, Ready, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::check::{check, is_slow};
+use super::{
+    check::{check, is_slow},
+    overloaded,
+};
 use crate::{
-    budget::Budget,
-    error::{Error, ErrorKind, Result},
-    openvino::SlotInput,
-    request::InferRequest,
-    servable::ServableInfo,
-    task,
-    tensor::images::PixelLimit,
+    budget::Budget, error::Result, openvino::SlotInput, request::InferRequest,
+    servable::ServableInfo, task, tensor::images::PixelLimit,
 };
 
 /// Inputs for a slot, and the places of the wanted outputs.
@@ -82,14 +80,10 @@ impl Decoding {
     /// Fails if too many wait already.
     async fn turn(&self) -> Result<OwnedSemaphorePermit> {
         let overloaded = || {
-            Error::new(
-                ErrorKind::Overloaded,
-                format!(
-                    "Server is overloaded - requests waiting for their images to be decoded: {}, \
-                     the most allowed; try again later",
-                    self.max_waiting
-                ),
-            )
+            overloaded(format_args!(
+                "requests waiting for their images to be decoded: {}, the most allowed",
+                self.max_waiting
+            ))
         };
         if let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() {
             return Ok(turn);

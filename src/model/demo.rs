@@ -3,7 +3,7 @@
 //! `ovms serve --demo` unpacks it to a folder of its own and serves it like any other model, so
 //! that a first request needs no files and no network.
 
-use std::{fs, io, path::Path};
+use std::{fs, io};
 
 use tempfile::TempDir;
 
@@ -27,15 +27,11 @@ const WEIGHTS: &[u8] = include_bytes!("../../fixtures/models/classifier/1/model.
 /// Fails if the folder or a file cannot be written.
 pub fn unpack() -> io::Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("ovms-demo-").tempdir()?;
-    write(folder.path())?;
+    let base = folder.path();
+    fs::create_dir(base.join("1"))?;
+    fs::write(base.join("1/model.xml"), GRAPH)?;
+    fs::write(base.join("1/model.bin"), WEIGHTS)?;
+    fs::write(base.join("labels.txt"), LABELS)?;
+    fs::write(base.join("star.png"), IMAGE)?;
     Ok(folder)
-}
-
-fn write(folder: &Path) -> io::Result<()> {
-    let version = folder.join("1");
-    fs::create_dir(&version)?;
-    fs::write(version.join("model.xml"), GRAPH)?;
-    fs::write(version.join("model.bin"), WEIGHTS)?;
-    fs::write(folder.join("labels.txt"), LABELS)?;
-    fs::write(folder.join("star.png"), IMAGE)
 }

@@ -77,11 +77,14 @@ impl<V> FolderSurvey<V> {
     ) -> Self {
         let mut numbered: BTreeMap<i64, Vec<(String, T)>> = BTreeMap::new();
         let mut ignored = Vec::new();
+        // Hidden folders, such as the `..data` of volumes in Kubernetes, are never reported.
+        let folders = folders
+            .into_iter()
+            .filter(|(name, _)| !name.starts_with('.'));
         for (name, folder) in folders {
-            match Name::of(&name) {
-                Name::Hidden => {}
-                Name::Number(number) => numbered.entry(number).or_default().push((name, folder)),
-                Name::Other(reason) => ignored.push(Ignored { name, reason }),
+            match number_of(&name) {
+                Ok(number) => numbered.entry(number).or_default().push((name, folder)),
+                Err(reason) => ignored.push(Ignored { name, reason }),
             }
         }
         let mut versions = Vec::with_capacity(numbered.len());
@@ -113,28 +116,15 @@ impl<V> FolderSurvey<V> {
     }
 }
 
-/// Meaning of a folder name.
-enum Name {
-    /// A version of this number, unless another folder is, too.
-    Number(i64),
-    /// Hidden folder, such as the `..data` of volumes in Kubernetes; never reported.
-    Hidden,
-    /// No version, for this reason.
-    Other(Reason),
-}
-
-impl Name {
-    fn of(name: &str) -> Self {
-        if name.starts_with('.') {
-            return Self::Hidden;
-        }
-        let rest = name.trim_start_matches(|c: char| c.is_ascii_digit());
-        let number = name[..name.len() - rest.len()].parse().ok();
-        match number.filter(|&number| number > 0) {
-            None => Self::Other(Reason::NoNumber),
-            Some(number) if rest.is_empty() => Self::Number(number),
-            Some(number) => Self::Other(Reason::More(number)),
-        }
+/// Returns the version that a folder is by its name, unless another folder is, too; else the reason that
+/// it is none.
+fn number_of(name: &str) -> Result<i64, Reason> {
+    let rest = name.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = name[..name.len() - rest.len()].parse().ok();
+    match number.filter(|&number| number > 0) {
+        None => Err(Reason::NoNumber),
+        Some(number) if rest.is_empty() => Ok(number),
+        Some(number) => Err(Reason::More(number)),
     }
 }
 

@@ -5,12 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{decoding::Validated, loaded::Loaded, resize, version::Version};
+use super::{decoding::Validated, loaded::Loaded, overloaded, resize, version::Version};
 use crate::{
     budget::OVERHEAD,
     error::{Error, ErrorKind, Result},
     metrics::{RequestRecord, Times},
-    openvino::{Hold, RunError, SlotError, SlotInput, Work},
+    openvino::{Hold, RunError, SlotError, SlotInput, SlotQueue, Work},
     request::InferRequest,
     servable::ServableInfo,
     task,
@@ -64,7 +64,7 @@ impl Version {
         }
     }
 
-    /// Runs a validated request; once more if a failed inference of another one was in its way.
+    /// Runs a validated request.
     async fn run(
         self: &Arc<Self>,
         loaded: &Arc<Loaded>,
@@ -72,37 +72,30 @@ impl Version {
         wanted: Vec<usize>,
         call: &RequestRecord,
     ) -> Result<(TensorMap, Instant)> {
-        let failed = match loaded.run(inputs, wanted, (), call).await {
+        let ports = wanted.clone();
+        let run = self.run_ports(loaded, inputs, wanted, call, SlotQueue::Bounded);
+        let (outputs, times) = run.await?;
+        Ok((loaded.named(ports, outputs).await?, times.ended))
+    }
+
+    /// Runs validated inputs, and returns the outputs as they are, by port; once more if a failed
+    /// inference of another request was in its way.
+    pub(crate) async fn run_ports(
+        self: &Arc<Self>,
+        loaded: &Arc<Loaded>,
+        inputs: Vec<SlotInput>,
+        wanted: Vec<usize>,
+        call: &RequestRecord,
+        queue: SlotQueue,
+    ) -> Result<(Vec<Tensor>, Times)> {
+        let failed = match loaded.run(inputs, wanted, (), call, queue).await {
             Ok(done) => return Ok(done),
             Err(failed) => failed,
         };
         // In a box, so that requests that succeed do not carry room for it.
         let repeated = Box::pin(async {
             let (fresh, Work { inputs, wanted }) = self.recover(loaded, failed).await?;
-            let ran = fresh.run(inputs, wanted, (), call).await;
-            self.tend(&fresh);
-            ran
-        });
-        let hide = loaded.spec.options.hide_errors;
-        repeated.await.map_err(|failed| failed.explain(hide))
-    }
-
-    /// Does the same with the data of a pipeline node: validated inputs, and ports of outputs. The
-    /// outputs come as they are, in that order.
-    pub(crate) async fn run_node(
-        self: &Arc<Self>,
-        loaded: &Arc<Loaded>,
-        inputs: Vec<SlotInput>,
-        wanted: Vec<usize>,
-        call: &RequestRecord,
-    ) -> Result<(Vec<Tensor>, Times)> {
-        let failed = match loaded.run_node(inputs, wanted, call).await {
-            Ok(done) => return Ok(done),
-            Err(failed) => failed,
-        };
-        let repeated = Box::pin(async {
-            let (fresh, Work { inputs, wanted }) = self.recover(loaded, failed).await?;
-            let ran = fresh.run_node(inputs, wanted, call).await;
+            let ran = fresh.run(inputs, wanted, (), call, queue).await;
             self.tend(&fresh);
             ran
         });
@@ -121,38 +114,24 @@ impl Loaded {
         self.decoding.validate(info, request)
     }
 
-    /// Runs a validated request; `hold` lives until the run has ended, even if nobody waits for it
-    /// any more.
+    /// Runs validated inputs, and returns the outputs as they are, by port; `hold` lives until the run
+    /// has ended, even if nobody waits for it any more.
     pub(crate) async fn run(
         &self,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
         hold: impl Hold,
         call: &RequestRecord,
-    ) -> Result<(TensorMap, Instant), Failed> {
+        queue: SlotQueue,
+    ) -> Result<(Vec<Tensor>, Times), Failed> {
         let budget = self.decoding.budget();
         // What the outputs take is known before the run, where shapes tell it.
         let expected = budget.charge(self.fixed_outputs).map_err(Failed::Outputs)?;
-        let (outputs, ended) = self
-            .runner
-            .infer(inputs, wanted.clone(), hold, call)
-            .await
-            .map_err(Failed::Run)?;
+        let ran = self.runner.infer(inputs, wanted, hold, call, queue).await;
+        let (outputs, times) = ran.map_err(Failed::Run)?;
         drop(expected);
         let outputs = self.charged(outputs).map_err(Failed::Outputs)?;
-        let outputs: TensorMap = wanted
-            .into_iter()
-            .map(|port| self.output_name(port).to_owned())
-            .zip(outputs)
-            .collect();
-        let size = strings::rows_size(&outputs);
-        if size == 0 {
-            return Ok((outputs, ended));
-        }
-        let outputs = task::sized("unpad strings", size, || unpad(outputs))
-            .await
-            .map_err(Failed::Outputs)?;
-        Ok((outputs, ended))
+        Ok((outputs, times))
     }
 
     /// Charges the outputs of a run. A step of a sequence cannot be taken back, so that its outputs
@@ -170,39 +149,27 @@ impl Loaded {
         outputs.into_iter().map(charged).collect()
     }
 
-    async fn run_node(
-        &self,
-        inputs: Vec<SlotInput>,
-        wanted: Vec<usize>,
-        call: &RequestRecord,
-    ) -> Result<(Vec<Tensor>, Times), Failed> {
-        let budget = self.decoding.budget();
-        let expected = budget.charge(self.fixed_outputs).map_err(Failed::Outputs)?;
-        let ran = self.runner.infer_node(inputs, wanted, call).await;
-        let (outputs, times) = ran.map_err(Failed::Run)?;
-        drop(expected);
-        let outputs = self.charged(outputs).map_err(Failed::Outputs)?;
-        Ok((outputs, times))
+    /// Gives outputs their names, and turns those that are rows of bytes into strings.
+    pub(super) async fn named(&self, ports: Vec<usize>, outputs: Vec<Tensor>) -> Result<TensorMap> {
+        let name = |port| {
+            let mut known = self.info.outputs.iter();
+            let known = known.find(|output| output.port == port);
+            known.map_or("", |output| &output.name).to_owned()
+        };
+        let outputs: TensorMap = ports.into_iter().map(name).zip(outputs).collect();
+        let size = strings::rows_size(&outputs);
+        if size == 0 {
+            return Ok(outputs);
+        }
+        let unpad = || strings::unpad_all(outputs);
+        let unpadded = task::sized("unpad strings", size, unpad).await;
+        unpadded.map_err(|error| Error::internal("Internal serialization error").with_source(error))
     }
 
     /// Returns the average duration of a run done in place; `None` if the worker threads do it.
     pub(crate) fn in_place(&self) -> Option<Duration> {
         self.runner.in_place()
     }
-
-    fn output_name(&self, port: usize) -> &str {
-        self.info
-            .outputs
-            .iter()
-            .find(|output| output.port == port)
-            .map_or("", |output| output.name.as_str())
-    }
-}
-
-/// Turns the outputs that are rows of bytes into strings.
-fn unpad(outputs: TensorMap) -> Result<TensorMap> {
-    strings::unpad_all(outputs)
-        .map_err(|error| Error::internal("Internal serialization error").with_source(error))
 }
 
 /// Error of a validated request.
@@ -231,19 +198,11 @@ impl Failed {
             Self::Run(error) => error,
         };
         let reason = match &error {
-            RunError::Pool(error) => {
-                return Error::new(
-                    ErrorKind::Overloaded,
-                    format!("Server is overloaded - {error}; try again later"),
-                );
-            }
+            RunError::Pool(error) => return overloaded(error),
+            RunError::Spoilt(None, _) => return overloaded(&error),
             RunError::Slot(SlotError::Timeout(_)) => {
                 let text = format!("Inference timed out - {error}");
                 return Error::new(ErrorKind::DeadlineExceeded, text);
-            }
-            RunError::Spoilt(None, _) => {
-                let text = format!("Server is overloaded - {error}; try again later");
-                return Error::new(ErrorKind::Overloaded, text);
             }
             RunError::Slot(error) | RunError::Spoilt(Some(error), _) => error.reason(),
             RunError::Shapes(failure) => failure.reason(),

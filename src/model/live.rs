@@ -14,6 +14,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::{
+    overloaded,
     phase::{Phase, PhaseEvent},
     state::{Status, VersionErrorCode, VersionState},
 };
@@ -51,20 +52,13 @@ pub fn let_go<D: Served>(definition: Arc<D>) {
 
 /// Definition that a [`Live`] runs.
 pub trait Served: Send + Sync + 'static {
-    /// Names of this kind of servable for clients and logs.
-    const WORDS: Words;
+    /// Name of this kind of servable in texts that clients know: `Pipeline`.
+    const KNOWN: &'static str;
+    /// Name in other texts: `pipeline`.
+    const PLAIN: &'static str;
 
     /// Waits until the last request has left, and brings it to an end.
     fn drain(self: Arc<Self>) -> impl Future<Output = ()> + Send;
-}
-
-/// Names of a kind of servable for clients and logs.
-#[derive(Debug, Clone, Copy)]
-pub struct Words {
-    /// Name in texts that clients know: `Pipeline`.
-    pub known: &'static str,
-    /// Name in other texts: `pipeline`.
-    pub plain: &'static str,
 }
 
 /// A servable that is checked as a whole.
@@ -145,8 +139,8 @@ impl<D: Served> Live<D> {
             return;
         };
         tracing::info!(
-            "{}: {} state changed to: {phase} after handling: {event}: ",
-            D::WORDS.known,
+            "{}: {} state changed to: {phase} after handling: {event:?}: ",
+            D::KNOWN,
             self.name
         );
         self.phase.send_replace(phase);
@@ -180,7 +174,7 @@ impl<D: Served> Live<D> {
         self.handle(PhaseEvent::ReloadFailed);
         tracing::warn!(
             "{}: {} goes on as it was loaded before, since it has failed to load again: {failure}",
-            D::WORDS.known,
+            D::KNOWN,
             self.name
         );
     }
@@ -217,7 +211,7 @@ impl<D: Served> Live<D> {
     /// Fails if it does not serve.
     pub fn definition(&self) -> Result<Arc<D>> {
         self.definition.load_full().ok_or_else(|| {
-            let known = D::WORDS.known;
+            let known = D::KNOWN;
             if self.phase() == Phase::Retired {
                 Error::new(ErrorKind::NotFound, format!("{known} is retired"))
             } else {
@@ -245,19 +239,13 @@ impl<D: Served> Live<D> {
     ///
     /// Fails if there are as many as allowed.
     pub fn admit(&self) -> Result<OwnedSemaphorePermit> {
-        Arc::clone(&self.admission)
-            .try_acquire_owned()
-            .map_err(|_| {
-                Error::new(
-                    ErrorKind::Overloaded,
-                    format!(
-                        "Server is overloaded - requests to the {} in flight: {}, the most \
-                         allowed; try again later",
-                        D::WORDS.plain,
-                        self.most
-                    ),
-                )
-            })
+        let permit = Arc::clone(&self.admission).try_acquire_owned();
+        permit.map_err(|_| {
+            let (plain, most) = (D::PLAIN, self.most);
+            overloaded(format_args!(
+                "requests to the {plain} in flight: {most}, the most allowed"
+            ))
+        })
     }
 }
 
@@ -274,16 +262,14 @@ impl<D> fmt::Debug for Live<D> {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use super::{Live, Phase, PhaseEvent, Served, Status, VersionState, Words};
+    use super::{Live, Phase, PhaseEvent, Served, Status, VersionState};
     use crate::{error::ErrorKind, metrics::Metrics};
 
     struct Thing;
 
     impl Served for Thing {
-        const WORDS: Words = Words {
-            known: "Thing",
-            plain: "thing",
-        };
+        const KNOWN: &'static str = "Thing";
+        const PLAIN: &'static str = "thing";
 
         async fn drain(self: Arc<Self>) {}
     }

@@ -7,23 +7,24 @@ use std::{
     time::Duration,
 };
 
+use futures::{FutureExt, future::Shared};
+use tokio::sync::oneshot;
+
 use super::{
     decoding::Decoding,
-    layouts, mapping,
-    repository::{self, ModelFiles, RepositoryError},
-    rt_info::{self, RtInfo},
+    ir::{IrFacts, RtInfo},
+    mapping,
+    repository::{self, RepositoryError},
     storage::SourceError,
-    variables,
-    warmup::{self, WarmupError},
+    warmup,
 };
 use crate::{
     config::{StatefulConfig, Warmup},
-    error::ErrorKind,
-    openvino::{self, Compiled, Guard, Inspected, Load, LoadOptions, ModelLoadError},
+    error::{Error, ErrorKind},
+    openvino::{self, Inspected, Load, LoadOptions, ModelLoadError},
     sequence::Bounds,
     servable::{ServableInfo, TensorInfo},
-    task,
-    tensor::byte_size,
+    task::{self, Task},
 };
 
 /// Interval between checks for the end of the last request.
@@ -42,18 +43,26 @@ pub struct Spec {
     pub warmup: Vec<Warmup>,
 }
 
-/// State of trying shapes before they run.
-enum Watch {
-    /// Not tried, since no inference has failed.
-    Off,
-    /// Tried on a spare model that is to be made.
-    New,
-    /// Tried on the spare model of the compiled model before.
-    By(Arc<Guard>),
-}
-
 /// Input shapes that a request asks for, by name.
 pub(super) type Asked = Vec<(String, Vec<usize>)>;
+
+/// A load in flight, for all who wait for it: the loaded version, or the failure's text.
+pub(super) type SharedLoad = Shared<oneshot::Receiver<SharedOutcome>>;
+
+/// Outcome of a load that several wait for.
+pub(super) type SharedOutcome = Result<Arc<Loaded>, Arc<str>>;
+
+/// Starts a load on its own: a client that leaves does not break it off for the others.
+pub(super) fn start_shared(
+    load: impl Future<Output = SharedOutcome> + Send + 'static,
+) -> SharedLoad {
+    let (done, outcome) = oneshot::channel();
+    let load = async move {
+        let _ = done.send(load.await);
+    };
+    Task::spawn(load).detach();
+    outcome.shared()
+}
 
 /// A model version that can run.
 pub struct Loaded {
@@ -71,9 +80,11 @@ pub struct Loaded {
     pub(super) fixed_outputs: usize,
 }
 
-/// Returns the bytes of a tensor whose shape is fixed.
-fn fixed_bytes(tensor: &TensorInfo) -> Option<usize> {
-    byte_size(tensor.dtype, &tensor.shape.fixed()?).ok()?
+/// Two are equal if they are the same load.
+impl PartialEq for Loaded {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
 }
 
 /// Error of a version that was not loaded.
@@ -103,7 +114,7 @@ pub enum VersionFailure {
     Load(#[from] ModelLoadError),
     /// A request before the first one failed.
     #[error(transparent)]
-    Warmup(#[from] WarmupError),
+    Warmup(#[from] Error),
     /// The load ended in a bug of the runtime or of this server.
     #[error("Error while loading a model - the load ended in a panic")]
     Panicked,
@@ -117,11 +128,7 @@ impl VersionFailure {
             Self::Load(ModelLoadError::Compile { .. } | ModelLoadError::Reshape { .. }) => {
                 ErrorKind::FailedPrecondition
             }
-            Self::Repository(_)
-            | Self::Source(_)
-            | Self::Load(_)
-            | Self::Warmup(_)
-            | Self::Panicked => ErrorKind::Internal,
+            _ => ErrorKind::Internal,
         }
     }
 }
@@ -137,10 +144,10 @@ pub fn inspect(
     folder: &Path,
     options: &LoadOptions,
 ) -> Result<Inspected, VersionFailure> {
-    let files = repository::files(folder)?;
     let inspect = || {
-        let mut inspected = with_load(name, &files, options, (&[], false), openvino::inspect)?;
-        if remembers_nothing(&files, options) {
+        let load = openvino::inspect;
+        let (mut inspected, ir) = with_load(name, folder, options, (&[], false), load)?;
+        if remembers_nothing(&ir, options) {
             inspected.warnings.push(REMEMBERS_NOTHING.to_owned());
         }
         Ok(inspected)
@@ -152,35 +159,39 @@ const REMEMBERS_NOTHING: &str =
     "served as stateful, and has no variables: its sequences remember nothing";
 
 /// Returns whether a model is served as stateful, and is known to have no state.
-fn remembers_nothing(files: &ModelFiles, options: &LoadOptions) -> bool {
-    options.stateful && !options.low_latency && variables::exist(files) == Some(false)
+fn remembers_nothing(ir: &IrFacts, options: &LoadOptions) -> bool {
+    options.stateful && !options.low_latency && ir.has_variables == Some(false)
 }
 
-/// Assembles the load of a version for the runtime.
+/// Assembles the load of a version for the runtime; returns what came of it, and what the file says of
+/// the model.
 fn with_load<T>(
     name: &str,
-    files: &ModelFiles,
+    folder: &Path,
     options: &LoadOptions,
     (asked, guarded): (&[(String, Vec<usize>)], bool),
     then: impl FnOnce(Load<'_>) -> Result<T, ModelLoadError>,
-) -> Result<T, VersionFailure> {
+) -> Result<(T, IrFacts), VersionFailure> {
+    let files = repository::files(folder)?;
     let folder = files.folder();
-    let names = mapping::read(folder).map_err(|error| ModelLoadError::Mapping {
-        path: mapping::path(folder),
-        source: error.into(),
+    let names = mapping::read(folder).map_err(|error| {
+        let file = mapping::path(folder);
+        let error = Error::invalid(format!("cannot use {}", file.display())).with_source(error);
+        ModelLoadError::Other(error)
     })?;
     let (model, weights) = files.paths();
+    let ir = IrFacts::read(&files);
     let done = then(Load {
         name,
         model,
         weights,
         options,
         names: &names,
-        layouts: &layouts::read(files),
+        layouts: &ir.layouts,
         asked,
         guarded,
     });
-    Ok(done?)
+    Ok((done?, ir))
 }
 
 impl Loaded {
@@ -197,29 +208,29 @@ impl Loaded {
         spec: &Arc<Spec>,
         asked: Asked,
     ) -> Result<Arc<Self>, VersionError> {
-        Self::load_watched(model, number, spec, asked, Watch::Off).await
+        Self::load_after(None, model, number, spec, asked).await
     }
 
     /// Loads the same version again, to take its place: shapes are tried before they run from now on.
     pub(super) async fn load_again(
-        &self,
+        self: &Arc<Self>,
         model: &str,
         number: i64,
     ) -> Result<Arc<Self>, VersionError> {
-        let watch = self.runner.guard().map_or(Watch::New, Watch::By);
-        Self::load_watched(model, number, &self.spec, self.asked.clone(), watch).await
+        let (spec, asked) = (&self.spec, self.asked.clone());
+        Self::load_after(Some(Arc::clone(self)), model, number, spec, asked).await
     }
 
-    async fn load_watched(
+    async fn load_after(
+        before: Option<Arc<Self>>,
         model: &str,
         number: i64,
         spec: &Arc<Spec>,
         asked: Asked,
-        watch: Watch,
     ) -> Result<Arc<Self>, VersionError> {
         let name = model.to_owned();
         let from = Arc::clone(spec);
-        let compile = move || Self::compile(&name, &from, asked, watch);
+        let compile = move || Self::compile(before.as_deref(), &name, &from, asked);
         let load = move || catch_unwind(AssertUnwindSafe(compile));
         let loaded = match task::heavy("load", load).await {
             Ok(Ok(loaded)) => {
@@ -242,45 +253,42 @@ impl Loaded {
         })
     }
 
+    /// Compiles a version; `before` is the load whose place it takes after a failed inference.
     fn compile(
+        before: Option<&Self>,
         name: &str,
         spec: &Arc<Spec>,
         asked: Asked,
-        watch: Watch,
     ) -> Result<Self, VersionFailure> {
-        let files = repository::files(&spec.folder)?;
-        let compiled = with_load(
+        let guard = before.map(|before| before.runner.health().guard());
+        // The spare model of the one before does.
+        let guarded = matches!(guard, Some(None));
+        let (compiled, ir) = with_load(
             name,
-            &files,
+            &spec.folder,
             &spec.options,
-            (&asked, matches!(watch, Watch::New)),
+            (&asked, guarded),
             openvino::load,
         )?;
-        let Compiled {
-            info,
-            runner,
-            guard,
-            from_cache,
-        } = compiled;
-        match watch {
-            Watch::Off => {}
-            Watch::New => runner.watch(guard),
-            Watch::By(guard) => runner.watch(Some(guard)),
+        if let Some(Some(guard)) = guard {
+            compiled.runner.health().watch(Some(Arc::clone(guard)));
         }
         let options = &spec.options;
-        if remembers_nothing(&files, options) {
+        if remembers_nothing(&ir, options) {
             tracing::warn!(model = name, "{REMEMBERS_NOTHING}");
         }
-        if from_cache {
+        if compiled.from_cache {
             tracing::info!(model = name, "taken from the cache of compiled models");
         }
+        let outputs = compiled.info.outputs.iter();
+        let fixed = outputs.filter_map(TensorInfo::fixed_bytes);
         Ok(Self {
-            fixed_outputs: info.outputs.iter().filter_map(fixed_bytes).sum(),
-            info,
-            rt_info: rt_info::read(&files),
+            fixed_outputs: fixed.sum(),
+            info: compiled.info,
+            rt_info: ir.rt_info,
             spec: Arc::clone(spec),
             asked,
-            runner,
+            runner: compiled.runner,
             decoding: Decoding::new(
                 options.max_image_pixels,
                 options.max_waiting,

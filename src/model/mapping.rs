@@ -13,7 +13,10 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::openvino::TensorNames;
+use crate::{
+    error::{Error, Result},
+    openvino::TensorNames,
+};
 
 /// The file's name.
 const FILE: &str = "mapping_config.json";
@@ -21,21 +24,8 @@ const FILE: &str = "mapping_config.json";
 /// Maximum bytes read of it.
 const LIMIT: u64 = 1 << 20;
 
-/// Error of a mapping file that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum MappingError {
-    /// It is there and cannot be read.
-    #[error(transparent)]
-    Read(#[from] io::Error),
-    /// It is far larger than names can be.
-    #[error("the file has more than {LIMIT} bytes")]
-    Large,
-    /// It is not what is expected.
-    #[error(
-        r#"expected {{"inputs":{{"name in the model":"public name"}},"outputs":{{…}}}}, each of the two if needed"#
-    )]
-    Form(#[from] serde_json::Error),
-}
+/// Text about a file of another form.
+const FORM: &str = r#"expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed"#;
 
 /// The file's form.
 #[derive(Deserialize)]
@@ -58,30 +48,38 @@ pub fn path(version: &Path) -> PathBuf {
 /// # Errors
 ///
 /// Fails if the file is there and cannot be read, or is not of the form.
-pub fn read(version: &Path) -> Result<TensorNames, MappingError> {
+pub fn read(version: &Path) -> Result<TensorNames> {
     let path = path(version);
-    // A pipe would be waited for.
-    match fs::metadata(&path) {
-        Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => return Err(io::Error::other("it is no file").into()),
+    let text = match read_start(&path) {
+        Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TensorNames::default()),
-        Err(error) => return Err(error.into()),
-    }
-    let mut text = Vec::new();
-    fs::File::open(&path)?
-        .take(LIMIT + 1)
-        .read_to_end(&mut text)?;
+        Err(error) => return Err(Error::invalid(error.to_string())),
+    };
     if text.len() as u64 > LIMIT {
-        return Err(MappingError::Large);
+        let text = format!("the file has more than {LIMIT} bytes");
+        return Err(Error::invalid(text));
     }
     // A struct is read from a list as well, which is no form that anybody knows.
-    serde_json::from_slice::<Map<String, Value>>(&text)?;
-    let Form { inputs, outputs } = serde_json::from_slice(&text)?;
+    let form = serde_json::from_slice::<Map<String, Value>>(&text)
+        .and_then(|_| serde_json::from_slice(&text));
+    let Form { inputs, outputs } = form.map_err(|error| Error::invalid(FORM).with_source(error))?;
     Ok(TensorNames {
         inputs,
         outputs,
         file: path,
     })
+}
+
+/// Reads as much of a file as it may have, and a byte more.
+fn read_start(path: &Path) -> io::Result<Vec<u8>> {
+    // A pipe would be waited for.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut text = Vec::new();
+    let file = fs::File::open(path)?;
+    file.take(LIMIT + 1).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 #[cfg(test)]

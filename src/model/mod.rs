@@ -11,7 +11,7 @@ pub(crate) mod decoding;
 pub mod demo;
 mod folders;
 pub(crate) mod infer;
-pub mod layouts;
+pub mod ir;
 mod live;
 mod loaded;
 pub mod mapping;
@@ -19,17 +19,16 @@ mod phase;
 mod recover;
 pub mod repository;
 mod resize;
-pub mod rt_info;
 mod state;
 pub(crate) mod stateful;
 pub mod storage;
-mod variables;
 mod version;
 pub mod wanted;
 pub mod warmup;
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -37,14 +36,20 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
 
 pub use folders::{FolderSurvey, Ignored, Reason};
-pub use live::{Live, Served, Words, draining, let_go};
+pub use live::{Live, Served, draining, let_go};
 pub use loaded::{Loaded, Spec, VersionError, VersionFailure, inspect};
 pub use phase::{Phase, PhaseEvent};
 pub use state::{Status, VersionErrorCode, VersionState};
-pub use stateful::{LoadedInstance, OfVersion};
+pub use stateful::OfVersion;
 pub use version::Version;
 
 use crate::error::{Error, ErrorKind, Result};
+
+/// Makes the error of a request that would wait where too many wait already.
+pub(crate) fn overloaded(what: impl fmt::Display) -> Error {
+    let text = format!("Server is overloaded - {what}; try again later");
+    Error::new(ErrorKind::Overloaded, text)
+}
 
 /// Number of versions from which on those that have ended are forgotten.
 const MAX_KNOWN: usize = 1000;

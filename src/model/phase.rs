@@ -23,7 +23,7 @@ pub enum Phase {
     Retired,
 }
 
-/// Event in the life of a pipeline or graph.
+/// Event in the life of a pipeline or graph; logs have it by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PhaseEvent {
     /// The check has nothing against it.
@@ -45,32 +45,22 @@ impl Phase {
     #[must_use]
     pub const fn after(self, event: PhaseEvent) -> Option<Self> {
         use PhaseEvent as E;
-        Some(match (self, event) {
-            (Self::Retired, E::Retire) => return None,
-            (Self::Begin | Self::Reloading, E::ValidationPassed)
-            | (
-                Self::AvailableRequiredRevalidation | Self::FailedRequiredRevalidation,
-                E::ValidationPassed,
-            ) => Self::Available,
-            (Self::Reloading | Self::AvailableRequiredRevalidation, E::ReloadFailed) => {
+        let is_checked = self.is_passing() || matches!(self, Self::AvailableRequiredRevalidation);
+        Some(match (event, self) {
+            (E::ValidationPassed, _) if is_checked => Self::Available,
+            (E::ValidationFailed, _) if is_checked => Self::Failed,
+            (E::ReloadFailed, Self::Reloading | Self::AvailableRequiredRevalidation) => {
                 Self::Available
             }
-            (Self::Begin | Self::Reloading, E::ValidationFailed)
-            | (
-                Self::AvailableRequiredRevalidation | Self::FailedRequiredRevalidation,
-                E::ValidationFailed,
-            ) => Self::Failed,
-            (Self::Begin | Self::Reloading, _)
-            | (_, E::ValidationPassed | E::ValidationFailed | E::ReloadFailed)
-            | (Self::Retired, E::UsedModelChanged) => return None,
-            (Self::Available | Self::AvailableRequiredRevalidation, E::UsedModelChanged) => {
+            (E::ValidationPassed | E::ValidationFailed | E::ReloadFailed, _)
+            | (_, Self::Begin | Self::Reloading)
+            | (E::UsedModelChanged | E::Retire, Self::Retired) => return None,
+            (E::UsedModelChanged, Self::Available | Self::AvailableRequiredRevalidation) => {
                 Self::AvailableRequiredRevalidation
             }
-            (Self::Failed | Self::FailedRequiredRevalidation, E::UsedModelChanged) => {
-                Self::FailedRequiredRevalidation
-            }
-            (_, E::Reload) => Self::Reloading,
-            (_, E::Retire) => Self::Retired,
+            (E::UsedModelChanged, _) => Self::FailedRequiredRevalidation,
+            (E::Reload, _) => Self::Reloading,
+            (E::Retire, _) => Self::Retired,
         })
     }
 
@@ -112,20 +102,6 @@ impl fmt::Display for Phase {
             Self::Failed => "LOADING_PRECONDITION_FAILED",
             Self::FailedRequiredRevalidation => "LOADING_PRECONDITION_FAILED_REQUIRED_REVALIDATION",
             Self::Retired => "RETIRED",
-        })
-    }
-}
-
-impl fmt::Display for PhaseEvent {
-    /// Writes it as logs have it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ValidationPassed => "ValidationPassed",
-            Self::ValidationFailed => "ValidationFailed",
-            Self::ReloadFailed => "ReloadFailed",
-            Self::UsedModelChanged => "UsedModelChanged",
-            Self::Reload => "Reload",
-            Self::Retire => "Retire",
         })
     }
 }

@@ -2,27 +2,23 @@
 //! reload, and requests that they have failed are repeated once on the replacement.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use futures::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 
 use super::{
-    cleaner, infer::Failed, loaded::Loaded, resize::is_same_but_for_shapes,
-    stateful::LoadedInstance, version::Version,
+    cleaner,
+    infer::Failed,
+    loaded::{Loaded, SharedLoad, SharedOutcome, start_shared},
+    resize::is_same_but_for_shapes,
+    version::Version,
 };
 use crate::{
     error::chain,
     metrics::MAX_STUCK,
-    openvino::{PoolError, RunError, Work},
+    openvino::{PoolError, RunError, WaitingCount, Work},
     task::Task,
 };
 
@@ -39,29 +35,15 @@ const DRAIN: Duration = Duration::from_secs(600);
 pub(super) struct Recovery {
     state: Mutex<State>,
     /// Requests that wait to be repeated.
-    waiting: AtomicUsize,
+    waiting: WaitingCount,
 }
 
 #[derive(Default)]
 struct State {
     /// Replacement in flight, and the model that it replaces.
-    pending: Option<(Arc<Loaded>, Pending)>,
+    pending: Option<(Arc<Loaded>, SharedLoad)>,
     /// Earliest time at which the next one may begin.
     next: Option<Instant>,
-}
-
-/// A replacement to come: what it is, or why there is none.
-type Pending = Shared<BoxFuture<'static, Outcome>>;
-
-type Outcome = Result<Arc<Loaded>, Arc<str>>;
-
-/// A request that waits to be repeated, counted until dropped.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
 }
 
 impl Version {
@@ -72,7 +54,9 @@ impl Version {
         loaded: &Arc<Loaded>,
         failed: Failed,
     ) -> Result<(Arc<Loaded>, Work), Failed> {
-        if !loaded.runner.is_spoilt() && !matches!(failed, Failed::Run(RunError::Spoilt(..))) {
+        if !loaded.runner.health().is_spoilt()
+            && !matches!(failed, Failed::Run(RunError::Spoilt(..)))
+        {
             return Err(failed);
         }
         // Also for those who have come before, and for those who come next.
@@ -81,12 +65,13 @@ impl Version {
             return Err(failed);
         };
         let most = loaded.spec.options.max_waiting;
-        let _place = Waiting(&self.recovery.waiting);
-        if self.recovery.waiting.fetch_add(1, Relaxed) > most {
+        let place = self.recovery.waiting.enter();
+        if place.ahead > most {
             let full = PoolError::Replacement(most);
             return Err(Failed::Run(error.map_or(full.into(), RunError::Slot)));
         }
-        match replacement.await {
+        // A load that ended without a result is one that failed.
+        match replacement.await.unwrap_or_else(|_| Err("".into())) {
             Ok(fresh) if is_same_but_for_shapes(&loaded.info, &fresh.info) => Ok((fresh, work)),
             // Nothing takes the place, so it runs where it came to.
             Err(_) if error.is_none() => Ok((Arc::clone(loaded), work)),
@@ -99,7 +84,7 @@ impl Version {
 
     /// Starts the replacement of a compiled model if it is spoilt. Needs a runtime.
     pub(crate) fn tend(self: &Arc<Self>, loaded: &Arc<Loaded>) {
-        if loaded.runner.is_spoilt() {
+        if loaded.runner.health().is_spoilt() {
             drop(self.replace(loaded));
         }
     }
@@ -110,7 +95,7 @@ impl Version {
         if loaded.spec.options.inference_timeout.is_none() {
             return;
         }
-        let stuck = loaded.runner.stuck();
+        let stuck = Arc::clone(&loaded.runner.health().stuck);
         let (version, loaded) = (Arc::downgrade(self), Arc::downgrade(loaded));
         Task::spawn(async move {
             loop {
@@ -126,7 +111,7 @@ impl Version {
 
     /// Replaces a compiled model, or joins a replacement in flight. A model replaced already has
     /// its replacement at once.
-    fn replace(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> Pending {
+    fn replace(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> SharedLoad {
         let mut state = self.recovery.lock();
         if let Some((of, pending)) = &state.pending
             && Arc::ptr_eq(of, spoilt)
@@ -137,20 +122,14 @@ impl Version {
             Ok(current) if Arc::ptr_eq(&current, spoilt) => {}
             current => {
                 let current = current.map_err(|error| error.message().into());
-                return std::future::ready(current).boxed().shared();
+                return start_shared(std::future::ready(current));
             }
         }
         let begin = state.next;
-        let (done, outcome) = oneshot::channel();
-        let ended = || Arc::from("the load ended without a result");
-        let pending = async move { outcome.await.unwrap_or_else(|_| Err(ended())) };
-        let pending = pending.boxed().shared();
-        state.pending = Some((Arc::clone(spoilt), pending.clone()));
-        drop(state);
         let version = Arc::clone(self);
+        let of = Arc::clone(spoilt);
         let spoilt = Arc::clone(spoilt);
-        // On its own: a client that leaves does not break it off for the others.
-        Task::spawn(async move {
+        let pending = start_shared(async move {
             if let Some(begin) = begin {
                 tokio::time::sleep_until(begin).await;
             }
@@ -165,7 +144,7 @@ impl Version {
                     version,
                     "an inference failed, and the model cannot be replaced: {reason}"
                 );
-                spoilt.runner.resume();
+                spoilt.runner.health().resume();
             } else {
                 spoilt.runner.hand_over();
             }
@@ -173,13 +152,13 @@ impl Version {
             state.pending = None;
             state.next = Some(Instant::now() + pause);
             drop(state);
-            let _ = done.send(outcome);
-        })
-        .detach();
+            outcome
+        });
+        state.pending = Some((of, pending.clone()));
         pending
     }
 
-    async fn load_in_place_of(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> Outcome {
+    async fn load_in_place_of(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> SharedOutcome {
         let stuck = self.reporter().inferences_stuck();
         if self.reporter().is_stuck() {
             return Err(format!("{stuck} inferences do not end, {MAX_STUCK} are allowed").into());
@@ -190,7 +169,8 @@ impl Version {
         let loaded = spoilt.load_again(self.model(), self.number()).await;
         let loaded = loaded.map_err(|error| Arc::from(chain(&*error.source)))?;
         // Sequences that stay are protected as well from now on.
-        spoilt.runner.watch(loaded.runner.guard());
+        let guard = loaded.runner.health().guard();
+        spoilt.runner.health().watch(guard.cloned());
         if !self.put_in_place_of(spoilt, &loaded) {
             Task::spawn(loaded.drain()).detach();
             // Another one is there meanwhile, or none is wanted any more.
@@ -207,14 +187,15 @@ impl Version {
     /// Installs a replacement, if the spoilt model is still in place.
     fn put_in_place_of(self: &Arc<Self>, spoilt: &Arc<Loaded>, loaded: &Arc<Loaded>) -> bool {
         if !loaded.is_stateful() {
-            return self.install_after(spoilt, Arc::clone(loaded));
+            let done = self.install_after(spoilt, loaded);
+            if done {
+                Task::spawn(Arc::clone(spoilt).drain()).detach();
+            }
+            return done;
         }
-        let renew = |loaded: &Arc<Loaded>| {
-            let instance = LoadedInstance(Arc::clone(loaded));
-            self.sequences().renew(Some(instance));
-        };
+        let renew = |loaded| self.sequences().renew(Some(Arc::clone(loaded)));
         renew(loaded);
-        if !self.install_beside(spoilt, Arc::clone(loaded)) {
+        if !self.install_after(spoilt, loaded) {
             if let Ok(current) = self.loaded() {
                 renew(&current);
             }
@@ -224,13 +205,7 @@ impl Version {
             Duration::ZERO => DRAIN,
             limit => limit,
         };
-        let spoilt = LoadedInstance(Arc::clone(spoilt));
-        let let_go = cleaner::let_go(self, &spoilt, limit);
-        Task::spawn(async move {
-            let_go.await;
-            spoilt.0.drain().await;
-        })
-        .detach();
+        Task::spawn(cleaner::let_go(self, Arc::clone(spoilt), limit)).detach();
         true
     }
 }

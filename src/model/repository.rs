@@ -1,7 +1,7 @@
 //! The model repository on disk: `<base path>/<version>/<files>`.
 //!
 //! Version folders are positive whole numbers; [`FolderSurvey`] has the rules. In a version folder the
-//! first format of [`ModelFiles`] that is complete wins. A base path that holds a model and no version
+//! first of [`FORMATS`] that is complete wins. A base path that holds a model and no version
 //! folder, or is a model file, is version 1.
 
 use std::path::{Component, Path, PathBuf};
@@ -14,55 +14,51 @@ const ONLY: i64 = 1;
 /// File names of models, for texts.
 const MODELS: &str = "*.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite";
 
+/// Formats: the ending of the model file's name, and that of the second file. In a version folder the
+/// first one that is complete wins.
+const FORMATS: [(&str, Option<&str>); 5] = [
+    (IR, Some("bin")),
+    ("onnx", None),
+    ("pdmodel", Some("pdiparams")),
+    (TENSORFLOW, None),
+    ("tflite", None),
+];
+
+/// Ending of the graph of an OpenVINO IR.
+const IR: &str = "xml";
+
+/// Ending of a TensorFlow frozen graph, or of the file that makes its folder a `SavedModel`.
+const TENSORFLOW: &str = "pb";
+
 /// The files of one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ModelFiles {
-    /// OpenVINO IR: graph and weights.
-    Ir {
-        /// `*.xml`.
-        graph: PathBuf,
-        /// `*.bin`.
-        weights: PathBuf,
-    },
-    /// ONNX: `*.onnx`.
-    Onnx(PathBuf),
-    /// Paddle: program and parameters.
-    Paddle {
-        /// `*.pdmodel`.
-        program: PathBuf,
-        /// `*.pdiparams`.
-        parameters: PathBuf,
-    },
-    /// A TensorFlow frozen graph, `*.pb`, or the folder of a `saved_model.pb`.
-    TensorFlow(PathBuf),
-    /// TensorFlow Lite: `*.tflite`.
-    TfLite(PathBuf),
+pub struct ModelFiles {
+    /// The model file, or the folder of a `saved_model.pb`.
+    model: PathBuf,
+    /// The weights of an OpenVINO IR. Paddle's parameters are found beside the program by the runtime
+    /// itself.
+    weights: Option<PathBuf>,
 }
 
 impl ModelFiles {
     /// Returns the paths for the runtime: the model, and the second file of formats with two.
     #[must_use]
     pub fn paths(&self) -> (&Path, Option<&Path>) {
-        match self {
-            Self::Ir { graph, weights } => (graph, Some(weights)),
-            // Paddle's parameters are found beside the program by the runtime itself.
-            Self::Onnx(path)
-            | Self::Paddle { program: path, .. }
-            | Self::TensorFlow(path)
-            | Self::TfLite(path) => (path, None),
-        }
+        (&self.model, self.weights.as_deref())
+    }
+
+    /// Returns the graph of an OpenVINO IR.
+    pub(super) fn ir(&self) -> Option<&Path> {
+        self.weights.is_some().then_some(&*self.model)
     }
 
     /// Returns the folder that the model is in.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        match self {
+        match self.model.is_dir() {
             // A SavedModel is its folder.
-            Self::TensorFlow(path) if path.is_dir() => path,
-            _ => {
-                let (model, _) = self.paths();
-                model.parent().unwrap_or(model)
-            }
+            true => &self.model,
+            false => self.model.parent().unwrap_or(&self.model),
         }
     }
 }
@@ -121,7 +117,7 @@ pub fn survey(base_path: &Path) -> Result<FolderSurvey<(i64, PathBuf)>, Reposito
         return Err(refuse("a path with `..` is not accepted".to_owned()));
     }
     if base_path.is_file() {
-        if !is_named_as_model(base_path) {
+        if format_of(base_path).is_none() {
             let reason = format!("it is a file; expected a folder, or {MODELS}");
             return Err(refuse(reason));
         }
@@ -159,40 +155,29 @@ fn only(base_path: &Path) -> FolderSurvey<(i64, PathBuf)> {
     }
 }
 
-/// Returns whether a path has the name of a model file, or of half of one.
-fn is_named_as_model(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    let known = ["xml", "onnx", "pdmodel", "pdiparams", "pb", "tflite"];
-    extension.is_some_and(|extension| known.contains(&extension))
+/// Returns the format of a file by its name, also of the second file of Paddle.
+fn format_of(path: &Path) -> Option<(&'static str, Option<&'static str>)> {
+    let ending = path.extension()?.to_str()?;
+    let mut formats = FORMATS.into_iter();
+    formats.find(|(first, second)| ending == *first || (*first != IR && *second == Some(ending)))
 }
 
 /// Finds the files of the model that a file is, or is half of.
 fn of_file(path: &Path) -> Option<ModelFiles> {
-    let whole = || path.to_owned();
-    let beside = |extension| {
-        let path = path.with_extension(extension);
-        path.is_file().then_some(path)
-    };
-    Some(match path.extension()?.to_str()? {
-        "xml" => ModelFiles::Ir {
-            graph: whole(),
-            weights: beside("bin")?,
-        },
-        "onnx" => ModelFiles::Onnx(whole()),
-        "pdmodel" => ModelFiles::Paddle {
-            program: whole(),
-            parameters: beside("pdiparams")?,
-        },
-        "pdiparams" => ModelFiles::Paddle {
-            program: beside("pdmodel")?,
-            parameters: whole(),
-        },
-        "pb" if path.ends_with("saved_model.pb") => {
-            ModelFiles::TensorFlow(path.parent()?.to_owned())
-        }
-        "pb" => ModelFiles::TensorFlow(whole()),
-        "tflite" => ModelFiles::TfLite(whole()),
-        _ => return None,
+    let (first, second) = format_of(path)?;
+    let beside = |ending| Some(path.with_extension(ending)).filter(|path| path.is_file());
+    if path.ends_with("saved_model.pb") {
+        let model = path.parent()?.to_owned();
+        return Some(ModelFiles {
+            model,
+            weights: None,
+        });
+    }
+    let second = second.map(|ending| beside(ending).ok_or(()));
+    let second = second.transpose().ok()?;
+    Some(ModelFiles {
+        model: beside(first)?,
+        weights: second.filter(|_| first == IR),
     })
 }
 
@@ -223,28 +208,17 @@ pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
             .find(|path| path.extension().is_some_and(|found| found == extension))
             .cloned()
     };
-    if let (Some(graph), Some(weights)) = (first("xml"), first("bin")) {
-        return Ok(ModelFiles::Ir { graph, weights });
-    }
-    if let Some(path) = first("onnx") {
-        return Ok(ModelFiles::Onnx(path));
-    }
-    if let (Some(program), Some(parameters)) = (first("pdmodel"), first("pdiparams")) {
-        return Ok(ModelFiles::Paddle {
-            program,
-            parameters,
+    for (ending, second) in FORMATS {
+        let second = second.map(|ending| first(ending).ok_or(()));
+        let (Some(model), Ok(second)) = (first(ending), second.transpose()) else {
+            continue;
+        };
+        let is_saved = |path: &PathBuf| path.ends_with("saved_model.pb");
+        let is_folder = ending == TENSORFLOW && names.iter().any(is_saved);
+        return Ok(ModelFiles {
+            model: if is_folder { version.to_owned() } else { model },
+            weights: second.filter(|_| ending == IR),
         });
-    }
-    if let Some(path) = first("pb") {
-        let saved = names.iter().any(|path| path.ends_with("saved_model.pb"));
-        return Ok(ModelFiles::TensorFlow(if saved {
-            version.to_owned()
-        } else {
-            path
-        }));
-    }
-    if let Some(path) = first("tflite") {
-        return Ok(ModelFiles::TfLite(path));
     }
     Err(RepositoryError::NoModel(version.to_owned()))
 }
@@ -253,7 +227,7 @@ pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{ModelFiles, RepositoryError, files, survey, versions};
+    use super::{RepositoryError, files, survey, versions};
 
     fn touch(folder: &Path, names: &[&str]) {
         fs::create_dir_all(folder).unwrap();
@@ -323,22 +297,17 @@ mod tests {
             assert_eq!(versions(&path).unwrap(), [(1, path.clone())]);
             files(&path)
         };
-        let ir = ModelFiles::Ir {
-            graph: base.join("a.xml"),
-            weights: base.join("a.bin"),
-        };
-        assert_eq!(found("a.xml").unwrap(), ir);
+        let ir = (&*base.join("a.xml"), Some(&*base.join("a.bin")));
+        assert_eq!(found("a.xml").unwrap().paths(), ir);
         assert!(matches!(found("b.xml"), Err(RepositoryError::NoModel(_))));
-        let paddle = ModelFiles::Paddle {
-            program: base.join("c.pdmodel"),
-            parameters: base.join("c.pdiparams"),
-        };
-        assert_eq!(found("c.pdmodel").unwrap(), paddle);
-        assert_eq!(found("c.pdiparams").unwrap(), paddle);
+        let paddle = base.join("c.pdmodel");
+        assert_eq!(found("c.pdmodel").unwrap().paths(), (&*paddle, None));
+        assert_eq!(found("c.pdiparams").unwrap().paths(), (&*paddle, None));
         let onnx = base.join("d.onnx");
-        assert_eq!(found("d.onnx").unwrap(), ModelFiles::Onnx(onnx));
-        let saved = ModelFiles::TensorFlow(base.join("saved"));
-        assert_eq!(found("saved/saved_model.pb").unwrap(), saved);
+        assert_eq!(found("d.onnx").unwrap().paths(), (&*onnx, None));
+        let saved = found("saved/saved_model.pb").unwrap();
+        assert_eq!(saved.paths(), (&*base.join("saved"), None));
+        assert_eq!(saved.folder(), base.join("saved"));
         let other = versions(&base.join("f.txt"));
         assert!(matches!(other, Err(RepositoryError::BasePath { .. })));
     }
@@ -355,25 +324,19 @@ mod tests {
         let folder = root.path().join("1");
         touch(&folder, &["labels.txt"]);
         assert!(matches!(files(&folder), Err(RepositoryError::NoModel(_))));
-        touch(&folder, &["m.tflite"]);
-        assert!(matches!(files(&folder), Ok(ModelFiles::TfLite(_))));
-        touch(&folder, &["m.pb"]);
-        assert_eq!(
-            files(&folder).unwrap(),
-            ModelFiles::TensorFlow(folder.join("m.pb"))
-        );
-        touch(&folder, &["saved_model.pb"]);
-        assert_eq!(
-            files(&folder).unwrap(),
-            ModelFiles::TensorFlow(folder.clone())
-        );
-        touch(&folder, &["m.pdmodel", "m.pdiparams"]);
-        assert!(matches!(files(&folder), Ok(ModelFiles::Paddle { .. })));
-        touch(&folder, &["m.onnx"]);
-        assert!(matches!(files(&folder), Ok(ModelFiles::Onnx(_))));
-        touch(&folder, &["m.xml"]);
-        assert!(matches!(files(&folder), Ok(ModelFiles::Onnx(_))));
-        touch(&folder, &["m.bin"]);
-        assert!(matches!(files(&folder), Ok(ModelFiles::Ir { .. })));
+        for (names, model) in [
+            (&["m.tflite"][..], "m.tflite"),
+            (&["m.pb"], "m.pb"),
+            (&["saved_model.pb"], ""),
+            (&["m.pdmodel", "m.pdiparams"], "m.pdmodel"),
+            (&["m.onnx"], "m.onnx"),
+            (&["m.xml"], "m.onnx"),
+            (&["m.bin"], "m.xml"),
+        ] {
+            touch(&folder, names);
+            let found = files(&folder).unwrap();
+            assert_eq!(found.paths().0, folder.join(model), "{names:?}");
+            assert_eq!(found.ir().is_some(), model == "m.xml");
+        }
     }
 }

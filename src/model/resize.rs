@@ -1,14 +1,12 @@
 //! Shapes and batches that are `auto`: a request of another shape has the model loaded again for
 //! it, beside what serves, once for all requests that wait for the same shape.
 
-use std::sync::{Arc, atomic::Ordering};
-
-use futures::{FutureExt, future::Shared};
-use tokio::sync::oneshot;
+use std::sync::Arc;
 
 use super::{
     check::tensor_shape,
-    loaded::{Asked, Loaded},
+    loaded::{Asked, Loaded, SharedLoad, SharedOutcome, start_shared},
+    overloaded,
     version::Version,
 };
 use crate::{
@@ -24,11 +22,8 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct Resizing {
     asked: Asked,
-    done: Shared<oneshot::Receiver<Outcome>>,
+    done: SharedLoad,
 }
-
-/// Outcome of a load: the failure's text, or the loaded version.
-type Outcome = Result<Arc<Loaded>, Arc<str>>;
 
 /// Returns the shapes that a request asks for beyond the loaded ones: the inputs as they would be,
 /// and the shapes to load for. `None` if the loaded model will do, or must do.
@@ -53,7 +48,7 @@ pub(super) fn asked(loaded: &Loaded, request: &InferRequest) -> Option<(Servable
         if shape.contains(&0) {
             return None;
         }
-        changed |= !allows(&input.shape, &shape);
+        changed |= !input.shape.allows(&shape);
         input.shape = wanted;
         asked.push((input.name.clone(), shape));
     }
@@ -62,17 +57,9 @@ pub(super) fn asked(loaded: &Loaded, request: &InferRequest) -> Option<(Servable
 
 /// Returns the shape of an input after a load for what a request has, if it may change.
 fn adapted(options: &LoadOptions, input: &TensorInfo, shape: &[usize]) -> Option<PartialShape> {
-    let auto = match &options.shapes {
-        PerTensor::Unset => false,
-        PerTensor::Anonymous(option) => *option == ShapeOption::Auto,
-        PerTensor::Named(options) => options
-            .iter()
-            .any(|(name, option)| *name == input.name && *option == ShapeOption::Auto),
-    };
-    if auto {
+    if options.shapes.of(&input.name) == Some(&ShapeOption::Auto) {
         // Another number of dimensions is an error of the request whatever the shape may be.
-        return (shape.len() == input.shape.0.len())
-            .then(|| PartialShape(shape.iter().map(|&l| Dim::Fixed(l)).collect()));
+        return (shape.len() == input.shape.0.len()).then(|| PartialShape::of(shape));
     }
     // Shapes come before the batch.
     if options.batch != Some(BatchOption::Auto) || options.shapes != PerTensor::Unset {
@@ -85,34 +72,6 @@ fn adapted(options: &LoadOptions, input: &TensorInfo, shape: &[usize]) -> Option
     Some(wanted)
 }
 
-fn allows(allowed: &PartialShape, shape: &[usize]) -> bool {
-    allowed.0.len() == shape.len()
-        && allowed
-            .0
-            .iter()
-            .zip(shape)
-            .all(|(dim, &length)| dim.allows(length))
-}
-
-/// A request that waits for a load, counted until dropped.
-struct Waiting<'a> {
-    version: &'a Version,
-    ahead: usize,
-}
-
-impl<'a> Waiting<'a> {
-    fn new(version: &'a Version) -> Self {
-        let ahead = version.resizers.fetch_add(1, Ordering::Relaxed);
-        Self { version, ahead }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.version.resizers.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Version {
     /// Loads the version for other shapes, or waits for a load that does; returns the matching one.
     ///
@@ -120,18 +79,14 @@ impl Version {
     ///
     /// Fails if the model does not take the shapes; the version loaded before keeps serving.
     pub(super) async fn resize(self: &Arc<Self>, asked: &Asked) -> Result<Arc<Loaded>> {
-        let place = Waiting::new(self);
+        let place = self.resizers.enter();
         loop {
             let current = self.loaded()?;
             let most = current.spec.options.max_waiting;
             if place.ahead > most {
-                return Err(Error::new(
-                    ErrorKind::Overloaded,
-                    format!(
-                        "Server is overloaded - requests waiting for the model in another shape: \
-                         {most}, the most allowed; try again later"
-                    ),
-                ));
+                return Err(overloaded(format_args!(
+                    "requests waiting for the model in another shape: {most}, the most allowed"
+                )));
             }
             // If the configuration is another one by now, the shapes may be none to follow.
             if fits(&current.info, asked) || !current.spec.options.is_auto() {
@@ -159,27 +114,21 @@ impl Version {
         if let Some(resizing) = &*slot {
             return resizing.clone();
         }
-        let (done, receiver) = oneshot::channel();
+        let (version, current) = (Arc::clone(self), Arc::clone(current));
+        let wanted = asked.clone();
+        let load = async move {
+            let outcome = version.load_for(current, wanted).await;
+            *version.lock_resizing() = None;
+            outcome
+        };
         let resizing = Resizing {
             asked: asked.clone(),
-            done: receiver.shared(),
+            done: start_shared(load),
         };
-        *slot = Some(resizing.clone());
-        drop(slot);
-        let version = Arc::clone(self);
-        let current = Arc::clone(current);
-        let asked = asked.clone();
-        // On its own: a client that leaves does not break it off for the others.
-        Task::spawn(async move {
-            let outcome = version.load_for(current, asked).await;
-            *version.lock_resizing() = None;
-            let _ = done.send(outcome);
-        })
-        .detach();
-        resizing
+        slot.insert(resizing).clone()
     }
 
-    async fn load_for(self: &Arc<Self>, current: Arc<Loaded>, asked: Asked) -> Outcome {
+    async fn load_for(self: &Arc<Self>, current: Arc<Loaded>, asked: Asked) -> SharedOutcome {
         tracing::info!(
             model = self.model(),
             version = self.number(),
@@ -190,10 +139,12 @@ impl Version {
             Ok(loaded) => {
                 // If the version was loaded from another configuration meanwhile, that one stays;
                 // the request that asked is answered all the same.
-                if !self.install_after(&current, Arc::clone(&loaded)) {
+                let unused = match self.install_after(&current, &loaded) {
+                    true => current,
                     // It goes with that request, off the async workers.
-                    Task::spawn(Arc::clone(&loaded).drain()).detach();
-                }
+                    false => Arc::clone(&loaded),
+                };
+                Task::spawn(unused.drain()).detach();
                 Ok(loaded)
             }
             Err(error) => {
@@ -236,7 +187,7 @@ pub(super) fn is_same_but_for_shapes(validated: &ServableInfo, loaded: &Servable
                 || one
                     .shape
                     .fixed()
-                    .is_some_and(|shape| allows(&other.shape, &shape))
+                    .is_some_and(|shape| other.shape.allows(&shape))
         });
     same(&validated.inputs, &loaded.inputs) && same(&validated.outputs, &loaded.outputs) && shapes
 }
@@ -246,7 +197,7 @@ fn fits(info: &ServableInfo, asked: &Asked) -> bool {
         info.inputs
             .iter()
             .find(|input| input.name == *name)
-            .is_some_and(|input| allows(&input.shape, shape))
+            .is_some_and(|input| input.shape.allows(shape))
     })
 }
 

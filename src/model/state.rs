@@ -62,22 +62,12 @@ impl Status {
         }
     }
 
-    /// A load that failed.
-    #[must_use]
-    pub const fn failed() -> Self {
-        Self {
-            state: VersionState::Loading,
-            code: VersionErrorCode::Unknown,
-            failure: None,
-        }
-    }
-
     /// A load that failed, and why.
     #[must_use]
-    pub fn failed_with(failure: &str) -> Self {
+    pub fn failed(failure: &str) -> Self {
         Self {
-            failure: Some(failure.into()),
-            ..Self::failed()
+            state: VersionState::Loading,
+            ..Self::kept(failure)
         }
     }
 

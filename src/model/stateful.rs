@@ -1,35 +1,19 @@
 //! The stateful path: a request finds its sequence, waits for its turn, and runs on the state.
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
-use super::loaded::Loaded;
+use super::{loaded::Loaded, overloaded};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
-    openvino::{Hold, SequenceState, SlotInput},
+    openvino::{Hold, SequenceState, SlotInput, SlotQueue},
     request::InferRequest,
     sequence::{Begun, SEQUENCE_ID, SequenceRefusal, Sequences, Turn},
     tensor::{DataType, Tensor, TensorMap},
 };
 
-/// A load of a model version, which sequences run on.
-#[derive(Clone)]
-pub struct LoadedInstance(pub Arc<Loaded>);
-
-impl PartialEq for LoadedInstance {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl fmt::Debug for LoadedInstance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoadedInstance").finish_non_exhaustive()
-    }
-}
-
 /// The sequences of a model version.
-pub type OfVersion = Sequences<LoadedInstance, SequenceState>;
+pub type OfVersion = Sequences<Arc<Loaded>, SequenceState>;
 
 /// Outputs that a request asks for.
 #[derive(Debug, Clone, Copy)]
@@ -72,41 +56,41 @@ impl Selection {
 ///
 /// Fails if the sequence ends before, no infer request comes free, or the runtime fails.
 pub(crate) async fn run(
-    begun: Begun<LoadedInstance, SequenceState>,
+    begun: Begun<Arc<Loaded>, SequenceState>,
     (inputs, mut wanted): (Vec<SlotInput>, Vec<usize>),
     selection: Selection,
     call: &RequestRecord,
 ) -> Result<(TensorMap, u64, Instant)> {
     let turn = begun.turn().await.map_err(explain)?;
     let id = turn.id();
-    let LoadedInstance(loaded) = turn.instance().clone();
+    let loaded = Arc::clone(turn.instance());
     if selection.alone {
         wanted.clear();
     }
     let held = Held { turn, spent: None };
-    let (mut outputs, ran) = loaded
-        .run(inputs, wanted, held, call)
-        .await
-        .map_err(|failed| {
-            let ran = failed.broke_off();
-            let error = failed.explain(loaded.spec.options.hide_errors);
-            if ran {
-                // What the state is now, nobody knows.
-                error.with_more(&format!(" - sequence {id} has been closed"))
-            } else {
-                error
-            }
-        })?;
+    let ports = wanted.clone();
+    let run = loaded.run(inputs, wanted, held, call, SlotQueue::Bounded);
+    let (outputs, times) = run.await.map_err(|failed| {
+        let ran = failed.broke_off();
+        let error = failed.explain(loaded.spec.options.hide_errors);
+        if ran {
+            // What the state is now, nobody knows.
+            error.with_more(&format!(" - sequence {id} has been closed"))
+        } else {
+            error
+        }
+    })?;
+    let mut outputs = loaded.named(ports, outputs).await?;
     let value = Tensor::new(DataType::U64, vec![1], id.to_le_bytes().to_vec().into());
     let value = value.map_err(|error| Error::internal("Internal error").with_source(error))?;
     let place = selection.id.unwrap_or(outputs.len()).min(outputs.len());
     outputs.insert(place, SEQUENCE_ID, value);
-    Ok((outputs, id, ran))
+    Ok((outputs, id, times.ended))
 }
 
 /// A turn on its way through a run.
 struct Held {
-    turn: Turn<LoadedInstance, SequenceState>,
+    turn: Turn<Arc<Loaded>, SequenceState>,
     /// The state of a sequence that is over, freed with this.
     spent: Option<SequenceState>,
 }
@@ -145,13 +129,9 @@ pub(crate) fn explain(refusal: SequenceRefusal) -> Error {
             "Model is being reloaded - no sequence can start at this moment; try again",
         ),
         SequenceRefusal::Crowded(waiting) => {
-            return Error::new(
-                ErrorKind::Overloaded,
-                format!(
-                    "Server is overloaded - requests that wait for others of their sequences: \
-                     {waiting}, the most allowed; try again later"
-                ),
-            );
+            return overloaded(format_args!(
+                "requests that wait for others of their sequences: {waiting}, the most allowed"
+            ));
         }
     };
     Error::new(kind, text)

@@ -7,7 +7,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -21,11 +21,12 @@ use super::{
     recover::Recovery,
     resize::Resizing,
     state::{Status, VersionErrorCode, VersionState},
-    stateful::{LoadedInstance, OfVersion},
+    stateful::OfVersion,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Reporter,
+    openvino::WaitingCount,
     sequence::Sequences,
     task::Task,
 };
@@ -45,7 +46,7 @@ pub struct Version {
     /// Number of times it was retired.
     retirements: AtomicU64,
     /// Requests that wait for a load for another shape.
-    pub(super) resizers: AtomicUsize,
+    pub(super) resizers: WaitingCount,
     /// The load for another shape in flight, if any.
     pub(super) resizing: Mutex<Option<Resizing>>,
     /// Recovery of compiled models that failed inferences have spoilt.
@@ -66,7 +67,7 @@ impl Version {
             drain: AtomicU64::new(0),
             reporter,
             retirements: AtomicU64::new(0),
-            resizers: AtomicUsize::new(0),
+            resizers: WaitingCount::default(),
             resizing: Mutex::default(),
             recovery: Recovery::default(),
         })
@@ -114,8 +115,7 @@ impl Version {
         if self.is_loaded() {
             return None;
         }
-        let instance = self.sequences.any_instance();
-        instance.map(|LoadedInstance(loaded)| loaded)
+        self.sequences.any_instance()
     }
 
     /// Returns state and outcome at this moment.
@@ -147,51 +147,29 @@ impl Version {
         self.reporter.renewed();
         if loaded.is_stateful() {
             self.reporter.sequences().keep();
-            let instance = LoadedInstance(Arc::clone(&loaded));
-            self.sequences.renew(Some(instance));
+            self.sequences.renew(Some(Arc::clone(&loaded)));
         }
         let old = self.loaded.swap(Some(loaded));
         self.status
             .send_replace(Status::ok(VersionState::Available));
         self.failure.store(None);
         if let Some(old) = old {
-            let old = LoadedInstance(old);
-            let let_go = cleaner::let_go(self, &old, self.drain());
-            Task::spawn(async move {
-                let_go.await;
-                old.0.drain().await;
-            })
-            .detach();
+            Task::spawn(cleaner::let_go(self, old, self.drain())).detach();
         }
     }
 
-    /// Does the same, if the loaded model is still the one that the caller expects.
+    /// Does the same, if the loaded model is still the one that the caller expects, and leaves it to the
+    /// caller to drain that one.
     pub(super) fn install_after(
         self: &Arc<Self>,
         before: &Arc<Loaded>,
-        loaded: Arc<Loaded>,
+        loaded: &Arc<Loaded>,
     ) -> bool {
-        let done = self.install_beside(before, loaded);
+        let fresh = Some(Arc::clone(loaded));
+        let found = self.loaded.compare_and_swap(before, fresh);
+        let done = found.as_ref() == Some(before);
         if done {
-            Task::spawn(Arc::clone(before).drain()).detach();
-        }
-        done
-    }
-
-    /// Does the same, and leaves it to the caller to drop the version loaded before.
-    pub(super) fn install_beside(
-        self: &Arc<Self>,
-        before: &Arc<Loaded>,
-        loaded: Arc<Loaded>,
-    ) -> bool {
-        let found = self
-            .loaded
-            .compare_and_swap(before, Some(Arc::clone(&loaded)));
-        let done = found
-            .as_ref()
-            .is_some_and(|found| Arc::ptr_eq(found, before));
-        if done {
-            self.attend(&loaded);
+            self.attend(loaded);
             self.reporter.loaded(loaded.streams(), loaded.slots());
         }
         done
@@ -203,7 +181,7 @@ impl Version {
         let status = if self.loaded.load().is_some() {
             Status::kept(failure)
         } else {
-            Status::failed_with(failure)
+            Status::failed(failure)
         };
         self.status.send_replace(status);
     }
@@ -237,11 +215,9 @@ impl Version {
         self.sequences.renew(None);
         let retirement = self.retirements.fetch_add(1, Ordering::Relaxed) + 1;
         let version = Arc::clone(self);
-        let loaded = LoadedInstance(loaded);
-        let let_go = cleaner::let_go(self, &loaded, self.drain());
+        let let_go = cleaner::let_go(self, loaded, self.drain());
         Task::spawn(async move {
             let_go.await;
-            loaded.0.drain().await;
             // Those of an instance that was replaced before have their own time.
             version.sequences.wait_gone(|_| true).await;
             // Unless it is wanted again meanwhile, or has been and is retired once more.
@@ -286,9 +262,15 @@ impl Version {
         self.loaded
             .load_full()
             .ok_or_else(|| match self.status.borrow().state {
-                VersionState::Unloading | VersionState::End => retired(),
+                VersionState::Unloading | VersionState::End => Error::new(
+                    ErrorKind::NotFound,
+                    "Model with requested version is retired",
+                ),
                 VersionState::Start | VersionState::Loading | VersionState::Available => {
-                    not_loaded()
+                    Error::new(
+                        ErrorKind::NotLoaded,
+                        "Model with requested version is not loaded yet",
+                    )
                 }
             })
     }
@@ -315,20 +297,6 @@ impl Version {
         // One assignment at a time: a panic cannot leave it half done.
         self.resizing.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn not_loaded() -> Error {
-    Error::new(
-        ErrorKind::NotLoaded,
-        "Model with requested version is not loaded yet",
-    )
-}
-
-fn retired() -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        "Model with requested version is retired",
-    )
 }
 
 impl fmt::Debug for Version {

@@ -1,88 +1,30 @@
 //! Requests that a version answers before it serves, so that the first client does not pay for
 //! what a runtime does at its first inferences.
 
-use std::{io, path::PathBuf};
+use std::{io, path::Path};
 
-use bytes::Bytes;
 use rand::RngExt;
 
 use super::loaded::Loaded;
 use crate::{
     config::{Warmup, WarmupData},
+    error::{Error, Result},
     metrics::RequestRecord,
-    openvino::{RunError, SlotInput},
+    openvino::{SlotInput, SlotQueue},
     servable::TensorInfo,
     task,
-    tensor::{
-        DataType, Dim, ShapeText, Tensor, TensorError, byte_size, elements,
-        npy::{self, NpyError},
-    },
+    tensor::{DataType, Dim, ShapeText, Tensor, TensorError, byte_size, elements, npy},
 };
 
 /// Maximum bytes generated for one input.
 const LARGEST: usize = 1 << 30;
-
-/// Error of a warm-up request.
-#[derive(Debug, thiserror::Error)]
-pub enum WarmupError {
-    /// A file cannot be read.
-    #[error("warm-up: cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Error from the operating system.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A file is no `.npy` file.
-    #[error("warm-up: cannot read {}", path.display())]
-    Npy {
-        /// The file.
-        path: PathBuf,
-        /// Error in the file.
-        #[source]
-        source: NpyError,
-    },
-    /// A file's tensor does not fit the input.
-    #[error("warm-up: {} has {found}, and input `{input}` takes {expected}", path.display())]
-    Misfit {
-        /// The input.
-        input: String,
-        /// The file.
-        path: PathBuf,
-        /// Type and shape in the file.
-        found: String,
-        /// Type and shape of the model.
-        expected: String,
-    },
-    /// A file is named for an input that the model does not have.
-    #[error("warm-up: the model has no input `{input}`; it has: {known}")]
-    Unknown {
-        /// The name.
-        input: String,
-        /// The names that there are.
-        known: String,
-    },
-    /// The tensor of an input is too large.
-    #[error("warm-up: input `{input}`")]
-    Size {
-        /// The input.
-        input: String,
-        /// Its shape.
-        #[source]
-        source: TensorError,
-    },
-    /// The inference failed.
-    #[error("warm-up: the inference failed")]
-    Run(#[source] RunError),
-}
 
 /// Runs the warm-up requests of a version, one after the other.
 ///
 /// # Errors
 ///
 /// Fails with the first request that does.
-pub(super) async fn run(loaded: &Loaded, warmups: &[Warmup]) -> Result<(), WarmupError> {
+pub(super) async fn run(loaded: &Loaded, warmups: &[Warmup]) -> Result<()> {
     // Nobody asked for these, so they count nowhere.
     let call = RequestRecord::uncounted();
     for warmup in warmups {
@@ -92,39 +34,43 @@ pub(super) async fn run(loaded: &Loaded, warmups: &[Warmup]) -> Result<(), Warmu
         for _ in 0..warmup.count {
             loaded
                 .runner
-                .infer(inputs.clone(), wanted.clone(), (), &call)
+                .infer(
+                    inputs.clone(),
+                    wanted.clone(),
+                    (),
+                    &call,
+                    SlotQueue::Bounded,
+                )
                 .await
-                .map_err(WarmupError::Run)?;
+                .map_err(|error| {
+                    Error::internal("warm-up: the inference failed").with_source(error)
+                })?;
         }
     }
     Ok(())
 }
 
-fn inputs(infos: &[TensorInfo], warmup: &Warmup) -> Result<Vec<SlotInput>, WarmupError> {
+fn inputs(infos: &[TensorInfo], warmup: &Warmup) -> Result<Vec<SlotInput>> {
     if let WarmupData::Files(files) = &warmup.data
         && let Some((input, _)) = files
             .iter()
             .find(|(name, _)| infos.iter().all(|info| info.name != *name))
     {
         let known: Vec<&str> = infos.iter().map(|info| info.name.as_str()).collect();
-        return Err(WarmupError::Unknown {
-            input: input.clone(),
-            known: known.join(", "),
-        });
+        return Err(Error::invalid(format!(
+            "warm-up: the model has no input `{input}`; it has: {}",
+            known.join(", ")
+        )));
     }
     infos.iter().map(|info| input(info, warmup)).collect()
 }
 
-fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput, WarmupError> {
+fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput> {
     if let WarmupData::Files(files) = &warmup.data
         && let Some((_, path)) = files.iter().find(|(name, _)| *name == info.name)
     {
         let (_, shape, data) = read(info, path)?.into_parts();
-        return Ok(SlotInput {
-            port: info.port,
-            shape,
-            data,
-        });
+        return Ok(SlotInput::new(info.port, shape, data));
     }
     let shape: Vec<usize> = info
         .shape
@@ -136,9 +82,8 @@ fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput, WarmupError> {
             Dim::Any => warmup.dynamic_length,
         })
         .collect();
-    let error = |source| WarmupError::Size {
-        input: info.name.clone(),
-        source,
+    let error = |error: TensorError| {
+        Error::invalid(format!("warm-up: input `{}`", info.name)).with_source(error)
     };
     let size = match byte_size(info.dtype, &shape).map_err(error)? {
         Some(size) => size,
@@ -152,43 +97,31 @@ fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput, WarmupError> {
     if warmup.data == WarmupData::Random {
         randomise(info.dtype, &mut data);
     }
-    Ok(SlotInput {
-        port: info.port,
-        shape,
-        data: Bytes::from(data),
-    })
+    Ok(SlotInput::new(info.port, shape, data.into()))
 }
 
-fn read(info: &TensorInfo, path: &PathBuf) -> Result<Tensor, WarmupError> {
-    let error = |source| WarmupError::Read {
-        path: path.clone(),
-        source,
-    };
+fn read(info: &TensorInfo, path: &Path) -> Result<Tensor> {
+    let file = path.display();
+    let fail = || Error::invalid(format!("warm-up: cannot read {file}"));
     // A pipe would be waited for.
-    if !std::fs::metadata(path).map_err(error)?.is_file() {
-        return Err(error(io::Error::other("it is no file")));
-    }
-    let content = std::fs::read(path).map_err(error)?;
-    let tensor = npy::read(&content.into()).map_err(|source| WarmupError::Npy {
-        path: path.clone(),
-        source,
-    })?;
-    let fits = tensor.dtype() == info.dtype
-        && tensor.shape().len() == info.shape.0.len()
-        && tensor
-            .shape()
-            .iter()
-            .zip(&info.shape.0)
-            .all(|(&length, dim)| dim.allows(length));
-    if fits {
+    let content = match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(io::Error::other("it is no file")),
+        Ok(_) => std::fs::read(path),
+        Err(error) => Err(error),
+    };
+    let content = content.map_err(|error| fail().with_source(error))?;
+    let tensor = npy::read(&content.into()).map_err(|error| fail().with_source(error))?;
+    if tensor.dtype() == info.dtype && info.shape.allows(tensor.shape()) {
         return Ok(tensor);
     }
-    Err(WarmupError::Misfit {
-        input: info.name.clone(),
-        path: path.clone(),
-        found: format!("{} {}", tensor.dtype(), ShapeText(tensor.shape())),
-        expected: format!("{} {}", info.dtype, info.shape),
-    })
+    Err(Error::invalid(format!(
+        "warm-up: {file} has {} {}, and input `{}` takes {} {}",
+        tensor.dtype(),
+        ShapeText(tensor.shape()),
+        info.name,
+        info.dtype,
+        info.shape
+    )))
 }
 
 /// Fills with values that every model can stand: from 0 to 1, and 0 or 1 for whole numbers.

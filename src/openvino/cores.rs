@@ -5,8 +5,6 @@
 
 use std::{
     collections::VecDeque,
-    ops::{Deref, DerefMut},
-    path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -29,77 +27,43 @@ struct Setting {
     cache: Option<String>,
 }
 
-/// A runtime that has its properties.
-pub(super) struct Ready {
-    core: Core,
-    /// `None` if another load must not have it.
-    setting: Option<Setting>,
-}
-
-impl Ready {
-    /// Returns a runtime with the properties and the extension of these options, and with compiled
-    /// models kept in the folder `cache`.
-    pub(super) fn new(options: &LoadOptions, cache: Option<&str>) -> Result<Self, ModelLoadError> {
-        let setting = Setting {
-            device: options.device.clone(),
-            properties: options.properties.clone(),
-            cache: cache.map(ToOwned::to_owned),
-        };
-        // The file of an extension may be another one by the next load.
-        if let Some(extension) = options.cpu_extension.as_deref() {
-            let core = make(&setting, Some(extension))?;
-            return Ok(Self {
-                core,
-                setting: None,
-            });
-        }
-        let core = match take(&setting) {
-            Some(core) => core,
-            None => make(&setting, None)?,
-        };
-        Ok(Self {
-            core,
-            setting: Some(setting),
-        })
+/// Does something with a runtime that has the properties and the extension of these options, and keeps
+/// compiled models in the folder `cache`. The next load has it if this one goes well.
+pub(super) fn with<T>(
+    options: &LoadOptions,
+    cache: Option<&str>,
+    work: impl FnOnce(&mut Core) -> Result<T, ModelLoadError>,
+) -> Result<T, ModelLoadError> {
+    let setting = Setting {
+        device: options.device.clone(),
+        properties: options.properties.clone(),
+        cache: cache.map(ToOwned::to_owned),
+    };
+    // The file of an extension may be another one by the next load.
+    if options.cpu_extension.is_some() {
+        return work(&mut make(&setting, options)?);
     }
-
-    /// Leaves it to the next load, since this one went well.
-    pub(super) fn keep(self) {
-        let Some(setting) = self.setting else {
-            return;
-        };
-        let mut idle = idle();
-        idle.push_back((setting, self.core));
-        let oldest = (idle.len() > MAX).then(|| idle.pop_front());
-        drop(idle);
-        // Takes a moment.
-        drop(oldest);
-    }
-}
-
-impl Deref for Ready {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
-
-impl DerefMut for Ready {
-    fn deref_mut(&mut self) -> &mut Core {
-        &mut self.core
-    }
+    let mut core = match take(&setting) {
+        Some(core) => core,
+        None => make(&setting, options)?,
+    };
+    let done = work(&mut core)?;
+    let mut idle = idle();
+    idle.push_back((setting, core));
+    let oldest = (idle.len() > MAX).then(|| idle.pop_front());
+    drop(idle);
+    // Takes a moment.
+    drop(oldest);
+    Ok(done)
 }
 
 /// Makes a runtime.
-fn make(setting: &Setting, extension: Option<&Path>) -> Result<Core, ModelLoadError> {
+fn make(setting: &Setting, options: &LoadOptions) -> Result<Core, ModelLoadError> {
     let mut core = Core::new().map_err(|error| ModelLoadError::Runtime(error.into()))?;
-    if let Some(path) = extension {
+    if let Some(path) = &options.cpu_extension {
+        let load = format_args!("load the CPU extension {}", path.display());
         core.add_extension(path)
-            .map_err(|error| ModelLoadError::Extension {
-                path: path.to_owned(),
-                source: error.into(),
-            })?;
+            .map_err(ModelLoadError::refused(load))?;
     }
     let device = &setting.device;
     // A file that is mapped and overwritten in place, as `cp` does, takes the process down.
@@ -121,31 +85,4 @@ fn take(setting: &Setting) -> Option<Core> {
 
 fn idle() -> MutexGuard<'static, VecDeque<(Setting, Core)>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use openvino::{DeviceType, PropertyKey, RwPropertyKey};
-
-    use super::*;
-    use crate::openvino::testing::open;
-
-    #[test]
-    fn a_load_gets_a_runtime_with_its_own_properties() {
-        open();
-        let streams = |count: &str| {
-            let options = LoadOptions {
-                device: "CPU".to_owned(),
-                properties: vec![("NUM_STREAMS".to_owned(), count.to_owned())],
-                ..LoadOptions::default()
-            };
-            let core = Ready::new(&options, None).unwrap();
-            let key = PropertyKey::Rw(RwPropertyKey::NumStreams);
-            let reported = core.get_property(&DeviceType::CPU, &key).unwrap();
-            core.keep();
-            reported
-        };
-        let reported = ["2", "3", "2", "3"].map(streams);
-        assert_eq!(reported, ["2", "3", "2", "3"]);
-    }
 }

@@ -5,9 +5,15 @@ use std::collections::BTreeMap;
 
 use openvino::InferenceError;
 
-use super::{convert, error::ModelLoadError, ffi, layouts, names::Port, options::LayoutOption};
+use super::{
+    convert,
+    error::ModelLoadError,
+    ffi::{self, Side},
+    layouts,
+    names::Port,
+};
 use crate::{
-    servable::TensorInfo,
+    servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
 };
 
@@ -35,62 +41,42 @@ impl Described {
     }
 }
 
-/// Describes the inputs, given in the model's order.
-pub(super) fn inputs(
-    node: impl Fn(usize) -> Result<ffi::Port, InferenceError>,
-    ports: Vec<(Port, Option<&LayoutOption>)>,
+/// Describes the inputs or outputs, given in the model's order.
+pub(super) fn all(
+    side: Side,
+    ports: Vec<Port<'_>>,
     own: &BTreeMap<String, Layout>,
-) -> Result<Vec<Described>, ModelLoadError> {
-    all("input", ports, own, node)
-}
-
-/// Describes the outputs, given in the model's order.
-pub(super) fn outputs(
-    node: impl Fn(usize) -> Result<ffi::Port, InferenceError>,
-    ports: Vec<(Port, Option<&LayoutOption>)>,
-    own: &BTreeMap<String, Layout>,
-) -> Result<Vec<Described>, ModelLoadError> {
-    all("output", ports, own, node)
-}
-
-fn all(
-    direction: &'static str,
-    ports: Vec<(Port, Option<&LayoutOption>)>,
-    own: &BTreeMap<String, Layout>,
-    node: impl Fn(usize) -> Result<ffi::Port, InferenceError>,
+    node: impl Fn(Side, usize) -> Result<ffi::Port, InferenceError>,
 ) -> Result<Vec<Described>, ModelLoadError> {
     let mut all = Vec::with_capacity(ports.len());
-    for (place, (mut port, option)) in ports.into_iter().enumerate() {
-        let fail = |error: InferenceError| ModelLoadError::Port {
-            direction,
-            port: place,
-            source: error.into(),
-        };
-        let node = node(place).map_err(fail)?;
-        let element = node.get_element_type().map_err(fail)?;
-        let shape = node.get_shape().map_err(fail)?;
-        let dtype = convert::dtype(element).ok_or_else(|| ModelLoadError::ElementType {
-            direction,
-            name: port.public.clone(),
-            element: element.to_string(),
+    for (place, mut port) in ports.into_iter().enumerate() {
+        let fail = ModelLoadError::refused(format!("describe {side} {place} of the model"));
+        let node = node(side, place).map_err(&fail)?;
+        let element = node.get_element_type().map_err(&fail)?;
+        let name = &port.public;
+        let dtype = convert::dtype(element).ok_or_else(|| {
+            ModelLoadError::unfit(format!(
+                "{side} `{name}` has element type {element}, which no protocol can carry"
+            ))
         })?;
-        let Some(mut shape) = shape.as_deref().map(convert::partial_shape) else {
-            return Err(ModelLoadError::Rank {
-                direction,
-                name: port.public,
-            });
+        let Some(mut shape) = node.get_shape().map_err(&fail)? else {
+            return Err(ModelLoadError::unfit(format!(
+                "{side} `{name}` has no fixed number of dimensions; give it a shape"
+            )));
         };
         port.shape = Some(shape.clone());
-        layouts::check(&port, option)?;
+        layouts::check(&port)?;
         // Inputs are transposed within the model.
-        let axes = match direction {
-            "output" => layouts::turned(&port, option)?,
-            _ => None,
+        let axes = match side {
+            Side::Output => layouts::turned(&port)?,
+            Side::Input => None,
         };
         if let Some(axes) = &axes {
             if dtype == DataType::String {
-                return Err(ModelLoadError::Layout(layouts::LayoutMismatch::Strings(
-                    port.public,
+                return Err(ModelLoadError::unfit(format!(
+                    "Layout incompatible with given shape - `{}` is of strings, which are not \
+                     transposed",
+                    port.public
                 )));
             }
             shape = PartialShape(axes.iter().map(|&axis| shape.0[axis]).collect());
@@ -98,7 +84,7 @@ fn all(
         all.push(Described {
             info: TensorInfo {
                 dtype,
-                layout: layouts::public(&port, option, own),
+                layout: layouts::public(&port, own),
                 shape,
                 port: place,
                 name: port.public,
@@ -108,4 +94,18 @@ fn all(
         });
     }
     Ok(all)
+}
+
+/// Returns the public descriptions.
+pub(super) fn info(inputs: Vec<Described>, outputs: Vec<Described>) -> ServableInfo {
+    let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
+    ServableInfo::new(infos(inputs), infos(outputs))
+}
+
+/// Returns the bytes of all tensors together; `None` if a shape is not fixed, or strings are among them.
+pub(super) fn fixed_bytes(inputs: &[Described], outputs: &[Described]) -> Option<usize> {
+    let mut tensors = inputs.iter().chain(outputs);
+    tensors.try_fold(0_usize, |sum, tensor| {
+        sum.checked_add(tensor.info.fixed_bytes()?)
+    })
 }

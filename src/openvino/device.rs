@@ -3,7 +3,7 @@
 //! `AUTO:GPU,CPU` is a device that hands models on to others. Properties can be set for AUTO or
 //! for CPU, never for the string as a whole, so each goes to those of its devices that know it.
 
-use openvino::{DeviceType, PropertyKey, RwPropertyKey};
+use openvino::PropertyKey;
 use serde_json::{Map, Value};
 
 use super::{error::ModelLoadError, ffi::Core};
@@ -58,7 +58,7 @@ pub(super) fn set_of_runtime(
     value: &str,
 ) -> Result<(), ModelLoadError> {
     // The runtime takes a device without a name for all of them.
-    set_on(core, "", key, value).map_err(|error| error.of_device(device))
+    set_on(core, ("", device), key, value)
 }
 
 /// Lists the devices of this machine; none if the runtime does not say.
@@ -96,7 +96,9 @@ pub(super) fn of_stateful(device: &str) -> Result<&'static str, ModelLoadError> 
     if alone {
         return Ok(CPU);
     }
-    Err(ModelLoadError::StatefulDevice(device.to_owned()))
+    Err(ModelLoadError::unfit(format!(
+        "Stateful models are supported only on CPU - found the device `{device}`"
+    )))
 }
 
 /// Takes a device string apart and asks each device for the properties that it knows.
@@ -161,10 +163,7 @@ fn split(text: &str) -> (&str, Vec<String>) {
 /// Asks a device for the properties that it knows. The device is made for that, which it would be
 /// for the model anyway; from then on it checks each property that is set.
 fn ask(core: &Core, device: &str) -> Result<Vec<String>, openvino::InferenceError> {
-    let known = core.get_property(
-        &DeviceType::Other(device.to_owned().into()),
-        &PropertyKey::SupportedProperties,
-    )?;
+    let known = core.get_property(device, &PropertyKey::SupportedProperties)?;
     Ok(known.split_whitespace().map(ToOwned::to_owned).collect())
 }
 
@@ -181,7 +180,7 @@ fn set(
     let mut found = false;
     for device in &devices.list {
         if device.known.iter().any(|known| known == key) {
-            set_on(core, &device.name, key, value)?;
+            set_on(core, (&device.name, &device.name), key, value)?;
             found = true;
         }
     }
@@ -190,11 +189,15 @@ fn set(
         return Ok(());
     }
     let known = devices.list.iter().flat_map(|device| &device.known);
+    let instead = match (successor(key), nearest(key, known.map(String::as_str))) {
+        (Some(successor), _) => format!(", which is of older releases; {successor} instead"),
+        (None, Some(nearest)) => format!("; did you mean {nearest}?"),
+        (None, None) => String::new(),
+    };
     Err(ModelLoadError::UnknownProperty {
         device: devices.text.to_owned(),
         key: key.escape_debug().to_string(),
-        successor: successor(key),
-        nearest: nearest(key, known.map(String::as_str)).map(ToOwned::to_owned),
+        instead,
     })
 }
 
@@ -212,9 +215,15 @@ fn successor(key: &str) -> Option<&'static str> {
     }
 }
 
-fn set_on(core: &mut Core, device: &str, key: &str, value: &str) -> Result<(), ModelLoadError> {
+/// Sets a property for a device, which errors may call by another name.
+fn set_on(
+    core: &mut Core,
+    (device, named): (&str, &str),
+    key: &str,
+    value: &str,
+) -> Result<(), ModelLoadError> {
     let refuse = |source| ModelLoadError::Property {
-        device: device.to_owned(),
+        device: named.to_owned(),
         key: key.escape_debug().to_string(),
         // Shown without the characters that spoil a line of a log.
         value: value.escape_debug().to_string(),
@@ -223,18 +232,14 @@ fn set_on(core: &mut Core, device: &str, key: &str, value: &str) -> Result<(), M
     if key.contains('\0') || value.contains('\0') {
         return Err(refuse(super::OpenVinoError::new("a character is zero")));
     }
-    core.set_property(
-        &DeviceType::Other(device.to_owned().into()),
-        &RwPropertyKey::Other(key.to_owned().into()),
-        value,
-    )
-    .map_err(|error| refuse(error.into()))
+    core.set_property(device, key, value)
+        .map_err(|error| refuse(error.into()))
 }
 
 /// Sets the properties of `{"CPU":{"NUM_STREAMS":2}}`. The runtime takes such an object only at
 /// the call that compiles, which is made without properties here.
 fn set_nested(core: &mut Core, devices: &Devices<'_>, text: &str) -> Result<(), ModelLoadError> {
-    for (name, properties) in nested(text).map_err(ModelLoadError::DeviceProperties)? {
+    for (name, properties) in nested(text)? {
         if !devices.list.iter().any(|device| device.name == name) {
             tracing::warn!(
                 "{NESTED} has properties for {name}, which {} does not use here; they are ignored",
@@ -254,24 +259,29 @@ fn set_nested(core: &mut Core, devices: &Devices<'_>, text: &str) -> Result<(), 
 type Nested = Vec<(String, Vec<(String, String)>)>;
 
 /// Reads an object of objects; says what is wrong with it.
-fn nested(text: &str) -> Result<Nested, String> {
-    let object: Map<String, Value> = serde_json::from_str(text)
-        .map_err(|error| format!("expected an object of properties for each device: {error}"))?;
-    object
-        .into_iter()
-        .map(|(device, properties)| {
-            let Value::Object(properties) = properties else {
-                return Err(format!(
-                    "{device} has {properties}; expected an object of properties"
-                ));
-            };
-            let properties = properties
-                .into_iter()
-                .map(|(key, value)| Ok((key, scalar(value)?)))
-                .collect::<Result<_, String>>()?;
-            Ok((device, properties))
-        })
-        .collect()
+fn nested(text: &str) -> Result<Nested, ModelLoadError> {
+    let fail = |error: String| {
+        ModelLoadError::unfit(format!("Model config is invalid - {NESTED}: {error}"))
+    };
+    let object: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
+        fail(format!(
+            "expected an object of properties for each device: {error}"
+        ))
+    })?;
+    let mut devices = Nested::new();
+    for (device, properties) in object {
+        let Value::Object(properties) = properties else {
+            return Err(fail(format!(
+                "{device} has {properties}; expected an object of properties"
+            )));
+        };
+        let scalars = properties
+            .into_iter()
+            .map(|(key, value)| Ok((key, scalar(value)?)));
+        let properties = scalars.collect::<Result<_, String>>().map_err(fail)?;
+        devices.push((device, properties));
+    }
+    Ok(devices)
 }
 
 /// Writes a value as the runtime reads it.
@@ -319,11 +329,11 @@ mod tests {
             )]
         );
         let errors = ["{CPU:{}}", r#"{"CPU":1}"#, r#"{"CPU":{"A":[1]}}"#]
-            .map(|text| nested(text).unwrap_err());
+            .map(|text| nested(text).unwrap_err().to_string());
         insta::assert_snapshot!(errors.join("\n"), @"
-        expected an object of properties for each device: key must be a string at line 1 column 2
-        CPU has 1; expected an object of properties
-        found [1]; expected a string, number, true or false
+        Model config is invalid - DEVICE_PROPERTIES: expected an object of properties for each device: key must be a string at line 1 column 2
+        Model config is invalid - DEVICE_PROPERTIES: CPU has 1; expected an object of properties
+        Model config is invalid - DEVICE_PROPERTIES: found [1]; expected a string, number, true or false
         ");
     }
 }

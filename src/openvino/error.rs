@@ -1,12 +1,11 @@
 //! Errors of loading a model.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
-use super::{
-    layouts::LayoutMismatch, low_latency::LowLatencyError, names::NamesError,
-    runtime_error::OpenVinoError, shapes::ShapeMismatch, slot::SlotError,
-};
-use crate::tensor::PartialShape;
+use openvino::InferenceError;
+
+use super::{runtime_error::OpenVinoError, slot::SlotError};
+use crate::error::Error;
 
 /// Errors of loading a model.
 #[derive(Debug, thiserror::Error)]
@@ -14,15 +13,6 @@ pub enum ModelLoadError {
     /// The runtime does not start.
     #[error("cannot start OpenVINO")]
     Runtime(#[source] OpenVinoError),
-    /// A library with more operations is none that the runtime can load.
-    #[error("cannot load the CPU extension {}", path.display())]
-    Extension {
-        /// The library.
-        path: PathBuf,
-        /// Error from the runtime.
-        #[source]
-        source: OpenVinoError,
-    },
     /// There is no such device.
     #[error("cannot use device `{device}`")]
     Device {
@@ -34,23 +24,15 @@ pub enum ModelLoadError {
         #[source]
         source: Option<OpenVinoError>,
     },
-    /// A stateful model is for another device than the CPU.
-    #[error("Stateful models are supported only on CPU - found the device `{0}`")]
-    StatefulDevice(String),
     /// The device does not know a property.
-    #[error(
-        "Model config is invalid - device {device} has no property {key}{}",
-        instead(*successor, nearest.as_deref())
-    )]
+    #[error("Model config is invalid - device {device} has no property {key}{instead}")]
     UnknownProperty {
         /// The device.
         device: String,
         /// The property's name.
         key: String,
-        /// Property to use instead, if older releases had this one.
-        successor: Option<&'static str>,
-        /// The nearest name that the device knows.
-        nearest: Option<String>,
+        /// Advice on what to use instead, behind a separator; empty if there is none.
+        instead: String,
     },
     /// The device refuses the value of a property.
     #[error("Model config is invalid - device {device} refuses property {key}={value}")]
@@ -65,9 +47,6 @@ pub enum ModelLoadError {
         #[source]
         source: OpenVinoError,
     },
-    /// The properties for each device cannot be read.
-    #[error("Model config is invalid - DEVICE_PROPERTIES: {0}")]
-    DeviceProperties(String),
     /// The system does not let the server read a file of the model.
     #[error("cannot read {}", path.display())]
     Unreadable {
@@ -97,58 +76,11 @@ pub enum ModelLoadError {
         #[source]
         source: OpenVinoError,
     },
-    /// The file with the public names cannot be used.
-    #[error("cannot use {}", path.display())]
-    Mapping {
-        /// The file.
-        path: PathBuf,
-        /// Error in the file.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// Public names do not fit the model.
-    #[error(transparent)]
-    Names(#[from] NamesError),
-    /// Shapes do not fit the model.
-    #[error(transparent)]
-    Shape(#[from] ShapeMismatch),
-    /// Layouts do not fit the model.
-    #[error(transparent)]
-    Layout(#[from] LayoutMismatch),
     /// The model does not take the shapes.
-    #[error(
-        "Model could not be reshaped with requested shape - {}",
-        shapes(wanted)
-    )]
+    #[error("Model could not be reshaped with requested shape - {wanted}")]
     Reshape {
         /// The inputs that were to have another shape, and which.
-        wanted: Vec<(String, PartialShape)>,
-        /// Error from the runtime.
-        #[source]
-        source: OpenVinoError,
-    },
-    /// Loops cannot be unrolled into one step.
-    #[error("cannot apply low_latency_transformation")]
-    LowLatency(#[from] LowLatencyError),
-    /// The transposition of an input cannot be added.
-    #[error("cannot add the transposition of inputs")]
-    Transpose(#[source] OpenVinoError),
-    /// Preprocessing is for models with one input.
-    #[error(
-        "mean, scale, color_format and precision are for models with one input - the model has \
-         {count}: {known}"
-    )]
-    PreprocessingInputs {
-        /// Number of inputs.
-        count: usize,
-        /// Their names.
-        known: String,
-    },
-    /// The preprocessing of the input cannot be added.
-    #[error("cannot add {setting} to the model")]
-    Preprocessing {
-        /// The setting that the runtime refuses, or all of them.
-        setting: &'static str,
+        wanted: String,
         /// Error from the runtime.
         #[source]
         source: OpenVinoError,
@@ -164,62 +96,27 @@ pub enum ModelLoadError {
         #[source]
         source: OpenVinoError,
     },
-    /// An input or output cannot be described.
-    #[error("cannot describe {direction} {port} of the model")]
-    Port {
-        /// `input` or `output`.
-        direction: &'static str,
-        /// Its place.
-        port: usize,
-        /// Error from the runtime.
-        #[source]
-        source: OpenVinoError,
-    },
-    /// A tensor has a type that no protocol can carry.
-    #[error("{direction} `{name}` has element type {element}, which no protocol can carry")]
-    ElementType {
-        /// `input` or `output`.
-        direction: &'static str,
-        /// Its name.
-        name: String,
-        /// OpenVINO's name of the type.
-        element: String,
-    },
-    /// A tensor has no fixed rank.
-    #[error("{direction} `{name}` has no fixed number of dimensions; give it a shape")]
-    Rank {
-        /// `input` or `output`.
-        direction: &'static str,
-        /// Its name.
-        name: String,
-    },
-    /// Too many infer requests are asked for.
-    #[error("Nireq parameter too high - Exceeded allowed nireq value: {0}; at most 100000")]
-    Nireq(u32),
     /// The infer requests cannot be made.
     #[error(transparent)]
     Slot(#[from] SlotError),
+    /// Any other error, such as options that do not fit the model.
+    #[error(transparent)]
+    Other(#[from] Error),
 }
 
 impl ModelLoadError {
-    /// Names the device of a refused property that was set for all of them.
-    pub(super) fn of_device(mut self, name: &str) -> Self {
-        if let Self::Property { device, .. } = &mut self {
-            name.clone_into(device);
+    /// Says that options, or the names that clients use, do not fit the model or the device.
+    pub(super) fn unfit(text: impl Into<String>) -> Self {
+        Self::Other(Error::invalid(text))
+    }
+
+    /// Says what the runtime refuses to do.
+    pub(super) fn refused(what: impl fmt::Display) -> impl Fn(InferenceError) -> Self {
+        move |error| {
+            let source = OpenVinoError::from(error);
+            Self::Other(Error::internal(format!("cannot {what}")).with_source(source))
         }
-        self
     }
-}
-
-fn instead(successor: Option<&str>, nearest: Option<&str>) -> String {
-    match successor {
-        Some(successor) => format!(", which is of older releases; {successor} instead"),
-        None => did_you_mean(nearest),
-    }
-}
-
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }
 
 fn named(operators: &[String]) -> String {
@@ -227,12 +124,4 @@ fn named(operators: &[String]) -> String {
         [one] => format!("operator `{one}`"),
         several => format!("operators `{}`", several.join("`, `")),
     }
-}
-
-fn shapes(shapes: &[(String, PartialShape)]) -> String {
-    let shapes: Vec<String> = shapes
-        .iter()
-        .map(|(name, shape)| format!("{name} {shape}"))
-        .collect();
-    shapes.join(", ")
 }

@@ -7,23 +7,20 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use openvino::InferenceError;
 use tokio::sync::Semaphore;
 
 use super::{
-    convert, describe::Described, ffi::Model, pool::PoolError, run::RunError,
-    runtime_error::OpenVinoError, slot::SlotInput,
+    describe::Described,
+    ffi::Model,
+    pool::{PoolError, WaitingCount},
+    run::RunError,
+    runtime_error::OpenVinoError,
+    slot::SlotInput,
 };
-use crate::{
-    task,
-    tensor::{Dim, PartialShape},
-};
+use crate::{task, tensor::PartialShape};
 
 /// Maximum number of combinations remembered as accepted; more push out those that are used least.
 const MAX_ACCEPTED: usize = 2048;
@@ -37,7 +34,7 @@ pub struct Guard {
     verdicts: Mutex<Verdicts>,
     /// Held while the spare model is reshaped, also if nobody waits for the verdict any more.
     turn: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    waiting: WaitingCount,
     max_waiting: usize,
 }
 
@@ -74,7 +71,7 @@ impl Guard {
                 refused: Recent::new(MAX_REFUSED),
             }),
             turn: Arc::new(Semaphore::new(1)),
-            waiting: AtomicUsize::new(0),
+            waiting: WaitingCount::default(),
             max_waiting,
         }))
     }
@@ -90,7 +87,10 @@ impl Guard {
         if let Some(verdict) = self.known(&combination) {
             return verdict;
         }
-        let _place = self.queue()?;
+        let place = self.waiting.enter();
+        if place.ahead > self.max_waiting {
+            return Err(RunError::Pool(PoolError::Shapes(self.max_waiting)));
+        }
         let turn = Arc::clone(&self.turn).acquire_owned().await;
         // One that waited for the same combination before may have its verdict by now.
         if let Some(verdict) = self.known(&combination) {
@@ -120,14 +120,6 @@ impl Guard {
         Some(Err(RunError::Shapes(refused.clone())))
     }
 
-    fn queue(&self) -> Result<Place<'_>, RunError> {
-        let place = Place(&self.waiting);
-        if self.waiting.fetch_add(1, Ordering::Relaxed) > self.max_waiting {
-            return Err(RunError::Pool(PoolError::Shapes(self.max_waiting)));
-        }
-        Ok(place)
-    }
-
     fn spare(&self) -> MutexGuard<'_, Spare> {
         // The runtime leaves a model with shapes that can be set, whatever happens.
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
@@ -144,37 +136,17 @@ impl Spare {
         let asked: Vec<_> = shapes
             .iter()
             .filter(|(port, _)| self.declared.iter().any(|(known, _)| known == port))
-            .map(|(port, shape)| {
-                let fixed = shape.iter().map(|&length| Dim::Fixed(length));
-                (*port, PartialShape(fixed.collect()))
-            })
+            .map(|(port, shape)| (*port, PartialShape::of(shape)))
             .collect();
-        if reshape(&mut self.model, &asked).is_ok() {
+        if self.model.reshape(&asked).is_ok() {
             return Ok(());
         }
         // Bodies of loops may keep results of an earlier combination, so that a refusal counts only
         // after a reset to the declared shapes.
-        if reshape(&mut self.model, &self.declared).is_err() {
+        if self.model.reshape(&self.declared).is_err() {
             return Ok(());
         }
-        reshape(&mut self.model, &asked).map_err(OpenVinoError::from)
-    }
-}
-
-fn reshape(model: &mut Model, shapes: &[(usize, PartialShape)]) -> Result<(), InferenceError> {
-    let shapes = shapes
-        .iter()
-        .map(|(port, shape)| (*port, convert::ranges(shape)))
-        .collect::<Vec<_>>();
-    model.reshape(&shapes)
-}
-
-/// A place among those that wait for a verdict.
-struct Place<'a>(&'a AtomicUsize);
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.model.reshape(&asked).map_err(OpenVinoError::from)
     }
 }
 

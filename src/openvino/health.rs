@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use super::{
     guard::Guard,
     run::{RunError, Work},
-    slot::{SlotError, SlotInput},
+    slot::SlotError,
 };
 use crate::tensor::Tensor;
 
@@ -30,12 +30,12 @@ const TAINTED: u8 = 2;
 const CLOSED: u8 = 3;
 
 /// The health of one compiled model.
-pub(super) struct Health {
+pub struct Health {
     state: AtomicU8,
     nature: Nature,
     guard: OnceLock<Arc<Guard>>,
     /// Notified of each inference that is stuck, and of the end.
-    pub(super) stuck: Arc<Notify>,
+    pub stuck: Arc<Notify>,
 }
 
 /// The properties of a model that decide what a failure does to others.
@@ -57,8 +57,8 @@ impl Health {
         }
     }
 
-    /// Enables trying the shapes of requests before they run, where they are not fixed.
-    pub(super) fn watch(&self, guard: Option<Arc<Guard>>) {
+    /// Has the shapes of requests tried by a guard before they run, where they are not fixed.
+    pub fn watch(&self, guard: Option<Arc<Guard>>) {
         if let Some(guard) = guard {
             let _ = self.guard.set(guard);
         }
@@ -68,7 +68,8 @@ impl Health {
     }
 
     /// Returns the guard that tries shapes, if any.
-    pub(super) fn guard(&self) -> Option<&Arc<Guard>> {
+    #[must_use]
+    pub fn guard(&self) -> Option<&Arc<Guard>> {
         self.guard.get()
     }
 
@@ -77,8 +78,9 @@ impl Health {
         self.state.load(Relaxed) == SOUND
     }
 
-    /// Returns whether it is to be replaced.
-    pub(super) fn is_spoilt(&self) -> bool {
+    /// Returns whether the compiled model is to be replaced, since an inference of it failed or is stuck.
+    #[must_use]
+    pub fn is_spoilt(&self) -> bool {
         self.state.load(Relaxed) >= TAINTED
     }
 
@@ -93,7 +95,7 @@ impl Health {
     }
 
     /// Admits requests again, since it cannot be replaced.
-    pub(super) fn resume(&self) {
+    pub fn resume(&self) {
         let _ = self
             .state
             .compare_exchange(CLOSED, TAINTED, Relaxed, Relaxed);
@@ -103,17 +105,6 @@ impl Health {
     pub(super) fn stick(&self) {
         self.state.store(CLOSED, Relaxed);
         self.stuck.notify_one();
-    }
-
-    /// Admits a request; only to be called if it is not sound.
-    pub(super) async fn admit(&self, inputs: &[SlotInput]) -> Result<Admission, RunError> {
-        if self.sends_away() {
-            return Ok(Admission::Elsewhere);
-        }
-        if let Some(guard) = self.guard() {
-            guard.admit(inputs).await?;
-        }
-        Ok(Admission::Here)
     }
 
     /// Returns the outcome of a run that has just ended.
@@ -154,15 +145,6 @@ impl Health {
         }
         RunError::Spoilt(Some(error), work())
     }
-}
-
-/// Admission of a request: the model that it runs on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// On the model that it came to.
-    Here,
-    /// On the replacement.
-    Elsewhere,
 }
 
 #[cfg(test)]

@@ -3,102 +3,57 @@
 use std::collections::BTreeMap;
 
 use super::{
-    names::Port,
+    error::ModelLoadError,
+    names::{Port, listed},
     options::{LayoutOption, PerTensor},
 };
 use crate::tensor::{Layout, ShapeText};
 
-/// Layouts that do not fit the model.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LayoutMismatch {
-    /// One layout for whichever input there is, and there is not exactly one.
-    #[error(
-        "Anonymous fixed shape is invalid for models with multiple inputs - a layout without a \
-         name as well; the model has: {known}"
-    )]
-    Anonymous {
-        /// The names of the inputs.
-        known: String,
-    },
-    /// There is no input or output of a name.
-    #[error(
-        "Layout from config not found in model - no input or output `{name}`; the model has: {known}"
-    )]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The public names of inputs and outputs.
-        known: String,
-    },
-    /// A layout is for another number of dimensions, or the two of a pair have other axes.
-    #[error("Layout incompatible with given shape - `{name}` has {dimensions}; layout {layout}")]
-    Incompatible {
-        /// The name of the input or output.
-        name: String,
-        /// Its shape or what else is known of it, in words.
-        dimensions: String,
-        /// The layout as configured.
-        layout: String,
-    },
-    /// Strings are not transposed.
-    #[error("Layout incompatible with given shape - `{0}` is of strings, which are not transposed")]
-    Strings(String),
-}
-
-/// The configured layouts of inputs and of outputs, each in the model's order.
-pub(super) type Chosen<'a> = (Vec<Option<&'a LayoutOption>>, Vec<Option<&'a LayoutOption>>);
-
-/// Finds what is configured for each tensor.
+/// Gives each tensor the layout that is configured for it.
 pub(super) fn choose<'a>(
-    inputs: &[Port],
-    outputs: &[Port],
+    inputs: &mut [Port<'a>],
+    outputs: &mut [Port<'a>],
     layouts: &'a PerTensor<LayoutOption>,
-) -> Result<Chosen<'a>, LayoutMismatch> {
-    let mut of_inputs = vec![None; inputs.len()];
-    let mut of_outputs = vec![None; outputs.len()];
-    let names =
-        |ports: &[Port]| -> Vec<String> { ports.iter().map(|port| port.public.clone()).collect() };
+) -> Result<(), ModelLoadError> {
     match layouts {
         PerTensor::Unset => {}
-        PerTensor::Anonymous(option) => match of_inputs.as_mut_slice() {
-            [only] => *only = Some(option),
+        PerTensor::Anonymous(option) => match inputs {
+            [only] => only.layout = Some(option),
             _ => {
-                return Err(LayoutMismatch::Anonymous {
-                    known: names(inputs).join(", "),
-                });
+                return Err(ModelLoadError::unfit(format!(
+                    "Anonymous fixed shape is invalid for models with multiple inputs - a layout \
+                     without a name as well; the model has: {}",
+                    listed(&*inputs)
+                )));
             }
         },
         PerTensor::Named(named) => {
             for (name, option) in named {
-                let place = |ports: &[Port]| ports.iter().position(|port| port.public == *name);
-                let (input, output) = (place(inputs), place(outputs));
-                if let Some(port) = input {
-                    of_inputs[port] = Some(option);
+                let mut found = false;
+                for side in [&mut *inputs, &mut *outputs] {
+                    if let Some(port) = side.iter_mut().find(|port| port.public == *name) {
+                        port.layout = Some(option);
+                        found = true;
+                    }
                 }
-                if let Some(port) = output {
-                    of_outputs[port] = Some(option);
-                }
-                if input.or(output).is_none() {
-                    return Err(LayoutMismatch::Unknown {
-                        name: name.clone(),
-                        known: [names(inputs), names(outputs)].concat().join(", "),
-                    });
+                if !found {
+                    return Err(ModelLoadError::unfit(format!(
+                        "Layout from config not found in model - no input or output `{name}`; the \
+                         model has: {}",
+                        listed(inputs.iter().chain(&*outputs))
+                    )));
                 }
             }
         }
     }
-    Ok((of_inputs, of_outputs))
+    Ok(())
 }
 
 /// Returns the layout that clients see: as configured, else the model's own if it has one that
 /// fits, else one that says only where the batch is.
-pub(super) fn public(
-    port: &Port,
-    option: Option<&LayoutOption>,
-    own: &BTreeMap<String, Layout>,
-) -> Layout {
+pub(super) fn public(port: &Port<'_>, own: &BTreeMap<String, Layout>) -> Layout {
     let rank = port.rank();
-    match (option, own.get(&port.own)) {
+    match (port.layout, own.get(&port.own)) {
         (Some(option), _) => option.tensor.clone(),
         (None, Some(own)) if rank.is_none_or(|rank| own.fits(rank)) => own.clone(),
         (None, _) => Layout::unspecified(rank.unwrap_or(1)),
@@ -107,14 +62,11 @@ pub(super) fn public(
 
 /// Returns the axes of the model's tensor in the order that clients have them; `None` if that is
 /// its own order.
-pub(super) fn turned(
-    port: &Port,
-    option: Option<&LayoutOption>,
-) -> Result<Option<Vec<usize>>, LayoutMismatch> {
+pub(super) fn turned(port: &Port<'_>) -> Result<Option<Vec<usize>>, ModelLoadError> {
     let Some(LayoutOption {
         tensor,
         model: Some(model),
-    }) = option
+    }) = port.layout
     else {
         return Ok(None);
     };
@@ -126,8 +78,8 @@ pub(super) fn turned(
 }
 
 /// Fails if a layout that is configured does not fit the tensor.
-pub(super) fn check(port: &Port, option: Option<&LayoutOption>) -> Result<(), LayoutMismatch> {
-    match (option, port.rank()) {
+pub(super) fn check(port: &Port<'_>) -> Result<(), ModelLoadError> {
+    match (port.layout, port.rank()) {
         (Some(option), Some(rank)) if !option.tensor.fits(rank) => {
             Err(incompatible(port, option.tensor.as_str()))
         }
@@ -135,15 +87,15 @@ pub(super) fn check(port: &Port, option: Option<&LayoutOption>) -> Result<(), La
     }
 }
 
-fn incompatible(port: &Port, layout: &str) -> LayoutMismatch {
-    LayoutMismatch::Incompatible {
-        name: port.public.clone(),
-        dimensions: port.shape.as_ref().map_or_else(
-            || "no fixed number of dimensions".to_owned(),
-            |shape| format!("shape {}", ShapeText(&shape.0)),
-        ),
-        layout: layout.to_owned(),
-    }
+fn incompatible(port: &Port<'_>, layout: &str) -> ModelLoadError {
+    let dimensions = port.shape.as_ref().map_or_else(
+        || "no fixed number of dimensions".to_owned(),
+        |shape| format!("shape {}", ShapeText(&shape.0)),
+    );
+    ModelLoadError::unfit(format!(
+        "Layout incompatible with given shape - `{}` has {dimensions}; layout {layout}",
+        port.public
+    ))
 }
 
 #[cfg(test)]
@@ -159,11 +111,12 @@ mod tests {
         tensor::{Dim, Layout, PartialShape},
     };
 
-    fn port(name: &str, rank: usize) -> Port {
+    fn port(name: &str, rank: usize) -> Port<'static> {
         Port {
             own: format!("own_{name}"),
             public: name.to_owned(),
             shape: Some(PartialShape(vec![Dim::Fixed(2); rank])),
+            layout: None,
         }
     }
 
@@ -186,7 +139,11 @@ mod tests {
         let own = BTreeMap::from([("own_x".to_owned(), Layout::parse("NCHW").unwrap())]);
         let text = |name, rank, option: Option<&str>| {
             let option = option.map(layout);
-            public(&port(name, rank), option.as_ref(), &own).to_string()
+            let port = Port {
+                layout: option.as_ref(),
+                ..port(name, rank)
+            };
+            public(&port, &own).to_string()
         };
         assert_eq!(text("x", 4, Some("NHWC:NCHW")), "NHWC");
         assert_eq!(text("x", 4, None), "NCHW");
@@ -198,7 +155,11 @@ mod tests {
     #[test]
     fn axes_are_turned_only_where_they_differ() {
         let axes = |rank, text: &str| {
-            turned(&port("x", rank), Some(&layout(text))).map_err(|error| error.to_string())
+            let port = Port {
+                layout: Some(&layout(text)),
+                ..port("x", rank)
+            };
+            turned(&port).map_err(|error| error.to_string())
         };
         assert_eq!(axes(4, "NHWC:NCHW"), Ok(Some(vec![0, 2, 3, 1])));
         assert_eq!(axes(4, "NCHW:NCHW"), Ok(None));
@@ -208,17 +169,13 @@ mod tests {
 
     #[test]
     fn each_error_has_its_text() {
-        let error = |inputs: &[Port], layouts| {
-            choose(inputs, &[port("out", 2)], &layouts)
-                .unwrap_err()
-                .to_string()
+        let error = |layouts| {
+            let mut two = [port("a", 2), port("b", 2)];
+            let error = choose(&mut two, &mut [port("out", 2)], &layouts).unwrap_err();
+            error.to_string()
         };
-        let two = [port("a", 2), port("b", 2)];
         let named = PerTensor::Named(vec![("own_a".to_owned(), layout("NC"))]);
-        let errors = [
-            error(&two, PerTensor::Anonymous(layout("NC"))),
-            error(&two, named),
-        ];
+        let errors = [error(PerTensor::Anonymous(layout("NC"))), error(named)];
         insta::assert_snapshot!(errors.join("\n"), @"
         Anonymous fixed shape is invalid for models with multiple inputs - a layout without a name as well; the model has: a, b
         Layout from config not found in model - no input or output `own_a`; the model has: a, b, out
@@ -231,8 +188,9 @@ mod tests {
             ("in".to_owned(), layout("NC")),
             ("out".to_owned(), layout("CN:NC")),
         ]);
-        let (inputs, outputs) = choose(&[port("in", 2)], &[port("out", 2)], &named).unwrap();
-        assert_eq!(inputs[0], Some(&layout("NC")));
-        assert_eq!(outputs[0], Some(&layout("CN:NC")));
+        let (mut inputs, mut outputs) = ([port("in", 2)], [port("out", 2)]);
+        choose(&mut inputs, &mut outputs, &named).unwrap();
+        assert_eq!(inputs[0].layout, Some(&layout("NC")));
+        assert_eq!(outputs[0].layout, Some(&layout("CN:NC")));
     }
 }

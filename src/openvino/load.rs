@@ -9,15 +9,14 @@ use std::{
     sync::Arc,
 };
 
-use openvino::{DeviceType, PropertyKey, RwPropertyKey};
+use openvino::{PropertyKey, RwPropertyKey};
 
 use super::{
-    cache,
-    cores::Ready,
+    cache, cores,
     describe::{self, Described},
     device,
     error::ModelLoadError,
-    ffi::{CompiledModel, Core, Model},
+    ffi::{CompiledModel, Core, Model, Side},
     guard::Guard,
     health::Nature,
     loader, low_latency,
@@ -31,7 +30,7 @@ use super::{
 };
 use crate::{
     servable::ServableInfo,
-    tensor::{DataType, Layout, byte_size},
+    tensor::{DataType, Layout},
 };
 
 /// Maximum number of infer requests that a model may ask for.
@@ -58,7 +57,7 @@ pub struct Load<'a> {
     /// They are to be those of a request whose data is as large, since memory is set aside for
     /// them.
     pub asked: &'a [(String, Vec<usize>)],
-    /// Whether the model as read is kept, to try the shapes of requests on.
+    /// Whether the model as read is kept, to try the shapes of requests on from now on.
     pub guarded: bool,
 }
 
@@ -68,17 +67,52 @@ pub struct Compiled {
     pub info: ServableInfo,
     /// Its slots.
     pub runner: Runner,
-    /// Guard that tries the shapes of requests, if that was asked for and they may vary.
-    pub guard: Option<Arc<Guard>>,
     /// Whether the compiled model came from the cache.
     pub from_cache: bool,
 }
 
+/// Model that was read, and not compiled.
+#[derive(Debug, Clone)]
+pub struct Inspected {
+    /// Inputs and outputs, as they are once it is loaded.
+    pub info: ServableInfo,
+    /// Warnings that its load would give.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a model and returns its inputs and outputs as they are once it is loaded. Takes the time
+/// of the file, and none of a device's.
+///
+/// # Errors
+///
+/// Fails as [`load`] does before it compiles; a device may still refuse the model.
+pub fn inspect(load: Load<'_>) -> Result<Inspected, ModelLoadError> {
+    let options = &*options(load.options)?;
+    let load = Load { options, ..load };
+    let Prepared {
+        model,
+        inputs,
+        outputs,
+        stale,
+    } = cores::with(options, None, |core| prepared(core, &load))?;
+    let node = |side, port| model.port(side, port);
+    let inputs = describe::all(Side::Input, inputs, load.layouts, node)?;
+    let outputs = describe::all(Side::Output, outputs, load.layouts, node)?;
+    let file = load.names.file.display();
+    Ok(Inspected {
+        info: describe::info(inputs, outputs),
+        warnings: stale.iter().map(|it| format!("{file}: {it}")).collect(),
+    })
+}
+
 /// Makes the options that a model is really loaded with.
-pub(super) fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, ModelLoadError> {
+fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, ModelLoadError> {
     let mut options = Cow::Borrowed(options);
     if options.nireq > NIREQ_LIMIT {
-        return Err(ModelLoadError::Nireq(options.nireq));
+        return Err(ModelLoadError::unfit(format!(
+            "Nireq parameter too high - Exceeded allowed nireq value: {}; at most {NIREQ_LIMIT}",
+            options.nireq
+        )));
     }
     if options.stateful {
         let device = device::of_stateful(&options.device)?;
@@ -90,10 +124,7 @@ pub(super) fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, Mod
 }
 
 /// Reads a model and does everything to it that comes before it is compiled.
-pub(super) fn prepared<'a>(
-    core: &mut Core,
-    load: &Load<'a>,
-) -> Result<Prepared<'a>, ModelLoadError> {
+fn prepared<'a>(core: &mut Core, load: &Load<'a>) -> Result<Prepared<'a>, ModelLoadError> {
     let model = match load.options.low_latency {
         true => low_latency::read(core, load)?,
         false => read(core, load)?,
@@ -111,43 +142,41 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
     let options = &*options(load.options)?;
     let load = Load { options, ..load };
     let folder = options.cache_dir.as_deref().and_then(cache::prepare);
-    let mut core = Ready::new(options, folder.as_deref())?;
+    let (prepared, mut compiled) = cores::with(options, folder.as_deref(), |core| {
+        let prepared = prepared(core, &load)?;
+        // Loads for the shapes of requests would say it again and again.
+        for stale in prepared.stale.iter().filter(|_| load.asked.is_empty()) {
+            let file = load.names.file.display();
+            tracing::warn!(model = load.name, "{file}: {stale}");
+        }
+        let compiled = compile(core, &prepared.model, options)?;
+        Ok((prepared, compiled))
+    })?;
     let Prepared {
         model,
         inputs,
         outputs,
-        stale,
-    } = prepared(&mut core, &load)?;
-    // Loads for the shapes of requests would say it again and again.
-    for stale in stale.iter().filter(|_| load.asked.is_empty()) {
-        let file = load.names.file.display();
-        tracing::warn!(model = load.name, "{file}: {stale}");
-    }
-    let mut compiled = compile(&mut core, &model, options)?;
+        ..
+    } = prepared;
     let nature = Nature {
         dynamic: model.is_dynamic(),
         stateful: options.stateful,
     };
     // What was read is compiled now; usually its graph and weights need no longer stay.
     let spare = load.guarded.then_some(model);
-    core.keep();
-
-    let inputs = describe::inputs(
-        |port| compiled.get_input_by_index(port),
-        inputs,
-        load.layouts,
-    )?;
-    let outputs = describe::outputs(
-        |port| compiled.get_output_by_index(port),
-        outputs,
-        load.layouts,
-    )?;
-    let (streams, from_cache) = (streams(&compiled), is_from_cache(&compiled));
+    let node = |side, port| compiled.port(side, port);
+    let inputs = describe::all(Side::Input, inputs, load.layouts, node)?;
+    let outputs = describe::all(Side::Output, outputs, load.layouts, node)?;
+    // Devices made of others do not say how many execution streams they have.
+    let streams = number(&compiled, &PropertyKey::Rw(RwPropertyKey::NumStreams));
+    let from_cache = is_from_cache(&compiled);
     let nireq = match options.nireq {
         // A stream for each, so that none waits behind an inference that does not end, and is
         // taken for another one.
         0 if options.inference_timeout.is_some() && options.device == "CPU" => streams.max(1),
-        0 => optimal_nireq(&compiled).max(one_for_each_core(&inputs, &outputs)),
+        0 => number(&compiled, &PropertyKey::OptimalNumberOfInferRequests)
+            .clamp(1, NIREQ_LIMIT)
+            .max(one_for_each_core(&inputs, &outputs)),
         nireq => nireq,
     };
     let slots = if options.stateful {
@@ -164,12 +193,15 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
         .iter()
         .map(|input| &input.info)
         .all(|info| info.shape.fixed().is_some() && info.dtype != DataType::String);
-    let guard = spare.and_then(|model| Guard::new(model, &inputs, options.max_waiting));
-    let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
+    let runner = Runner::new(slots, options, steady, streams, load.name, nature);
+    if let Some(spare) = spare {
+        runner
+            .health()
+            .watch(Guard::new(spare, &inputs, options.max_waiting));
+    }
     Ok(Compiled {
-        info: ServableInfo::new(infos(inputs), infos(outputs)),
-        runner: Runner::new(slots, options, steady, streams, load.name, nature),
-        guard,
+        info: describe::info(inputs, outputs),
+        runner,
         from_cache,
     })
 }
@@ -236,7 +268,7 @@ fn compile(
     model: &Model,
     options: &LoadOptions,
 ) -> Result<CompiledModel, ModelLoadError> {
-    core.compile_model(model, &DeviceType::Other(options.device.as_str().into()))
+    core.compile_model(model, &options.device)
         .map_err(|error| ModelLoadError::Compile {
             device: options.device.clone(),
             known: device::available(core),
@@ -252,38 +284,17 @@ fn compile(
 /// infer request took 7 % of the processor time.
 fn one_for_each_core(inputs: &[Described], outputs: &[Described]) -> u32 {
     const SMALL: usize = 1 << 20;
-    let bytes = |tensor: &Described| {
-        let shape = tensor.info.shape.fixed()?;
-        byte_size(tensor.info.dtype, &shape).ok().flatten()
-    };
-    let total = inputs
-        .iter()
-        .chain(outputs)
-        .try_fold(0_usize, |sum, tensor| sum.checked_add(bytes(tensor)?));
-    if total.is_none_or(|total| total > SMALL) {
+    if describe::fixed_bytes(inputs, outputs).is_none_or(|total| total > SMALL) {
         return 1;
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     u32::try_from(cores).unwrap_or(1)
 }
 
-/// Asks the device for its number of execution streams. Devices made of others do not say.
-fn streams(compiled: &CompiledModel) -> u32 {
-    compiled
-        .get_property(&PropertyKey::Rw(RwPropertyKey::NumStreams))
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(1)
-}
-
-/// Asks the device for the number of infer requests that keeps it busy.
-fn optimal_nireq(compiled: &CompiledModel) -> u32 {
-    compiled
-        .get_property(&PropertyKey::OptimalNumberOfInferRequests)
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(1)
-        .clamp(1, NIREQ_LIMIT)
+/// Asks the device for a number; 1 if it does not say.
+fn number(compiled: &CompiledModel, key: &PropertyKey) -> u32 {
+    let text = compiled.get_property(key).ok();
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(1)
 }
 
 /// Asks whether the model came compiled from the cache; a device that does not say has none.

@@ -3,7 +3,7 @@
 //! [`ffi`] owns the runtime's objects, [`runtime`] finds and opens the shared library, [`load`] turns a model file into a [`Compiled`]
 //! model with the configured names, shapes and layouts, [`cores`] keeps runtimes for the next load,
 //! [`loader`] schedules threads that load, [`binding`] is about the processors of inference
-//! threads, [`inspect`] only describes a model as it would be, [`slot`] runs one infer request,
+//! threads, [`slot`] runs one infer request,
 //! [`low_latency`] has loops unrolled before that, [`strings`] reads and writes the runtime's
 //! strings, [`pool`] lends slots, [`run`] decides on which thread a slot runs, and [`health`] and
 //! [`guard`] see to it that failed inferences do no harm to others. The rest of the crate sees
@@ -19,7 +19,6 @@ mod error;
 mod ffi;
 mod guard;
 mod health;
-mod inspect;
 mod layouts;
 mod load;
 mod loader;
@@ -44,19 +43,15 @@ pub use binding::spare_binding;
 pub use cache::check as check_cache;
 pub use error::ModelLoadError;
 pub use guard::Guard;
-pub use inspect::{Inspected, inspect};
-pub use layouts::LayoutMismatch;
-pub use load::{Compiled, Load, NIREQ_LIMIT, load};
-pub use low_latency::LowLatencyError;
-pub use names::{NamesError, TensorNames};
+pub use health::Health;
+pub use load::{Compiled, Inspected, Load, NIREQ_LIMIT, inspect, load};
+pub use names::{Side, TensorNames};
 pub use options::{
     BatchOption, ColorFormat, Conversion, LayoutOption, LoadOptions, PerChannel, PerTensor,
     Placement, Precision, Preprocessing, ShapeOption,
 };
-pub use pool::PoolError;
+pub use pool::{PoolError, SlotQueue, WaitingCount, WaitingPlace};
 pub use run::{RunError, Runner, Work};
 pub use runtime_error::OpenVinoError;
-pub use shapes::ShapeMismatch;
 pub use slot::{SlotError, SlotInput};
 pub use state::{Hold, SequenceState};
-pub use strings::StringsError;

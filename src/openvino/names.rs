@@ -6,6 +6,7 @@ use std::{
     path::PathBuf,
 };
 
+use super::{error::ModelLoadError, options::LayoutOption};
 use crate::tensor::PartialShape;
 
 /// Public names by the model's own, for inputs and for outputs; tensors that are not named here
@@ -20,89 +21,77 @@ pub struct TensorNames {
     pub file: PathBuf,
 }
 
-/// Names that do not fit the model.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NamesError {
-    /// Two tensors would have one name.
-    #[error("two {direction}s of the model would have the name `{name}`")]
-    Twice {
-        /// `input` or `output`.
-        direction: &'static str,
-        /// The public name.
-        name: String,
-    },
+/// One of the two sides of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Tensors that clients give.
+    Input,
+    /// Tensors that they get.
+    Output,
 }
 
-/// A name for a tensor that the model does not have, as an older release of the model may have had it.
-/// It has no effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stale {
-    /// `input` or `output`.
-    direction: &'static str,
-    /// The name that the model should have.
-    name: String,
-    /// Names that the model has.
-    known: String,
-}
-
-impl fmt::Display for Stale {
+impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            direction,
-            name,
-            known,
-        } = self;
-        write!(
-            f,
-            "the name for the {direction} `{name}` is left out: the model has no such {direction}; it \
-             has: {known}"
-        )
+        f.write_str(match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        })
     }
 }
 
 /// An input or output of a model, before it is compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Port {
+pub(super) struct Port<'a> {
     /// The model's own name of it.
     pub(super) own: String,
     /// The name that clients use.
     pub(super) public: String,
     /// Shape that the model allows; `None` if even the number of dimensions may vary.
     pub(super) shape: Option<PartialShape>,
+    /// The layout configured for it.
+    pub(super) layout: Option<&'a LayoutOption>,
 }
 
-impl Port {
+impl Port<'_> {
     /// Returns the number of dimensions, if that is fixed.
     pub(super) fn rank(&self) -> Option<usize> {
         self.shape.as_ref().map(|shape| shape.0.len())
     }
 }
 
-/// Gives tensors their public names, and adds names of none of them to `stale`.
-pub(super) fn publish(
-    direction: &'static str,
+/// Lists the public names of ports, for messages.
+pub(super) fn listed<'a>(ports: impl IntoIterator<Item = &'a Port<'a>>) -> String {
+    let names: Vec<&str> = ports.into_iter().map(|port| port.public.as_str()).collect();
+    names.join(", ")
+}
+
+/// Gives tensors their public names. Names of tensors that the model does not have, as an older release
+/// of it may have had them, have no effect, and a text about each is added to `stale`.
+pub(super) fn publish<'a>(
+    side: Side,
     ports: Vec<(String, Option<PartialShape>)>,
     names: &BTreeMap<String, String>,
-    stale: &mut Vec<Stale>,
-) -> Result<Vec<Port>, NamesError> {
-    let (mut renamed, own) = (false, |(own, _): &(String, _)| own.clone());
+    stale: &mut Vec<String>,
+) -> Result<Vec<Port<'a>>, ModelLoadError> {
+    let mut renamed = false;
     for name in names.keys() {
         if ports.iter().any(|(own, _)| own == name) {
             renamed = true;
             continue;
         }
-        stale.push(Stale {
-            direction,
-            name: name.clone(),
-            known: ports.iter().map(own).collect::<Vec<_>>().join(", "),
-        });
+        let known: Vec<&str> = ports.iter().map(|(own, _)| own.as_str()).collect();
+        stale.push(format!(
+            "the name for the {side} `{name}` is left out: the model has no such {side}; it has: {}",
+            known.join(", ")
+        ));
     }
-    let ports: Vec<Port> = ports
+    let ports: Vec<Port<'_>> = ports
         .into_iter()
         .map(|(own, shape)| Port {
             public: names.get(&own).unwrap_or(&own).clone(),
             own,
             shape,
+            layout: None,
         })
         .collect();
     let mut seen = HashSet::new();
@@ -111,10 +100,10 @@ pub(super) fn publish(
         .iter()
         .find(|port| !seen.insert(&port.public) && renamed);
     match twice {
-        Some(port) => Err(NamesError::Twice {
-            direction,
-            name: port.public.clone(),
-        }),
+        Some(port) => Err(ModelLoadError::unfit(format!(
+            "two {side}s of the model would have the name `{}`",
+            port.public
+        ))),
         None => Ok(ports),
     }
 }
@@ -123,7 +112,7 @@ pub(super) fn publish(
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::publish;
+    use super::{Side, publish};
 
     fn publish_ab(names: &[(&str, &str)]) -> Result<Vec<String>, String> {
         let own = ["a", "b"].map(|name| (name.to_owned(), None)).to_vec();
@@ -132,11 +121,10 @@ mod tests {
             .map(|&(own, public)| (own.to_owned(), public.to_owned()))
             .collect();
         let mut stale = Vec::new();
-        let ports = publish("input", own, &names, &mut stale).map_err(|error| error.to_string())?;
+        let ports =
+            publish(Side::Input, own, &names, &mut stale).map_err(|error| error.to_string())?;
         let public = ports.into_iter().map(|port| port.public);
-        Ok(public
-            .chain(stale.iter().map(ToString::to_string))
-            .collect())
+        Ok(public.chain(stale).collect())
     }
 
     #[test]

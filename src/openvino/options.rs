@@ -113,6 +113,20 @@ pub enum PerTensor<T> {
     Named(Vec<(String, T)>),
 }
 
+impl<T> PerTensor<T> {
+    /// Returns the setting of an input.
+    pub(crate) fn of(&self, name: &str) -> Option<&T> {
+        match self {
+            Self::Unset => None,
+            Self::Anonymous(setting) => Some(setting),
+            Self::Named(named) => {
+                let found = named.iter().find(|(known, _)| known == name);
+                found.map(|(_, setting)| setting)
+            }
+        }
+    }
+}
+
 /// Preprocessing of a model's one input, within the compiled model. The order of the fields is that of
 /// the steps.
 #[derive(Debug, Clone, Default, PartialEq)]

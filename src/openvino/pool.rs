@@ -49,9 +49,9 @@ pub(super) enum Patience {
     Spin(Duration),
 }
 
-/// Owner of the bound on waiting requests.
+/// Owner of the bound on requests that wait for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Queue {
+pub enum SlotQueue {
     /// The pool.
     Bounded,
     /// The caller.
@@ -65,7 +65,7 @@ pub(super) struct Pool<S = Slot> {
     free: AtomicUsize,
     size: usize,
     /// Requests in the queue, those that are being woken included.
-    waiting: AtomicUsize,
+    waiting: WaitingCount,
     max_waiting: usize,
     returned: Notify,
     /// Slots in inferences that do not end.
@@ -81,7 +81,7 @@ impl<S> Pool<S> {
             size: slots.len(),
             free: AtomicUsize::new(slots.len()),
             slots: Mutex::new(slots),
-            waiting: AtomicUsize::new(0),
+            waiting: WaitingCount::default(),
             max_waiting,
             returned: Notify::new(),
             stuck: AtomicUsize::new(0),
@@ -98,7 +98,7 @@ impl<S> Pool<S> {
     pub(super) async fn lease(
         self: &Arc<Self>,
         patience: Patience,
-        queue: Queue,
+        queue: SlotQueue,
     ) -> Result<Lease<S>, PoolError> {
         match self.lease_now(patience) {
             Some(lease) => Ok(lease),
@@ -109,7 +109,7 @@ impl<S> Pool<S> {
     /// Lends a slot after a wait in the queue.
     pub(super) async fn lease_in_turn(
         self: &Arc<Self>,
-        queue: Queue,
+        queue: SlotQueue,
     ) -> Result<Lease<S>, PoolError> {
         let place = self.queue(queue)?;
         // With others before us, what comes free is theirs until we are called. One that is
@@ -122,7 +122,7 @@ impl<S> Pool<S> {
             if may_take && let Some(slot) = self.take() {
                 // Calls that come at the same moment may fall together into one: if there is
                 // more to be had, the next is called from here. We are still counted ourselves.
-                if self.free.load(Ordering::SeqCst) > 0 && self.waiting.load(Ordering::SeqCst) > 1 {
+                if self.free.load(Ordering::SeqCst) > 0 && self.waiting.get() > 1 {
                     self.returned.notify_one();
                 }
                 return Ok(self.lend(slot));
@@ -156,7 +156,7 @@ impl<S> Pool<S> {
     fn take_now(&self, patience: Patience) -> Option<S> {
         let limit = match patience {
             // Those who sleep were here first.
-            Patience::InTurn if self.waiting.load(Ordering::SeqCst) > 0 => return None,
+            Patience::InTurn if self.waiting.get() > 0 => return None,
             Patience::InTurn => return self.take(),
             Patience::Spin(limit) => limit,
         };
@@ -174,6 +174,16 @@ impl<S> Pool<S> {
         }
     }
 
+    /// Says that the inference of a slot does not end, until the return value is dropped. If that is so
+    /// of all slots, those that wait are sent away.
+    pub(super) fn stuck(self: &Arc<Self>) -> Stuck<S> {
+        let stuck = self.stuck.fetch_add(1, Ordering::SeqCst) + 1;
+        if stuck >= self.size {
+            self.returned.notify_waiters();
+        }
+        Stuck(Arc::clone(self))
+    }
+
     fn take(&self) -> Option<S> {
         if self.free.load(Ordering::SeqCst) == 0 {
             return None;
@@ -189,7 +199,7 @@ impl<S> Pool<S> {
         slots.push(slot);
         self.free.store(slots.len(), Ordering::SeqCst);
         drop(slots);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
+        if self.waiting.get() > 0 {
             self.returned.notify_one();
         }
     }
@@ -202,13 +212,9 @@ impl<S> Pool<S> {
     }
 
     /// Takes a place in the queue, given back on drop.
-    fn queue(&self, queue: Queue) -> Result<Place<'_>, PoolError> {
-        let ahead = self.waiting.fetch_add(1, Ordering::SeqCst);
-        let place = Place {
-            waiting: &self.waiting,
-            ahead,
-        };
-        if queue == Queue::Bounded && ahead >= self.max_waiting {
+    fn queue(&self, queue: SlotQueue) -> Result<WaitingPlace<'_>, PoolError> {
+        let place = self.waiting.enter();
+        if queue == SlotQueue::Bounded && place.ahead >= self.max_waiting {
             return Err(PoolError::Full {
                 slots: self.size,
                 waiting: self.max_waiting,
@@ -223,16 +229,34 @@ impl<S> Pool<S> {
     }
 }
 
-/// A place in the queue.
-struct Place<'a> {
-    waiting: &'a AtomicUsize,
-    /// Number of requests ahead of it when it was taken.
-    ahead: usize,
+/// Number of requests that wait for something.
+#[derive(Debug, Default)]
+pub struct WaitingCount(AtomicUsize);
+
+/// A request that waits, counted until dropped.
+pub struct WaitingPlace<'a> {
+    count: &'a WaitingCount,
+    /// Number of requests ahead of it when it came.
+    pub ahead: usize,
 }
 
-impl Drop for Place<'_> {
+impl WaitingCount {
+    /// Counts a request.
+    pub fn enter(&self) -> WaitingPlace<'_> {
+        WaitingPlace {
+            count: self,
+            ahead: self.0.fetch_add(1, Ordering::SeqCst),
+        }
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.count.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -250,27 +274,12 @@ impl<S> Lease<S> {
 
     /// Returns the number of requests waiting for a slot.
     pub(super) fn waiting(&self) -> usize {
-        self.pool.waiting.load(Ordering::SeqCst)
+        self.pool.waiting.get()
     }
 
     /// Returns the pool of the slot.
-    pub(super) fn home(&self) -> Home<S> {
-        Home(Arc::clone(&self.pool))
-    }
-}
-
-/// The pool of a slot that is on loan.
-pub(super) struct Home<S = Slot>(Arc<Pool<S>>);
-
-impl<S> Home<S> {
-    /// Says that the inference of the slot does not end, until the return value is dropped. If that is
-    /// so of all slots, those that wait are sent away.
-    pub(super) fn stuck(&self) -> Stuck<S> {
-        let stuck = self.0.stuck.fetch_add(1, Ordering::SeqCst) + 1;
-        if stuck >= self.0.size {
-            self.0.returned.notify_waiters();
-        }
-        Stuck(Arc::clone(&self.0))
+    pub(super) fn pool(&self) -> Arc<Pool<S>> {
+        Arc::clone(&self.pool)
     }
 }
 
@@ -297,18 +306,21 @@ mod tests {
 
     use futures::poll;
 
-    use super::{Lease, Patience, Pool, PoolError, Queue};
+    use super::{Lease, Patience, Pool, PoolError, SlotQueue};
 
     #[tokio::test]
     async fn sleepers_are_served_in_turn_and_nobody_passes_them() {
         let pool = Pool::new(vec!["slot"], 10);
-        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
-        let mut first = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
-        let mut second = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+        let held = pool
+            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .await
+            .unwrap();
+        let mut first = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+        let mut second = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
         assert!(poll!(first.as_mut()).is_pending());
         assert!(poll!(second.as_mut()).is_pending());
         drop(held);
-        let mut third = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+        let mut third = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
         assert!(poll!(third.as_mut()).is_pending(), "two are before it");
         assert!(poll!(second.as_mut()).is_pending(), "one is before it");
         let held = first.await.unwrap();
@@ -321,12 +333,15 @@ mod tests {
     #[tokio::test]
     async fn a_request_of_microseconds_takes_what_is_free() {
         let pool = Pool::new(vec!["slot"], 10);
-        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
-        let mut sleeper = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+        let held = pool
+            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .await
+            .unwrap();
+        let mut sleeper = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
         assert!(poll!(sleeper.as_mut()).is_pending());
         drop(held);
         let spin = Patience::Spin(Duration::ZERO);
-        let quick: Lease<_> = pool.lease(spin, Queue::Bounded).await.unwrap();
+        let quick: Lease<_> = pool.lease(spin, SlotQueue::Bounded).await.unwrap();
         assert!(poll!(sleeper.as_mut()).is_pending(), "it came too late");
         drop(quick);
         sleeper.await.unwrap();
@@ -335,11 +350,14 @@ mod tests {
     #[tokio::test]
     async fn the_queue_is_bounded_and_leaving_it_makes_room() {
         let pool = Pool::new(vec!["slot"], 1);
-        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
+        let held = pool
+            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .await
+            .unwrap();
         {
-            let mut waiting = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+            let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
             assert!(poll!(waiting.as_mut()).is_pending());
-            let refused = pool.lease(Patience::InTurn, Queue::Bounded).await.err();
+            let refused = pool.lease(Patience::InTurn, SlotQueue::Bounded).await.err();
             assert_eq!(
                 refused,
                 Some(PoolError::Full {
@@ -348,9 +366,9 @@ mod tests {
                 })
             );
         }
-        let mut waiting = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
         assert!(poll!(waiting.as_mut()).is_pending(), "there is room again");
-        let mut admitted = pin!(pool.lease(Patience::InTurn, Queue::Admitted));
+        let mut admitted = pin!(pool.lease(Patience::InTurn, SlotQueue::Admitted));
         assert!(
             poll!(admitted.as_mut()).is_pending(),
             "its caller bounds it"
@@ -368,7 +386,10 @@ mod tests {
                 let pool = Arc::clone(&pool);
                 crate::task::Task::spawn(async move {
                     for _ in 0..20 {
-                        let lease = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
+                        let lease = pool
+                            .lease(Patience::InTurn, SlotQueue::Bounded)
+                            .await
+                            .unwrap();
                         tokio::task::yield_now().await;
                         drop(lease);
                     }
@@ -379,8 +400,8 @@ mod tests {
                 .await
                 .unwrap();
             let both = futures::future::join(
-                pool.lease(Patience::InTurn, Queue::Bounded),
-                pool.lease(Patience::InTurn, Queue::Bounded),
+                pool.lease(Patience::InTurn, SlotQueue::Bounded),
+                pool.lease(Patience::InTurn, SlotQueue::Bounded),
             );
             let (one, two) = tokio::time::timeout(Duration::from_secs(30), both)
                 .await
@@ -392,15 +413,18 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_slots_that_are_all_stuck_or_were_replaced() {
         let pool = Pool::new(vec!["slot"], 10);
-        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
-        let mut waiting = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+        let _held = pool
+            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .await
+            .unwrap();
+        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
         assert!(poll!(waiting.as_mut()).is_pending());
-        let stuck = held.home().stuck();
+        let stuck = pool.stuck();
         assert_eq!(waiting.await.err(), Some(PoolError::Shut));
-        let refused = pool.lease(Patience::InTurn, Queue::Bounded).await.err();
+        let refused = pool.lease(Patience::InTurn, SlotQueue::Bounded).await.err();
         assert_eq!(refused, Some(PoolError::Shut));
         drop(stuck);
-        let mut waiting = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
         assert!(poll!(waiting.as_mut()).is_pending(), "it may come back");
         pool.shut();
         assert_eq!(waiting.await.err(), Some(PoolError::Shut));
@@ -409,10 +433,13 @@ mod tests {
     #[tokio::test]
     async fn one_that_leaves_after_it_was_called_calls_the_next() {
         let pool = Pool::new(vec!["slot"], 10);
-        let held = pool.lease(Patience::InTurn, Queue::Bounded).await.unwrap();
-        let mut second = Box::pin(pool.lease(Patience::InTurn, Queue::Bounded));
+        let held = pool
+            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .await
+            .unwrap();
+        let mut second = Box::pin(pool.lease(Patience::InTurn, SlotQueue::Bounded));
         {
-            let mut first = pin!(pool.lease(Patience::InTurn, Queue::Bounded));
+            let mut first = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
             assert!(poll!(first.as_mut()).is_pending());
             assert!(poll!(second.as_mut()).is_pending());
             drop(held);

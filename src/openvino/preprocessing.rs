@@ -1,15 +1,15 @@
 //! Colors, element type, mean and scale of a model's one input, as steps within the model.
 
-use openvino::{ElementType, InferenceError};
+use openvino::ElementType;
 use openvino_sys::ov_color_format_e;
 
 use super::{
     convert,
     error::ModelLoadError,
-    ffi::{InputTensorInfo, Model, Preprocessor, Steps},
+    ffi::{Model, Preprocessor},
     layouts,
-    names::Port,
-    options::{ColorFormat, Conversion, LayoutOption, PerChannel, Precision, Preprocessing},
+    names::{Port, listed},
+    options::{ColorFormat, Precision, Preprocessing},
 };
 use crate::tensor::Layout;
 
@@ -22,46 +22,41 @@ const LETTERS: &str = "NCHWD";
 /// or one for each plane of the colors.
 pub(super) fn add(
     model: &Model,
-    inputs: &mut Vec<Port>,
-    option: Option<&LayoutOption>,
+    inputs: &mut Vec<Port<'_>>,
     own: Option<&Layout>,
     wanted: &Preprocessing,
 ) -> Result<Model, ModelLoadError> {
     let [input] = inputs.as_slice() else {
-        let known: Vec<&str> = inputs.iter().map(|input| input.public.as_str()).collect();
-        return Err(ModelLoadError::PreprocessingInputs {
-            count: known.len(),
-            known: known.join(", "),
-        });
+        return Err(ModelLoadError::unfit(format!(
+            "mean, scale, color_format and precision are for models with one input - the model has \
+             {}: {}",
+            inputs.len(),
+            listed(&*inputs)
+        )));
     };
-    let layouts = named_axes(input, option, own)?;
-    let fail = |setting| {
-        move |error: InferenceError| ModelLoadError::Preprocessing {
-            setting,
-            source: error.into(),
-        }
-    };
+    let layouts = named_axes(input, own)?;
+    let fail = |steps| ModelLoadError::refused(format!("add {steps} to the model"));
     let whole = fail("the preprocessing of the input");
-    let processor = Preprocessor::new(model).map_err(whole)?;
-    let info = processor.input(0).map_err(whole)?;
+    let steps = Preprocessor::new(model).map_err(&whole)?;
     if let Some((ours, theirs)) = layouts {
-        info.set_layouts(&ours, &theirs).map_err(whole)?;
+        steps.set_layouts(0, &ours, &theirs).map_err(&whole)?;
     }
-    let mut tensor = info.tensor().map_err(whole)?;
-    let mut steps = info.steps().map_err(whole)?;
     if let Some(color) = wanted.color {
-        convert_color(&mut tensor, &mut steps, color).map_err(fail("color_format"))?;
+        let converted = steps.convert_color(format(color.source), format(color.target));
+        converted.map_err(fail("color_format"))?;
     }
     if let Some(precision) = wanted.precision {
-        convert_precision(&mut tensor, &mut steps, precision).map_err(fail("precision"))?;
+        let [from, to] = [precision.source, precision.target].map(element_type);
+        let converted = steps.convert_element_type(from, to);
+        converted.map_err(fail("precision"))?;
     }
     if let Some(mean) = &wanted.mean {
-        subtract(&mut steps, mean).map_err(fail("mean"))?;
+        steps.subtract(mean).map_err(fail("mean"))?;
     }
     if let Some(scale) = &wanted.scale {
-        divide(&mut steps, scale).map_err(fail("scale"))?;
+        steps.divide(scale).map_err(fail("scale"))?;
     }
-    let model = processor.build().map_err(whole)?;
+    let model = steps.build().map_err(&whole)?;
     let planes = wanted.color.map_or(&[][..], |color| color.source.planes());
     if !planes.is_empty() {
         let of_plane = |plane: &&str| Port {
@@ -76,16 +71,16 @@ pub(super) fn add(
 /// Returns the names of the axes that clients send, and of those of the model; `None` if nothing is
 /// known of them.
 fn named_axes(
-    input: &Port,
-    option: Option<&LayoutOption>,
+    input: &Port<'_>,
     own: Option<&Layout>,
 ) -> Result<Option<(String, String)>, ModelLoadError> {
-    let turned = layouts::turned(input, option)?;
+    let turned = layouts::turned(input)?;
     let Some(rank) = input.rank() else {
         return Ok(None);
     };
+    let option = input.layout;
     let of_model = option.map(|option| option.model.as_ref().unwrap_or(&option.tensor));
-    layouts::check(input, option)?;
+    layouts::check(input)?;
     let Some(layout) = of_model.or(own).filter(|layout| layout.fits(rank)) else {
         return Ok(None);
     };
@@ -105,38 +100,6 @@ fn named_axes(
         None => theirs.clone(),
     };
     Ok(Some((ours, theirs)))
-}
-
-fn convert_color(
-    tensor: &mut InputTensorInfo<'_>,
-    steps: &mut Steps<'_>,
-    color: Conversion<ColorFormat>,
-) -> Result<(), InferenceError> {
-    tensor.set_color_format(format(color.source))?;
-    steps.convert_color(format(color.target))
-}
-
-fn convert_precision(
-    tensor: &mut InputTensorInfo<'_>,
-    steps: &mut Steps<'_>,
-    precision: Conversion<Precision>,
-) -> Result<(), InferenceError> {
-    tensor.set_element_type(element_type(precision.source))?;
-    steps.convert_element_type(element_type(precision.target))
-}
-
-fn subtract(steps: &mut Steps<'_>, mean: &PerChannel) -> Result<(), InferenceError> {
-    match mean {
-        PerChannel::All(value) => steps.mean(*value),
-        PerChannel::Each(values) => steps.means(values),
-    }
-}
-
-fn divide(steps: &mut Steps<'_>, scale: &PerChannel) -> Result<(), InferenceError> {
-    match scale {
-        PerChannel::All(value) => steps.scale(*value),
-        PerChannel::Each(values) => steps.scales(values),
-    }
 }
 
 const fn format(color: ColorFormat) -> ov_color_format_e {

@@ -14,13 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use super::{
-    guard::Guard,
-    health::{Admission, Health, Nature},
+    health::{Health, Nature},
     options::{LoadOptions, Placement},
-    pool::{Patience, Pool, PoolError, Queue},
+    pool::{Patience, Pool, PoolError, SlotQueue},
     runtime_error::OpenVinoError,
     slot::{Slot, SlotError, SlotInput},
     state::Hold,
@@ -130,26 +129,10 @@ impl Runner {
         self.streams
     }
 
-    /// Returns whether the compiled model is to be replaced, since an inference of it failed or is stuck.
+    /// Returns the health of the compiled model.
     #[must_use]
-    pub fn is_spoilt(&self) -> bool {
-        self.health.is_spoilt()
-    }
-
-    /// Has the shapes of requests tried by a guard before they run, where they are not fixed.
-    pub fn watch(&self, guard: Option<Arc<Guard>>) {
-        self.health.watch(guard);
-    }
-
-    /// Returns the guard that tries the shapes of requests, if any.
-    #[must_use]
-    pub fn guard(&self) -> Option<Arc<Guard>> {
-        self.health.guard().cloned()
-    }
-
-    /// Lets requests in that were kept out, since there is nothing to take its place.
-    pub fn resume(&self) {
-        self.health.resume();
+    pub fn health(&self) -> &Health {
+        &self.health
     }
 
     /// Sends requests that wait to what has taken its place.
@@ -159,53 +142,10 @@ impl Runner {
         }
     }
 
-    /// Returns the notification of inferences that do not end, and of the end of this runner.
-    #[must_use]
-    pub fn stuck(&self) -> Arc<Notify> {
-        Arc::clone(&self.health.stuck)
-    }
-
     /// Returns the number of slots.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.pool.size()
-    }
-
-    /// Runs one inference and returns the wanted outputs, by port, in the order asked for, and
-    /// when the run ended. The run counts in the figures of `call`, its answer does not yet.
-    ///
-    /// Waits in turn for a free slot. Dropping the future while it waits leaves the queue;
-    /// dropping it during a run lets the run end, after which the slot is free again. `hold` lives
-    /// until then.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the queue is full or the runtime fails.
-    pub async fn infer(
-        &self,
-        inputs: Vec<SlotInput>,
-        wanted: Vec<usize>,
-        hold: impl Hold,
-        call: &RequestRecord,
-    ) -> Result<(Vec<Tensor>, Instant), RunError> {
-        let ran = self.run(inputs, wanted, hold, call, Queue::Bounded).await;
-        ran.map(|(outputs, times)| (outputs, times.ended))
-    }
-
-    /// Does the same for a node of a pipeline, and returns all times of the run. It may wait also
-    /// where the queue is full: requests to pipelines are bounded before they begin. While it waits
-    /// for a slot, a worker thread that is done with one may run it at once.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the runtime fails.
-    pub(crate) async fn infer_node(
-        &self,
-        inputs: Vec<SlotInput>,
-        wanted: Vec<usize>,
-        call: &RequestRecord,
-    ) -> Result<(Vec<Tensor>, Times), RunError> {
-        self.run(inputs, wanted, (), call, Queue::Admitted).await
     }
 
     /// Returns the average duration of a run done in place; `None` if the worker threads do it.
@@ -218,19 +158,33 @@ impl Runner {
         (self.steady && average < nanoseconds(IN_PLACE)).then(|| Duration::from_nanos(average))
     }
 
-    async fn run(
+    /// Runs one inference and returns the wanted outputs, by port, in the order asked for, and the times
+    /// of the run. The run counts in the figures of `call`, its answer does not yet.
+    ///
+    /// Waits in turn for a free slot. Dropping the future while it waits leaves the queue;
+    /// dropping it during a run lets the run end, after which the slot is free again. `hold` lives
+    /// until then. Where the caller bounds the queue, a worker thread that is done with a slot may run
+    /// it at once.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the queue is full or the runtime fails.
+    pub async fn infer(
         &self,
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
         mut hold: impl Hold,
         call: &RequestRecord,
-        queue: Queue,
+        queue: SlotQueue,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let asked = Instant::now();
-        if !self.health.is_sound()
-            && Box::pin(self.health.admit(&inputs)).await? == Admission::Elsewhere
-        {
-            return Err(RunError::Spoilt(None, Work { inputs, wanted }));
+        if !self.health.is_sound() {
+            if self.health.sends_away() {
+                return Err(RunError::Spoilt(None, Work { inputs, wanted }));
+            }
+            if let Some(guard) = self.health.guard() {
+                Box::pin(guard.admit(&inputs)).await?;
+            }
         }
         if self.in_place().is_none() {
             // In a box, as are waits, so that runs in place do not carry room for it.
@@ -277,7 +231,7 @@ impl Runner {
         wanted: Vec<usize>,
         hold: impl Hold,
         call: &RequestRecord,
-        queue: Queue,
+        queue: SlotQueue,
         asked: Instant,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let (reply, answer) = oneshot::channel();
@@ -291,11 +245,11 @@ impl Runner {
         };
         let work = Work { inputs, wanted };
         let free = match queue {
-            Queue::Bounded => match self.pool.lease(Patience::InTurn, queue).await {
+            SlotQueue::Bounded => match self.pool.lease(Patience::InTurn, queue).await {
                 Ok(lease) => Some(lease),
                 Err(error) => return Err(self.not_lent(error, work)),
             },
-            Queue::Admitted => self.pool.lease_now(Patience::InTurn),
+            SlotQueue::Admitted => self.pool.lease_now(Patience::InTurn),
         };
         let answer = match free {
             Some(lease) => {
@@ -320,7 +274,7 @@ impl Runner {
         tokio::select! {
             biased;
             answer = &mut answer => return Ok(answer),
-            lease = self.pool.lease(Patience::InTurn, Queue::Admitted) => {
+            lease = self.pool.lease(Patience::InTurn, SlotQueue::Admitted) => {
                 if let Some(run) = offer.take_back() {
                     let lease = match lease {
                         Ok(lease) => lease,

@@ -1,107 +1,70 @@
 //! Shapes of a model's inputs: its own, configured ones, or those that a request asks for.
 
 use super::{
-    names::Port,
+    error::ModelLoadError,
+    names::{Port, listed},
     options::{BatchOption, LoadOptions, PerTensor, ShapeOption},
 };
 use crate::tensor::{Dim, Layout, PartialShape};
 
-/// Shapes that do not fit the model.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ShapeMismatch {
-    /// One shape for whichever input there is, and there is not exactly one.
-    #[error(
-        "Anonymous fixed shape is invalid for models with multiple inputs - the model has: {known}; \
-         give each its shape by name"
-    )]
-    Anonymous {
-        /// The names of the inputs.
-        known: String,
-    },
-    /// There is no input of a name.
-    #[error("Shape from config not found in model - no input `{name}`; the model has: {known}")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The names of the inputs.
-        known: String,
-    },
-    /// The model's own name is used, and clients know another one.
-    #[error(
-        "Shape from config has real name. Use mapped name instead - `{name}` is mapped to `{public}`"
-    )]
-    OwnName {
-        /// The name.
-        name: String,
-        /// The name to use.
-        public: String,
-    },
-    /// An input has no axis N, so the batch cannot be set.
-    #[error(
-        "Invalid batch dimension in shape - input `{name}` has no batch dimension: shape {shape}, \
-         layout {layout}"
-    )]
-    NoBatch {
-        /// The name of the input.
-        name: String,
-        /// Its shape, printed.
-        shape: String,
-        /// Its layout.
-        layout: Layout,
-    },
-}
-
 /// Decides on the shapes of inputs, given in the model's order as clients see them, with their
 /// layouts. `None` leaves an input its own shape.
 pub(super) fn decide(
-    inputs: &[Port],
+    inputs: &[Port<'_>],
     layouts: &[Layout],
     options: &LoadOptions,
     asked: &[(String, Vec<usize>)],
-) -> Result<Vec<Option<PartialShape>>, ShapeMismatch> {
+) -> Result<Vec<Option<PartialShape>>, ModelLoadError> {
     let mut shapes = vec![None; inputs.len()];
-    let known = || {
-        let names: Vec<&str> = inputs.iter().map(|input| input.public.as_str()).collect();
-        names.join(", ")
-    };
     let asked_for = |name: &str| {
         let found = asked.iter().find(|(asked, _)| asked == name);
-        found.map(|(_, shape)| fixed(shape))
+        found.map(|(_, shape)| shape.as_slice())
     };
     if options.batch.is_some() && options.shapes != PerTensor::Unset {
         tracing::warn!("shape and batch_size are both set; batch_size is ignored");
     }
     match &options.shapes {
-        PerTensor::Unset => match options.batch {
-            Some(batch) => return decide_batch(inputs, layouts, batch, asked),
-            None => return Ok(shapes),
-        },
+        PerTensor::Unset => {
+            let Some(batch) = options.batch else {
+                return Ok(shapes);
+            };
+            for ((shape, input), layout) in shapes.iter_mut().zip(inputs).zip(layouts) {
+                let axis = batch_axis(input, layout)?;
+                let length = match batch {
+                    BatchOption::Dim(dim) => Some(dim),
+                    BatchOption::Auto => asked_for(&input.public)
+                        .and_then(|asked| asked.get(axis).copied())
+                        .map(Dim::Fixed),
+                };
+                if let (Some(length), Some(mut own)) = (length, input.shape.clone()) {
+                    own.0[axis] = length;
+                    *shape = Some(own);
+                }
+            }
+        }
         PerTensor::Anonymous(ShapeOption::Dims(shape)) => match shapes.as_mut_slice() {
             [only] => *only = Some(shape.clone()),
-            _ => return Err(ShapeMismatch::Anonymous { known: known() }),
+            _ => {
+                return Err(ModelLoadError::unfit(format!(
+                    "Anonymous fixed shape is invalid for models with multiple inputs - the model \
+                     has: {}; give each its shape by name",
+                    listed(inputs)
+                )));
+            }
         },
         PerTensor::Anonymous(ShapeOption::Auto) => {
             for (shape, input) in shapes.iter_mut().zip(inputs) {
-                *shape = asked_for(&input.public);
+                *shape = asked_for(&input.public).map(PartialShape::of);
             }
         }
         PerTensor::Named(named) => {
             for (name, option) in named {
                 let Some(port) = inputs.iter().position(|input| input.public == *name) else {
-                    return Err(match inputs.iter().find(|input| input.own == *name) {
-                        Some(input) => ShapeMismatch::OwnName {
-                            name: name.clone(),
-                            public: input.public.clone(),
-                        },
-                        None => ShapeMismatch::Unknown {
-                            name: name.clone(),
-                            known: known(),
-                        },
-                    });
+                    return Err(unknown(name, inputs));
                 };
                 shapes[port] = match option {
                     ShapeOption::Dims(shape) => Some(shape.clone()),
-                    ShapeOption::Auto => asked_for(name),
+                    ShapeOption::Auto => asked_for(name).map(PartialShape::of),
                 };
             }
         }
@@ -109,52 +72,36 @@ pub(super) fn decide(
     Ok(shapes)
 }
 
-fn decide_batch(
-    inputs: &[Port],
-    layouts: &[Layout],
-    batch: BatchOption,
-    asked: &[(String, Vec<usize>)],
-) -> Result<Vec<Option<PartialShape>>, ShapeMismatch> {
-    let axes = inputs
-        .iter()
-        .zip(layouts)
-        .map(|(input, layout)| {
-            input
-                .rank()
-                .and_then(|rank| layout.axis('N', rank))
-                .ok_or_else(|| ShapeMismatch::NoBatch {
-                    name: input.public.clone(),
-                    shape: input
-                        .shape
-                        .as_ref()
-                        .map_or_else(|| "of any rank".to_owned(), ToString::to_string),
-                    layout: layout.clone(),
-                })
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    let asked_for = |input: &Port, axis: usize| {
-        let found = asked.iter().find(|(name, _)| *name == input.public);
-        found.and_then(|(_, shape)| shape.get(axis).copied())
-    };
-    let shapes = inputs.iter().zip(axes).map(|(input, axis)| {
-        let length = match batch {
-            BatchOption::Dim(dim) => dim,
-            BatchOption::Auto => Dim::Fixed(asked_for(input, axis)?),
-        };
-        let mut shape = input.shape.clone()?;
-        *shape.0.get_mut(axis)? = length;
-        Some(shape)
-    });
-    Ok(shapes.collect())
+fn batch_axis(input: &Port<'_>, layout: &Layout) -> Result<usize, ModelLoadError> {
+    let axis = input.rank().and_then(|rank| layout.axis('N', rank));
+    axis.ok_or_else(|| {
+        let shape = input.shape.as_ref();
+        let shape = shape.map_or_else(|| "of any rank".to_owned(), ToString::to_string);
+        ModelLoadError::unfit(format!(
+            "Invalid batch dimension in shape - input `{}` has no batch dimension: shape {shape}, \
+             layout {layout}",
+            input.public
+        ))
+    })
 }
 
-fn fixed(shape: &[usize]) -> PartialShape {
-    PartialShape(shape.iter().copied().map(Dim::Fixed).collect())
+/// Explains that no input has a public name.
+fn unknown(name: &str, inputs: &[Port<'_>]) -> ModelLoadError {
+    ModelLoadError::unfit(match inputs.iter().find(|input| input.own == *name) {
+        Some(input) => format!(
+            "Shape from config has real name. Use mapped name instead - `{name}` is mapped to `{}`",
+            input.public
+        ),
+        None => format!(
+            "Shape from config not found in model - no input `{name}`; the model has: {}",
+            listed(inputs)
+        ),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ShapeMismatch, decide};
+    use super::decide;
     use crate::{
         openvino::{
             names::Port,
@@ -163,16 +110,17 @@ mod tests {
         tensor::{Dim, Layout, PartialShape},
     };
 
-    fn port(own: &str, public: &str, shape: &[usize]) -> Port {
+    fn port(own: &str, public: &str, shape: &[usize]) -> Port<'static> {
         Port {
             own: own.to_owned(),
             public: public.to_owned(),
-            shape: Some(super::fixed(shape)),
+            shape: Some(PartialShape::of(shape)),
+            layout: None,
         }
     }
 
     /// Inputs `a` (2,3) and `img` (1,8,3), which the model calls `x`.
-    fn two() -> (Vec<Port>, Vec<Layout>) {
+    fn two() -> (Vec<Port<'static>>, Vec<Layout>) {
         (
             vec![port("a", "a", &[2, 3]), port("x", "img", &[1, 8, 3])],
             ["CN", "N..."]
@@ -298,7 +246,6 @@ mod tests {
         for option in [BatchOption::Auto, BatchOption::Dim(Dim::Fixed(2))] {
             let refused = decide(&inputs, &[Layout::unspecified(0)], &batch(option), &[]);
             let error = refused.unwrap_err();
-            assert!(matches!(error, ShapeMismatch::NoBatch { .. }));
             insta::allow_duplicates! {
                 insta::assert_snapshot!(error, @"Invalid batch dimension in shape - input `x` has no batch dimension: shape (), layout ...");
             }

@@ -15,12 +15,15 @@ use openvino::{ElementType, InferenceError, InferenceErrorKind};
 use super::{
     convert,
     describe::Described,
-    ffi::{self, CompiledModel, InferRequest},
+    ffi::{self, CompiledModel, InferRequest, Side},
     runtime_error::OpenVinoError,
     state::{Bound, Kept, Maker, SequenceState, new_set},
-    strings::{self, StringsError},
+    strings,
 };
-use crate::tensor::{DataType, Dim, Tensor, transpose};
+use crate::{
+    error::Error,
+    tensor::{DataType, Dim, Tensor, transpose},
+};
 
 /// An input as [`Slot::infer`] takes it: checked shape, and exactly as many bytes as it needs.
 #[derive(Debug, Clone)]
@@ -31,6 +34,14 @@ pub struct SlotInput {
     pub shape: Vec<usize>,
     /// The elements; strings as [`crate::tensor::strings`] has them.
     pub data: Bytes,
+}
+
+impl SlotInput {
+    /// Makes the input of a port.
+    #[must_use]
+    pub fn new(port: usize, shape: Vec<usize>, data: Bytes) -> Self {
+        Self { port, shape, data }
+    }
 }
 
 /// Error of an inference.
@@ -45,31 +56,13 @@ pub enum SlotError {
         #[source]
         source: OpenVinoError,
     },
-    /// There is no such input or output; the request was checked against another model.
-    #[error("the model has no input or output {0}")]
-    Port(usize),
-    /// The bytes given are not as many as the tensor has; a check before this one was skipped.
-    #[error("input {port} has {actual} bytes and the tensor {expected}")]
-    Size {
-        /// The place among the model's own inputs.
-        port: usize,
-        /// Bytes of the tensor.
-        expected: usize,
-        /// Bytes given.
-        actual: usize,
-    },
     /// The inference has exceeded its time limit.
     #[error("the inference takes longer than inference_timeout_ms, {} ms", .0.as_millis())]
     Timeout(Duration),
-    /// Strings do not get into a tensor or out of it.
+    /// Any other error: strings do not get into a tensor or out of it, or a check before this one was
+    /// skipped.
     #[error(transparent)]
-    Strings(#[from] StringsError),
-    /// The model gives strings, and this runtime's cannot be read.
-    #[error(
-        "output `{0}` is of strings, which this build of OpenVINO keeps in a form that cannot be \
-         read; strings can be read from the builds for Linux with 64 bits, such as the wheel"
-    )]
-    StringOutput(String),
+    Other(#[from] Error),
 }
 
 impl SlotError {
@@ -169,7 +162,7 @@ impl Slot {
             .map(|described| {
                 let mut input = Input::new(described);
                 if let Some(own) = input.scalar.take() {
-                    let tensor = request.get_tensor(&own);
+                    let tensor = request.named_tensor(&own);
                     input.tensor = Some(tensor.map_err(runtime("reach an input tensor"))?);
                     input.bound = true;
                 }
@@ -181,7 +174,7 @@ impl Slot {
             if described.axes.is_some() {
                 return Ok(None);
             }
-            let tensor = request.get_output_tensor_by_index(described.info.port);
+            let tensor = request.tensor(Side::Output, described.info.port);
             tensor.map(Some).map_err(runtime("reach an output tensor"))
         };
         let outputs = Output::all(outputs, own)?;
@@ -246,13 +239,11 @@ impl Slot {
         let request = &mut bound.request;
         let mut renewed = false;
         for given in inputs {
-            let input = self
-                .inputs
-                .get_mut(given.port)
-                .ok_or(SlotError::Port(given.port))?;
+            let input = self.inputs.get_mut(given.port);
+            let input = input.ok_or_else(|| no_port(given.port))?;
             if let Some(own) = &input.scalar {
                 let mut tensor = request
-                    .get_tensor(own)
+                    .named_tensor(own)
                     .map_err(runtime("reach an input tensor"))?;
                 input.fill(&mut tensor, given)?;
                 continue;
@@ -266,7 +257,7 @@ impl Slot {
             for (port, input) in self.inputs.iter_mut().enumerate() {
                 if let (Some(tensor), false) = (&input.tensor, input.bound && !lends) {
                     request
-                        .set_input_tensor_by_index(port, tensor)
+                        .set_tensor(Side::Input, port, tensor)
                         .map_err(runtime("set an input tensor"))?;
                     input.bound = true;
                 }
@@ -275,7 +266,7 @@ impl Slot {
                 for (port, output) in self.outputs.iter().enumerate() {
                     if let Some((_, tensor)) = &output.fixed {
                         request
-                            .set_output_tensor_by_index(port, tensor)
+                            .set_tensor(Side::Output, port, tensor)
                             .map_err(runtime("set an output tensor"))?;
                     }
                 }
@@ -289,7 +280,7 @@ impl Slot {
         let outputs = wanted
             .iter()
             .map(|&port| {
-                let output = self.outputs.get(port).ok_or(SlotError::Port(port))?;
+                let output = self.outputs.get(port).ok_or_else(|| no_port(port))?;
                 output.read(request, port)
             })
             .collect();
@@ -297,7 +288,7 @@ impl Slot {
             // The slot makes other tensors for other shapes; the sequence would keep these.
             for (port, tensor) in &self.resting {
                 request
-                    .set_input_tensor_by_index(*port, tensor)
+                    .set_tensor(Side::Input, *port, tensor)
                     .map_err(runtime("take an input tensor back"))?;
             }
             bound.set = 0;
@@ -347,11 +338,9 @@ impl Input {
             .get_raw_data_mut()
             .map_err(runtime("reach an input tensor"))?;
         if target.len() != given.data.len() {
-            return Err(SlotError::Size {
-                port: given.port,
-                expected: target.len(),
-                actual: given.data.len(),
-            });
+            let (port, actual, expected) = (given.port, given.data.len(), target.len());
+            let text = format!("input {port} has {actual} bytes and the tensor {expected}");
+            return Err(Error::internal(text).into());
         }
         target.copy_from_slice(&given.data);
         Ok(())
@@ -367,7 +356,12 @@ impl Output {
         let one = |described: &Described| {
             let Described { info, axes, .. } = described;
             if info.dtype == DataType::String && !strings::is_known() {
-                return Err(SlotError::StringOutput(info.name.clone()));
+                return Err(SlotError::Other(Error::internal(format!(
+                    "output `{}` is of strings, which this build of OpenVINO keeps in a form that \
+                     cannot be read; strings can be read from the builds for Linux with 64 bits, \
+                     such as the wheel",
+                    info.name
+                ))));
             }
             let shape = info.shape.fixed();
             let is_scalar = shape.as_ref().is_some_and(Vec::is_empty);
@@ -392,7 +386,7 @@ impl Output {
             return copy_out(self.dtype, shape.clone(), axes, tensor);
         }
         let tensor = request
-            .get_output_tensor_by_index(port)
+            .tensor(Side::Output, port)
             .map_err(runtime("reach an output tensor"))?;
         let shape = match self.is_scalar {
             true => Vec::new(),
@@ -403,6 +397,11 @@ impl Output {
         };
         copy_out(self.dtype, shape, axes, &tensor)
     }
+}
+
+/// Says that a request was checked against another model.
+fn no_port(port: usize) -> SlotError {
+    Error::internal(format!("the model has no input or output {port}")).into()
 }
 
 fn new_tensor(element: ElementType, shape: &[usize]) -> Result<ffi::Tensor, SlotError> {

@@ -6,12 +6,10 @@ use std::sync::{
 };
 
 use super::{
-    describe::Described,
+    describe::{self, Described},
     ffi::{CompiledModel, InferRequest},
     slot::{Slot, SlotError, runtime},
 };
-use crate::tensor::byte_size;
-
 /// Up to so many bytes of inputs and outputs belong to each sequence; more is lent. To give an infer
 /// request another input and output takes 3 to 5 us (measured with the CPU plugin on one core), and
 /// such small ones make little difference to what an infer request takes anyway: 9 KB without, 12 KB
@@ -58,14 +56,7 @@ impl Maker {
         inputs: Vec<Described>,
         outputs: Vec<Described>,
     ) -> Self {
-        let bytes = |tensor: &Described| {
-            let shape = tensor.info.shape.fixed()?;
-            byte_size(tensor.info.dtype, &shape).ok().flatten()
-        };
-        let total = inputs
-            .iter()
-            .chain(&outputs)
-            .try_fold(0_usize, |sum, tensor| sum.checked_add(bytes(tensor)?));
+        let total = describe::fixed_bytes(&inputs, &outputs);
         Self {
             model: Mutex::new(model),
             inputs,

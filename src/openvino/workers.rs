@@ -247,7 +247,7 @@ impl Shared {
             let Work { inputs, wanted } = &run.work;
             return lease.slot().infer(run.hold.state(), inputs, wanted, None);
         };
-        let home = lease.home();
+        let pool = lease.pool();
         let (reply, reporter, mut times) = (&mut run.reply, &run.reporter, run.times);
         let mut stuck = None;
         let mut passed = |late| match late {
@@ -258,7 +258,7 @@ impl Shared {
                 }
             }
             Late::Stuck => {
-                stuck = Some((home.stuck(), reporter.stuck()));
+                stuck = Some((pool.stuck(), reporter.stuck()));
                 self.health.stick();
             }
         };

@@ -12,19 +12,20 @@ use tokio::sync::Semaphore;
 
 use super::{
     info::PipelineTensor,
-    plan::{NodeId, PipelinePlan, PlanKind},
+    plan::{NodeId, PipelinePlan},
     python::PythonNode,
     sources::TensorSource,
 };
 use crate::{
     budget::Budget,
+    config::NodeKind,
     custom_node::Node,
     error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
     model::{Loaded, Version},
     servable::{ServableInfo, TensorInfo},
     task,
-    tensor::{DataType, images::PixelLimit},
+    tensor::images::PixelLimit,
 };
 
 /// How often it is looked whether the last request has left.
@@ -54,20 +55,16 @@ pub enum TensorDirection {
     Output,
 }
 
-/// Finds the models that pipelines use.
-pub trait Models {
-    /// Finds a version of a model that is loaded, the default one if none is named.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there is none, or it is not loaded.
-    fn loaded(&self, name: &str, version: Option<i64>) -> Result<(Arc<Version>, Arc<Loaded>)>;
-}
+/// A version of a model, and what is loaded of it.
+pub(super) type LoadedVersion = (Arc<Version>, Arc<Loaded>);
 
 /// A pipeline that can run. Requests hold it, so that what takes its place does not disturb them.
 pub struct PipelineDefinition {
-    plan: Arc<PipelinePlan>,
-    info: ServableInfo,
+    /// The plan.
+    pub plan: Arc<PipelinePlan>,
+    /// Inputs and outputs as models have them. Where a type is left open, see
+    /// [`PipelineDefinition::is_open`], it says something else.
+    pub info: ServableInfo,
     works: Vec<Work>,
     times: Vec<Arc<NodeTimes>>,
 }
@@ -82,8 +79,8 @@ pub(super) enum Work {
     End,
     /// A model, and how it takes tensors as far as it was asked.
     Model(ArcSwapOption<Bound>),
-    /// A custom node.
-    Custom(Custom),
+    /// A custom node, what bounds its runs, and the most of a request at once.
+    Custom(Arc<Node>, Arc<Semaphore>, usize),
     /// A Python node, and the most runs of a request at once.
     Python(Arc<PythonNode>, usize),
 }
@@ -95,13 +92,6 @@ pub enum CustomNode {
     Native(Arc<Node>, Arc<Semaphore>),
     /// A Python node.
     Python(Arc<PythonNode>),
-}
-
-/// A custom node and who bounds its runs.
-pub(super) struct Custom {
-    pub(super) node: Arc<Node>,
-    pub(super) gate: Arc<Semaphore>,
-    pub(super) most: usize,
 }
 
 /// How a loaded model takes the tensors of a node.
@@ -116,8 +106,8 @@ pub(super) struct Bound {
 /// The models of one request, by node: a request stays on the versions that it found.
 pub(super) struct Used {
     pub(super) models: Vec<Option<Model>>,
-    /// How many runs may be in flight at once, by pool.
-    pub(super) pools: Vec<usize>,
+    /// How many runs may be in flight at once, and a node that runs the model if it is one, by pool.
+    pub(super) pools: Vec<(usize, Option<usize>)>,
     /// The pool of each node.
     pub(super) pool_of: Vec<usize>,
 }
@@ -137,33 +127,31 @@ impl PipelineDefinition {
         limits: PipelineLimits,
         reporter: &Reporter,
     ) -> Self {
-        let works = plan.nodes().iter().map(|node| match &node.kind {
-            PlanKind::Entry | PlanKind::Exit => Work::End,
-            PlanKind::Model { .. } => Work::Model(ArcSwapOption::empty()),
-            PlanKind::Custom { .. } => match custom(&node.name) {
+        let works = plan.nodes.iter().map(|node| match &node.kind {
+            None => Work::End,
+            Some(NodeKind::Model { .. }) => Work::Model(ArcSwapOption::empty()),
+            Some(NodeKind::Custom { .. }) => match custom(&node.name) {
                 None => Work::End,
-                Some(CustomNode::Native(node, gate)) => Work::Custom(Custom {
-                    node,
-                    gate,
-                    most: limits.custom_runs,
-                }),
+                Some(CustomNode::Native(node, gate)) => {
+                    Work::Custom(node, gate, limits.custom_runs)
+                }
                 // One after another, if they have a state in common.
                 Some(CustomNode::Python(node)) if node.is_stateful() => Work::Python(node, 1),
                 Some(CustomNode::Python(node)) => Work::Python(node, limits.custom_runs),
             },
         });
         let info = ServableInfo::new(
-            plan.info().inputs.iter().map(placeholder).collect(),
-            plan.info().outputs.iter().map(placeholder).collect(),
+            plan.info.inputs.iter().map(PipelineTensor::info).collect(),
+            plan.info.outputs.iter().map(PipelineTensor::info).collect(),
         );
         Self {
             works: works.collect(),
             times: plan
-                .nodes()
+                .nodes
                 .iter()
                 .map(|node| match node.kind {
-                    PlanKind::Entry | PlanKind::Exit => Arc::default(),
-                    _ => reporter.node(&node.name),
+                    None => Arc::default(),
+                    Some(_) => reporter.node(&node.name),
                 })
                 .collect(),
             info,
@@ -175,30 +163,17 @@ impl PipelineDefinition {
     /// a few models one after another, and nothing that splits tensors or runs code of others.
     pub(crate) fn is_inline(&self) -> bool {
         let is_model = |work: &Work| matches!(work, Work::End | Work::Model(_));
-        self.plan.levels().is_empty()
+        self.plan.levels.is_empty()
             && self.works.len() <= MAX_INLINE_NODES
             && self.works.iter().all(is_model)
-    }
-
-    /// Returns the plan.
-    #[must_use]
-    pub fn plan(&self) -> &Arc<PipelinePlan> {
-        &self.plan
-    }
-
-    /// Returns inputs and outputs as models have them. Where a type is left open, see
-    /// [`PipelineDefinition::is_open`], it says something else.
-    #[must_use]
-    pub fn info(&self) -> &ServableInfo {
-        &self.info
     }
 
     /// Returns whether no node decides the type of an input or output of the pipeline.
     #[must_use]
     pub fn is_open(&self, side: TensorDirection, name: &str) -> bool {
         let tensors = match side {
-            TensorDirection::Input => &self.plan.info().inputs,
-            TensorDirection::Output => &self.plan.info().outputs,
+            TensorDirection::Input => &self.plan.info.inputs,
+            TensorDirection::Output => &self.plan.info.outputs,
         };
         let mut tensors = tensors.iter();
         tensors.any(|tensor| tensor.name == name && tensor.dtype.is_none())
@@ -219,25 +194,35 @@ impl PipelineDefinition {
     }
 
     /// Finds the models of a request.
-    pub(super) fn used(&self, models: &impl Models) -> Result<Used> {
-        let nodes = self.plan.nodes();
+    pub(super) fn used(
+        &self,
+        models: impl Fn(&str, Option<i64>) -> Result<LoadedVersion>,
+    ) -> Result<Used> {
+        let nodes = &self.plan.nodes;
         let mut used = Used {
             models: Vec::with_capacity(nodes.len()),
             pools: Vec::new(),
             pool_of: Vec::with_capacity(nodes.len()),
         };
         for (node, work) in nodes.iter().zip(&self.works) {
-            let (PlanKind::Model { name, version }, Work::Model(bound)) = (&node.kind, work) else {
+            let (
+                Some(NodeKind::Model {
+                    model_name,
+                    version,
+                }),
+                Work::Model(bound),
+            ) = (&node.kind, work)
+            else {
                 used.models.push(None);
                 used.pool_of.push(used.pools.len());
-                used.pools.push(match work {
-                    Work::Custom(custom) => custom.most,
-                    Work::Python(_, most) => *most,
+                let most = match work {
+                    Work::Custom(_, _, most) | Work::Python(_, most) => *most,
                     _ => 1,
-                });
+                };
+                used.pools.push((most, None));
                 continue;
             };
-            let (version, loaded) = models.loaded(name, *version).map_err(|gone| {
+            let (version, loaded) = models(model_name, *version).map_err(|gone| {
                 // Its check is about to find out.
                 let text = format!("{NOT_LOADED} - Node: {}; {}", node.name, gone.message());
                 Error::new(ErrorKind::NotLoaded, text)
@@ -259,7 +244,7 @@ impl PipelineDefinition {
             used.pool_of.push(match used.models.iter().position(same) {
                 Some(before) => used.pool_of[before],
                 None => {
-                    used.pools.push(loaded.slots());
+                    used.pools.push((loaded.slots(), Some(used.models.len())));
                     used.pools.len() - 1
                 }
             });
@@ -296,18 +281,6 @@ impl PipelineDefinition {
 
 /// Text of the error while a pipeline cannot serve.
 pub(super) const NOT_LOADED: &str = "Pipeline is not loaded yet";
-
-/// Describes a tensor, whose type may be open.
-fn placeholder(tensor: &PipelineTensor) -> TensorInfo {
-    tensor.info().unwrap_or_else(|| TensorInfo {
-        name: tensor.name.clone(),
-        // What JSON numbers without a type are read as.
-        dtype: DataType::F32,
-        shape: tensor.shape.clone(),
-        layout: tensor.layout.clone(),
-        port: tensor.port,
-    })
-}
 
 impl Bound {
     fn new(node: &super::PipelinePlanNode, loaded: &Arc<Loaded>) -> Result<Self> {

@@ -3,12 +3,14 @@
 use bytes::Bytes;
 
 use super::{
-    abort::Abort,
     dims::common,
     plan::{Input, PipelinePlan, PipelinePlanNode},
     shards::Parts,
 };
-use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor};
+use crate::{
+    error::{Error, Result},
+    tensor::{DataType, Dim, PartialShape, ShapeText, Tensor},
+};
 
 /// Makes an input of a node that gathers parts of which there are none: a tensor without elements,
 /// with the numbers of parts as its first dimensions, one of them 0.
@@ -25,7 +27,8 @@ pub(super) fn tensor(
     node: &PipelinePlanNode,
     input: &Input,
     parts: &Parts,
-) -> Result<Tensor, Abort> {
+) -> Result<Tensor> {
+    let place = || format!("Node: {} input: {}", node.name, input.name);
     let demultiplexer = || {
         let level = parts.counts.iter().position(|count| *count == 0);
         let level = level.and_then(|level| node.gathers.get(level));
@@ -39,25 +42,27 @@ pub(super) fn tensor(
     };
     let Some(dtype) = dtype else {
         let source = plan.node(input.source);
-        return Err(Abort::EmptyType {
-            node: node.name.clone(),
-            input: input.name.clone(),
-            demultiplexer: demultiplexer(),
-            source_node: source.name.clone(),
-            output: source.outputs[input.output].name.clone(),
-        });
+        return Err(Error::internal(format!(
+            "Empty results are of an unknown type - {}; `{}` gave no parts, and the node `{}` leaves \
+             the type of `{}` open; let it name the type, or take empty_results away",
+            place(),
+            demultiplexer(),
+            source.name,
+            source.outputs[input.output].name
+        )));
     };
     let shape: Vec<usize> = parts.counts.iter().copied().chain(part).collect();
     if let Some(expected) = &input.tensor {
         let mut counts = expected.shape.0.iter().zip(&parts.counts);
         if counts.any(|(dim, count)| !dim.allows(*count)) {
-            return Err(Abort::EmptyInput {
-                node: node.name.clone(),
-                input: input.name.clone(),
-                demultiplexer: demultiplexer(),
-                expected: expected.shape.to_string(),
-                actual: ShapeText(&shape).to_string(),
-            });
+            return Err(Error::invalid(format!(
+                "Invalid input shape - {}; Expected: {}; Actual: {}, since `{}` gave no parts, which \
+                 empty_results allows; let the input take a first dimension of 0, such as -1",
+                place(),
+                expected.shape,
+                ShapeText(&shape),
+                demultiplexer()
+            )));
         }
     }
     Ok(Tensor::new(dtype, shape, Bytes::new()).expect("no elements, no bytes"))

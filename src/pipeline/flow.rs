@@ -4,21 +4,21 @@
 use std::sync::Arc;
 
 use super::{
-    abort::Abort,
     empty,
     plan::{Count, NodeId, PipelinePlan, PipelinePlanNode},
     scheduler::{Ready, Schedule},
     session::{PipelineSession, Sessions},
     shards::{Parts, Splitter, split},
 };
-use crate::tensor::Tensor;
+use crate::{error::Result, tensor::Tensor};
 
 /// A request on its way through a pipeline.
 ///
 /// A tensor is kept until its last consumer has been given it.
 #[derive(Debug)]
 pub struct RequestFlow {
-    schedule: Schedule,
+    /// State of the request's work.
+    pub(super) schedule: Schedule,
     /// For each node and input, by the ordinal of the session that it is for, before gathering.
     inbox: Vec<Vec<Vec<Option<Tensor>>>>,
 }
@@ -55,7 +55,7 @@ impl NodeJob {
     /// # Errors
     ///
     /// Fails if parts that are gathered differ, or there are none and the node does not take that.
-    pub fn tensors(self, plan: &PipelinePlan) -> Result<Vec<Tensor>, Abort> {
+    pub fn tensors(self, plan: &PipelinePlan) -> Result<Vec<Tensor>> {
         let node = plan.node(self.ready.node);
         let inputs = node.inputs.iter().zip(self.inputs);
         let tensors = inputs.map(|(input, parts)| {
@@ -84,13 +84,10 @@ impl RequestFlow {
     /// # Panics
     ///
     /// Panics if there are more or fewer tensors than inputs.
-    pub fn start(
-        plan: Arc<PipelinePlan>,
-        inputs: Vec<Tensor>,
-    ) -> Result<(Self, Vec<NodeJob>), Abort> {
+    pub fn start(plan: Arc<PipelinePlan>, inputs: Vec<Tensor>) -> Result<(Self, Vec<NodeJob>)> {
         let mut flow = Self {
             inbox: plan
-                .nodes()
+                .nodes
                 .iter()
                 .map(|node| vec![Vec::new(); node.inputs.len()])
                 .collect(),
@@ -121,33 +118,23 @@ impl RequestFlow {
     /// # Panics
     ///
     /// Panics if there are more or fewer tensors than outputs.
-    pub fn finished(&mut self, ran: Ready, outputs: Vec<Tensor>) -> Result<Vec<NodeJob>, Abort> {
-        let plan = Arc::clone(self.plan());
-        let node = plan.node(ran.node);
-        if self.schedule.is_stopped() {
-            self.schedule.failed();
+    pub fn finished(&mut self, ran: Ready, outputs: Vec<Tensor>) -> Result<Vec<NodeJob>> {
+        if self.schedule.stopped {
             return Ok(Vec::new());
         }
+        let plan = Arc::clone(self.plan());
+        let node = plan.node(ran.node);
         assert_eq!(
             outputs.len(),
             node.outputs.len(),
             "every output that is used"
         );
-        let count = match splitter(&plan, ran.node) {
-            None => None,
-            Some(splitter) => {
-                let names = node.outputs.iter().map(|output| output.name.as_str());
-                match splitter.count(names.zip(&outputs)) {
-                    Ok(count) => Some(count),
-                    Err(abort) => {
-                        self.failed();
-                        return Err(abort);
-                    }
-                }
-            }
-        };
-        let ready = self.schedule.finished(ran, count);
-        let ready = ready.inspect_err(|_| self.inbox.iter_mut().flatten().for_each(Vec::clear))?;
+        let names = node.outputs.iter().map(|output| output.name.as_str());
+        let count = splitter(&plan, ran.node).map(|it| it.count(names.zip(&outputs)));
+        let ready = (count.transpose())
+            .and_then(|count| Ok((count, self.schedule.finished(ran, count)?)))
+            .inspect_err(|_| self.failed());
+        let (count, ready) = ready?;
         if count == Some(0) {
             self.keep_empty(node, outputs);
         } else {
@@ -158,23 +145,17 @@ impl RequestFlow {
 
     /// Takes note that a run has failed: nothing can run any more, and what is kept is dropped.
     pub fn failed(&mut self) {
-        self.schedule.failed();
+        self.schedule.stop();
         self.inbox.iter_mut().flatten().for_each(Vec::clear);
     }
 
-    /// Returns the state of the request's work.
-    #[must_use]
-    pub fn schedule(&self) -> &Schedule {
-        &self.schedule
-    }
-
     fn plan(&self) -> &Arc<PipelinePlan> {
-        self.schedule.plan()
+        &self.schedule.plan
     }
 
     /// Puts the outputs of a run before those who take them.
     fn deliver(&mut self, node: &PipelinePlanNode, session: PipelineSession, outputs: Vec<Tensor>) {
-        let sessions = self.schedule.sessions();
+        let sessions = &self.schedule.sessions;
         for (output, tensor) in node.outputs.iter().zip(outputs) {
             let mut put = |session: PipelineSession, tensor: &Tensor| {
                 for (consumer, input) in &output.consumers {
@@ -217,7 +198,7 @@ impl RequestFlow {
     fn job(&mut self, ready: Ready) -> NodeJob {
         let plan = Arc::clone(self.plan());
         let node = plan.node(ready.node);
-        let sessions = self.schedule.sessions();
+        let sessions = &self.schedule.sessions;
         // Each level replaces the sessions by their parts, in order.
         let mut from = vec![ready.session];
         let mut counts = Vec::with_capacity(node.gathers.len());
@@ -271,6 +252,6 @@ fn splitter(plan: &PipelinePlan, id: NodeId) -> Option<Splitter<'_>> {
         node: &node.name,
         entry: id == plan.entry(),
         count: level.count,
-        allows_empty: plan.allows_empty(),
+        allows_empty: plan.allows_empty,
     })
 }

@@ -1,7 +1,8 @@
 //! Inputs and outputs of a pipeline as a whole.
 
+use super::sources::TensorSource;
 use crate::{
-    servable::{ServableInfo, TensorInfo},
+    servable::TensorInfo,
     tensor::{DataType, Layout, PartialShape},
 };
 
@@ -37,27 +38,29 @@ impl PipelineInfo {
         outputs.sort_by(|a, b| a.name.cmp(&b.name));
         Self { inputs, outputs }
     }
-
-    /// Returns the same as models have it; `None` if the type of a tensor is left open.
-    #[must_use]
-    pub fn servable(&self) -> Option<ServableInfo> {
-        let all = |tensors: &[PipelineTensor]| -> Option<Vec<TensorInfo>> {
-            tensors.iter().map(PipelineTensor::info).collect()
-        };
-        Some(ServableInfo::new(all(&self.inputs)?, all(&self.outputs)?))
-    }
 }
 
 impl PipelineTensor {
-    /// Returns the same as models have it; `None` if the type is left open.
-    #[must_use]
-    pub fn info(&self) -> Option<TensorInfo> {
-        Some(TensorInfo {
+    /// Makes a tensor of what the nodes say of it, if they do.
+    pub(super) fn new(name: &str, tensor: Option<&TensorSource>, port: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            dtype: tensor.and_then(|tensor| tensor.dtype),
+            shape: tensor.map_or(PartialShape(Vec::new()), |tensor| tensor.shape.clone()),
+            layout: tensor.map_or(Layout::unspecified(0), |tensor| tensor.layout.clone()),
+            port,
+        }
+    }
+
+    /// Returns the same as models have it, with a placeholder for a type that is left open.
+    pub(super) fn info(&self) -> TensorInfo {
+        TensorInfo {
             name: self.name.clone(),
-            dtype: self.dtype?,
+            // What JSON numbers without a type are read as.
+            dtype: self.dtype.unwrap_or(DataType::F32),
             shape: self.shape.clone(),
             layout: self.layout.clone(),
             port: self.port,
-        })
+        }
     }
 }

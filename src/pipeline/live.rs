@@ -7,12 +7,8 @@ use arc_swap::ArcSwapOption;
 use super::definition::{PipelineDefinition, PipelineLimits};
 use crate::{
     draw::Diagram,
-    error::Result,
     metrics::Reporter,
-    model::{Live, Served, Words, decoding::Decoding},
-    openvino::SlotInput,
-    request::InferRequest,
-    servable::ServableInfo,
+    model::{Live, Served, decoding::Decoding},
 };
 
 /// The version that pipelines say they have.
@@ -24,15 +20,14 @@ pub struct Pipeline {
     live: Live<PipelineDefinition>,
     /// Diagram since the last check, valid or not.
     diagram: ArcSwapOption<Diagram>,
-    decoding: Decoding,
+    /// Validates requests as those to a model.
+    pub(crate) decoding: Decoding,
     limits: PipelineLimits,
 }
 
 impl Served for PipelineDefinition {
-    const WORDS: Words = Words {
-        known: "Pipeline",
-        plain: "pipeline",
-    };
+    const KNOWN: &'static str = "Pipeline";
+    const PLAIN: &'static str = "pipeline";
 
     fn drain(self: Arc<Self>) -> impl Future<Output = ()> + Send {
         Self::drain(self)
@@ -75,18 +70,5 @@ impl Pipeline {
     #[must_use]
     pub fn limits(&self) -> &PipelineLimits {
         &self.limits
-    }
-
-    /// Validates a request by these inputs and outputs, as one to a model is.
-    ///
-    /// # Errors
-    ///
-    /// Fails with the first error.
-    pub(crate) async fn validate(
-        &self,
-        info: &ServableInfo,
-        request: InferRequest,
-    ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
-        self.decoding.validate(info, request).await
     }
 }

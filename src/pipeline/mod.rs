@@ -7,7 +7,7 @@
 //! knows nothing else. [`fit`] validates what nodes really gave. All that waits for nothing and runs
 //! nothing.
 //!
-//! What does is [`PipelineDefinition::run`], the driver, with [`Models`] to find models by, and around it
+//! What does is [`PipelineDefinition::run`], the driver, and around it
 //! [`Pipeline`]: the name, its state, and the definition that serves.
 //!
 //! Who drives a flow: [`RequestFlow::start`] with the tensors of a judged request; each [`NodeJob`] in a
@@ -15,7 +15,6 @@
 //! the plan names; [`RequestFlow::finished`] with them, and so on with the jobs that gives, or
 //! [`RequestFlow::failed`]. The job of the exit is the last: its tensors are the response.
 
-mod abort;
 mod adapt;
 mod check;
 mod definition;
@@ -34,22 +33,17 @@ mod scheduler;
 mod session;
 pub mod shards;
 mod sources;
-pub mod strings;
 mod trace;
 
-pub use abort::Abort;
 pub use adapt::Adapter;
 pub use check::{CheckedPipeline, check, survey};
-pub use definition::{CustomNode, Models, PipelineDefinition, PipelineLimits, TensorDirection};
+pub use definition::{CustomNode, PipelineDefinition, PipelineLimits, TensorDirection};
 pub use diagram::diagram;
 pub use flow::{NodeJob, RequestFlow};
 pub use info::{PipelineInfo, PipelineTensor};
 pub use live::{Pipeline, VERSION};
-pub use plan::{
-    Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanKind, PlanOutput,
-};
+pub use plan::{Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanOutput};
 pub use python::PythonNode;
-pub use run::{PipelineObserver, Ran};
 pub use scheduler::{MAX_SESSIONS, Ready, Schedule};
 pub use session::{PipelineSession, Sessions};
 pub use sources::{CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource};

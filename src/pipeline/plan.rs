@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::{adapt::Adapter, info::PipelineInfo, sources::TensorSource};
+use crate::config::NodeKind;
 
 /// A node of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,21 +41,20 @@ impl LevelId {
 /// A pipeline that has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelinePlan {
-    pub(super) name: String,
-    /// The entry first, the exit last, between them those of the file in its order.
-    pub(super) nodes: Vec<PipelinePlanNode>,
-    pub(super) levels: Vec<Level>,
-    pub(super) allows_empty: bool,
-    pub(super) info: PipelineInfo,
+    /// The name of the pipeline.
+    pub name: String,
+    /// Every node: the entry, those of the file in its order, the exit.
+    pub nodes: Vec<PipelinePlanNode>,
+    /// Every level; one that is within another comes after it.
+    pub levels: Vec<Level>,
+    /// Whether a demultiplexer may have nothing to split: no node runs for its parts then, and what
+    /// gathers them has no parts.
+    pub allows_empty: bool,
+    /// Inputs and outputs of the pipeline.
+    pub info: PipelineInfo,
 }
 
 impl PipelinePlan {
-    /// Returns the name of the pipeline.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Returns the entry, of which the outputs are the inputs of the pipeline.
     #[must_use]
     pub fn entry(&self) -> NodeId {
@@ -73,12 +73,6 @@ impl PipelinePlan {
         &self.nodes[node.index()]
     }
 
-    /// Returns every node: the entry, those of the file in its order, the exit.
-    #[must_use]
-    pub fn nodes(&self) -> &[PipelinePlanNode] {
-        &self.nodes
-    }
-
     /// Goes through every node with its id.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = NodeId> + use<> {
         (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeId)
@@ -90,30 +84,14 @@ impl PipelinePlan {
         &self.levels[level.index()]
     }
 
-    /// Returns every level; one that is within another comes after it.
-    #[must_use]
-    pub fn levels(&self) -> &[Level] {
-        &self.levels
-    }
-
-    /// Returns whether a demultiplexer may have nothing to split: no node runs for its parts then,
-    /// and what gathers them has no parts.
-    #[must_use]
-    pub fn allows_empty(&self) -> bool {
-        self.allows_empty
-    }
-
-    /// Returns inputs and outputs of the pipeline.
-    #[must_use]
-    pub fn info(&self) -> &PipelineInfo {
-        &self.info
-    }
-
     /// Goes through the models that are used and the versions asked for, in the order of the
     /// nodes; one that several nodes use comes as often.
     pub fn models(&self) -> impl Iterator<Item = (&str, Option<i64>)> {
         self.nodes.iter().filter_map(|node| match &node.kind {
-            PlanKind::Model { name, version } => Some((name.as_str(), *version)),
+            Some(NodeKind::Model {
+                model_name,
+                version,
+            }) => Some((model_name.as_str(), *version)),
             _ => None,
         })
     }
@@ -136,8 +114,8 @@ impl PipelinePlan {
 pub struct PipelinePlanNode {
     /// Its name; `request` and `response` for entry and exit.
     pub name: String,
-    /// Kind of the node.
-    pub kind: PlanKind,
+    /// Kind of the node; `None` for entry and exit, which have the tensors of request and response.
+    pub kind: Option<NodeKind>,
     /// Its inputs, in the order of the file. The exit's are the outputs of the pipeline.
     pub inputs: Vec<Input>,
     /// Those of its outputs that are used, each once. The entry's are all inputs of the pipeline,
@@ -153,29 +131,6 @@ pub struct PipelinePlanNode {
     pub sources: Vec<NodeId>,
     /// The nodes that take its outputs, each once.
     pub consumers: Vec<NodeId>,
-}
-
-/// Kind of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlanKind {
-    /// Nothing: it has the request's tensors.
-    Entry,
-    /// A model.
-    Model {
-        /// Its name.
-        name: String,
-        /// Its version; the default one when the node runs if `None`.
-        version: Option<i64>,
-    },
-    /// A custom node.
-    Custom {
-        /// The name of its library.
-        library: String,
-        /// Parameters of the node.
-        params: Vec<(String, String)>,
-    },
-    /// Nothing: it takes the response's tensors.
-    Exit,
 }
 
 /// An input of a node.

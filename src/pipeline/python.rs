@@ -5,8 +5,11 @@ use std::{fmt, path::Path, sync::Arc};
 use super::sources::CustomError;
 use crate::{
     config::NodeConfig,
-    error::Error,
-    python::{self, HandlerInstance, NodeFacts, Produced, PythonHandler},
+    error::{Error, ErrorKind},
+    python::{
+        self, HandlerError, HandlerInstance, HandlerOutput, NodeFacts, Produced, PythonHandler,
+        WorkerGroup, WorkerOptions,
+    },
     tensor::{DataType, ShapeText, Tensor, TensorMap, byte_size, elements, strings::Strings},
 };
 
@@ -50,7 +53,10 @@ fn facts(node: &NodeConfig, params: &[(String, String)], path: &Path) -> NodeFac
     NodeFacts {
         node_name: node.name.clone(),
         input_names,
-        output_names,
+        outputs: output_names
+            .iter()
+            .map(|name| HandlerOutput::outward(name))
+            .collect(),
         handler_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
         params: Some(params.to_vec()),
     }
@@ -72,8 +78,16 @@ impl PythonNode {
         is_silent: bool,
     ) -> Result<Self, CustomError> {
         let facts = facts(node, params, path);
-        let outputs = facts.output_names.clone();
-        let handler = PythonHandler::load(facts).map_err(|error| {
+        let outputs = facts
+            .outputs
+            .iter()
+            .map(|output| output.name.clone())
+            .collect();
+        let workers = WorkerGroup::new(
+            format!("pipeline node {}", node.name),
+            WorkerOptions::default(),
+        );
+        let handler = PythonHandler::load(&workers, facts).map_err(|error| {
             tracing::error!("{error}");
             CustomError::from(error)
         })?;
@@ -118,22 +132,23 @@ impl PythonNode {
     pub(super) async fn open(&self) -> Result<Arc<HandlerInstance>, Error> {
         let instance = Arc::new(self.handler.instance());
         if self.is_stateful() {
-            let opened = Arc::clone(&instance);
-            self.call(move || opened.open())
-                .await
-                .map_err(|raised| self.error(FAILED, &format!(" - {raised}")))?;
+            instance.open().await.map_err(|error| self.failure(error))?;
         }
         Ok(instance)
     }
 
-    /// Does something that takes the interpreter, here if it is short, else elsewhere.
-    pub(super) async fn call<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> T {
-        match self.handler.try_here(work) {
-            Ok(done) => done,
-            Err(work) => self.handler.elsewhere(work).await,
+    /// Makes the error of a call that failed.
+    fn failure(&self, error: HandlerError) -> Error {
+        match error {
+            HandlerError::Raised(raised) => self.error(FAILED, &format!(" - {raised}")),
+            HandlerError::Worker(text) => Error::new(
+                ErrorKind::NotLoaded,
+                format!("{FAILED} - Node: {}; {text}", self.name),
+            ),
+            HandlerError::Memory(text) => Error::new(
+                ErrorKind::Overloaded,
+                format!("{FAILED} - Node: {}; {text}", self.name),
+            ),
         }
     }
 
@@ -144,7 +159,7 @@ impl PythonNode {
     /// Fails if it raised, or gave anything else than tensors that are outputs of the node.
     pub(super) fn outputs(
         &self,
-        produced: Result<Produced, python::Raised>,
+        produced: Result<Produced, HandlerError>,
     ) -> Result<TensorMap, Error> {
         let tensors = match produced {
             Ok(Produced::Outputs(tensors)) => tensors,
@@ -155,7 +170,7 @@ impl PythonNode {
                             pyovms.Tensor, since there is one response";
                 return Err(self.error(FAILED, text));
             }
-            Err(raised) => return Err(self.error(FAILED, &format!(" - {raised}"))),
+            Err(error) => return Err(self.failure(error)),
         };
         let mut outputs = TensorMap::default();
         for given in tensors {
@@ -259,8 +274,6 @@ impl PythonNode {
 /// Makes what Python is given of a tensor, without a copy.
 pub(super) fn input(name: &str, tensor: &Tensor) -> python::HandlerTensor {
     let dtype = tensor.dtype();
-    // Python has no format for strings and these halves.
-    let is_known = !matches!(dtype, DataType::String | DataType::Bf16);
     let lengths = tensor.shape().iter();
     python::HandlerTensor::new(
         name,
@@ -270,7 +283,7 @@ pub(super) fn input(name: &str, tensor: &Tensor) -> python::HandlerTensor {
             .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
             .collect(),
         tensor.data().clone(),
-        is_known.then_some(dtype),
+        true,
     )
 }
 

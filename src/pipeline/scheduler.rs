@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use super::{
-    MAX_SHARDS,
-    abort::Abort,
-    plan::{Count, LevelId, NodeId, PipelinePlan, PipelinePlanNode},
+    plan::{LevelId, NodeId, PipelinePlan, PipelinePlanNode},
     session::{PipelineSession, Sessions},
+    shards::TOO_MANY,
 };
+use crate::error::{Error, Result};
 
 /// The most sessions of one request: parts of parts, which may be more than any one demultiplexer
 /// gives.
@@ -30,14 +30,14 @@ pub struct Ready {
 /// The state of one request.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    plan: Arc<PipelinePlan>,
-    sessions: Sessions,
+    pub(super) plan: Arc<PipelinePlan>,
+    /// The sessions so far.
+    pub(super) sessions: Sessions,
     /// For each node and each number of levels below its session, from none to all that it
     /// gathers: what is still waited for there.
     waiting: Vec<Vec<Counters>>,
-    running: usize,
-    stopped: bool,
-    done: bool,
+    /// Whether something has failed, so that nothing becomes ready any more.
+    pub(super) stopped: bool,
 }
 
 /// Counts down, by the ordinal of a session in its level.
@@ -65,34 +65,27 @@ impl Schedule {
     /// Makes the schedule of a request.
     #[must_use]
     pub fn new(plan: Arc<PipelinePlan>) -> Self {
-        let nodes = plan.nodes().iter();
+        let nodes = plan.nodes.iter();
         Self {
             sessions: Sessions::new(&plan),
             waiting: nodes
                 .map(|node| vec![Counters::default(); node.gathers.len() + 1])
                 .collect(),
             plan,
-            running: 0,
             stopped: false,
-            done: false,
         }
     }
 
     /// Returns what runs first: the entry, which is to be reported as finished once the request's
     /// tensors are there, and nodes without inputs.
-    pub fn start(&mut self) -> Vec<Ready> {
+    pub fn start(&self) -> Vec<Ready> {
         let without_sources = |node: &NodeId| self.plan.node(*node).sources.is_empty();
-        let ready: Vec<Ready> = self
-            .plan
-            .ids()
-            .filter(without_sources)
-            .map(|node| Ready {
-                node,
-                session: PipelineSession::WHOLE,
-            })
-            .collect();
-        self.running += ready.len();
-        ready
+        let first = self.plan.ids().filter(without_sources);
+        let ready = first.map(|node| Ready {
+            node,
+            session: PipelineSession::WHOLE,
+        });
+        ready.collect()
     }
 
     /// Takes note that a node has run for a session, and returns what can run now. `shards` is the
@@ -102,22 +95,16 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// Fails if there are too many parts, none where that is not allowed, or another number than
-    /// that configured.
+    /// Fails if there are too many parts of parts.
     ///
     /// # Panics
     ///
     /// Panics if there are parts of what is no demultiplexer, or none named for one.
-    pub fn finished(&mut self, ran: Ready, shards: Option<usize>) -> Result<Vec<Ready>, Abort> {
-        self.running -= 1;
+    pub fn finished(&mut self, ran: Ready, shards: Option<usize>) -> Result<Vec<Ready>> {
         if self.stopped {
             return Ok(Vec::new());
         }
         let plan = Arc::clone(&self.plan);
-        if ran.node == plan.exit() {
-            self.done = true;
-            return Ok(Vec::new());
-        }
         let node = plan.node(ran.node);
         assert_eq!(
             node.opens.is_some(),
@@ -126,10 +113,14 @@ impl Schedule {
         );
         let mut ready = Vec::new();
         if let (Some(level), Some(count)) = (node.opens, shards) {
-            if let Err(abort) = self.open(node, ran.session, level, count) {
+            if self.sessions.len() + count > MAX_SESSIONS {
                 self.stop();
-                return Err(abort);
+                return Err(Error::internal(format!(
+                    "{TOO_MANY} - Node: {}; Expected: at most {MAX_SESSIONS} parts within parts",
+                    node.name
+                )));
             }
+            self.sessions.split(ran.session, level, count);
             for session in self.sessions.parts(ran.session, level) {
                 self.arrive(node, session, &mut ready);
             }
@@ -139,88 +130,12 @@ impl Schedule {
         } else {
             self.arrive(node, ran.session, &mut ready);
         }
-        self.running += ready.len();
         Ok(ready)
-    }
-
-    /// Takes note that a run has failed: nothing becomes ready any more.
-    pub fn failed(&mut self) {
-        self.running -= 1;
-        self.stop();
     }
 
     /// Lets nothing become ready any more.
     pub fn stop(&mut self) {
         self.stopped = true;
-    }
-
-    /// Returns whether something has failed, or the schedule was stopped.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.stopped
-    }
-
-    /// Returns whether the exit has run.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.done
-    }
-
-    /// Returns how many runs are ready or in flight.
-    #[must_use]
-    pub fn running(&self) -> usize {
-        self.running
-    }
-
-    /// Returns the plan.
-    #[must_use]
-    pub fn plan(&self) -> &Arc<PipelinePlan> {
-        &self.plan
-    }
-
-    /// Returns the sessions so far.
-    #[must_use]
-    pub fn sessions(&self) -> &Sessions {
-        &self.sessions
-    }
-
-    fn open(
-        &mut self,
-        node: &PipelinePlanNode,
-        session: PipelineSession,
-        level: LevelId,
-        actual: usize,
-    ) -> Result<(), Abort> {
-        let name = || node.name.clone();
-        let entry = self.plan.level(level).node == self.plan.entry();
-        if actual > MAX_SHARDS {
-            return Err(Abort::TooMany {
-                node: name(),
-                entry,
-                actual,
-            });
-        }
-        match self.plan.level(level).count {
-            Count::Fixed(expected) if expected != actual => {
-                let mut outputs = node.outputs.iter();
-                return Err(Abort::Count {
-                    node: name(),
-                    entry,
-                    output: outputs.next().map_or_else(String::new, |o| o.name.clone()),
-                    expected,
-                    actual,
-                });
-            }
-            _ if actual == 0 && !self.plan.allows_empty() => {
-                return Err(Abort::NoResults { node: name() });
-            }
-            _ => {}
-        }
-        if self.sessions.len() + actual > MAX_SESSIONS {
-            return Err(Abort::TooManySessions { node: name() });
-        }
-        self.sessions.split(session, level, actual);
-        Ok(())
     }
 
     /// Delivers the outputs of a node for a session to its consumers.
@@ -231,27 +146,16 @@ impl Schedule {
         ready: &mut Vec<Ready>,
     ) {
         let plan = Arc::clone(&self.plan);
-        for consumer in &node.consumers {
-            if let Some(session) = self.count_down(plan.node(*consumer), *consumer, session) {
-                ready.push(Ready {
-                    node: *consumer,
-                    session,
-                });
+        for id in &node.consumers {
+            let consumer = plan.node(*id);
+            let depth = consumer.gathers.len();
+            let waiting = &mut self.waiting[id.index()][depth];
+            if waiting.down(self.sessions.ordinal(session), || consumer.sources.len())
+                && let Some(session) = self.climb(consumer, *id, session, depth)
+            {
+                ready.push(Ready { node: *id, session });
             }
         }
-    }
-
-    /// Takes note of one source of a node; returns the session that it can run for, if so.
-    fn count_down(
-        &mut self,
-        node: &PipelinePlanNode,
-        id: NodeId,
-        session: PipelineSession,
-    ) -> Option<PipelineSession> {
-        let depth = node.gathers.len();
-        let waiting = &mut self.waiting[id.index()][depth];
-        let complete = waiting.down(self.sessions.ordinal(session), || node.sources.len());
-        complete.then(|| self.climb(node, id, session, depth))?
     }
 
     /// Takes note that a node has everything for a session that is so many gathered levels below
@@ -283,7 +187,7 @@ impl Schedule {
     /// would run for them does not run.
     fn skip(&mut self, session: PipelineSession, level: LevelId, ready: &mut Vec<Ready>) {
         let plan = Arc::clone(&self.plan);
-        for (id, node) in plan.ids().zip(plan.nodes()) {
+        for (id, node) in plan.ids().zip(&plan.nodes) {
             let Some(depth) = node.gathers.iter().position(|gathered| *gathered == level) else {
                 continue;
             };

@@ -1,5 +1,7 @@
 //! Sessions: which part of which demultiplexer a node runs for.
 
+use std::ops::Range;
+
 use super::plan::{LevelId, PipelinePlan};
 
 /// Part of a request that a node runs for: the whole, or a part of a part of it. An index into the
@@ -24,7 +26,7 @@ pub struct Sessions {
     /// For each level, how many sessions it has.
     in_level: Vec<u32>,
     /// For each level, the parts of each session around it, by the ordinal of that session.
-    split: Vec<Vec<Option<Parts>>>,
+    split: Vec<Vec<Option<Range<u32>>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,18 +39,11 @@ struct Entry {
     ordinal: u32,
 }
 
-/// Sessions that follow each other.
-#[derive(Debug, Clone, Copy)]
-struct Parts {
-    first: u32,
-    count: u32,
-}
-
 impl Sessions {
     /// Starts with the request as a whole.
     #[must_use]
     pub fn new(plan: &PipelinePlan) -> Self {
-        let levels = plan.levels().len();
+        let levels = plan.levels.len();
         Self {
             entries: vec![Entry {
                 parent: PipelineSession::WHOLE,
@@ -88,10 +83,7 @@ impl Sessions {
         if split.len() <= around {
             split.resize(around + 1, None);
         }
-        split[around] = Some(Parts {
-            first: narrow(first),
-            count: narrow(count),
-        });
+        split[around] = Some(narrow(first)..narrow(first + count));
     }
 
     /// Returns which one a session is of its level.
@@ -109,7 +101,7 @@ impl Sessions {
     /// been split there.
     #[must_use]
     pub fn count(&self, session: PipelineSession, level: LevelId) -> Option<usize> {
-        self.found(session, level).map(|parts| parts.count as usize)
+        self.found(session, level).map(ExactSizeIterator::len)
     }
 
     /// Goes through the parts of a session in the level next below it, in their order.
@@ -118,14 +110,14 @@ impl Sessions {
         session: PipelineSession,
         level: LevelId,
     ) -> impl ExactSizeIterator<Item = PipelineSession> + use<> {
-        let parts = self.found(session, level);
-        let (first, count) = parts.map_or((0, 0), |parts| (parts.first, parts.count));
-        (first..first + count).map(PipelineSession)
+        let parts = self.found(session, level).cloned();
+        parts.unwrap_or_default().map(PipelineSession)
     }
 
-    fn found(&self, session: PipelineSession, level: LevelId) -> Option<Parts> {
-        let split = &self.split[level.index()];
-        split.get(self.ordinal(session)).copied().flatten()
+    fn found(&self, session: PipelineSession, level: LevelId) -> Option<&Range<u32>> {
+        self.split[level.index()]
+            .get(self.ordinal(session))?
+            .as_ref()
     }
 
     /// Goes through the levels of a session and its parts in them, the innermost first.

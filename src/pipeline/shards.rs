@@ -2,8 +2,16 @@
 
 use bytes::Bytes;
 
-use super::{MAX_SHARDS, abort::Abort, plan::Count};
-use crate::tensor::{DataType, ShapeText, Tensor, byte_size};
+use super::{MAX_SHARDS, plan::Count};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    tensor::{DataType, ShapeText, Tensor, byte_size},
+};
+
+/// Text of the error of too many parts.
+pub(super) const TOO_MANY: &str = "Too large dynamic demultiplication requested.";
+/// Text for a request that comes to nothing.
+const NO_CONTENT: &str = "Pipeline execution aborted due to no content from custom node";
 
 /// A node whose outputs are split.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +35,12 @@ impl Splitter<'_> {
     pub fn count<'t>(
         &self,
         outputs: impl IntoIterator<Item = (&'t str, &'t Tensor)>,
-    ) -> Result<usize, Abort> {
-        let node = || self.node.to_owned();
+    ) -> Result<usize> {
+        let kind = match self.entry {
+            true => ErrorKind::InvalidArgument,
+            false => ErrorKind::Internal,
+        };
+        let node = self.node;
         // The request has one dimension more than its node takes, which may be none.
         let rank = if self.entry { 1 } else { 2 };
         let mut count = match self.count {
@@ -38,42 +50,43 @@ impl Splitter<'_> {
         for (output, tensor) in outputs {
             let first = tensor.shape().first().copied();
             if let Some(actual) = first.filter(|length| *length > MAX_SHARDS) {
-                return Err(Abort::TooMany {
-                    node: node(),
-                    entry: self.entry,
-                    actual,
-                });
+                let bounds = format!("Expected: at most {MAX_SHARDS}; Actual: {actual}");
+                return Err(Error::new(
+                    kind,
+                    format!("{TOO_MANY} - Node: {node}; {bounds}"),
+                ));
             }
-            let output = output.to_owned();
+            let place = || format!("Node: {node} output: {output}");
             if tensor.dtype() == DataType::String {
-                return Err(Abort::Strings {
-                    node: node(),
-                    output,
-                });
+                let text = "Demultiplication is not supported for string precision";
+                return Err(Error::internal(format!("{text} - {}", place())));
             }
             let Some(actual) = first.filter(|_| tensor.shape().len() >= rank) else {
-                return Err(Abort::Rank {
-                    node: node(),
-                    entry: self.entry,
-                    output,
-                    expected: rank,
-                    actual: tensor.shape().to_vec(),
-                });
+                let shape = ShapeText(tensor.shape());
+                let text = format!(
+                    "Wrong number of dimensions in a tensor to be sharded - {}; Expected: at least \
+                     {rank}; Actual: {shape}",
+                    place()
+                );
+                return Err(Error::new(kind, text));
             };
             let expected = *count.get_or_insert(actual);
             if actual != expected {
-                return Err(Abort::Count {
-                    node: node(),
-                    entry: self.entry,
-                    output,
-                    expected,
-                    actual,
-                });
+                let text = format!(
+                    "Wrong dimension size. Should match demultiply count - {}; Expected: \
+                     {expected}; Actual: {actual}",
+                    place()
+                );
+                return Err(Error::new(kind, text));
             }
         }
         match count {
             Some(0) if self.allows_empty => Ok(0),
-            None | Some(0) => Err(Abort::NoResults { node: node() }),
+            None | Some(0) => {
+                // No error, so that clients get the text alone.
+                let cause = format!("{NO_CONTENT} - Node: {node}");
+                Err(Error::new(ErrorKind::Aborted, NO_CONTENT).with_source(cause))
+            }
             Some(count) => Ok(count),
         }
     }
@@ -120,20 +133,22 @@ impl Parts {
     ///
     /// Panics if there are more than the counted parts, or none; [`super::NodeJob::tensors`] knows
     /// what comes of none.
-    pub fn gather(self, node: &str, input: &str) -> Result<Tensor, Abort> {
+    pub fn gather(self, node: &str, input: &str) -> Result<Tensor> {
         let Self { counts, tensors } = self;
         let count: usize = counts.iter().product();
         assert!(
             tensors.len() <= count && !tensors.is_empty(),
             "all parts are there, and no others"
         );
+        let different = |what: String| {
+            let text = "Gathered tensor shards dimensions are different";
+            Error::internal(format!("{text} - Node: {node} input: {input}{what}"))
+        };
         if tensors.len() < count {
-            return Err(Abort::Uneven {
-                node: node.to_owned(),
-                input: input.to_owned(),
-                expected: count,
-                actual: tensors.len(),
-            });
+            let actual = tensors.len();
+            return Err(different(format!(
+                "; Expected: {count} parts, as many within each; Actual: {actual}"
+            )));
         }
         let first = &tensors[0];
         let fits = |part: &&Tensor| part.dtype() == first.dtype() && part.shape() == first.shape();
@@ -141,13 +156,10 @@ impl Parts {
         if let Some((part, other)) = tensors.iter().enumerate().find(differs) {
             let text =
                 |part: &Tensor| format!("{} {}", part.dtype().precision(), ShapeText(part.shape()));
-            return Err(Abort::Different {
-                node: node.to_owned(),
-                input: input.to_owned(),
-                part,
-                expected: text(first),
-                actual: text(other),
-            });
+            let (first, other) = (text(first), text(other));
+            return Err(different(format!(
+                " part: {part}; Expected: {first}; Actual: {other}"
+            )));
         }
         let dtype = first.dtype();
         let shape = counts.iter().chain(first.shape()).copied().collect();

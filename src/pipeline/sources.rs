@@ -1,12 +1,10 @@
 //! Input of the check of a pipeline: models, and the custom nodes of libraries.
 
 use crate::{
-    config::NodeConfig,
-    custom_node::{self, NodeError},
-    python::HandlerLoadError,
-    servable::{ServableInfo, TensorInfo},
-    tensor::{DataType, Layout, PartialShape},
+    config::NodeConfig, custom_node::NodeError, python::HandlerLoadError, servable::ServableInfo,
 };
+
+pub use crate::servable::TensorSource;
 
 /// Source of models and custom nodes.
 pub trait Sources {
@@ -26,41 +24,12 @@ pub trait Sources {
     /// # Errors
     ///
     /// Fails if the library is not there, or a call of it fails.
-    fn custom(
-        &self,
-        node: &NodeConfig,
-        library: &str,
-        params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError>;
+    fn custom(&self, node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError>;
 
     /// Returns whether what the configuration calls a library is a Python handler. Nothing is run to
     /// find out.
     fn is_python(&self, _library: &str) -> bool {
         false
-    }
-}
-
-/// A tensor that a node takes or gives.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TensorSource {
-    /// The name that the configuration uses.
-    pub name: String,
-    /// The element type; `None` if the custom node leaves it open.
-    pub dtype: Option<DataType>,
-    /// The shape.
-    pub shape: PartialShape,
-    /// Which axis is which.
-    pub layout: Layout,
-}
-
-impl From<&TensorInfo> for TensorSource {
-    fn from(info: &TensorInfo) -> Self {
-        Self {
-            name: info.name.clone(),
-            dtype: Some(info.dtype),
-            shape: info.shape.clone(),
-            layout: info.layout.clone(),
-        }
     }
 }
 
@@ -80,7 +49,7 @@ impl ModelFacts {
     /// Makes a model of tensors that have a type each.
     pub(crate) fn of(inputs: Vec<TensorSource>, outputs: Vec<TensorSource>) -> Self {
         let infos = |tensors: Vec<TensorSource>| {
-            let info = |(port, tensor): (usize, TensorSource)| TensorInfo {
+            let info = |(port, tensor): (usize, TensorSource)| crate::servable::TensorInfo {
                 name: tensor.name,
                 dtype: tensor.dtype.expect("a model's tensor has a type"),
                 shape: tensor.shape,
@@ -130,6 +99,16 @@ pub struct CustomFacts {
     pub is_open: bool,
 }
 
+impl From<&ServableInfo> for CustomFacts {
+    fn from(info: &ServableInfo) -> Self {
+        Self {
+            inputs: info.inputs.iter().map(TensorSource::from).collect(),
+            outputs: info.outputs.iter().map(TensorSource::from).collect(),
+            is_open: false,
+        }
+    }
+}
+
 /// Why a custom node cannot be used. A call is named as in the interface: `getInputsInfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CustomError {
@@ -151,17 +130,6 @@ pub enum CustomError {
     Handler(String),
     /// Nobody has asked it, which is no error: why not. A server never says so.
     NotLooked(String),
-}
-
-impl From<custom_node::CustomNodeTensor> for TensorSource {
-    fn from(reported: custom_node::CustomNodeTensor) -> Self {
-        Self {
-            name: reported.name,
-            dtype: reported.dtype,
-            layout: Layout::unspecified(reported.shape.0.len()),
-            shape: reported.shape,
-        }
-    }
 }
 
 impl From<NodeError> for CustomError {

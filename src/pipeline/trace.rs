@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    plan::{NodeId, PipelinePlan},
-    run::{PipelineObserver, Ran},
-};
+use super::plan::{NodeId, PipelinePlan};
 use crate::tensor::Tensor;
 
 /// Keeps every run of a request.
@@ -64,23 +61,14 @@ impl Trace {
         std::mem::take(&mut *self.runs())
     }
 
+    /// Adds a run that has ended.
+    pub(super) fn add(&self, run: NodeTrace) {
+        self.runs().push(run);
+    }
+
     fn runs(&self) -> MutexGuard<'_, Vec<NodeTrace>> {
         // A push cannot be left half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl PipelineObserver for Trace {
-    fn ran(&self, ran: Ran<'_>) {
-        self.runs().push(NodeTrace {
-            node: ran.node,
-            session: ran.session,
-            ready: ran.ready,
-            started: ran.started,
-            ended: ran.ended,
-            inputs: ran.inputs.to_vec(),
-            outputs: ran.outputs.to_vec(),
-        });
     }
 }
 

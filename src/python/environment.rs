@@ -1,14 +1,13 @@
-//! Selection of the environment whose packages handlers see.
+//! Selection of the interpreter whose packages handlers see.
 
 use std::{
-    env,
-    ffi::CStr,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
-use pyo3::ffi;
+/// The oldest version of Python that has what the package needs of it.
+const OLDEST: (u32, u32) = (3, 11);
 
 /// Settings made before the start.
 #[derive(Clone, Debug, Default)]
@@ -24,37 +23,59 @@ static WISH: Mutex<Wish> = Mutex::new(Wish {
     runtime: None,
 });
 
+/// Sets the environment whose packages handlers see: the one named by the operator; else the active one
+/// (`VIRTUAL_ENV`); else the one in which the inference runtime was found; else the installation that the shell finds.
+/// `PYTHONPATH` applies in addition. Applies to what is loaded afterwards.
+pub fn configure(environment: Option<PathBuf>, runtime: Option<PathBuf>) {
+    *WISH.lock().unwrap_or_else(PoisonError::into_inner) = Wish {
+        environment,
+        runtime,
+    };
+}
+
 impl Wish {
-    /// Stores the settings.
-    pub(super) fn set(self) {
-        *WISH.lock().unwrap_or_else(PoisonError::into_inner) = self;
+    /// Returns the settings, with an environment of its own for a graph or a pipeline that names one.
+    pub(super) fn with(environment: Option<&Path>) -> Self {
+        let wish = WISH.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match environment {
+            Some(own) => Self {
+                environment: Some(own.to_owned()),
+                ..wish
+            },
+            None => wish,
+        }
     }
 
-    /// Returns the settings.
-    pub(super) fn get() -> Self {
-        WISH.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns the executable that the interpreter runs as, which determines its packages; `None`
-    /// if there is no environment.
+    /// Returns the interpreter.
     ///
     /// # Errors
     ///
-    /// Fails if the environment named by the operator is invalid.
-    pub(super) fn program(&self) -> Result<Option<PathBuf>, String> {
+    /// Fails if the environment named by the operator is invalid, or there is no interpreter.
+    pub(super) fn program(&self) -> Result<PathBuf, String> {
         let active = env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty());
-        self.choose(active.as_deref().map(Path::new))
+        if let Some(program) = self.choose(active.as_deref().map(Path::new))? {
+            return Ok(program);
+        }
+        let folders = env::var_os("PATH").unwrap_or_default();
+        let mut programs = env::split_paths(&folders).map(|folder| folder.join("python3"));
+        programs.find(|program| program.is_file()).ok_or_else(|| {
+            let (major, minor) = OLDEST;
+            format!(
+                "there is no python3 in PATH; install Python {major}.{minor} or later, or name an environment with \
+                 --python_environment"
+            )
+        })
     }
 
     fn choose(&self, active: Option<&Path>) -> Result<Option<PathBuf>, String> {
         if let Some(folder) = &self.environment {
             return match program_in(folder) {
-                Some(program) => match other_version(folder) {
+                Some(program) => match too_old(folder) {
                     None => Ok(Some(program)),
                     Some(version) => Err(format!(
-                        "{} is for Python {version}; this build has Python {}",
+                        "{} is for Python {version}; {}",
                         folder.display(),
-                        own_version()
+                        needed()
                     )),
                 },
                 None => Err(format!(
@@ -77,6 +98,12 @@ impl Wish {
     }
 }
 
+/// Returns what is needed of an interpreter.
+pub(super) fn needed() -> String {
+    let (major, minor) = OLDEST;
+    format!("handlers need Python {major}.{minor} or later")
+}
+
 /// Returns the error in an environment named by the operator, if any.
 #[must_use]
 pub fn environment_error(folder: &Path) -> Option<String> {
@@ -89,34 +116,32 @@ pub fn environment_error(folder: &Path) -> Option<String> {
 
 /// Returns the interpreter of an environment that was found automatically, if it is suitable.
 fn usable(folder: &Path) -> Option<PathBuf> {
-    if let Some(version) = other_version(folder) {
+    if let Some(version) = too_old(folder) {
         tracing::warn!(
-            "Python packages of {} are not used: it is for Python {version}, this build has Python {}",
+            "Python packages of {} are not used: it is for Python {version}; {}",
             folder.display(),
-            own_version()
+            needed()
         );
         return None;
     }
     program_in(folder)
 }
 
-/// Returns the version of an environment if its packages are not for this interpreter.
-fn other_version(folder: &Path) -> Option<String> {
+/// Returns the version of an environment if that is too old.
+fn too_old(folder: &Path) -> Option<String> {
     let settings = fs::read_to_string(folder.join("pyvenv.cfg")).ok()?;
     let version = settings.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;
         matches!(key.trim(), "version" | "version_info").then(|| value.trim())
     })?;
-    let own = own_version();
-    let same = version == own || version.starts_with(&format!("{own}."));
-    (!same).then(|| version.to_owned())
-}
-
-/// Returns the version of this build's interpreter, such as `3.11`.
-pub(super) fn own_version() -> String {
-    // SAFETY: a static text that may be asked for before the start.
-    let version = unsafe { CStr::from_ptr(ffi::Py_GetVersion()) }.to_string_lossy();
-    version.split('.').take(2).collect::<Vec<_>>().join(".")
+    let mut parts = version
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or_default());
+    let found = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    (found < OLDEST).then(|| version.to_owned())
 }
 
 /// Returns the interpreter of an environment. The path is absolute and its links stay, since the
@@ -147,7 +172,7 @@ mod tests {
     }
 
     fn own() -> tempfile::TempDir {
-        environment(&format!("{}.1", own_version()))
+        environment("3.12.1")
     }
 
     fn wish(environment: Option<&Path>, runtime: Option<&Path>) -> Wish {
@@ -196,9 +221,8 @@ mod tests {
         assert_eq!(
             reported,
             format!(
-                "{} is for Python 3.7.1; this build has Python {}",
-                other.path().display(),
-                own_version()
+                "{} is for Python 3.7.1; handlers need Python 3.11 or later",
+                other.path().display()
             )
         );
         assert_eq!(

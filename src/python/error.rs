@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 /// Exception of a handler, or a result that breaks the rules for results.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Raised {
     /// Type of the exception, such as `ValueError`.
@@ -12,18 +12,33 @@ pub struct Raised {
     pub message: String,
     /// Traceback, as formatted by Python; empty if no Python code raised it.
     pub traceback: String,
+    /// Line of the handler file where it passed, from 1, if it did.
+    pub line: Option<u32>,
 }
 
-impl Raised {
-    /// Creates an error that no Python code raised.
-    #[cfg(feature = "python")]
-    pub(super) fn error(kind: &str, message: impl Into<String>) -> Self {
+impl From<pyovms::message::Raised> for Raised {
+    fn from(raised: pyovms::message::Raised) -> Self {
         Self {
-            kind: kind.to_owned(),
-            message: message.into(),
-            traceback: String::new(),
+            kind: raised.kind,
+            message: raised.message,
+            traceback: raised.traceback,
+            line: (raised.line > 0).then_some(raised.line),
         }
     }
+}
+
+/// Why a call of a handler failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum HandlerError {
+    /// It raised an exception, or its result breaks the rules.
+    #[error("{0}")]
+    Raised(Raised),
+    /// There is no worker, or it has ended: how, and in which node.
+    #[error("{0}")]
+    Worker(String),
+    /// There is no memory for its inputs.
+    #[error("{0}")]
+    Memory(String),
 }
 
 /// Formats as `<kind>: <message>`, or the kind alone if there is no message.
@@ -63,6 +78,17 @@ pub enum HandlerLoadError {
     /// The class has no method `execute`.
     #[error("OvmsPythonModel class in {} does not implement execute method", .0.display())]
     NoExecute(PathBuf),
+    /// The worker ended meanwhile, or has not done what it was told.
+    #[error(
+        "Error during python node initialization for handler_path: {} - {reason}",
+        path.display()
+    )]
+    Worker {
+        /// Path of the handler file.
+        path: PathBuf,
+        /// How it ended, in words.
+        reason: String,
+    },
     /// The interpreter is unavailable.
     #[error(
         "Error during python node initialization for handler_path: {} - {reason}",
@@ -85,6 +111,7 @@ impl HandlerLoadError {
             Self::Raised { .. }
             | Self::NoClass(_)
             | Self::NoExecute(_)
+            | Self::Worker { .. }
             | Self::NoInterpreter { .. } => "The Python Node state initialization failed",
         }
     }

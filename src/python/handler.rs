@@ -1,38 +1,78 @@
-//! Lifecycle of the `OvmsPythonModel` of a node.
+//! Handlers: the `OvmsPythonModel` of a node, wherever its workers are.
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
-
-use pyo3::{
-    prelude::*,
-    types::{PyAny, PyDict, PyType},
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
+
+use pyovms::message::{Instance, Order};
+use tokio::sync::{Notify, Semaphore};
 
 use super::{
     NodeFacts,
-    aside::aside,
-    describe,
-    error::HandlerLoadError,
+    error::{HandlerError, HandlerLoadError, Raised},
     instance::HandlerInstance,
-    interpreter,
-    life::{Core, close, collect, has},
-    loading,
-    place::Calls,
+    worker::{
+        WorkerGroup, WorkerOptions,
+        group::{COMMON, WorkerSeat},
+        link::Answer,
+    },
 };
-use crate::task;
+use crate::task::Task;
 
-/// Time that [`PythonHandler::finalize`] waits for calls in flight. After that the last of them
-/// finalizes.
+/// Time that [`PythonHandler::finalize`] waits for calls in flight, and then for `finalize` itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// `OvmsPythonModel` of one node, shared by all instances of the graph.
+/// `OvmsPythonModel` of one node, in each worker of its group.
 pub struct PythonHandler {
     facts: NodeFacts,
-    calls: Calls,
-    core: Arc<Core>,
+    group: Arc<WorkerGroup>,
+    number: u32,
+    is_stateful: bool,
+    places: Arc<Semaphore>,
+    life: Life,
+}
+
+/// Uses of a handler, which have to end before it is finalized.
+#[derive(Default)]
+struct Life {
+    uses: AtomicUsize,
+    is_closing: AtomicBool,
+    ended: Notify,
+    finalized: Mutex<bool>,
+}
+
+/// A use of a handler: a call, a state, or a generator.
+pub(super) struct Use(Arc<PythonHandler>);
+
+impl Use {
+    /// Begins another use within this one, which a handler that ends waits for as well.
+    pub(super) fn again(&self) -> Self {
+        self.0.life.uses.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(&self.0))
+    }
+
+    /// Returns the runtime on which the end of it can be waited for.
+    pub(super) fn runtime(&self) -> tokio::runtime::Handle {
+        self.0.group.runtime().clone()
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        if self.0.life.uses.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.life.ended.notify_waiters();
+        }
+    }
 }
 
 impl PythonHandler {
-    /// Loads a handler file: runs it, creates its `OvmsPythonModel` and initializes that.
+    /// Loads a handler file: runs it in each worker, creates its `OvmsPythonModel` and initializes that.
     ///
     /// Blocks for as long as the handler takes.
     ///
@@ -40,13 +80,16 @@ impl PythonHandler {
     ///
     /// Fails if the file does not exist, if Python raises an exception, or if the class is invalid.
     /// Anything created by then is finalized and dropped.
-    pub fn load(facts: NodeFacts) -> Result<Arc<Self>, HandlerLoadError> {
-        Self::start(&facts.handler_path)?;
-        let core = interpreter::attach(|py| Self::make(py, &facts))?;
+    pub fn load(group: &Arc<WorkerGroup>, facts: NodeFacts) -> Result<Arc<Self>, HandlerLoadError> {
+        validate(&facts)?;
+        let (number, loaded) = block_on(group, group.load(&facts))?;
         Ok(Arc::new(Self {
             facts,
-            calls: Calls::new(),
-            core: Arc::new(core),
+            group: Arc::clone(group),
+            number,
+            is_stateful: loaded.stateful,
+            places: Arc::new(Semaphore::new(COMMON.per_handler.load(Ordering::Relaxed))),
+            life: Life::default(),
         }))
     }
 
@@ -59,107 +102,13 @@ impl PythonHandler {
     ///
     /// Fails as [`load`](Self::load) does, except for errors of the object.
     pub fn inspect(facts: &NodeFacts) -> Result<bool, HandlerLoadError> {
-        Self::start(&facts.handler_path)?;
-        interpreter::attach(|py| {
-            let space = Self::space(py, facts)?;
-            let generates = Self::class(py, facts, &space).map(|class| is_generator(&class));
-            close(py, space.as_unbound());
-            drop(space);
-            collect(py);
-            generates
-        })
-    }
-
-    /// Checks that the file exists, and starts the interpreter.
-    fn start(path: &Path) -> Result<(), HandlerLoadError> {
-        if !path.is_file() {
-            return Err(HandlerLoadError::NoFile(path.to_owned()));
-        }
-        interpreter::start().map_err(|reason| HandlerLoadError::NoInterpreter {
-            path: path.to_owned(),
-            reason,
-        })
-    }
-
-    /// Creates the namespace for the modules of a handler.
-    fn space<'py>(
-        py: Python<'py>,
-        facts: &NodeFacts,
-    ) -> Result<Bound<'py, PyAny>, HandlerLoadError> {
-        let path = facts.handler_path.as_os_str();
-        let tools = loading::tools(py);
-        let space = tools.and_then(|tools| tools.space.bind(py).call1((path,)));
-        space.map_err(|error| raised(py, facts, &error))
-    }
-
-    /// Runs a handler file and returns its class.
-    fn class<'py>(
-        py: Python<'py>,
-        facts: &NodeFacts,
-        space: &Bound<'py, PyAny>,
-    ) -> Result<Bound<'py, PyAny>, HandlerLoadError> {
-        let path = &facts.handler_path;
-        let class = space
-            .call_method0("run")
-            .map_err(|error| raised(py, facts, &error))?;
-        if !class.is_instance_of::<PyType>() {
-            return Err(HandlerLoadError::NoClass(path.clone()));
-        }
-        if !has(&class, "execute") {
-            return Err(HandlerLoadError::NoExecute(path.clone()));
-        }
-        Ok(class)
-    }
-
-    /// Runs the steps of a load that need the lock.
-    fn make(py: Python<'_>, facts: &NodeFacts) -> Result<Core, HandlerLoadError> {
-        let space = Self::space(py, facts)?;
-        let made = Self::construct(py, facts, &space);
-        if made.is_err() {
-            close(py, space.as_unbound());
-            drop(space);
-            collect(py);
-        }
-        made
-    }
-
-    fn construct(
-        py: Python<'_>,
-        facts: &NodeFacts,
-        space: &Bound<'_, PyAny>,
-    ) -> Result<Core, HandlerLoadError> {
-        let path = &facts.handler_path;
-        let failed = |error: PyErr| raised(py, facts, &error);
-        let class = Self::class(py, facts, space)?;
-        let object = space.call_method1("call", (&class,)).map_err(failed)?;
-        let core = Core::new(&facts.node_name, &class, &object, space);
-        let initialized = (|| {
-            let Some(initialize) = object.getattr_opt("initialize")? else {
-                return Ok(());
-            };
-            let reported = PyDict::new(py);
-            reported.set_item("node_name", &facts.node_name)?;
-            reported.set_item("input_names", &facts.input_names)?;
-            reported.set_item("output_names", &facts.output_names)?;
-            reported.set_item("outputs_names", &facts.output_names)?;
-            reported.set_item("base_path", path.parent().map(Path::as_os_str))?;
-            if let Some(params) = &facts.params {
-                let dict = PyDict::new(py);
-                for (key, value) in params {
-                    dict.set_item(key, value)?;
-                }
-                reported.set_item("params", dict)?;
-            }
-            space.call_method1("call", (initialize, reported)).map(drop)
-        })();
-        match initialized {
-            Ok(()) => Ok(core),
-            Err(error) => {
-                let failure = failed(error);
-                core.finalize_now(py);
-                Err(failure)
-            }
-        }
+        validate(facts)?;
+        let group = WorkerGroup::new(
+            format!("node {}", facts.node_name),
+            WorkerOptions::default(),
+        );
+        let loaded = block_on(&group, group.inspect(facts))?;
+        Ok(loaded.generates)
     }
 
     /// Returns the name of the node.
@@ -171,81 +120,120 @@ impl PythonHandler {
     /// Returns whether instances have a state. Without, opening and closing one does not run Python.
     #[must_use]
     pub fn stateful(&self) -> bool {
-        self.core.stateful
+        self.is_stateful
     }
 
-    /// Creates the instance for one run of a graph.
+    /// Creates the instance for one run of a graph, in a worker with few calls.
     #[must_use]
     pub fn instance(self: &Arc<Self>) -> HandlerInstance {
-        HandlerInstance::new(Arc::clone(self))
+        self.instance_at(&Arc::new(self.group.seat()))
+    }
+
+    /// Creates the instance for one run of a graph, in a worker with its other nodes.
+    pub(crate) fn instance_at(self: &Arc<Self>, seat: &Arc<WorkerSeat>) -> HandlerInstance {
+        HandlerInstance::new(Arc::clone(self), Arc::clone(seat))
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.group.timeout()
+    }
+
+    #[cfg(test)]
+    pub(super) fn group(&self) -> &Arc<WorkerGroup> {
+        &self.group
+    }
+
+    pub(super) fn places(&self) -> &Arc<Semaphore> {
+        &self.places
+    }
+
+    /// Begins a use, unless the handler ends.
+    pub(super) fn enter(self: &Arc<Self>) -> Result<Use, HandlerError> {
+        self.life.uses.fetch_add(1, Ordering::AcqRel);
+        let entered = Use(Arc::clone(self));
+        if self.life.is_closing.load(Ordering::Acquire) {
+            return Err(HandlerError::Raised(Raised {
+                kind: "RuntimeError".to_owned(),
+                message: format!("the handler of node {} is finalized", self.node_name()),
+                ..Raised::default()
+            }));
+        }
+        Ok(entered)
+    }
+
+    fn finalized(&self) -> MutexGuard<'_, bool> {
+        self.life
+            .finalized
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shuts down the handler: no new calls begin, calls in flight end, then `finalize` is called
     /// if the class has it; once, however often this is called. A state of an instance and a
     /// generator count as calls until they are closed.
     ///
-    /// Blocks until that is done, but for a limited time: after 10 seconds the last call finalizes
-    /// when it ends.
+    /// Blocks until that is done, but for a limited time.
     pub fn finalize(&self) {
-        self.core.finalize(PATIENCE);
+        if std::mem::replace(&mut *self.finalized(), true) {
+            return;
+        }
+        self.life.is_closing.store(true, Ordering::Release);
+        block_on(&self.group, async {
+            let unused = async {
+                loop {
+                    let ended = self.life.ended.notified();
+                    let mut ended = std::pin::pin!(ended);
+                    ended.as_mut().enable();
+                    if self.life.uses.load(Ordering::Acquire) == 0 {
+                        return;
+                    }
+                    ended.await;
+                }
+            };
+            // After that it is finalized beside them.
+            let _ = tokio::time::timeout(PATIENCE, unused).await;
+            self.end().await;
+        });
     }
 
-    /// Runs short work on this thread, or returns it: if the handler's calls take long, or if other
-    /// threads are in Python now.
-    ///
-    /// # Errors
-    ///
-    /// Returns the work, to be run by [`elsewhere`](Self::elsewhere).
-    pub fn try_here<T, F: FnOnce() -> T>(&self, work: F) -> Result<T, F> {
-        self.calls.here(work)
-    }
-
-    /// Runs work on a thread that may block, when a slot is free. Work that has begun goes on if
-    /// the future is dropped.
-    pub async fn elsewhere<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> T {
-        let places = self.calls.place().await;
-        let handler = Arc::clone(self);
-        task::blocking("python", move || {
-            let done = handler.calls.away(work);
-            drop(places);
-            done
-        })
-        .await
-    }
-
-    pub(super) fn core(&self) -> &Arc<Core> {
-        &self.core
-    }
-}
-
-/// Returns whether the `execute` of a class is detectably a generator function.
-fn is_generator(class: &Bound<'_, PyAny>) -> bool {
-    let reported = || {
-        let execute = class.getattr("execute")?;
-        let inspect = class.py().import("inspect")?;
-        inspect
-            .call_method1("isgeneratorfunction", (execute,))?
-            .is_truthy()
-    };
-    reported().unwrap_or(false)
-}
-
-/// Converts an exception raised by the code of a handler.
-fn raised(py: Python<'_>, facts: &NodeFacts, error: &PyErr) -> HandlerLoadError {
-    HandlerLoadError::Raised {
-        path: facts.handler_path.clone(),
-        raised: describe::raised(py, error),
+    /// Has all workers finalize it.
+    fn end(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (group, number) = (Arc::clone(&self.group), self.number);
+        let name = self.node_name().to_owned();
+        async move {
+            let links = group.links();
+            let finalize = links.iter().map(|link| {
+                link.call(&name, |call| {
+                    Order::Finalize(Instance {
+                        call,
+                        node: number,
+                        instance: 0,
+                    })
+                })
+            });
+            let all = futures::future::join_all(finalize);
+            for outcome in tokio::time::timeout(PATIENCE, all)
+                .await
+                .unwrap_or_default()
+            {
+                if let Ok(Answer::Raised(raised)) = outcome {
+                    tracing::error!(node = name, "{raised}");
+                }
+            }
+            group.forget(number);
+        }
     }
 }
 
 impl Drop for PythonHandler {
+    /// Finalizes one that was not.
     fn drop(&mut self) {
-        if self.core.is_open() {
-            let core = Arc::clone(&self.core);
-            aside(&self.core, move || core.finalize(Duration::ZERO));
+        if !*self.finalized() {
+            Task::spawn_on(self.group.runtime(), self.end()).detach();
         }
     }
 }
@@ -254,7 +242,33 @@ impl fmt::Debug for PythonHandler {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Handler")
-            .field("facts", &self.facts)
+            .field("node", &self.node_name())
             .finish_non_exhaustive()
     }
+}
+
+/// Checks what needs no Python.
+fn validate(facts: &NodeFacts) -> Result<(), HandlerLoadError> {
+    let path = &facts.handler_path;
+    if !path.is_file() {
+        return Err(HandlerLoadError::NoFile(path.clone()));
+    }
+    if !super::AVAILABLE {
+        return Err(HandlerLoadError::NoInterpreter {
+            path: path.clone(),
+            reason: "this build has no Python; use one with the feature `python`".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Waits on a thread that may block.
+fn block_on<T: Send>(group: &WorkerGroup, future: impl Future<Output = T> + Send) -> T {
+    let runtime = group.runtime();
+    if tokio::runtime::Handle::try_current().is_err() {
+        return runtime.block_on(future);
+    }
+    // A thread of the runtime for blocking work has its handle, and so has a test within one.
+    std::thread::scope(|scope| scope.spawn(|| runtime.block_on(future)).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

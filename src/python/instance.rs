@@ -1,218 +1,278 @@
-//! Use of a handler by one run of a graph: its state, and the calls.
+//! Use of a handler by one run of a graph.
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use pyo3::{
-    exceptions::PyTypeError,
-    intern,
-    prelude::*,
-    types::{PyAny, PyDict, PyIterator, PyList},
-};
+use pyovms::message::{Execute, Instance, Numbered, Order};
+use tokio::sync::mpsc;
 
 use super::{
-    Produced,
-    aside::aside,
-    capture::capture,
-    class::{PyTensor, kind},
-    describe,
-    error::Raised,
-    handler::PythonHandler,
-    interpreter,
-    life::Running,
-    tensor::HandlerTensor,
+    HandlerTensor, Produced,
+    error::HandlerError,
+    handler::{PythonHandler, Use},
+    worker::{
+        group::{WorkerSeat, place},
+        link::{Answer, Link, TakenSet},
+    },
 };
+use crate::task::Task;
 
-/// Handler for one instance of a graph.
-///
-/// Its calls block, so run them by [`PythonHandler::try_here`] and [`PythonHandler::elsewhere`].
+/// Sets that a generator may be ahead of those who take them.
+const AHEAD: u32 = 64;
+
+/// The most bytes of a set for that; larger ones are given one at a time.
+const SMALL: usize = 64 << 10;
+
+/// Use of a handler by one run of a graph, in one worker; closed with it.
 pub struct HandlerInstance {
     handler: Arc<PythonHandler>,
+    seat: Arc<WorkerSeat>,
+    number: u64,
     state: Mutex<Option<Arc<State>>>,
 }
 
-/// Object returned by `create_state`. Generators share it, so that it is destroyed after the last
-/// of them; every owner [releases](release) it. The handler is not finalized before.
+/// State of an instance, in the worker that has it; destroyed with the last of the instance and its generators.
 struct State {
-    value: Py<PyAny>,
-    running: Running,
+    link: Arc<Link>,
+    used: Option<Use>,
+    node: String,
+    /// Names it to the worker.
+    number: Instance,
+}
+
+impl State {
+    /// Has the worker destroy it, which counts as a use of the handler until then.
+    fn end(&mut self) -> impl Future<Output = ()> + Send + 'static {
+        let (link, used, node) = (Arc::clone(&self.link), self.used.take(), self.node.clone());
+        let number = self.number.clone();
+        async move {
+            // Whatever comes of it is logged.
+            let _ = link
+                .call(&node, |call| Order::Close(Instance { call, ..number }))
+                .await;
+            drop(used);
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.used.as_ref().map(Use::runtime) {
+            Task::spawn_on(&runtime, self.end()).detach();
+        }
+    }
 }
 
 impl HandlerInstance {
-    pub(super) fn new(handler: Arc<PythonHandler>) -> Self {
+    pub(super) fn new(handler: Arc<PythonHandler>, seat: Arc<WorkerSeat>) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
         Self {
             handler,
-            state: Mutex::new(None),
+            seat,
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+            state: Mutex::default(),
         }
     }
 
-    /// Returns whether each instance has a state of its own.
-    #[must_use]
-    pub fn has_state(&self) -> bool {
-        self.handler.core().stateful
+    fn state(&self) -> MutexGuard<'_, Option<Arc<State>>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the state of this instance, if the class has `create_state`.
+    /// Returns whether it has a state, which has to be opened and closed.
+    #[must_use]
+    pub fn has_state(&self) -> bool {
+        self.handler.stateful()
+    }
+
+    /// Makes the state, if it has one: calls `create_state`.
     ///
     /// # Errors
     ///
-    /// Fails if that raises an exception.
-    pub fn open(&self) -> Result<(), Raised> {
-        if !self.handler.core().stateful {
+    /// Fails if that raises an exception, or there is no worker.
+    pub async fn open(&self) -> Result<(), HandlerError> {
+        if !self.has_state() {
             return Ok(());
         }
-        let running = self.handler.core().enter()?;
-        let state = interpreter::attach(|py| {
-            running
-                .object(py)
-                .and_then(|object| object.call_method0(intern!(py, "create_state")))
-                .map(Bound::unbind)
-                .map_err(|error| self.reported(py, &error))
-        })?;
+        let used = self.handler.enter()?;
+        let link = self.seat.link().await?;
+        self.call(&link, |call| Order::Open(self.named(call)))
+            .await?;
         *self.state() = Some(Arc::new(State {
-            value: state,
-            running,
+            link,
+            used: Some(used),
+            node: self.handler.node_name().to_owned(),
+            number: self.named(0),
         }));
         Ok(())
     }
 
-    /// Calls `execute`. `complete` means that all inputs of the node are present; only without that
-    /// may it return `None`.
+    fn named(&self, call: u64) -> Instance {
+        Instance {
+            call,
+            node: self.handler.number(),
+            instance: self.number,
+        }
+    }
+
+    /// Makes a call within the limits of the handler.
+    async fn call(
+        &self,
+        link: &Link,
+        order: impl FnOnce(u64) -> Order,
+    ) -> Result<Answer, HandlerError> {
+        let _place = place(self.handler.places()).await;
+        let answer = self
+            .limited(link, link.call(self.handler.node_name(), order))
+            .await?;
+        self.heard(answer)
+    }
+
+    /// Waits for a call, and kills the worker if that takes too long.
+    async fn limited<T>(
+        &self,
+        link: &Link,
+        call: impl Future<Output = Result<T, HandlerError>>,
+    ) -> Result<T, HandlerError> {
+        let Some(limit) = self.handler.timeout() else {
+            return call.await;
+        };
+        let mut call = std::pin::pin!(call);
+        if let Ok(done) = tokio::time::timeout(limit, call.as_mut()).await {
+            return done;
+        }
+        link.kill(format!(
+            "was killed after {} ms (python_timeout_ms)",
+            limit.as_millis()
+        ));
+        call.await
+    }
+
+    /// Takes exceptions apart, and logs them.
+    fn heard(&self, answer: Answer) -> Result<Answer, HandlerError> {
+        match answer {
+            Answer::Raised(raised) => Err(self.logged(HandlerError::Raised(raised))),
+            answer => Ok(answer),
+        }
+    }
+
+    fn logged(&self, error: HandlerError) -> HandlerError {
+        if let HandlerError::Raised(raised) = &error {
+            let node = self.handler.node_name();
+            tracing::error!(
+                node,
+                "Error occurred during node execution: {node} - {raised}\n{}",
+                raised.traceback.trim_end()
+            );
+        }
+        error
+    }
+
+    /// Calls `execute`. `complete` tells whether all inputs of the node are present, and `generates` whether it may
+    /// give a generator, which then begins.
     ///
     /// # Errors
     ///
-    /// Fails if it raises an exception, or if its result is invalid.
-    pub fn execute(&self, inputs: &[HandlerTensor], complete: bool) -> Result<Produced, Raised> {
-        let (running, state) = match &*self.state() {
-            Some(state) => (state.running.again(), Some(Arc::clone(state))),
-            None => (self.handler.core().enter()?, None),
+    /// Fails if it raises an exception, if it returns anything but what it may, or if the worker dies.
+    pub async fn execute(
+        &self,
+        inputs: &[HandlerTensor],
+        complete: bool,
+        generates: bool,
+    ) -> Result<Produced, HandlerError> {
+        let state = self.state().clone();
+        let (link, used) = match &state {
+            // One that is open goes on while its handler ends.
+            Some(state) => (Arc::clone(&state.link), state.used.as_ref().map(Use::again)),
+            None => {
+                let used = self.handler.enter()?;
+                (self.seat.link().await?, Some(used))
+            }
         };
-        let produced = interpreter::attach(|py| {
-            let done = (|| {
-                let inputs = inputs
-                    .iter()
-                    .map(|tensor| PyTensor::of(py, tensor))
-                    .collect::<PyResult<Vec<_>>>()?;
-                let inputs = PyList::new(py, inputs)?;
-                let execute = intern!(py, "execute");
-                let object = running.object(py)?;
-                match &state {
-                    None => object.call_method1(execute, (inputs,)),
-                    Some(state) => {
-                        let named = PyDict::new(py);
-                        named.set_item(intern!(py, "state"), state.value.bind(py))?;
-                        object.call_method(execute, (inputs,), Some(&named))
-                    }
-                }
-            })();
-            done.and_then(|done| self.produced(done, complete, running, state.as_ref()))
-                .map_err(|error| self.reported(py, &error))
-        });
-        release(state);
-        produced
+        let mut tensors = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            tensors.push(link.sent(input).await?);
+        }
+        let _place = place(self.handler.places()).await;
+        let (sets, taken) = match generates {
+            true => {
+                let (sets, taken) = mpsc::unbounded_channel();
+                (Some(sets), Some(taken))
+            }
+            false => (None, None),
+        };
+        let node = self.handler.node_name();
+        let (call, answer) = link.begin(node, sets, |call| {
+            Order::Execute(Execute {
+                call,
+                node: self.handler.number(),
+                instance: if self.has_state() { self.number } else { 0 },
+                complete,
+                inputs: tensors,
+                credits: if generates { 1 } else { 0 },
+            })
+        })?;
+        let answer = async { answer.await.unwrap_or_else(|_| Err(link.death(node))) };
+        let answer = self.limited(&link, answer).await;
+        if generates && !matches!(answer, Ok(Answer::Generator)) {
+            link.forget_generator(call);
+        }
+        Ok(match self.heard(answer?)? {
+            Answer::Outputs(tensors) => Produced::Outputs(tensors),
+            Answer::Generator => Produced::Generator(HandlerGenerator {
+                link,
+                number: call,
+                sets: taken,
+                ahead: 1,
+                used,
+                state,
+            }),
+            _ => Produced::Nothing,
+        })
     }
 
     /// Returns the next outputs of a generator; `None` if it has ended.
     ///
     /// # Errors
     ///
-    /// Fails if it raises an exception, or if it yields anything but a list of tensors. The
+    /// Fails if it raises an exception, if it yields anything but a list of tensors, or if the worker dies. The
     /// generator is over then.
-    pub fn next(
+    pub async fn next(
         &self,
         generator: &mut HandlerGenerator,
-    ) -> Result<Option<Vec<HandlerTensor>>, Raised> {
-        let Some(object) = generator.object.as_ref().map(Arc::clone) else {
+    ) -> Result<Option<Vec<HandlerTensor>>, HandlerError> {
+        let link = Arc::clone(&generator.link);
+        let Some(sets) = &mut generator.sets else {
             return Ok(None);
         };
-        let next = interpreter::attach(|py| {
-            let next = object
-                .bind(py)
-                .clone()
-                .cast_into::<PyIterator>()
-                .map_err(PyErr::from)
-                .and_then(|mut iterator| iterator.next().transpose())
-                .and_then(|next| next.map(|next| yielded(&next)).transpose())
-                .map_err(|error| self.reported(py, &error));
-            if matches!(next, Ok(None)) {
-                // It has ended by itself; there is nothing to close.
-                generator.object = None;
-                drop(object);
-            }
-            next
-        });
-        if generator.object.is_none() {
-            generator.running = None;
-            release(generator.state.take());
+        let set = async {
+            let set = sets.recv().await;
+            set.unwrap_or_else(|| Err(link.death(self.handler.node_name())))
+        };
+        let set = self.limited(&link, set).await;
+        if let Ok(Some(tensors)) = &set {
+            let bytes = tensors.iter().map(|tensor| tensor.bytes().len()).sum();
+            generator.taken(bytes);
+        } else {
+            generator.sets = None;
+            generator.used = None;
+            generator.state = None;
         }
-        if next.is_err() {
-            generator.close();
-        }
-        next
+        set.map_err(|error| self.logged(error))
     }
 
-    /// Closes the state of this instance, if it has one: calls `destroy_state` if the class has
-    /// that; after the end of its generators, if some have not ended.
-    pub fn close(&self) {
+    /// Closes the state of this instance, if it has one: calls `destroy_state` if the class has that, after the end
+    /// of its generators.
+    pub async fn close(&self) {
         let state = self.state().take();
-        release(state);
-    }
-
-    /// Validates the result of `execute`.
-    fn produced(
-        &self,
-        done: Bound<'_, PyAny>,
-        complete: bool,
-        running: Running,
-        state: Option<&Arc<State>>,
-    ) -> PyResult<Produced> {
-        if let Ok(list) = done.cast::<PyList>() {
-            return outputs(list, "execute must return a list of pyovms.Tensor")
-                .map(Produced::Outputs);
-        }
-        if done.is_none() && !complete {
-            return Ok(Produced::Nothing);
-        }
-        if done.cast::<PyIterator>().is_ok() {
-            return Ok(Produced::Generator(HandlerGenerator {
-                object: Some(Arc::new(done.unbind())),
-                running: Some(running),
-                state: state.map(Arc::clone),
-            }));
-        }
-        Err(PyTypeError::new_err(format!(
-            "execute must return a list of pyovms.Tensor or a generator; it returned {}",
-            kind(&done)
-        )))
-    }
-
-    /// Describes an exception, and logs it.
-    fn reported(&self, py: Python<'_>, error: &PyErr) -> Raised {
-        let raised = describe::raised(py, error);
-        tracing::error!(
-            node = self.handler.node_name(),
-            "Error occurred during node execution: {} - {raised}\n{}",
-            self.handler.node_name(),
-            raised.traceback.trim_end()
-        );
-        raised
-    }
-
-    fn state(&self) -> MutexGuard<'_, Option<Arc<State>>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for HandlerInstance {
-    fn drop(&mut self) {
-        if let Some(state) = self.state().take() {
-            let handler = Arc::clone(&self.handler);
-            aside(self.handler.core(), move || {
-                release(Some(state));
-                drop(handler);
-            });
+        if let Some(mut state) = state.and_then(Arc::into_inner) {
+            let end = state.end();
+            let _place = place(self.handler.places()).await;
+            end.await;
         }
     }
 }
@@ -226,103 +286,49 @@ impl fmt::Debug for HandlerInstance {
     }
 }
 
-/// Releases a state, which is destroyed if this is the last reference.
-fn release(state: Option<Arc<State>>) {
-    if let Some(state) = state.and_then(Arc::into_inner) {
-        destroy(state);
-    }
-}
-
-/// Destroys a state.
-fn destroy(state: State) {
-    let State { value, running } = state;
-    interpreter::attach(|py| {
-        let core = running.core();
-        if core.destroys {
-            let done = running.object(py).and_then(|object| {
-                object.call_method1(intern!(py, "destroy_state"), (value.bind(py),))
-            });
-            if let Err(error) = done {
-                let raised = describe::raised(py, &error);
-                tracing::error!(
-                    node = core.node_name(),
-                    "Failed to process python node destroy_state method: {raised}\n{}",
-                    raised.traceback.trim_end()
-                );
-            }
-        }
-        drop(value);
-    });
-}
-
-/// Validates an item yielded by a generator.
-fn yielded(value: &Bound<'_, PyAny>) -> PyResult<Vec<HandlerTensor>> {
-    let rule = "execute must yield lists of pyovms.Tensor";
-    match value.cast::<PyList>() {
-        Ok(list) => outputs(list, rule),
-        Err(_) => Err(PyTypeError::new_err(format!(
-            "{rule}; it yielded {}",
-            kind(value)
-        ))),
-    }
-}
-
-/// Captures the tensors of a list.
-fn outputs(list: &Bound<'_, PyList>, rule: &str) -> PyResult<Vec<HandlerTensor>> {
-    list.iter()
-        .enumerate()
-        .map(|(index, element)| match element.cast::<PyTensor>() {
-            Ok(tensor) => capture(tensor),
-            Err(_) => Err(PyTypeError::new_err(format!(
-                "{rule}; element {index} of the list is {}",
-                kind(&element)
-            ))),
-        })
-        .collect()
-}
-
-/// Generator of outputs that has not ended. Dropping it closes it: the handler sees
-/// `GeneratorExit`, on another thread, and is not finalized before.
+/// Generator of outputs that has begun and not ended. Dropping it closes it: the handler sees `GeneratorExit`, and is
+/// not finalized before.
 pub struct HandlerGenerator {
-    object: Option<Arc<Py<PyAny>>>,
-    running: Option<Running>,
+    link: Arc<Link>,
+    number: u64,
+    /// `None` once it has ended.
+    sets: Option<mpsc::UnboundedReceiver<TakenSet>>,
+    /// Sets that it may still give.
+    ahead: u32,
+    used: Option<Use>,
     state: Option<Arc<State>>,
 }
 
 impl HandlerGenerator {
-    fn close(&mut self) {
-        let (Some(object), Some(running)) = (self.object.take(), self.running.take()) else {
-            return;
-        };
-        let state = self.state.take();
-        let core = Arc::clone(running.shared());
-        aside(&core, move || {
-            interpreter::attach(|py| {
-                // Iterators of other kinds have nothing to close.
-                let closed = object
-                    .bind(py)
-                    .getattr_opt(intern!(py, "close"))
-                    .and_then(|close| close.map(|close| close.call0()).transpose());
-                if let Err(error) = closed {
-                    let raised = describe::raised(py, &error);
-                    let node = running.core().node_name();
-                    tracing::error!(
-                        node,
-                        "Failed to close the generator of python node {node}: {raised}\n{}",
-                        raised.traceback.trim_end()
-                    );
-                }
-                drop(object);
-            });
-            release(state);
-            drop(running);
-        });
+    /// Counts a set that was taken, and lets the generator give more when it has few left.
+    fn taken(&mut self, bytes: usize) {
+        self.ahead -= 1;
+        let wanted = if bytes > SMALL { 1 } else { AHEAD };
+        if self.ahead <= wanted / 2 {
+            let more = wanted - self.ahead;
+            self.ahead += more;
+            self.link.go_on(self.number, more);
+        }
     }
 }
 
 impl Drop for HandlerGenerator {
     fn drop(&mut self) {
-        self.close();
+        let Some(mut sets) = self.sets.take() else {
+            return;
+        };
+        self.link.send(Order::CloseGenerator(Numbered {
+            number: self.number,
+        }));
+        let Some(used) = self.used.take() else { return };
+        let (runtime, state) = (used.runtime(), self.state.take());
+        Task::spawn_on(&runtime, async move {
+            // It reports its end as well.
+            while sets.recv().await.is_some() {}
+            drop(state);
+            drop(used);
+        })
+        .detach();
     }
 }
 
@@ -330,7 +336,7 @@ impl fmt::Debug for HandlerGenerator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Generator")
-            .field("ended", &self.object.is_none())
+            .field("ended", &self.sets.is_none())
             .finish_non_exhaustive()
     }
 }

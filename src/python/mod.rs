@@ -1,107 +1,91 @@
-//! Python nodes: handlers that run in an interpreter of this process.
+//! Python nodes: handlers that run in worker processes.
 //!
-//! [`PythonHandler::load`] runs a handler file and creates its `OvmsPythonModel`; the first one
-//! starts the interpreter. A [`HandlerInstance`] is its use by one run of a graph; it
-//! [executes](HandlerInstance::execute) with [`HandlerTensor`]s. The module `pyovms`, which handlers
-//! import, is built in.
+//! A [`WorkerGroup`] has the workers of a graph or a pipeline. [`PythonHandler::load`] runs a handler file in each of
+//! them and creates its `OvmsPythonModel`; the first one starts them. A [`HandlerInstance`] is the use of a handler by
+//! one run of a graph; it [executes](HandlerInstance::execute) with [`HandlerTensor`]s. The package `pyovms`, which
+//! handlers import and workers run, is carried by this program (`worker/package.rs`), without the feature `python` but for
+//! its compiled part, so that no handler loads.
 //!
-//! The interpreter's lock is held only while Python runs. Short calls run on the thread of their
-//! caller ([`PythonHandler::try_here`]), all others on threads that may block
-//! ([`PythonHandler::elsewhere`]).
+//! # Processes
 //!
-//! # Modules
-//!
-//! `loading.py`, which is built in, gives each handler a package of its own with a unique name. The
-//! file and the modules beside it are compiled from their sources, each time, and `import` in them
-//! looks there first. In order: the standard library; modules beside the handler, unless they are
-//! handlers or folders without `__init__.py` and something is installed under that name; installed
-//! packages. Two nodes with the same file share nothing, not even its helpers.
+//! A process for each interpreter forks the workers, adopts what they leave behind, and kills all of them when the
+//! server has gone, however that comes (`worker/zygote.rs`). A worker that dies fails the calls in flight there and is
+//! replaced (`worker/group.rs`).
 //!
 //! # Memory
 //!
-//! A request's bytes reach Python without a copy and live as long as the tensor is referenced.
-//! Results are captured when a handler returns: copied, unless they are large and can no longer be
-//! changed (`capture.rs`). They are passed to the next Python node as the same object.
-//!
-//! # Shutdown
-//!
-//! States of instances and suspended generators count as calls; a handler is finalized after the
-//! last of them, once. Objects nobody waits for are closed by separate threads (`aside.rs`). The
-//! interpreter never ends, and neither `sys.exit` nor `os._exit` of a handler ends the process.
-//!
-//! The interpreter is used in this folder only. Without the feature `python` all items are still
-//! available, but no handler loads.
+//! Small tensors are within the messages of the link. The bytes of a large one are copied once into memory that both
+//! sides have, where Python sees them; a result that lies there is not copied. What another node of the worker gets
+//! alone does not leave it.
 
-mod error;
-mod tensor;
-
-#[cfg(feature = "python")]
-mod aside;
-#[cfg(feature = "python")]
-mod capture;
-#[cfg(feature = "python")]
-mod class;
-#[cfg(feature = "python")]
-mod describe;
-#[cfg(feature = "python")]
 mod environment;
-#[cfg(feature = "python")]
-mod format;
-#[cfg(feature = "python")]
+mod error;
 mod handler;
-#[cfg(feature = "python")]
 mod instance;
-#[cfg(feature = "python")]
-mod interpreter;
-#[cfg(feature = "python")]
-mod life;
-#[cfg(feature = "python")]
-mod loading;
-#[cfg(feature = "python")]
-mod place;
-#[cfg(feature = "python")]
 mod survey;
-#[cfg(feature = "python")]
-mod view;
-#[cfg(feature = "python")]
-mod watch;
-
-#[cfg(not(feature = "python"))]
-mod off;
+mod tensor;
+mod worker;
 
 #[cfg(test)]
 #[cfg(feature = "python")]
 mod tests;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::PoisonError, sync::atomic::Ordering, time::Duration};
 
-pub use error::{HandlerLoadError, Raised};
-#[cfg(not(feature = "python"))]
-pub use off::{
-    HandlerGenerator, HandlerInstance, PythonHandler, configure, describe, environment_error,
-    print_to_log, set_limits, stop, survey,
-};
+pub use environment::{configure, environment_error};
+pub use error::{HandlerError, HandlerLoadError, Raised};
+pub use handler::PythonHandler;
+pub use instance::{HandlerGenerator, HandlerInstance};
 use serde::{Deserialize, Serialize};
+pub use survey::survey;
 pub use tensor::HandlerTensor;
-#[cfg(feature = "python")]
-pub use {
-    environment::environment_error,
-    handler::PythonHandler,
-    instance::{HandlerGenerator, HandlerInstance},
-    interpreter::{configure, describe, stop},
-    loading::print_to_log,
-    place::set_limits,
-    survey::survey,
-};
+use worker::group::COMMON;
+pub(crate) use worker::group::WorkerSeat;
+pub use worker::{PACKAGE, WorkerGroup, WorkerOptions};
+
+use crate::budget::Budget;
 
 /// Type stubs of the module `pyovms`, for editors and type checkers.
-pub const STUB: &str = include_str!("pyovms.pyi");
-
-/// Pure Python implementation of the module `pyovms`, for tests of handlers without a server.
-pub const PLAIN: &str = include_str!("plain/pyovms.py");
+pub const STUB: &str = include_str!("../../pyovms/python/pyovms/__init__.pyi");
 
 /// Whether this build can run Python.
 pub const AVAILABLE: bool = cfg!(feature = "python");
+
+/// Returns version and paths of the interpreter, once one has started.
+#[must_use]
+pub fn describe() -> Option<String> {
+    COMMON
+        .description
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+/// Gives workers the terminal of this process, so that handlers can be debugged there, instead of logging what they
+/// print. Applies to workers that start afterwards.
+pub fn give_terminal() {
+    COMMON.has_terminal.store(true, Ordering::Relaxed);
+}
+
+/// Charges the memory that is shared with workers. Applies to workers that start afterwards.
+pub fn charge(budget: &Budget) {
+    *COMMON.budget.lock().unwrap_or_else(PoisonError::into_inner) = Some(budget.clone());
+}
+
+/// Sets the most calls in flight, of one handler and of all; further calls wait. One handler should not have all of
+/// them, so that one with hanging calls leaves some for the others. Applies to handlers loaded afterwards, and to all
+/// of them together only if set before the first call.
+pub fn set_limits(per_handler: usize, all: usize) {
+    COMMON
+        .per_handler
+        .store(per_handler.max(1), Ordering::Relaxed);
+    COMMON.all.store(all.max(1), Ordering::Relaxed);
+}
+
+/// Ends all workers, whatever they do, and waits until they have gone, but no longer than a limit.
+pub fn stop(limit: Duration) {
+    worker::stop(limit);
+}
 
 /// Description of the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,8 +94,8 @@ pub struct PythonSurvey {
     pub version: String,
     /// Installation or environment whose packages handlers see.
     pub prefix: PathBuf,
-    /// Path of the shared library.
-    pub library: Option<PathBuf>,
+    /// Path of the interpreter.
+    pub program: PathBuf,
     /// Version of numpy, or the reason for its absence.
     pub numpy: Result<String, String>,
 }
@@ -123,8 +107,8 @@ pub struct NodeFacts {
     pub node_name: String,
     /// Names of its inputs, in the order of the file that configures it.
     pub input_names: Vec<String>,
-    /// Names of its outputs, in the order of the file that configures it.
-    pub output_names: Vec<String>,
+    /// Its outputs, in the order of the file that configures it.
+    pub outputs: Vec<HandlerOutput>,
     /// Absolute path of the handler file.
     pub handler_path: PathBuf,
     /// Additional parameters of the configuration, passed to `initialize` under `params`; `None`
@@ -132,12 +116,43 @@ pub struct NodeFacts {
     pub params: Option<Vec<(String, String)>>,
 }
 
+/// An output of a node, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerOutput {
+    /// Name.
+    pub name: String,
+    /// Whether anything but another Python node of the same workers takes it.
+    pub has_contents: bool,
+    /// Whether another Python node of the same workers may get it.
+    pub has_object: bool,
+}
+
+impl HandlerOutput {
+    /// Describes an output that leaves the worker.
+    #[must_use]
+    pub fn outward(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            has_contents: true,
+            has_object: false,
+        }
+    }
+
+    fn message(&self) -> pyovms::message::Output {
+        pyovms::message::Output {
+            name: self.name.clone(),
+            contents: self.has_contents,
+            object: self.has_object,
+        }
+    }
+}
+
 /// Result of `execute`.
 #[derive(Debug)]
 pub enum Produced {
     /// List of tensors.
     Outputs(Vec<HandlerTensor>),
-    /// Generator, which has not begun.
+    /// Generator, which has begun.
     Generator(HandlerGenerator),
     /// `None`, where that is allowed.
     Nothing,

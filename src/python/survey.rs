@@ -1,35 +1,33 @@
 //! Description of the interpreter, for troubleshooting.
 
-use std::path::PathBuf;
+use std::process::Command;
 
-use pyo3::prelude::*;
+use super::{PythonSurvey, environment::Wish};
 
-use super::{
-    PythonSurvey, describe,
-    interpreter::{attach, library, start},
-};
+/// Script that describes the interpreter.
+const QUESTION: &str = r#"
+import json, platform, sys
+try:
+    import numpy
+    found = {"Ok": numpy.__version__}
+except BaseException as error:
+    found = {"Err": f"{type(error).__name__}: {error}"}
+print(json.dumps({"version": platform.python_version(), "prefix": sys.prefix, "program": sys.executable, "numpy": found}))
+"#;
 
-/// Starts the interpreter unless it is running, and describes it. Blocks for as long as `import
-/// numpy` takes.
+/// Describes the interpreter that handlers run in. Blocks for as long as `import numpy` takes.
 ///
 /// # Errors
 ///
-/// Fails if the interpreter does not start.
+/// Fails if there is none, or it does not start.
 pub fn survey() -> Result<PythonSurvey, String> {
-    start()?;
-    attach(|py| {
-        let prefix: PathBuf = py.import("sys")?.getattr("prefix")?.extract()?;
-        let numpy = py
-            .import("numpy")
-            .and_then(|numpy| numpy.getattr("__version__")?.extract())
-            .map_err(|error| describe::raised(py, &error).to_string());
-        let version = Python::version_str().split_whitespace().next();
-        PyResult::Ok(PythonSurvey {
-            version: version.unwrap_or_default().to_owned(),
-            prefix,
-            library: library(),
-            numpy,
-        })
-    })
-    .map_err(|error| error.to_string())
+    let program = Wish::with(None).program()?;
+    let failed =
+        |error: &dyn std::fmt::Display| format!("{} does not start: {error}", program.display());
+    let output = Command::new(&program).args(["-c", QUESTION]).output();
+    let output = output.map_err(|error| failed(&error))?;
+    if !output.status.success() {
+        return Err(failed(&String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| failed(&error))
 }

@@ -1,15 +1,18 @@
 //! `pyovms.Tensor` outside of Python.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
+use pyovms::memory::Span;
 
-use crate::tensor::DataType;
+use super::worker::link::Link;
 
 /// `pyovms.Tensor` passed to or returned by a handler.
 ///
-/// A clone shares everything. No method needs the interpreter: the contents of a handler's result
-/// were captured when it returned.
+/// A clone shares everything.
 #[derive(Clone)]
 pub struct HandlerTensor(Arc<Inner>);
 
@@ -18,56 +21,77 @@ struct Inner {
     datatype: Box<str>,
     shape: Box<[i64]>,
     bytes: Bytes,
-    #[cfg_attr(
-        not(feature = "python"),
-        expect(dead_code, reason = "for the interpreter")
-    )]
-    format: Option<DataType>,
-    #[cfg(feature = "python")]
-    object: Option<super::class::Returned>,
+    is_typed: bool,
+    origin: Option<Origin>,
+}
+
+/// Where the result of a handler is.
+pub(super) struct Origin {
+    /// The worker that has it.
+    pub(super) link: Weak<Link>,
+    /// The object that it is there, where another node may get that.
+    pub(super) object: Option<RemoteObject>,
+    /// The bytes, if they are in shared memory.
+    pub(super) span: Option<Span>,
+}
+
+/// An object of a worker, which is released when this is dropped.
+pub(super) struct RemoteObject {
+    link: Weak<Link>,
+    number: u64,
+}
+
+impl RemoteObject {
+    pub(super) fn new(link: &Weak<Link>, number: u64) -> Self {
+        let link = Weak::clone(link);
+        Self { link, number }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for RemoteObject {
+    fn drop(&mut self) {
+        if let Some(link) = self.link.upgrade() {
+            link.release(self.number);
+        }
+    }
 }
 
 impl HandlerTensor {
     /// Creates a tensor of bytes.
     ///
-    /// With a format, Python sees a buffer of elements of that type and of this shape, which the
-    /// bytes must fill exactly; without, or if they do not, one of single bytes, whatever the
-    /// shape.
+    /// A typed one is a buffer of elements of its datatype and of this shape for Python, if that has a format for the
+    /// datatype and the bytes fill it exactly; others are buffers of single bytes, whatever the shape.
     #[must_use]
-    pub fn new(
-        name: &str,
-        datatype: &str,
-        shape: Vec<i64>,
-        data: Bytes,
-        format: Option<DataType>,
-    ) -> Self {
+    pub fn new(name: &str, datatype: &str, shape: Vec<i64>, data: Bytes, is_typed: bool) -> Self {
         Self(Arc::new(Inner {
             name: name.into(),
             datatype: datatype.into(),
             shape: shape.into_boxed_slice(),
             bytes: data,
-            format,
-            #[cfg(feature = "python")]
-            object: None,
+            is_typed,
+            origin: None,
         }))
     }
 
     /// Creates a tensor from a handler's result.
-    #[cfg(feature = "python")]
     pub(super) fn returned(
         name: &str,
         datatype: &str,
-        shape: &[i64],
+        shape: Vec<i64>,
         bytes: Bytes,
-        object: super::class::Returned,
+        origin: Origin,
     ) -> Self {
         Self(Arc::new(Inner {
             name: name.into(),
             datatype: datatype.into(),
-            shape: shape.into(),
+            shape: shape.into_boxed_slice(),
             bytes,
-            format: None,
-            object: Some(object),
+            is_typed: false,
+            origin: Some(origin),
         }))
     }
 
@@ -89,22 +113,20 @@ impl HandlerTensor {
         &self.0.shape
     }
 
-    /// Returns the contents in C order.
+    /// Returns the contents in C order; empty if they stay with the worker, for another of its nodes.
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
     }
 
-    /// Returns the element type seen by Python.
-    #[cfg(feature = "python")]
-    pub(super) fn format(&self) -> Option<DataType> {
-        self.0.format
+    /// Returns whether Python sees elements.
+    pub(super) fn is_typed(&self) -> bool {
+        self.0.is_typed
     }
 
-    /// Returns the object returned by a handler.
-    #[cfg(feature = "python")]
-    pub(super) fn object(&self) -> Option<&super::class::Returned> {
-        self.0.object.as_ref()
+    /// Returns where the result of a handler is.
+    pub(super) fn origin(&self) -> Option<&Origin> {
+        self.0.origin.as_ref()
     }
 }
 

@@ -10,36 +10,30 @@ use super::{
 };
 use crate::tensor::DataType;
 
-/// The graph file.
+/// Text of a file.
 #[derive(Template)]
-#[template(path = "graph.pbtxt.jinja")]
-pub(super) struct GraphText<'a> {
-    pub(super) of: &'a Scaffold,
-    pub(super) wiring: &'a Wiring,
-}
-
-/// The handler of a Python node.
-#[derive(Template)]
-#[template(path = "handler.py.jinja")]
-pub(super) struct HandlerText<'a> {
-    pub(super) graph: &'a str,
-    pub(super) node: &'a Python,
-}
-
-/// Tests of the handlers, for a plain interpreter.
-#[derive(Template)]
-#[template(path = "unit_test.py.jinja")]
-pub(super) struct TestText<'a> {
-    pub(super) of: &'a Scaffold,
-    pub(super) wiring: &'a Wiring,
-}
-
-/// The README.
-#[derive(Template)]
-#[template(path = "README.md.jinja")]
-pub(super) struct ReadmeText<'a> {
-    pub(super) of: &'a Scaffold,
-    pub(super) wiring: &'a Wiring,
+pub(super) enum FileText<'a> {
+    /// The graph file.
+    #[template(path = "graph.pbtxt.jinja")]
+    Graph {
+        of: &'a Scaffold,
+        wiring: &'a Wiring,
+    },
+    /// The handler of a Python node.
+    #[template(path = "handler.py.jinja")]
+    Handler { graph: &'a str, node: &'a Python },
+    /// Tests of the handlers, for a plain interpreter.
+    #[template(path = "unit_test.py.jinja")]
+    Test {
+        of: &'a Scaffold,
+        wiring: &'a Wiring,
+    },
+    /// The README.
+    #[template(path = "README.md.jinja")]
+    Readme {
+        of: &'a Scaffold,
+        wiring: &'a Wiring,
+    },
 }
 
 /// Writes a shape as Python's tuples are.

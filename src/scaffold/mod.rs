@@ -9,12 +9,10 @@ mod sample;
 mod stream;
 mod wiring;
 
-use std::fmt::Display;
-
 pub use sample::flags;
 pub use stream::{ScaffoldStream, StreamError};
 
-use files::{GraphText, HandlerText, ReadmeText, TestText};
+use files::FileText;
 use wiring::Wiring;
 
 /// A graph to be written.
@@ -52,15 +50,6 @@ pub struct ScaffoldServable {
     pub ports: Option<(Vec<ScaffoldStream>, Vec<ScaffoldStream>)>,
 }
 
-/// A file below the folder of the graph.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    /// Its name.
-    pub name: String,
-    /// Its content.
-    pub text: String,
-}
-
 /// Why a graph cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScaffoldError {
@@ -81,36 +70,24 @@ pub enum ScaffoldError {
     None(&'static str),
 }
 
-impl File {
-    fn new(name: &str, template: &impl Display) -> Self {
-        Self {
-            name: name.to_owned(),
-            // A template ends before its last line break.
-            text: format!("{template}\n"),
-        }
-    }
-}
-
 impl Scaffold {
-    /// Makes the files: the graph file first.
+    /// Makes the files, each with its name and content: the graph file first.
     ///
     /// # Errors
     ///
     /// Fails if names cannot be used, or are used twice.
-    pub fn files(&self) -> Result<Vec<File>, ScaffoldError> {
-        let wiring = &Wiring::new(self)?;
-        let mut files = vec![File::new("graph.pbtxt", &GraphText { of: self, wiring })];
-        for node in wiring.python() {
-            files.push(File::new(
-                &node.file,
-                &HandlerText {
-                    graph: &self.name,
-                    node,
-                },
-            ));
-        }
-        files.push(File::new(&self.test_file(), &TestText { of: self, wiring }));
-        files.push(File::new("README.md", &ReadmeText { of: self, wiring }));
+    pub fn files(&self) -> Result<Vec<(String, String)>, ScaffoldError> {
+        let (of, wiring) = (self, &Wiring::new(self)?);
+        // A template ends before its last line break.
+        let file = |name: &str, text: FileText<'_>| (name.to_owned(), format!("{text}\n"));
+        let mut files = vec![file("graph.pbtxt", FileText::Graph { of, wiring })];
+        let graph = &self.name;
+        let handlers = wiring
+            .python()
+            .map(|node| file(&node.file, FileText::Handler { graph, node }));
+        files.extend(handlers);
+        files.push(file(&self.test_file(), FileText::Test { of, wiring }));
+        files.push(file("README.md", FileText::Readme { of, wiring }));
         Ok(files)
     }
 
@@ -125,12 +102,7 @@ impl Scaffold {
 
     /// Returns the name of the file with the tests.
     fn test_file(&self) -> String {
-        let plain = |c: char| match c.is_ascii_alphanumeric() {
-            true => c.to_ascii_lowercase(),
-            false => '_',
-        };
-        let name: String = self.name.chars().map(plain).collect();
-        format!("test_{name}.py")
+        format!("test_{}.py", stream::plain(&self.name))
     }
 }
 

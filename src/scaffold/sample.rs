@@ -17,7 +17,11 @@ impl Sample {
     pub(super) fn of(stream: &ScaffoldStream) -> Self {
         let dtype = stream.dtype.unwrap_or(DataType::F32);
         let shape = match (&stream.shape, dtype) {
-            (Some(shape), _) => shape.iter().map(|length| any(*length)).collect(),
+            // Where any length will do, 2.
+            (Some(shape), _) => shape
+                .iter()
+                .map(|it| if *it == -1 { 2 } else { *it })
+                .collect(),
             (None, DataType::String) => vec![1],
             (None, _) => vec![3],
         };
@@ -25,9 +29,7 @@ impl Sample {
     }
 
     pub(super) fn count(&self) -> i64 {
-        self.shape
-            .iter()
-            .fold(1, |all, one| all.saturating_mul(*one))
+        self.shape.iter().copied().fold(1, i64::saturating_mul)
     }
 
     /// Returns its size in bytes; of texts, that of empty ones, whose lengths take four bytes each.
@@ -38,11 +40,6 @@ impl Sample {
         };
         self.count().saturating_mul(each)
     }
-}
-
-/// Takes 2 where any length will do.
-fn any(length: i64) -> i64 {
-    if length == -1 { 2 } else { length }
 }
 
 /// Writes the flags of `ovms infer` and `ovms graph run` that give each input a value, as they are
@@ -56,7 +53,8 @@ pub fn flags(inputs: &[ScaffoldStream]) -> String {
         match (dtype, sample.count(), sample.shape.len()) {
             (DataType::String, 1, 0 | 1) => format!("-i {name}:BYTES=hello"),
             (DataType::String, _, _) => {
-                let all = vec!["\"hello\""; few(&sample)].join(",");
+                let number = usize::try_from(sample.count()).map_or(64, |number| number.min(64));
+                let all = vec!["\"hello\""; number].join(",");
                 format!("-i '{name}:BYTES:{lengths}=[{all}]'")
             }
             (_, count @ 1..=MAX, 1) => {
@@ -72,12 +70,6 @@ pub fn flags(inputs: &[ScaffoldStream]) -> String {
     let mut flags: Vec<String> = inputs.iter().map(flag).collect();
     flags.extend(is_random.then(|| "--random".to_owned()));
     flags.join(" ")
-}
-
-fn few(sample: &Sample) -> usize {
-    usize::try_from(sample.count())
-        .unwrap_or(usize::MAX)
-        .min(64)
 }
 
 fn value(dtype: DataType, index: i64) -> String {

@@ -60,7 +60,8 @@ impl ScaffoldStream {
     }
 
     /// Returns the same under another name.
-    pub(super) fn named(&self, name: String) -> Self {
+    #[must_use]
+    pub fn named(&self, name: String) -> Self {
         Self {
             name,
             ..self.clone()
@@ -77,10 +78,9 @@ impl FromStr for ScaffoldStream {
     type Err = StreamError;
 
     fn from_str(text: &str) -> Result<Self, StreamError> {
-        let (name, rest) = match text.split_once(':') {
-            Some((name, rest)) => (name, Some(rest)),
-            None => (text, None),
-        };
+        let (name, rest) = text
+            .split_once(':')
+            .map_or((text, None), |(name, rest)| (name, Some(rest)));
         if !is_name(name) {
             return Err(StreamError::Name(name.to_owned()));
         }
@@ -128,15 +128,17 @@ pub(super) fn joined(shape: &[i64], between: &str) -> String {
 
 /// Returns the nearest name that streams can have.
 pub(super) fn spelled(name: &str) -> String {
-    let plain = |c: char| match c.is_ascii_alphanumeric() {
-        true => c.to_ascii_lowercase(),
-        false => '_',
-    };
-    let name: String = name.chars().map(plain).collect();
+    let name = plain(name);
     match is_name(&name) {
         true => name,
         false => format!("_{name}"),
     }
+}
+
+/// Returns a text with `_` for all but letters and digits, in lower case.
+pub(super) fn plain(text: &str) -> String {
+    text.to_ascii_lowercase()
+        .replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
 /// Returns whether streams and nodes can be called so.

@@ -25,7 +25,7 @@ fn shown(scaffold: &Scaffold) -> String {
     let files = scaffold.files().unwrap();
     let shown = files
         .iter()
-        .map(|file| format!("===== {}\n{}", file.name, file.text));
+        .map(|(name, text)| format!("===== {name}\n{text}"));
     shown.collect()
 }
 
@@ -78,7 +78,7 @@ fn a_model_in_the_middle() {
         ports: None,
     });
     let files = scaffold(unknown, &["input"], &["output"]).files().unwrap();
-    insta::assert_snapshot!(files[0].text);
+    insta::assert_snapshot!(files[0].1);
 }
 
 #[test]

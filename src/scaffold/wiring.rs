@@ -100,12 +100,13 @@ impl Python {
 
     /// Returns the name as that of a class.
     pub(super) fn class(&self) -> String {
-        let words = self.name.split('_').filter(|word| !word.is_empty());
-        let words = words.map(|word| {
-            let (first, rest) = word.split_at(1);
-            first.to_ascii_uppercase() + rest
-        });
-        words.collect()
+        let words = self
+            .name
+            .split('_')
+            .filter_map(|word| word.split_at_checked(1));
+        words
+            .map(|(first, rest)| first.to_ascii_uppercase() + rest)
+            .collect()
     }
 }
 
@@ -178,13 +179,11 @@ fn chain(of: &Scaffold, nodes: &[String], names: &mut Names) -> Result<Vec<Step>
             return Err(ScaffoldError::NodeTwice(name.clone()));
         }
         let is_last = index + 1 == nodes.len();
+        let between =
+            |output: &ScaffoldStream| output.named(names.free(&format!("{name}_{}", output.name)));
         let outputs: Vec<ScaffoldStream> = match is_last {
             true => of.outputs.clone(),
-            false => of
-                .outputs
-                .iter()
-                .map(|output| output.named(names.free(&format!("{name}_{}", output.name))))
-                .collect(),
+            false => of.outputs.iter().map(between).collect(),
         };
         steps.push(Step::Python(Python {
             name: name.clone(),
@@ -201,12 +200,9 @@ fn chain(of: &Scaffold, nodes: &[String], names: &mut Names) -> Result<Vec<Step>
 
 fn around(of: &Scaffold, servable: &ScaffoldServable, names: &mut Names) -> Vec<Step> {
     let is_known = servable.ports.is_some();
-    let (inputs, outputs) = servable.ports.clone().unwrap_or_else(|| {
-        (
-            vec![ScaffoldStream::untyped("input")],
-            vec![ScaffoldStream::untyped("output")],
-        )
-    });
+    let port = |name: &str| vec![ScaffoldStream::untyped(name)];
+    let ports = servable.ports.clone();
+    let (inputs, outputs) = ports.unwrap_or_else(|| (port("input"), port("output")));
     let mut wires = |ports: Vec<ScaffoldStream>, way: &str| -> Vec<Wire> {
         let single = ports.len() == 1;
         let mut tags = Names(HashSet::new());

@@ -92,10 +92,9 @@ impl<I: Clone + PartialEq, S> Turn<I, S> {
 
     /// Ends the run and passes the turn on. What is returned is no longer needed.
     pub fn ended(&mut self, success: bool) -> Option<S> {
-        self.pass(if success {
-            Outcome::Succeeded
-        } else {
-            Outcome::Failed
+        self.pass(match success {
+            true => Outcome::Succeeded,
+            false => Outcome::Failed,
         })
     }
 
@@ -107,10 +106,9 @@ impl<I: Clone + PartialEq, S> Turn<I, S> {
 
 impl<I: Clone + PartialEq, S> Drop for Turn<I, S> {
     fn drop(&mut self) {
-        drop(self.pass(if self.running {
-            Outcome::Failed
-        } else {
-            Outcome::Unused
+        drop(self.pass(match self.running {
+            true => Outcome::Failed,
+            false => Outcome::Unused,
         }));
     }
 }
@@ -179,34 +177,43 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         } else {
             entry.idle = false;
         }
-        entry.pass_on(self, turn, state);
+        entry.state = state;
+        entry.pass_on(self, turn.id);
         None
     }
 }
 
 impl<I: Clone + PartialEq, S> Entry<I, S> {
+    /// Gives the turn, with the state, to a request.
+    pub(super) fn turn(
+        &mut self,
+        sequences: &Arc<Sequences<I, S>>,
+        id: u64,
+        control: SequenceControl,
+    ) -> Turn<I, S> {
+        self.busy = true;
+        Turn {
+            sequences: Some(Arc::clone(sequences)),
+            id,
+            serial: self.serial,
+            control,
+            instance: self.instance.clone(),
+            state: self.state.take(),
+            running: false,
+        }
+    }
+
     /// Gives the turn to the first that still waits, or keeps the state until somebody comes.
-    fn pass_on(&mut self, sequences: &Arc<Sequences<I, S>>, from: &Turn<I, S>, state: Option<S>) {
-        let mut state = state;
+    fn pass_on(&mut self, sequences: &Arc<Sequences<I, S>>, id: u64) {
         while let Some(Waiter { control, wake, .. }) = self.queue.pop_front() {
-            let turn = Turn {
-                sequences: Some(Arc::clone(sequences)),
-                id: from.id,
-                serial: from.serial,
-                control,
-                instance: from.instance.clone(),
-                state: state.take(),
-                running: false,
-            };
-            let Err(mut unwanted) = wake.send(turn) else {
+            let Err(mut unwanted) = wake.send(self.turn(sequences, id, control)) else {
                 return;
             };
             // Its client has left. Taken apart, so that its drop does nothing.
             unwanted.sequences = None;
-            state = unwanted.state.take();
+            self.state = unwanted.state.take();
             self.ending &= !control.ends();
         }
         self.busy = false;
-        self.state = state;
     }
 }

@@ -5,19 +5,12 @@ use std::{
     future::{Future, poll_fn},
     net::{Ipv4Addr, SocketAddr, TcpListener as StdListener},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use hyper::{
-    Request, Response,
-    body::{Body, Frame, Incoming, SizeHint},
-    service::service_fn,
-};
+use hyper::{Request, Response, body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
@@ -102,26 +95,31 @@ pub async fn serve_stream(
     access: AccessLog,
     settings: &ServerSettings,
 ) {
-    let terms = Terms::new(&settings.flags);
+    let terms = Terms::new(&settings.flags, Arc::new(Channel::of(settings)));
     // Nobody else has it, so that there is no sign to stop.
     let stop = watch::Sender::new(false);
     let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let looks = Arc::clone(&terms.reaper);
-    let connection: Pin<Box<dyn Future<Output = ()> + Send>> = match service {
-        Service::Grpc(grpc) => {
-            let channel = Arc::new(Channel::of(settings));
-            let calls = Calls::new(&grpc, access, peer);
-            let stop = stop.subscribe();
-            Box::pin(grpc_connection(stream, calls, terms, channel, stop))
-        }
-        Service::Rest(rest) => {
-            let stop = stop.subscribe();
-            Box::pin(rest_connection(stream, peer, terms, rest, access, stop))
-        }
-    };
     tokio::select! {
-        () = connection => {}
+        () = connection(stream, peer, service, access, terms, stop.subscribe()) => {}
         () = looks.run() => {}
+    }
+}
+
+/// Serves one connection until it ends.
+async fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+    stream: S,
+    peer: SocketAddr,
+    service: Service,
+    access: AccessLog,
+    terms: Terms,
+    stop: Stop,
+) {
+    match service {
+        Service::Grpc(grpc) => {
+            grpc_connection(stream, Calls::new(&grpc, access, peer), terms, stop).await;
+        }
+        Service::Rest(rest) => rest_connection(stream, peer, rest, access, terms, stop).await,
     }
 }
 
@@ -131,35 +129,30 @@ type Stop = watch::Receiver<bool>;
 /// Starts to serve on all listeners.
 pub(super) fn serve(
     listeners: Listeners,
-    grpc: &GrpcService,
-    rest: &Rest,
-    management: &Rest,
+    grpc: GrpcService,
+    rest: Rest,
+    management: Rest,
     access: &AccessLog,
     settings: &ServerSettings,
 ) -> Connections {
-    let flags = &settings.flags;
     let stop = watch::Sender::new(false);
     let mut accepting = Vec::new();
     let channel = Arc::new(Channel::of(settings));
-    for listener in listeners.grpc {
-        let side = Side::new("gRPC", flags, stop.subscribe());
-        let (grpc, access) = (grpc.clone(), access.clone());
-        let channel = Arc::clone(&channel);
-        accepting.push(side.accept(listener, move |stream, peer, terms, stop| {
-            let calls = Calls::new(&grpc, access.clone(), peer);
-            grpc_connection(stream, calls, terms, Arc::clone(&channel), stop)
-        }));
-    }
     // Management has places of its own, which no client of the other ports can take.
-    let ports = listeners.rest.into_iter().map(|it| ("REST", rest, it));
-    let own = listeners.management.into_iter();
-    let own = own.map(|it| ("management", management, it));
-    for (name, rest, listener) in ports.chain(own) {
-        let side = Side::new(name, flags, stop.subscribe());
-        let (rest, access) = (rest.clone(), access.clone());
-        accepting.push(side.accept(listener, move |stream, peer, terms, stop| {
-            rest_connection(stream, peer, terms, rest.clone(), access.clone(), stop)
-        }));
+    for (name, service, listeners) in [
+        ("gRPC", Service::Grpc(grpc), listeners.grpc),
+        ("REST", Service::Rest(rest), listeners.rest),
+        (
+            "management",
+            Service::Rest(management),
+            listeners.management,
+        ),
+    ] {
+        for listener in listeners {
+            let terms = Terms::new(&settings.flags, Arc::clone(&channel));
+            let side = Side::new(name, &settings.flags, terms, stop.subscribe());
+            accepting.push(side.accept(listener, service.clone(), access.clone()));
+        }
     }
     Connections { accepting, stop }
 }
@@ -185,10 +178,12 @@ struct Terms {
     reaper: Arc<Reaper>,
     /// Turns of connections and calls that have more to do than one poll may.
     busy: Arc<PollTurns>,
+    /// Settings of gRPC connections.
+    channel: Arc<Channel>,
 }
 
 impl Terms {
-    fn new(flags: &Flags) -> Self {
+    fn new(flags: &Flags, channel: Arc<Channel>) -> Self {
         let write = Duration::from_secs(flags.write_timeout_seconds.into());
         let idle = Duration::from_secs(flags.idle_timeout_seconds.into());
         Self {
@@ -198,6 +193,7 @@ impl Terms {
             },
             reaper: Arc::new(Reaper::new(flags.max_connections, idle, write)),
             busy: inline_calls::turns(),
+            channel,
         }
     }
 }
@@ -217,14 +213,13 @@ struct Side {
 }
 
 impl Side {
-    fn new(name: &'static str, flags: &Flags, stop: Stop) -> Self {
-        let of_address = flags.max_connections_per_address;
+    fn new(name: &'static str, flags: &Flags, terms: Terms, stop: Stop) -> Self {
         Self {
             name,
             room: Arc::new(Semaphore::new(flags.max_connections)),
             most: flags.max_connections,
-            addresses: Addresses::new((of_address > 0).then_some(of_address)),
-            terms: Terms::new(flags),
+            addresses: Addresses::new(flags.max_connections_per_address),
+            terms,
             stop,
             full: LogLimit::default(),
             crowded: LogLimit::default(),
@@ -234,14 +229,7 @@ impl Side {
 
     /// Accepts connections until the task is dropped. Those above the bound wait, all but the first
     /// of them in the system's queue, until another one ends.
-    fn accept<F>(
-        self,
-        listener: StdListener,
-        serve: impl Fn(TcpStream, SocketAddr, Terms, Stop) -> F + Send + Sync + 'static,
-    ) -> Task<()>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
+    fn accept(self, listener: StdListener, service: Service, access: AccessLog) -> Task<()> {
         Task::spawn(async move {
             let listener = match TcpListener::from_std(listener) {
                 Ok(listener) => listener,
@@ -252,7 +240,9 @@ impl Side {
             };
             let accepts = async {
                 while let Some((stream, peer, place)) = self.next(&listener).await {
-                    let connection = serve(stream, peer, self.terms.clone(), self.stop.clone());
+                    let (service, access) = (service.clone(), access.clone());
+                    let (terms, stop) = (self.terms.clone(), self.stop.clone());
+                    let connection = connection(stream, peer, service, access, terms, stop);
                     Task::spawn(async move {
                         connection.await;
                         drop(place);
@@ -340,8 +330,6 @@ struct Calls {
     grpc: GrpcService,
     access: AccessLog,
     peer: SocketAddr,
-    /// Whether there has been one.
-    used: Arc<AtomicBool>,
     watchdog: Arc<Watchdog>,
     unread: Arc<Unread>,
 }
@@ -352,7 +340,6 @@ impl Calls {
             grpc: grpc.connected(),
             access,
             peer,
-            used: Arc::default(),
             watchdog: Arc::new(Watchdog::http2()),
             unread: Unread::new(grpc.budget()),
         }
@@ -360,12 +347,11 @@ impl Calls {
 }
 
 impl hyper::service::Service<Request<Incoming>> for Calls {
-    type Response = Response<Pieces<Logged<GrpcBody>>>;
+    type Response = Response<GrpcAnswer>;
     type Error = Infallible;
     type Future = Call;
 
     fn call(&self, mut request: Request<Incoming>) -> Call {
-        self.used.store(true, Ordering::Release);
         let entry = self.access.begin(Protocol::Grpc, self.peer, &mut request);
         let read = ReadBytes::new(&self.unread);
         let request = request.map(|body| Received::new(body, Arc::clone(&read)));
@@ -380,6 +366,9 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
     }
 }
 
+/// The body of an answer, with the bytes read of its request.
+type GrpcAnswer = Pieces<Logged<GrpcBody, Option<Arc<ReadBytes>>>>;
+
 /// A call and its line in the log.
 struct Call {
     answer: <GrpcService as hyper::service::Service<Request<Received>>>::Future,
@@ -391,15 +380,15 @@ struct Call {
 }
 
 impl Future for Call {
-    type Output = Result<Response<Pieces<Logged<GrpcBody>>>, Infallible>;
+    type Output = Result<Response<GrpcAnswer>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = self.answer.as_mut().poll(context)?;
         answer.map(|response| {
-            let response = Entry::answered(self.entry.take(), response);
-            let watchdog = Arc::clone(&self.watchdog);
             let read = self.read.take();
-            Ok(response.map(|body| Pieces::new(body, watchdog, self.stream, read)))
+            let response = Entry::answered(self.entry.take(), response, read);
+            let watchdog = Arc::clone(&self.watchdog);
+            Ok(response.map(|body| Pieces::new(body, watchdog, self.stream)))
         })
     }
 }
@@ -408,11 +397,10 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
     calls: Calls,
     terms: Terms,
-    channel: Arc<Channel>,
     stop: Stop,
 ) {
     let unread = Arc::clone(&calls.unread);
-    let stream = Paced::http2(stream, terms.patience, channel.max_block(), unread);
+    let stream = Paced::http2(stream, terms.patience, terms.channel.max_block(), unread);
     let watchdog = Arc::clone(&calls.watchdog);
     terms.reaper.watch(&watchdog);
     let inline = InlineCalls::new(Arc::clone(&watchdog), Arc::clone(&terms.busy));
@@ -424,14 +412,13 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         .max_frame_size(FRAME)
         .max_send_buf_size(SEND_BUFFER)
         .auto_date_header(false);
-    channel.set(&mut builder);
-    let used = Arc::clone(&calls.used);
+    terms.channel.set(&mut builder);
     let connection = builder.serve_connection(TokioIo::new(stream), calls);
-    let age = channel.age;
+    let age = terms.channel.age;
     let mut driver = InlineDriver::new(inline, terms.busy);
     let poll =
         |connection: Pin<&mut _>, context: &mut Context<'_>| driver.poll(connection, context);
-    if let Err(error) = drive(connection, poll, &*used, &watchdog, age, stop).await {
+    if let Err(error) = drive(connection, poll, &watchdog, age, stop).await {
         tracing::debug!("gRPC connection ended: {}", chain(&error));
     }
 }
@@ -439,9 +426,9 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
     peer: SocketAddr,
-    terms: Terms,
     rest: Rest,
     access: AccessLog,
+    terms: Terms,
     stop: Stop,
 ) {
     let turn = Arc::<Turn>::default();
@@ -457,8 +444,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             async move {
                 let response = rest.answer(request).await;
                 turn.answered();
-                let response = Entry::answered(entry, response);
-                Ok::<_, Infallible>(response.map(|body| Answer { body, turn }))
+                Ok::<_, Infallible>(Entry::answered(entry, response, Made(turn)))
             }
         })
     };
@@ -469,33 +455,8 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         // A client that has said all may still want to hear the answer.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = drive(connection, Future::poll, &*turn, &watchdog, None, stop).await {
+    if let Err(error) = drive(connection, Future::poll, &watchdog, None, stop).await {
         tracing::debug!("REST connection ended: {}", chain(&error));
-    }
-}
-
-/// Whether a connection has anything to bring to its end.
-trait AtWork {
-    fn is(&self) -> bool;
-
-    /// Notified when the server stops while there is.
-    fn stop(&self) {}
-}
-
-/// Whether there has been a request at all: how far HTTP/2 has sent an answer cannot be seen.
-impl AtWork for AtomicBool {
-    fn is(&self) -> bool {
-        self.load(Ordering::Acquire)
-    }
-}
-
-impl AtWork for Turn {
-    fn is(&self) -> bool {
-        self.busy()
-    }
-
-    fn stop(&self) {
-        Self::stop(self);
     }
 }
 
@@ -510,7 +471,6 @@ async fn stopped(stop: &mut Stop) {
 async fn drive<C: GracefulConnection>(
     connection: C,
     mut poll: impl FnMut(Pin<&mut C>, &mut Context<'_>) -> Poll<C::Output>,
-    at_work: &(dyn AtWork + Sync),
     watchdog: &Watchdog,
     age: Option<Duration>,
     mut stop: Stop,
@@ -538,11 +498,11 @@ async fn drive<C: GracefulConnection>(
             }
             () = &mut old, if !is_ending => {}
             () = stopped(&mut stop), if !is_stopping => {
-                if !at_work.is() {
+                if !watchdog.is_at_work() {
                     return Ok(());
                 }
                 is_stopping = true;
-                at_work.stop();
+                watchdog.stop();
             }
         }
         is_ending = true;
@@ -550,34 +510,11 @@ async fn drive<C: GracefulConnection>(
     }
 }
 
-/// The body of an HTTP/1 answer, which tells the turn when it is over.
-struct Answer<B> {
-    body: B,
-    turn: Arc<Turn>,
-}
+/// The answer to an HTTP/1 request, which tells the turn when all of it is made.
+struct Made(Arc<Turn>);
 
-impl<B> Drop for Answer<B> {
+impl Drop for Made {
     fn drop(&mut self) {
-        self.turn.made();
-    }
-}
-
-impl<B: Body + Unpin> Body for Answer<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.0.made();
     }
 }

@@ -1,7 +1,7 @@
 //! How many connections each address has.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     net::{IpAddr, Ipv6Addr},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -10,60 +10,54 @@ use std::{
 /// of its network.
 const NETWORK: u128 = u128::MAX << 64;
 
-/// Counts connections, if there is a bound.
-#[derive(Debug, Clone)]
-pub(super) struct Addresses(Option<Arc<Bounded>>);
-
+/// Counts the connections of each address.
 #[derive(Debug)]
-struct Bounded {
+pub(super) struct Addresses {
+    /// As many as one address may have; 0 for any number.
     most: usize,
-    open: Mutex<HashMap<IpAddr, usize>>,
+    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
 /// A connection that is counted.
 #[derive(Debug)]
-pub(super) struct Counted(Option<(Arc<Bounded>, IpAddr)>);
+pub(super) struct Counted {
+    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    address: IpAddr,
+}
 
 impl Addresses {
-    pub(super) fn new(most: Option<usize>) -> Self {
-        Self(most.map(|most| {
-            Arc::new(Bounded {
-                most,
-                open: Mutex::default(),
-            })
-        }))
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most,
+            open: Arc::default(),
+        }
     }
 
     /// Counts a connection; `None` if its address has as many as it may.
     pub(super) fn count(&self, address: IpAddr) -> Option<Counted> {
-        let Some(bounded) = &self.0 else {
-            return Some(Counted(None));
-        };
         let address = match address {
             IpAddr::V4(_) => address,
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
         };
         // A count cannot be left half done.
-        let mut all = bounded.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let open = all.entry(address).or_default();
-        if *open >= bounded.most {
+        if self.most > 0 && *open >= self.most {
             return None;
         }
         *open += 1;
-        Some(Counted(Some((Arc::clone(bounded), address))))
+        let open = Arc::clone(&self.open);
+        Some(Counted { open, address })
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let Some((bounded, address)) = &self.0 else {
-            return;
-        };
-        let mut all = bounded.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = all.get_mut(address) {
-            *open -= 1;
-            if *open == 0 {
-                all.remove(address);
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut open) = all.entry(self.address) {
+            *open.get_mut() -= 1;
+            if *open.get() == 0 {
+                open.remove();
             }
         }
     }
@@ -81,7 +75,7 @@ mod tests {
 
     #[test]
     fn each_address_has_as_many_as_it_may() {
-        let addresses = Addresses::new(Some(2));
+        let addresses = Addresses::new(2);
         let one = addresses.count(ip("10.0.0.1")).unwrap();
         let _two = addresses.count(ip("10.0.0.1")).unwrap();
         assert!(addresses.count(ip("10.0.0.1")).is_none());
@@ -89,20 +83,20 @@ mod tests {
         drop(one);
         assert!(addresses.count(ip("10.0.0.1")).is_some());
         // Only those that have any are remembered.
-        assert_eq!(addresses.0.unwrap().open.lock().unwrap().len(), 1);
+        assert_eq!(addresses.open.lock().unwrap().len(), 1);
     }
 
     #[test]
     fn an_ipv6_network_counts_as_one() {
-        let addresses = Addresses::new(Some(1));
+        let addresses = Addresses::new(1);
         let _one = addresses.count(ip("2001:db8::1")).unwrap();
         assert!(addresses.count(ip("2001:db8::ffff:1")).is_none());
         assert!(addresses.count(ip("2001:db8:0:1::1")).is_some());
     }
 
     #[test]
-    fn without_a_bound_nothing_is_counted() {
-        let addresses = Addresses::new(None);
+    fn without_a_bound_any_number_is_open() {
+        let addresses = Addresses::new(0);
         let all: Vec<_> = (0..100)
             .map(|_| addresses.count(ip("10.0.0.1")).unwrap())
             .collect();

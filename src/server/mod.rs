@@ -35,7 +35,7 @@ use crate::{
         Engine,
         reload::{ReloadError, Reloader},
     },
-    frontends::{self, access::AccessLog, intake::BodyLimits, rest::Rest},
+    frontends::{self, access::AccessLog, body::BodyLimits, rest::Rest},
     metrics::{Family, Metrics, NameError},
     model::cleaner,
     python,
@@ -111,7 +111,7 @@ pub async fn serve(
     let (shared, counted) = (intake.clone(), Arc::clone(&metrics));
     let rest = Rest::new(engine.clone(), intake, settings, metrics);
     let management = Rest::management(engine.clone(), shared, settings, counted);
-    let connections = accept::serve(listeners, &grpc, &rest, &management, &access, settings);
+    let connections = accept::serve(listeners, grpc, rest, management, &access, settings);
 
     let mut shutdown = std::pin::pin!(shutdown);
     // On its own, so that the answers given meanwhile do not wait for it.

@@ -46,16 +46,6 @@ pub(super) struct Patience {
     pub(super) write: Duration,
 }
 
-/// Bytes to wait for.
-enum Expect {
-    /// So many more bytes, from the start of the connection.
-    Preface(usize),
-    /// Nothing; the turn tells whether a request is being answered, and the bytes are its body.
-    Head(Arc<Turn>),
-    /// Nothing any more.
-    Nothing,
-}
-
 /// State of an HTTP/1 connection: one request at a time.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
@@ -126,30 +116,33 @@ impl Turn {
 /// A connection with a time limit on what is expected next.
 pub(super) struct Paced<S> {
     stream: S,
-    expect: Expect,
     wire: Wire,
     patience: Patience,
     deadline: Option<Pin<Box<Sleep>>>,
     /// Armed while the client takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Once nothing is written any more.
-    linger: Option<Linger>,
 }
 
 /// Protocol of received bytes.
 enum Wire {
     Http1 {
+        /// Whether a request is being answered: what is received then is its body.
+        turn: Arc<Turn>,
         heads: Heads,
         /// That of a long head which is not at its end.
         charge: Charge,
         /// Replacement for the bytes received.
         refusal: &'static [u8],
+        /// Once nothing is written any more.
+        linger: Option<Linger>,
     },
     Http2(Streams),
 }
 
 /// An HTTP/2 connection.
 struct Streams {
+    /// Bytes of the preface that are yet to come.
+    preface: usize,
     frames: Frames,
     unread: Arc<Unread>,
     /// Since when nothing is read, because too much waits to be read off the streams, and when to ask again.
@@ -244,32 +237,33 @@ impl<S> Paced<S> {
         unread: Arc<Unread>,
     ) -> Self {
         let wire = Wire::Http2(Streams {
+            preface: PREFACE,
             frames: Frames::new(max_block),
             unread,
             full: None,
         });
-        Self::new(stream, Expect::Preface(PREFACE), wire, patience)
+        Self::new(stream, wire, patience)
     }
 
     /// Expects the heads of HTTP/1 requests, as the turn says; charges long ones.
     pub(super) fn http1(stream: S, patience: Patience, turn: Arc<Turn>, budget: &Budget) -> Self {
         let wire = Wire::Http1 {
+            turn,
             heads: Heads::default(),
             charge: budget.empty(),
             refusal: b"",
+            linger: None,
         };
-        Self::new(stream, Expect::Head(turn), wire, patience)
+        Self::new(stream, wire, patience)
     }
 
-    fn new(stream: S, expect: Expect, wire: Wire, patience: Patience) -> Self {
+    fn new(stream: S, wire: Wire, patience: Patience) -> Self {
         Self {
             stream,
-            expect,
             wire,
             patience,
             deadline: Some(Box::pin(tokio::time::sleep(patience.read))),
             stalled: None,
-            linger: None,
         }
     }
 
@@ -294,20 +288,19 @@ impl<S> Paced<S> {
     }
 
     fn received(&mut self, bytes: usize) {
-        match &mut self.expect {
-            Expect::Preface(missing) => {
-                *missing = missing.saturating_sub(bytes);
-                if *missing == 0 {
-                    self.deadline = None;
-                    self.expect = Expect::Nothing;
-                }
-            }
-            Expect::Head(turn) => {
+        match &mut self.wire {
+            Wire::Http1 { turn, .. } => {
                 if !turn.answering.load(Ordering::Acquire) && self.deadline.is_none() {
                     self.deadline = Some(Box::pin(tokio::time::sleep(self.patience.read)));
                 }
             }
-            Expect::Nothing => {}
+            Wire::Http2(streams) if streams.preface > 0 => {
+                streams.preface = streams.preface.saturating_sub(bytes);
+                if streams.preface == 0 {
+                    self.deadline = None;
+                }
+            }
+            Wire::Http2(_) => {}
         }
     }
 }
@@ -326,6 +319,7 @@ impl Wire {
                 heads,
                 charge,
                 refusal,
+                ..
             } => {
                 if refusal.is_empty() {
                     ready!(Pin::new(stream).poll_read(context, buffer))?;
@@ -366,7 +360,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
-                if let Expect::Head(turn) = &self.expect
+                if let Wire::Http1 { turn, .. } = &self.wire
                     && turn.answering.load(Ordering::Acquire)
                 {
                     // The head is whole; its body has a limit of its own.
@@ -416,20 +410,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Asked for when nothing is left to be written.
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        if let (Expect::Head(turn), Poll::Ready(Ok(()))) = (&self.expect, &flushed) {
+        if let (Wire::Http1 { turn, .. }, Poll::Ready(Ok(()))) = (&self.wire, &flushed) {
             turn.sent();
         }
         flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self {
-            stream,
-            expect,
-            linger,
-            ..
-        } = &mut *self;
-        let Expect::Head(turn) = expect else {
+        let Self { stream, wire, .. } = &mut *self;
+        let Wire::Http1 { turn, linger, .. } = wire else {
             return Pin::new(stream).poll_shutdown(context);
         };
         let linger = match linger {

@@ -13,7 +13,6 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::watchdog::Watchdog;
-use crate::frontends::received::ReadBytes;
 
 /// The largest piece.
 const PIECE: usize = 1 << 16;
@@ -25,19 +24,12 @@ pub(super) struct Pieces<B> {
     rest: Bytes,
     watchdog: Arc<Watchdog>,
     stream: usize,
-    _read: Option<Arc<ReadBytes>>,
 }
 
 impl<B> Pieces<B> {
-    /// Takes the body of a stream's answer, and what was read of its request.
-    pub(super) fn new(
-        body: B,
-        watchdog: Arc<Watchdog>,
-        stream: usize,
-        read: Option<Arc<ReadBytes>>,
-    ) -> Self {
+    /// Takes the body of a stream's answer.
+    pub(super) fn new(body: B, watchdog: Arc<Watchdog>, stream: usize) -> Self {
         Self {
-            _read: read,
             body,
             rest: Bytes::new(),
             watchdog,
@@ -138,7 +130,7 @@ mod tests {
         let watchdog = Arc::new(Watchdog::http2());
         let stream = watchdog.begin();
         let body = StreamBody::new(futures::stream::iter(frames));
-        let mut pieces = Pieces::new(body, Arc::clone(&watchdog), stream, None);
+        let mut pieces = Pieces::new(body, Arc::clone(&watchdog), stream);
         let mut sizes = Vec::new();
         while let Some(Ok(frame)) = pieces.frame().await {
             sizes.push(frame.into_data().map_or(0, |piece| piece.remaining()));

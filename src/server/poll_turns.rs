@@ -85,12 +85,7 @@ impl PollTurns {
     }
 }
 
-/// The place of one that takes a turn again and again.
-struct InLine {
-    turns: Arc<PollTurns>,
-    place: Place,
-}
-
+/// Where a task is.
 enum Place {
     /// Not in line.
     Out,
@@ -100,14 +95,36 @@ enum Place {
     First,
 }
 
-impl InLine {
-    fn new(turns: Arc<PollTurns>) -> Self {
-        let place = Place::Out;
-        Self { turns, place }
+/// Polls of a task that are in turn while each of them leaves work to do, or takes long.
+///
+/// A turn ends with the next poll and not with its own: the runtime comes to that one after it has looked for
+/// what else has come, which it otherwise does every 61 polls.
+pub(super) struct BusyTurns {
+    turns: Arc<PollTurns>,
+    place: Place,
+    /// Whether the last poll left work to do, or took long.
+    was_busy: bool,
+    /// Whether the last two did. One may have taken long because the system ran other threads meanwhile.
+    is_busy: bool,
+}
+
+impl BusyTurns {
+    /// Takes the turns of all that are busy.
+    pub(super) fn new(turns: Arc<PollTurns>) -> Self {
+        Self {
+            turns,
+            place: Place::Out,
+            was_busy: false,
+            is_busy: false,
+        }
     }
 
-    /// Takes a turn, or waits for one in line; one that has a turn first gives it to the next.
-    fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
+    /// Ready when the task may do its work. One that is busy waits for a turn in line; if it has one, it first gives
+    /// it to the next.
+    pub(super) fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
+        if !self.is_busy {
+            return Poll::Ready(());
+        }
         match &self.place {
             // Woken for something else; the turn wakes it again.
             Place::Waiting(given) if !given.load(Ordering::Acquire) => return Poll::Pending,
@@ -124,6 +141,18 @@ impl InLine {
         Poll::Ready(())
     }
 
+    /// Ends the poll of a task, which is polled again at once if it is busy.
+    pub(super) fn end_poll(&mut self, is_busy: bool, context: &mut Context<'_>) {
+        self.is_busy = is_busy && self.was_busy;
+        self.was_busy = is_busy;
+        match is_busy {
+            true => {
+                let _ = pin!(tokio::task::yield_now()).poll(context);
+            }
+            false => self.leave(),
+        }
+    }
+
     /// Gives back a turn, or the place in line.
     fn leave(&mut self) {
         match std::mem::replace(&mut self.place, Place::Out) {
@@ -134,52 +163,9 @@ impl InLine {
     }
 }
 
-impl Drop for InLine {
+impl Drop for BusyTurns {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-/// Polls of a task that are in turn while each of them leaves work to do, or takes long.
-///
-/// A turn ends with the next poll and not with its own: the runtime comes to that one after it has looked for
-/// what else has come, which it otherwise does every 61 polls.
-pub(super) struct BusyTurns {
-    line: InLine,
-    /// Whether the last poll left work to do, or took long.
-    was_busy: bool,
-    /// Whether the last two did. One may have taken long because the system ran other threads meanwhile.
-    is_busy: bool,
-}
-
-impl BusyTurns {
-    /// Takes the turns of all that are busy.
-    pub(super) fn new(turns: Arc<PollTurns>) -> Self {
-        Self {
-            line: InLine::new(turns),
-            was_busy: false,
-            is_busy: false,
-        }
-    }
-
-    /// Ready when the task may do its work.
-    pub(super) fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
-        match self.is_busy {
-            true => self.line.poll_turn(context),
-            false => Poll::Ready(()),
-        }
-    }
-
-    /// Ends the poll of a task, which is polled again at once if it is busy.
-    pub(super) fn end_poll(&mut self, is_busy: bool, context: &mut Context<'_>) {
-        self.is_busy = is_busy && self.was_busy;
-        self.was_busy = is_busy;
-        match is_busy {
-            true => {
-                let _ = pin!(tokio::task::yield_now()).poll(context);
-            }
-            false => self.line.leave(),
-        }
     }
 }
 

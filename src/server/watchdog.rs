@@ -89,13 +89,26 @@ impl Watchdog {
                 begun: turn.requests(),
                 is_busy: turn.busy(),
             },
-            Work::Http2(_) => self.streams().map_or(
-                Activity {
-                    begun: 0,
-                    is_busy: false,
-                },
-                |streams| streams.activity(),
-            ),
+            Work::Http2(streams) => streams
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .activity(),
+        }
+    }
+
+    /// Returns whether the connection has anything to bring to its end. Over HTTP/2 that is so once there has been
+    /// a request at all: how far it has sent an answer cannot be seen.
+    pub(super) fn is_at_work(&self) -> bool {
+        match &self.work {
+            Work::Http1(turn) => turn.busy(),
+            Work::Http2(_) => self.activity().begun > 0,
+        }
+    }
+
+    /// Notes that the server stops.
+    pub(super) fn stop(&self) {
+        if let Work::Http1(turn) = &self.work {
+            turn.stop();
         }
     }
 

@@ -37,20 +37,21 @@ pub fn cast(tensor: &Tensor, dtype: DataType) -> Option<Tensor> {
 }
 
 fn to<S: Number>(data: &[u8], dtype: DataType) -> Option<Vec<u8>> {
+    let numbers = S::read(data).map(S::wide);
     Some(match dtype {
-        DataType::Bool => Truth::write(S::read(data).map(S::to)),
-        DataType::I8 => i8::write(S::read(data).map(S::to)),
-        DataType::I16 => i16::write(S::read(data).map(S::to)),
-        DataType::I32 => i32::write(S::read(data).map(S::to)),
-        DataType::I64 => i64::write(S::read(data).map(S::to)),
-        DataType::U8 => u8::write(S::read(data).map(S::to)),
-        DataType::U16 => u16::write(S::read(data).map(S::to)),
-        DataType::U32 => u32::write(S::read(data).map(S::to)),
-        DataType::U64 => u64::write(S::read(data).map(S::to)),
-        DataType::F16 => f16::write(S::read(data).map(S::to)),
-        DataType::Bf16 => bf16::write(S::read(data).map(S::to)),
-        DataType::F32 => f32::write(S::read(data).map(S::to)),
-        DataType::F64 => f64::write(S::read(data).map(S::to)),
+        DataType::Bool => Truth::write(numbers.map(Truth::of)),
+        DataType::I8 => i8::write(numbers.map(i8::of)),
+        DataType::I16 => i16::write(numbers.map(i16::of)),
+        DataType::I32 => i32::write(numbers.map(i32::of)),
+        DataType::I64 => i64::write(numbers.map(i64::of)),
+        DataType::U8 => u8::write(numbers.map(u8::of)),
+        DataType::U16 => u16::write(numbers.map(u16::of)),
+        DataType::U32 => u32::write(numbers.map(u32::of)),
+        DataType::U64 => u64::write(numbers.map(u64::of)),
+        DataType::F16 => f16::write(numbers.map(f16::of)),
+        DataType::Bf16 => bf16::write(numbers.map(bf16::of)),
+        DataType::F32 => f32::write(numbers.map(f32::of)),
+        DataType::F64 => f64::write(numbers.map(f64::of)),
         DataType::String => return None,
     })
 }
@@ -69,24 +70,29 @@ impl Truth {
     }
 }
 
-/// A number of one of the types; each goes through the widest of its kind, which has it exactly.
+/// A number as the widest of its kind, which has it exactly.
+#[derive(Clone, Copy)]
+enum Wide {
+    Signed(i64),
+    Unsigned(u64),
+    Float(f64),
+}
+
+/// A number of one of the types.
 trait Number: Copy {
     fn read(data: &[u8]) -> impl ExactSizeIterator<Item = Self>;
 
     fn write(numbers: impl ExactSizeIterator<Item = Self>) -> Vec<u8>;
 
-    fn to<T: Number>(self) -> T;
+    fn wide(self) -> Wide;
 
-    fn from_i64(number: i64) -> Self;
-
-    fn from_u64(number: u64) -> Self;
-
-    fn from_f64(number: f64) -> Self;
+    fn of(wide: Wide) -> Self;
 }
 
-/// Writes how a type is read and written, which kind it is of, and what it makes of each.
-macro_rules! number {
-    ($type:ty, $bytes:literal, $own:ident as |$number:ident| $wide:expr, $i64:expr, $u64:expr, $f64:expr) => {
+/// Writes how types are read and written, how each is wide, and what it makes of each wide number.
+macro_rules! numbers {
+    ($($type:ident: |$own:ident| $wide:expr, |$signed:ident| $of_signed:expr,
+        |$unsigned:ident| $of_unsigned:expr, |$float:ident| $of_float:expr;)+) => {$(
         #[expect(
             clippy::allow_attributes,
             reason = "which of the lints hit depends on the type"
@@ -102,108 +108,67 @@ macro_rules! number {
         )]
         impl Number for $type {
             fn read(data: &[u8]) -> impl ExactSizeIterator<Item = Self> {
-                let (elements, _) = data.as_chunks::<$bytes>();
+                let (elements, _) = data.as_chunks();
                 elements.iter().map(|bytes| Self::from_le_bytes(*bytes))
             }
 
             fn write(numbers: impl ExactSizeIterator<Item = Self>) -> Vec<u8> {
-                let mut data = vec![0; numbers.len() * $bytes];
-                let (elements, _) = data.as_chunks_mut::<$bytes>();
+                let mut data = vec![0; numbers.len() * size_of::<Self>()];
+                let (elements, _) = data.as_chunks_mut();
                 for (bytes, number) in elements.iter_mut().zip(numbers) {
                     *bytes = number.to_le_bytes();
                 }
                 data
             }
 
-            fn to<T: Number>(self) -> T {
-                let $number = self;
-                T::$own($wide)
+            fn wide(self) -> Wide {
+                let $own = self;
+                $wide
             }
 
-            fn from_i64(number: i64) -> Self {
-                ($i64)(number)
-            }
-
-            fn from_u64(number: u64) -> Self {
-                ($u64)(number)
-            }
-
-            fn from_f64(number: f64) -> Self {
-                ($f64)(number)
+            fn of(wide: Wide) -> Self {
+                match wide {
+                    Wide::Signed($signed) => $of_signed,
+                    Wide::Unsigned($unsigned) => $of_unsigned,
+                    Wide::Float($float) => $of_float,
+                }
             }
         }
+    )+};
+}
+
+macro_rules! integers {
+    ($($type:ident: $kind:ident($wide:ty);)+) => {
+        numbers!($(
+            $type: |n| Wide::$kind(n as $wide),
+                // The greatest of U64 is beyond that of I64.
+                |n| n.clamp($type::MIN as i64, ($type::MAX as u64).min(i64::MAX as u64) as i64) as $type,
+                |n| n.min($type::MAX as u64) as $type,
+                |n| n as $type;
+        )+);
     };
 }
 
-macro_rules! integer {
-    ($type:ident, $bytes:literal, $own:ident, $wide:ty) => {
-        number!(
-            $type,
-            $bytes,
-            $own as |number| number as $wide,
-            |number: i64| number.clamp(
-                $type::MIN as i64,
-                if $type::MAX as u64 > i64::MAX as u64 {
-                    i64::MAX
-                } else {
-                    $type::MAX as i64
-                }
-            ) as $type,
-            |number: u64| number.min($type::MAX as u64) as $type,
-            |number: f64| number as $type
-        );
-    };
+integers! {
+    i8: Signed(i64);
+    i16: Signed(i64);
+    i32: Signed(i64);
+    i64: Signed(i64);
+    u8: Unsigned(u64);
+    u16: Unsigned(u64);
+    u32: Unsigned(u64);
+    u64: Unsigned(u64);
 }
 
-integer!(i8, 1, from_i64, i64);
-integer!(i16, 2, from_i64, i64);
-integer!(i32, 4, from_i64, i64);
-integer!(i64, 8, from_i64, i64);
-integer!(u8, 1, from_u64, u64);
-integer!(u16, 2, from_u64, u64);
-integer!(u32, 4, from_u64, u64);
-integer!(u64, 8, from_u64, u64);
-
-number!(
-    f32,
-    4,
-    from_f64 as |number| f64::from(number),
-    |number: i64| number as f32,
-    |number: u64| number as f32,
-    |number: f64| number as f32
-);
-number!(
-    f64,
-    8,
-    from_f64 as |number| number,
-    |number: i64| number as f64,
-    |number: u64| number as f64,
-    |number: f64| number
-);
-number!(
-    f16,
-    2,
-    from_f64 as |number| number.to_f64(),
-    |number: i64| f16::from_f64(number as f64),
-    |number: u64| f16::from_f64(number as f64),
-    |number: f64| f16::from_f64(number)
-);
-number!(
-    bf16,
-    2,
-    from_f64 as |number| number.to_f64(),
-    |number: i64| bf16::from_f64(number as f64),
-    |number: u64| bf16::from_f64(number as f64),
-    |number: f64| bf16::from_f64(number)
-);
-number!(
-    Truth,
-    1,
-    from_u64 as |number| u64::from(number.0),
-    |number: i64| Truth(number != 0),
-    |number: u64| Truth(number != 0),
-    |number: f64| Truth(number != 0.0)
-);
+numbers! {
+    f32: |n| Wide::Float(n.into()), |n| n as f32, |n| n as f32, |n| n as f32;
+    f64: |n| Wide::Float(n), |n| n as f64, |n| n as f64, |n| n;
+    f16: |n| Wide::Float(n.to_f64()),
+        |n| f16::from_f64(n as f64), |n| f16::from_f64(n as f64), |n| f16::from_f64(n);
+    bf16: |n| Wide::Float(n.to_f64()),
+        |n| bf16::from_f64(n as f64), |n| bf16::from_f64(n as f64), |n| bf16::from_f64(n);
+    Truth: |n| Wide::Unsigned(n.0.into()), |n| Truth(n != 0), |n| Truth(n != 0), |n| Truth(n != 0.0);
+}
 
 #[cfg(test)]
 mod tests {

@@ -72,6 +72,19 @@ impl Serialize for Dim {
 pub struct PartialShape(pub Vec<Dim>);
 
 impl PartialShape {
+    /// Makes a shape of fixed lengths.
+    #[must_use]
+    pub fn of(shape: &[usize]) -> Self {
+        Self(shape.iter().copied().map(Dim::Fixed).collect())
+    }
+
+    /// Returns whether a shape is allowed.
+    #[must_use]
+    pub fn allows(&self, shape: &[usize]) -> bool {
+        let mut lengths = self.0.iter().zip(shape);
+        self.0.len() == shape.len() && lengths.all(|(dim, &length)| dim.allows(length))
+    }
+
     /// Returns the dimensions in metadata answers: -1 where one may vary.
     #[must_use]
     pub fn wire(&self) -> Vec<i64> {

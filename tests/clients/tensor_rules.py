@@ -1,8 +1,4 @@
-"""What `pyovms.Tensor` is, as plain asserts.
-
-Run against the module that is built into the server by a unit test of it, and against the one in
-Python alone by `test_pyovms.py`, so that handlers meet the same in both.
-"""
+"""What `pyovms.Tensor` is, as plain asserts: in a worker of a server, and in a plain interpreter."""
 
 import array
 import ctypes
@@ -11,6 +7,7 @@ import struct
 import threading
 import weakref
 
+import pyovms
 from pyovms import Tensor
 
 try:
@@ -71,6 +68,7 @@ def rule_missing_and_wrong_arguments():
     raises(TypeError, Tensor, "n", "text", text="buffer protocol")
     raises(TypeError, Tensor, "n", 5, text="not int")
     raises(TypeError, Tensor, "n", [1, 2], text="not list")
+    raises(TypeError, Tensor, "n", ["a", None], text="or a list of str, not list with NoneType")
     raises(TypeError, Tensor, "n", object(), text="not object")
     raises(TypeError, Tensor, "n", b"", 3, text="shape must be a tuple or a list of int, not int")
     raises(TypeError, Tensor, "n", b"", "12", text="not str")
@@ -81,6 +79,38 @@ def rule_missing_and_wrong_arguments():
     raises(TypeError, Tensor, "n", b"", (1,), b"FP32", text="not bytes")
     raises(ValueError, Tensor, "\udc80", b"", text="surrogates")
     raises(ValueError, Tensor, "n", b"", (1,), "\ud800", text="surrogates")
+
+
+def rule_texts_have_lengths_before_them():
+    for texts, data in (
+        ([], b""),
+        (["a"], b"\1\0\0\0a"),
+        (["ł", "", "bc"], b"\2\0\0\0\xc5\x82\0\0\0\0\2\0\0\0bc"),
+    ):
+        t = Tensor("n", texts)
+        assert (t.datatype, t.shape, bytes(t)) == ("BYTES", (len(texts),), data)
+        assert t.texts() == texts
+        assert Tensor("n", data, datatype="BYTES").texts() == texts
+    t = Tensor("n", [b"\xff", b"x"], shape=[2, 1])
+    assert (t.shape, bytes(t)) == ((2, 1), b"\1\0\0\0\xff\1\0\0\0x")
+    raises(ValueError, t.texts, text="is not UTF-8")
+    for data in (b"abc", b"\5\0\0\0abc", b"\1\0\0\0ab"):
+        raises(ValueError, Tensor("n", data).texts, text="are not strings")
+
+
+def rule_empty_is_writable():
+    t = pyovms.empty("n", [2, 3], "INT16")
+    assert (t.name, t.shape, t.datatype, t.size) == ("n", (2, 3), "INT16", 12)
+    view = memoryview(t)
+    assert (view.readonly, view.format, view.shape) == (False, "h", (2, 3))
+    view[1, 2] = 7
+    assert bytes(t)[-2:] == b"\7\0"
+    assert pyovms.empty("n", (), "FP64").size == 8
+    assert pyovms.empty("n", [0, 5], "BOOL").size == 0
+    raises(ValueError, pyovms.empty, "n", [1], "BYTES", text="datatype must be one of BOOL, UINT8")
+    raises(ValueError, pyovms.empty, "n", [-1], "FP32", text="lengths of 0 or more")
+    raises(ValueError, pyovms.empty, "n", [2**62, 8], "FP32", text="fit in memory")
+    raises(TypeError, pyovms.empty, "n", "12", "FP32", text="not str")
 
 
 def rule_names_are_any_text():

@@ -152,7 +152,7 @@ def test_the_container_has_what_the_build_reads():
         *sources, _ = operands.split()
         copied += [ROOT / source for source in sources]
     assert all(path.exists() for path in copied), copied
-    for folder in ("src", "commands", "proto"):
+    for folder in ("src", "commands", "proto", "pyovms"):
         for path in (ROOT / folder).rglob("*.rs"):
             # Of tests alone.
             if path.name == "tests.rs" or "tests" in path.parts:

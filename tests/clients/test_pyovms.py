@@ -1,28 +1,36 @@
-"""The module `pyovms` in Python alone follows the same rules as the one in the server."""
+"""The package `pyovms` in a plain interpreter: the same as in the server."""
 
 import importlib.util
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PLAIN = ROOT / "src" / "python" / "plain"
+from conftest import PROGRAM
+
+# Removed with the process.
+INSTALLED = tempfile.TemporaryDirectory()
+PLACE = Path(INSTALLED.name)
 
 
 def rules():
-    sys.path.insert(0, str(PLAIN))
+    if not (PLACE / "pyovms").exists():
+        subprocess.run(
+            [PROGRAM, "graph", "stubs", "--into", PLACE], check=True, capture_output=True
+        )
+    sys.path.insert(0, str(PLACE))
     try:
         spec = importlib.util.spec_from_file_location(
             "tensor_rules", Path(__file__).with_name("tensor_rules.py")
         )
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        assert Path(sys.modules["pyovms"].__file__).parent == PLAIN
+        assert Path(sys.modules["pyovms"].__file__).parent == PLACE / "pyovms"
         return module.RULES
     finally:
-        sys.path.remove(str(PLAIN))
+        sys.path.remove(str(PLACE))
 
 
 @pytest.mark.parametrize("rule", rules().values(), ids=rules())
@@ -34,7 +42,7 @@ def test_a_plain_interpreter_imports_it():
     code = "import pyovms; t = pyovms.Tensor('a', b'bc'); print(bytes(t), memoryview(t).shape)"
     ended = subprocess.run(
         [sys.executable, "-S", "-c", code],
-        env={"PYTHONPATH": str(PLAIN)},
+        env={"PYTHONPATH": str(PLACE)},
         capture_output=True,
         text=True,
         check=True,

@@ -7,7 +7,9 @@ use ovms::{
     diagnostic::{Diagnostic, Diagnostics, Severity},
     error::{chain, nearest},
     graph::{GraphSpec, NodeEntry, NodeSpec, PortEntry, calculators, check, rules},
-    python::{self, HandlerLoadError, NodeFacts, PythonHandler},
+    python::{
+        self, HandlerLoadError, HandlerOutput, NodeFacts, PythonHandler, WorkerGroup, WorkerOptions,
+    },
 };
 
 use super::Depth;
@@ -25,11 +27,9 @@ pub(crate) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
     let text = match source::read(graph) {
         Ok(text) => text,
         Err(error) => {
+            let hint = "name a folder with a graph.pbtxt in base_path, or the file in graph_path";
             let error = Diagnostic::error(rules::FILE, format!("{path}: {error}"));
-            let error = error
-                .file(&path)
-                .hint("name a folder with a graph.pbtxt in base_path, or the file in graph_path");
-            return servable(error.into(), "");
+            return servable(error.file(&path).hint(hint).into(), "");
         }
     };
     let factories = calculators::all();
@@ -45,8 +45,13 @@ pub(crate) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
             (None, Some(name)) => session(graph, file, &node.spec, &name),
             _ => None,
         };
+        // One of its own is that of a handler.
+        let finding = finding.map(|finding| match finding.file {
+            Some(_) => finding,
+            None => finding.file(&path),
+        });
         // A file that cannot be read is reported once.
-        if let Some(finding) = finding.map(|finding| finding.file(&path))
+        if let Some(finding) = finding
             && !found.unchecked.contains(&finding)
         {
             found.add(finding.severity, finding);
@@ -61,17 +66,15 @@ fn handler(base: &Path, entry: &NodeEntry, runs: &str, depth: Depth) -> Option<D
     let path = base.join(runs);
     let shown = path.display();
     let error = |rule, message: String| {
-        Some(
-            Diagnostic::error(rule, message)
-                .at(node.place)
-                .node(&node.name),
-        )
+        Diagnostic::error(rule, message)
+            .at(node.place)
+            .node(&node.name)
     };
     if !path.is_file() {
         let error = error(
             rules::PYTHON_FILE,
             format!("there is no handler file {shown}"),
-        )?;
+        );
         return Some(error.hint("handler_path is relative to the folder of the graph"));
     }
     let unchecked = |why: &str| {
@@ -84,20 +87,29 @@ fn handler(base: &Path, entry: &NodeEntry, runs: &str, depth: Depth) -> Option<D
     if !python::AVAILABLE {
         return unchecked("this build has no Python");
     }
-    let names = |ports: &[PortEntry]| ports.iter().map(|port| port.name().to_owned()).collect();
+    let names = |ports: &[PortEntry]| {
+        let names = ports.iter().map(|port| port.name().to_owned());
+        names.collect::<Vec<String>>()
+    };
     let facts = NodeFacts {
         node_name: node.name.clone(),
         input_names: names(&entry.written.inputs),
-        output_names: names(&entry.written.outputs),
+        outputs: names(&entry.written.outputs)
+            .iter()
+            .map(|name| HandlerOutput::outward(name))
+            .collect(),
         // Absolute, as in the server.
         handler_path: std::path::absolute(&path).unwrap_or_else(|_| path.clone()),
         params: None,
     };
     let looked = match depth {
-        Depth::Initialize => PythonHandler::load(facts).map(|handler| {
-            handler.finalize();
-            false
-        }),
+        Depth::Initialize => {
+            let workers = WorkerGroup::new(format!("node {}", node.name), WorkerOptions::default());
+            PythonHandler::load(&workers, facts).map(|handler| {
+                handler.finalize();
+                false
+            })
+        }
         _ => PythonHandler::inspect(&facts),
     };
     let failure = match looked {
@@ -105,38 +117,38 @@ fn handler(base: &Path, entry: &NodeEntry, runs: &str, depth: Depth) -> Option<D
             let text = format!(
                 "`execute` in {shown} is a generator, and the node has no LOOPBACK: every request fails"
             );
-            return Some(warning(node, text).hint(
-                "`ovms graph new NAME --generative` writes a graph with what a generator takes",
-            ));
+            let hint =
+                "`ovms graph new NAME --generative` writes a graph with what a generator takes";
+            return Some(warning(node, text).hint(hint));
         }
         Ok(_) => return None,
         Err(failure) => failure,
     };
     let state = |message: String| error(rules::PYTHON_STATE, message);
-    match failure {
-        HandlerLoadError::NoInterpreter { reason, .. } => unchecked(&reason),
+    Some(match failure {
+        HandlerLoadError::NoInterpreter { reason, .. } => return unchecked(&reason),
+        HandlerLoadError::Worker { reason, .. } => state(reason),
         HandlerLoadError::NoFile(_) => error(rules::PYTHON_FILE, format!("there is no {shown}")),
-        HandlerLoadError::NoClass(_) => {
-            let error = state(format!("{shown} has no class OvmsPythonModel"))?;
-            let hint = "the handler is a class of that name with a method `execute(self, inputs)`";
-            Some(error.hint(hint))
-        }
-        HandlerLoadError::NoExecute(_) => {
-            let error = state(format!(
-                "OvmsPythonModel in {shown} has no method `execute`"
-            ))?;
-            Some(error.hint("add `def execute(self, inputs: list) -> list:`"))
-        }
+        HandlerLoadError::NoClass(_) => state(format!("{shown} has no class OvmsPythonModel"))
+            .hint("the handler is a class of that name with a method `execute(self, inputs)`"),
+        HandlerLoadError::NoExecute(_) => state(format!(
+            "OvmsPythonModel in {shown} has no method `execute`"
+        ))
+        .hint("add `def execute(self, inputs: list) -> list:`"),
         HandlerLoadError::Raised { raised, .. } => {
-            let mut error = state(format!("{shown} raises {raised}"))?;
+            let mut error = state(format!("{shown} raises {raised}"));
+            if let Some(line) = raised.line {
+                let line = usize::try_from(line).unwrap_or(usize::MAX);
+                error = error.file(&shown.to_string()).at((line, 1));
+            }
             let traceback = raised.traceback.trim_end();
             error.traceback = (!traceback.is_empty()).then(|| traceback.to_owned());
             let hint = "install it into the Python environment that the server is started with, or \
                         name another with --python_environment";
             let is_module = raised.kind == "ModuleNotFoundError";
-            Some(error.may_hint(is_module.then(|| hint.to_owned())))
+            error.may_hint(is_module.then(|| hint.to_owned()))
         }
-    }
+    })
 }
 
 /// Creates a warning about a node.
@@ -165,13 +177,13 @@ fn session(
     let models = own
         .iter()
         .flat_map(|own| &own.models)
-        .chain(others.iter().flatten())
-        .chain(file.iter().flat_map(|file| &file.models));
+        .chain(others.iter().flatten());
+    let models = models.chain(file.iter().flat_map(|file| &file.models));
     let pipelines = file.iter().flat_map(|file| &file.pipelines);
-    let names: Vec<&str> = models
+    let names = models
         .map(ModelEntry::name)
-        .chain(pipelines.map(|pipeline| &*pipeline.name))
-        .collect();
+        .chain(pipelines.map(|it| &*it.name));
+    let names: Vec<&str> = names.collect();
     if names.contains(&name) {
         return None;
     }

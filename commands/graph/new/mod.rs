@@ -108,20 +108,17 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     let folder = args.dir.unwrap_or_else(|| PathBuf::from(&args.name));
     let config = args.config.clone();
     let config = config.unwrap_or_else(|| folder.join("config.json"));
-    let (model, kind) = match &args.model {
-        None => (None, ScaffoldKind::Chain(args.nodes)),
+    let (entry, kind, ports) = match &args.model {
+        None => (None, ScaffoldKind::Chain(args.nodes), None),
         Some(model) => {
-            let found = servable::find(model, &config)?;
-            (found.entry, ScaffoldKind::Model(found.servable))
+            let (servable, entry) = servable::find(model, &config)?;
+            let ports = servable.ports.clone();
+            (entry, ScaffoldKind::Model(servable), ports)
         }
-    };
-    let ports = match &kind {
-        ScaffoldKind::Model(servable) => servable.ports.as_ref(),
-        ScaffoldKind::Chain(_) => None,
     };
     let (format, streams) = output::parted(args.output);
     let outputs = args.outputs.into_iter().chain(streams).collect();
-    let (inputs, outputs) = ends(args.inputs, outputs, ports);
+    let (inputs, outputs) = ends(args.inputs, outputs, ports.as_ref());
     let scaffold = Scaffold {
         name: args.name,
         kind,
@@ -133,26 +130,24 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
             Some(file) => typed(&std::path::absolute(file)?),
         },
     };
-    let files = scaffold
-        .files()
-        .map_err(|error| Failure::usage(error.to_string()))?;
-    let mut files: Vec<(PathBuf, String)> = files
-        .into_iter()
-        .map(|file| (folder.join(file.name), file.text))
-        .collect();
-    files.push((folder.join("pyovms.pyi"), python::STUB.to_owned()));
+    let files = scaffold.files();
+    let files = files.map_err(|error| Failure::usage(error.to_string()))?;
+    let stub = ("pyovms.pyi".to_owned(), python::STUB.to_owned());
+    let files = files.into_iter().chain([stub]);
+    let files = files.map(|(name, text)| (folder.join(name), text));
+    let mut files: Vec<(PathBuf, String)> = files.collect();
     let replaced = match args.config {
-        None => {
-            save::refuse_existing(&config, args.force)?;
-            None
+        None => save::refuse_existing(&config, args.force).map(|()| None)?,
+        Some(file) => {
+            let content = save::read_if_there(&file);
+            content.map_err(|error| Failure::cannot("read", &file, &error))?
         }
-        Some(_) => entry::read(&config)?,
     };
     for (path, _) in &files {
         save::refuse_existing(path, args.force)?;
     }
     let content = replaced.as_deref();
-    let text = entry::added(content, &config, model, &scaffold.name, &folder)?;
+    let text = entry::added(content, &config, entry, &scaffold.name, &folder)?;
     save::write_into(&folder, &files, args.force)?;
     save::write(&config, &text, args.force || replaced.is_some())?;
     files.push((config.clone(), text));
@@ -172,28 +167,20 @@ fn ends(
         }
         streams.split_off(taken.len())
     };
-    let are_given = !inputs.is_empty();
-    let inputs = match (are_given, ports) {
-        (true, _) => inputs,
-        (false, Some((ports, _))) => like(ports, &outputs),
-        (false, None) => like(&[ScaffoldStream::untyped("input")], &outputs),
+    let inputs = match ports {
+        _ if !inputs.is_empty() => inputs,
+        Some((ports, _)) => like(ports, &outputs),
+        None => like(&[ScaffoldStream::untyped("input")], &outputs),
     };
-    let outputs = match ports {
+    let outputs = match (ports, &inputs[..]) {
         _ if !outputs.is_empty() => outputs,
-        Some((_, ports)) => like(ports, &inputs),
-        None if inputs.len() == 1 => {
-            let output = ScaffoldStream {
-                name: "output".to_owned(),
-                ..inputs[0].clone()
-            };
-            like(&[output], &inputs)
-        }
+        (Some((_, ports)), _) => like(ports, &inputs),
+        (None, [only]) => like(&[only.named("output".to_owned())], &inputs),
         // Each input has its own.
-        None => {
-            let ports = inputs.iter().map(|input| ScaffoldStream {
-                name: format!("{}_out", input.name),
-                ..input.clone()
-            });
+        (None, all) => {
+            let ports = all
+                .iter()
+                .map(|input| input.named(format!("{}_out", input.name)));
             like(&ports.collect::<Vec<_>>(), &inputs)
         }
     };

@@ -4,45 +4,41 @@ use std::path::{Path, PathBuf};
 
 use ovms::{
     config::{self, Defaults},
-    openvino::runtime,
     pipeline::{MissingModel, Sources},
     scaffold::{ScaffoldServable, ScaffoldStream},
     servable::{ServableInfo, TensorInfo},
-    tensor::Dim,
 };
 
 use crate::{
     error::Failure,
     graph::source::models_of_graphs,
+    local,
     pipeline::{facts::ConfigurationFacts, new::models},
-    places, setup, ui,
+    places, ui,
 };
 
-/// Result of the search.
-pub(super) struct Found {
-    pub(super) servable: ScaffoldServable,
-    /// Name and path of the entry that the configuration file needs for it.
-    pub(super) entry: Option<(String, String)>,
-}
+/// Ports of a servable: its inputs and outputs.
+type Ports = (Vec<ScaffoldStream>, Vec<ScaffoldStream>);
 
-/// Finds the servable of `--model`: a folder, or else a name of the configuration file.
-pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
+/// Finds the servable of `--model`: a folder, or else a name of the configuration file. Returns with it
+/// the name and path of the entry that the configuration file needs for it.
+pub(super) fn find(
+    model: &str,
+    config: &Path,
+) -> Result<(ScaffoldServable, Option<(String, String)>), Failure> {
+    let servable = |name: &str, ports: Option<Ports>| ScaffoldServable {
+        name: name.to_owned(),
+        ports,
+    };
     let folder = PathBuf::from(model);
     if model.contains('/') || folder.is_dir() {
-        runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
+        local::open_runtime()?;
         // The path in the file is below it only if that folder is there already.
-        let base = config
-            .parent()
-            .filter(|base| base.is_dir() || *base == Path::new(""));
-        let (found, _) = models::look(&[folder], base.and(Some(config)))?;
-        let found = &found[0];
-        return Ok(Found {
-            servable: ScaffoldServable {
-                name: found.name.clone(),
-                ports: Some(ports(&found.info)),
-            },
-            entry: Some((found.name.clone(), found.base_path.clone())),
-        });
+        let base = places::folder_of(config).is_dir().then_some(config);
+        let (mut found, _) = models::look(&[folder], base)?;
+        let found = found.remove(0);
+        let servable = servable(&found.name, Some(ports(&found.info)));
+        return Ok((servable, Some((found.name, found.base_path))));
     }
     let looked = look(model, config);
     if let Err(reason) = &looked {
@@ -51,21 +47,14 @@ pub(super) fn find(model: &str, config: &Path) -> Result<Found, Failure> {
              and one output: {reason}"
         ));
     }
-    Ok(Found {
-        servable: ScaffoldServable {
-            name: model.to_owned(),
-            ports: looked.ok(),
-        },
-        entry: None,
-    })
+    Ok((servable(model, looked.ok()), None))
 }
 
 /// Returns the inputs and outputs of a model of the configuration file.
-fn look(name: &str, config: &Path) -> Result<(Vec<ScaffoldStream>, Vec<ScaffoldStream>), String> {
+fn look(name: &str, config: &Path) -> Result<Ports, String> {
     if !config.exists() {
-        return Err(
-            "there is no configuration file yet that has it; name one with --config".to_owned(),
-        );
+        let text = "there is no configuration file yet that has it; name one with --config";
+        return Err(text.to_owned());
     }
     let mut file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;
     let of_graphs = models_of_graphs(&file, None);
@@ -83,21 +72,12 @@ fn look(name: &str, config: &Path) -> Result<(Vec<ScaffoldStream>, Vec<ScaffoldS
     }
 }
 
-fn ports(info: &ServableInfo) -> (Vec<ScaffoldStream>, Vec<ScaffoldStream>) {
+fn ports(info: &ServableInfo) -> Ports {
     let port = |tensor: &TensorInfo| ScaffoldStream {
         name: tensor.name.clone(),
         dtype: Some(tensor.dtype),
-        shape: Some(tensor.shape.0.iter().copied().map(length).collect()),
+        shape: Some(tensor.shape.wire()),
     };
-    (
-        info.inputs.iter().map(port).collect(),
-        info.outputs.iter().map(port).collect(),
-    )
-}
-
-fn length(dim: Dim) -> i64 {
-    match dim {
-        Dim::Fixed(length) => i64::try_from(length).unwrap_or(-1),
-        Dim::Range(..) | Dim::Any => -1,
-    }
+    let ports = |tensors: &[TensorInfo]| tensors.iter().map(port).collect();
+    (ports(&info.inputs), ports(&info.outputs))
 }

@@ -18,10 +18,7 @@ use ovms::{
 };
 use tokio::sync::mpsc;
 
-use self::{
-    load::LocalGraph,
-    show::{Ending, Times},
-};
+use self::{load::LocalGraph, show::Times};
 use super::environment;
 use crate::{
     completions::names,
@@ -29,7 +26,7 @@ use crate::{
     infer::{self, ImageArgs, InputArgs, RequestFeed, RequestPlan, parameter},
     local,
     pipeline::aside::Aside,
-    ui::{self, Look, OutputFormat},
+    ui::{self, OutputFormat},
 };
 
 const AFTER_HELP: &str = "\
@@ -181,16 +178,10 @@ async fn all(
     let (answer, mut answers) = mpsc::channel(WAITING);
     let feeding = async move {
         let mut next = Some(first);
-        while let Some(Request {
-            inputs, parameters, ..
-        }) = next
-        {
+        while let Some(request) = next {
+            let request = local::request(&request.inputs, request.parameters);
             // The graph may have ended before its requests.
-            if send
-                .send(Some(local::request(&inputs, parameters)))
-                .await
-                .is_err()
-            {
+            if send.send(Some(request)).await.is_err() {
                 break;
             }
             next = tokio::select! {
@@ -236,17 +227,11 @@ async fn all(
         true => Some(INTERRUPTED.to_owned()),
         false => ran.err().map(|error| error.message().to_owned()),
     };
-    let ending = Ending {
-        took: begun.elapsed(),
-        error: error.as_deref(),
-    };
-    stdout.print(&show::end(
-        format,
-        loaded.plan(),
-        &times,
-        &ending,
-        Look::of_stdout(),
-    ))?;
+    let took = begun.elapsed();
+    stdout.print(&match format {
+        OutputFormat::Json => times.json(loaded.plan(), took, error.as_deref()),
+        OutputFormat::Table => times.table(loaded.plan(), took),
+    })?;
     if is_stopped {
         return Err(Failure::interrupted(INTERRUPTED));
     }
@@ -272,9 +257,7 @@ fn failed(loaded: &LocalGraph, error: &str) -> Failure {
 
 fn no_inputs(loaded: &LocalGraph) -> Failure {
     let inputs = loaded.plan().inputs.iter();
-    let names: Vec<String> = inputs
-        .map(|input| format!("`{}`", input.port.name))
-        .collect();
+    let names: Vec<String> = inputs.map(|it| format!("`{}`", it.port.name)).collect();
     Failure::usage(format!("found no inputs for graph `{}`", loaded.name))
         .detail(format!("it takes {}", names.join(", ")))
         .hint("give each with `-i NAME:DTYPE=VALUE`, or requests in lines with `--requests FILE`")

@@ -1,7 +1,7 @@
 //! Output packets as they arrive, and times of each node.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -42,28 +42,58 @@ struct Took {
     around: Duration,
 }
 
-/// End of a run.
-pub(super) struct Ending<'a> {
-    pub(super) took: Duration,
-    pub(super) error: Option<&'a str>,
-}
-
 impl Times {
     pub(super) fn new(plan: &GraphPlan) -> Self {
         Self(Mutex::new(vec![Took::default(); plan.nodes.len()]))
     }
 
-    fn all(&self) -> Vec<Took> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    fn all(&self) -> MutexGuard<'_, Vec<Took>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the times of all nodes, and how the run ended, as one JSON object.
+    pub(super) fn json(&self, plan: &GraphPlan, took: Duration, error: Option<&str>) -> String {
+        let all = self.all();
+        let nodes = plan.nodes.iter().zip(&*all).map(|(node, took)| {
+            json!({
+                "name": node.spec.name,
+                "calculator": node.spec.calculator,
+                "runs": took.runs,
+                "ran_us": microseconds(took.ran),
+                "longest_us": microseconds(took.longest),
+                "open_and_close_us": microseconds(took.around),
+            })
+        });
+        let nodes: Vec<Value> = nodes.collect();
+        let end = json!({"nodes": nodes, "total_us": microseconds(took), "error": error});
+        format!("{end}\n")
+    }
+
+    /// Writes the times of all nodes as a table.
+    pub(super) fn table(&self, plan: &GraphPlan, took: Duration) -> String {
+        let times = ["runs", "mean µs", "longest µs", "all µs", "open, close µs"];
+        let mut table = Table::new().left(["node", "calculator"]).right(times);
+        for (node, took) in plan.nodes.iter().zip(&*self.all()) {
+            let runs = u32::try_from(took.runs).unwrap_or(u32::MAX);
+            let mean = took.ran.checked_div(runs).unwrap_or_default();
+            let times = [mean, took.longest, took.ran, took.around];
+            let times = times.map(|time| format!("{:.0}", microseconds(time)));
+            let names = [&node.spec.name, &node.spec.calculator].map(String::clone);
+            table.row(
+                names
+                    .into_iter()
+                    .chain([took.runs.to_string()])
+                    .chain(times),
+            );
+        }
+        let took = microseconds(took);
+        format!("\n{}in all {took:.0} µs\n", table.draw(Look::of_stdout()))
     }
 }
 
 impl GraphObserver for Times {
     fn ran(&self, node: usize, step: CalculatorStep, _: Timestamp, _: Instant, took: Duration) {
-        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = self.all();
         let Some(node) = nodes.get_mut(node) else {
             return;
         };
@@ -80,13 +110,11 @@ impl GraphObserver for Times {
 
 /// Writes an output packet of the graph as a line.
 pub(super) fn packet(format: OutputFormat, response: &InferResponse) -> String {
-    let at = response
-        .parameters
-        .iter()
-        .find_map(|(key, value)| match value {
-            Parameter::Int(at) if key == TIMESTAMP => Some(*at),
-            _ => None,
-        });
+    let mut parameters = response.parameters.iter();
+    let at = parameters.find_map(|(key, value)| match value {
+        Parameter::Int(at) if key == TIMESTAMP => Some(*at),
+        _ => None,
+    });
     let (tensors, opaque) = taken_apart(response);
     if format == OutputFormat::Json {
         return as_json(at, tensors, &opaque);
@@ -97,29 +125,20 @@ pub(super) fn packet(format: OutputFormat, response: &InferResponse) -> String {
     };
     for (name, tensor) in tensors.iter() {
         let it = Summary::new(name, tensor);
-        line.extend([format!(
-            "  {}: {} {} {}",
-            it.name, it.dtype, it.shape, it.preview
-        )]);
+        let (name, dtype) = (it.name, it.dtype);
+        line.extend([format!("  {name}: {dtype} {} {}", it.shape, it.preview)]);
     }
     for loose in opaque {
+        let (name, datatype) = (&loose.name, &loose.datatype);
         let (shape, data) = (ShapeText(&loose.shape), shown(&loose.data));
-        line.extend([format!(
-            "  {}: {} {shape} {data}",
-            loose.name, loose.datatype
-        )]);
+        line.extend([format!("  {name}: {datatype} {shape} {data}")]);
     }
     format!("{}\n", visible(&line))
 }
 
 /// Splits the outputs into tensors and others.
 fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
-    let mut tensors: Vec<(String, Tensor)> = response
-        .outputs
-        .iter()
-        .map(|(name, tensor)| (name.to_owned(), tensor.clone()))
-        .collect();
-    let mut opaque = Vec::new();
+    let (mut tensors, mut opaque) = (response.outputs.clone(), Vec::new());
     for loose in &response.loose {
         let lengths = loose
             .shape
@@ -132,11 +151,11 @@ fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
         let tensor =
             tensor.and_then(|(dtype, shape)| Tensor::new(dtype, shape, loose.data.clone()).ok());
         match tensor {
-            Some(tensor) => tensors.push((loose.name.clone(), tensor)),
+            Some(tensor) => tensors.push(loose.name.clone(), tensor),
             None => opaque.push(loose),
         }
     }
-    (TensorMap::from_iter(tensors), opaque)
+    (tensors, opaque)
 }
 
 fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> String {
@@ -186,57 +205,4 @@ fn text(data: &[u8]) -> Option<&str> {
         return std::str::from_utf8(rest).ok();
     }
     std::str::from_utf8(data).ok()
-}
-
-/// Writes the times of all nodes.
-pub(super) fn end(
-    format: OutputFormat,
-    plan: &GraphPlan,
-    times: &Times,
-    ending: &Ending<'_>,
-    look: Look,
-) -> String {
-    let all = times.all();
-    let nodes = plan.nodes.iter().zip(&all);
-    if format == OutputFormat::Json {
-        let nodes = nodes.map(|(node, took)| {
-            json!({
-                "name": node.spec.name,
-                "calculator": node.spec.calculator,
-                "runs": took.runs,
-                "ran_us": microseconds(took.ran),
-                "longest_us": microseconds(took.longest),
-                "open_and_close_us": microseconds(took.around),
-            })
-        });
-        let nodes: Vec<Value> = nodes.collect();
-        let took = microseconds(ending.took);
-        return format!(
-            "{}\n",
-            json!({"nodes": nodes, "total_us": took, "error": ending.error})
-        );
-    }
-    let mut table = Table::new().left(["node", "calculator"]).right([
-        "runs",
-        "mean µs",
-        "longest µs",
-        "all µs",
-        "open, close µs",
-    ]);
-    for (node, took) in nodes {
-        let runs = u32::try_from(took.runs).unwrap_or(u32::MAX);
-        let mean = took.ran.checked_div(runs).unwrap_or_default();
-        let whole = |time: Duration| format!("{:.0}", microseconds(time));
-        table.row([
-            node.spec.name.clone(),
-            node.spec.calculator.clone(),
-            took.runs.to_string(),
-            whole(mean),
-            whole(took.longest),
-            whole(took.ran),
-            whole(took.around),
-        ]);
-    }
-    let took = microseconds(ending.took);
-    format!("\n{}in all {took:.0} µs\n", table.draw(look))
 }

@@ -13,6 +13,7 @@ pub(super) use request::RequestArgs;
 pub(crate) use request::parameter;
 pub(super) use server::ServerArgs;
 
+use clap::{Arg, Args as _, Command, Id};
 use ovms::client::input::{Argument, ElementSource, InputError};
 
 use super::{failure, sequence::SequenceArgs, stream::StreamArgs};
@@ -65,42 +66,6 @@ const USAGE: &str = "\
 ovms infer [OPTIONS] <MODEL>
        ovms infer [OPTIONS] <--status|--metadata> [MODEL]";
 
-/// Arguments that only a request has.
-const OF_A_REQUEST: [&str; 32] = [
-    "inputs",
-    "zeros",
-    "random",
-    "seed",
-    "layout",
-    "mean",
-    "scale",
-    "bgr",
-    "output_name",
-    "id",
-    "param",
-    "raw",
-    "typed",
-    "binary",
-    "json_data",
-    "save",
-    "top",
-    "labels",
-    "sequence",
-    "axis",
-    "each",
-    "sequence_id",
-    "start",
-    "go_on",
-    "end",
-    "stream",
-    "requests",
-    "timestamp",
-    "repeat",
-    "duration",
-    "concurrency",
-    "warmup",
-];
-
 /// Flags of `ovms infer`.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = USAGE, after_long_help = AFTER_HELP)]
@@ -135,13 +100,13 @@ pub(super) struct QuestionArgs {
     /// Show the versions of the model and their states
     ///
     /// Without MODEL, those of all models of the server.
-    #[arg(long, conflicts_with_all = OF_A_REQUEST)]
+    #[arg(long, conflicts_with_all = of_a_request())]
     pub(super) status: bool,
 
     /// Show the inputs and outputs of the model
     ///
     /// Without MODEL, those of all models of the server. -1 is a dynamic dimension.
-    #[arg(long, conflicts_with_all = OF_A_REQUEST, conflicts_with = "status")]
+    #[arg(long, conflicts_with_all = of_a_request(), conflicts_with = "status")]
     pub(super) metadata: bool,
 
     /// Print the request as a curl command (grpcurl over gRPC) instead of sending it
@@ -160,9 +125,27 @@ pub(super) struct QuestionArgs {
     pub(super) show_secrets: bool,
 }
 
+/// Returns the arguments that only a request has.
+fn of_a_request() -> Vec<Id> {
+    let parts: [fn(Command) -> Command; 7] = [
+        InputArgs::augment_args,
+        ImageArgs::augment_args,
+        RequestArgs::augment_args,
+        OutputArgs::augment_args,
+        SequenceArgs::augment_args,
+        StreamArgs::augment_args,
+        LoadArgs::augment_args,
+    ];
+    let command = parts.iter().fold(Command::new(""), |it, part| part(it));
+    let ids = command.get_arguments().map(Arg::get_id);
+    let is_of_a_question = |id: &&Id| ["model_version", "output"].contains(&id.as_str());
+    ids.filter(|id| !is_of_a_question(id)).cloned().collect()
+}
+
 /// Takes the input that standard input gives line by line from the others.
 pub(super) fn of_stdin(inputs: &mut Vec<Argument>) -> Result<Option<Argument>, Failure> {
-    let is_stdin = |input: &mut Argument| matches!(input.source, ElementSource::Stdin { .. });
+    let is_stdin =
+        |input: &mut Argument| matches!(input.source, ElementSource::Stdin { kind: None, .. });
     let mut found: Vec<_> = inputs.extract_if(.., is_stdin).collect();
     match (found.pop(), found.is_empty()) {
         (_, false) => Err(failure::input(InputError::StdinTwice, None)),

@@ -55,32 +55,20 @@ impl Listing {
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(server) = &self.server {
-            let state = if server.is_ready {
-                "ready"
-            } else {
-                "not ready"
-            };
-            notes.push(format!("{} {} is {state}.", server.name, server.version));
+            let not = if server.is_ready { "" } else { "not " };
+            notes.push(format!("{} {} is {not}ready.", server.name, server.version));
         }
         match &self.models {
-            Models::States(models) if models.is_empty() => {
-                notes.push("The server has no models.".to_owned());
+            Models::States(models) if !models.is_empty() => {}
+            Models::Tensors(rows) if !rows.is_empty() => {
+                notes.extend(rows.iter().filter_map(|row| match &row.reported {
+                    Ok(model) => (!self.is_of_all).then(|| headline(model)),
+                    Err(refusal) => {
+                        Some(format!("Model `{}` has no metadata: {refusal}", row.name))
+                    }
+                }));
             }
-            Models::Tensors(rows) if rows.is_empty() => {
-                notes.push("The server has no models.".to_owned());
-            }
-            Models::States(_) => {}
-            Models::Tensors(rows) if self.is_of_all => {
-                let refused = rows.iter().filter_map(|row| {
-                    let refusal = row.reported.as_ref().err()?;
-                    Some(format!("Model `{}` has no metadata: {refusal}", row.name))
-                });
-                notes.extend(refused);
-            }
-            Models::Tensors(rows) => {
-                let reported = rows.iter().filter_map(|row| row.reported.as_ref().ok());
-                notes.extend(reported.map(headline));
-            }
+            _ => notes.push("The server has no models.".to_owned()),
         }
         notes
     }
@@ -103,11 +91,7 @@ impl Listing {
     fn json(&self) -> String {
         let listing = ListingJson {
             api: self.api.to_string(),
-            server: self.server.as_ref().map(|server| ServerJson {
-                name: &server.name,
-                version: &server.version,
-                ready: server.is_ready,
-            }),
+            server: self.server.as_ref(),
             models: match &self.models {
                 Models::States(models) => {
                     ModelsJson::States(models.iter().map(StatusJson::new).collect())
@@ -218,15 +202,8 @@ fn tensors_table(rows: &[MetadataRow]) -> Table {
 #[derive(Debug, Serialize)]
 struct ListingJson<'a> {
     api: String,
-    server: Option<ServerJson<'a>>,
+    server: Option<&'a ServerMetadata>,
     models: ModelsJson<'a>,
-}
-
-#[derive(Debug, Serialize)]
-struct ServerJson<'a> {
-    name: &'a str,
-    version: &'a str,
-    ready: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -256,16 +233,9 @@ struct MetadataJson<'a> {
     name: &'a str,
     versions: &'a [String],
     platform: Option<&'a str>,
-    inputs: Vec<TensorJson<'a>>,
-    outputs: Vec<TensorJson<'a>>,
+    inputs: &'a [TensorMetadata],
+    outputs: &'a [TensorMetadata],
     error: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct TensorJson<'a> {
-    name: &'a str,
-    datatype: &'a str,
-    shape: Vec<i64>,
 }
 
 fn if_reported(text: &str) -> Option<&str> {
@@ -290,25 +260,13 @@ impl<'a> StatusJson<'a> {
 
 impl<'a> MetadataJson<'a> {
     fn new(row: &'a MetadataRow) -> Self {
-        let tensors = |tensors: &'a [TensorMetadata]| {
-            let tensor = |it: &'a TensorMetadata| TensorJson {
-                name: &it.name,
-                datatype: &it.datatype,
-                shape: it.shape.wire(),
-            };
-            tensors.iter().map(tensor).collect()
-        };
         let model = row.reported.as_ref().ok();
         Self {
             name: &row.name,
             versions: model.map_or(&[], |model| &model.versions),
             platform: model.and_then(|model| if_reported(&model.platform)),
-            inputs: model
-                .map(|model| tensors(&model.inputs))
-                .unwrap_or_default(),
-            outputs: model
-                .map(|model| tensors(&model.outputs))
-                .unwrap_or_default(),
+            inputs: model.map_or(&[], |model| &model.inputs),
+            outputs: model.map_or(&[], |model| &model.outputs),
             error: row.reported.as_ref().err().map(ToString::to_string),
         }
     }

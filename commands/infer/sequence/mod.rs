@@ -1,13 +1,11 @@
 //! `ovms infer` for stateful models: a whole sequence, or single requests of one.
 //!
-//! [`SequenceArgs`] are the flags as typed and [`Sequence`] is their meaning. `run` sends the steps
-//! from `feed`, one after another, and `show` has their outputs; the sequence is ended on the server
+//! [`SequenceArgs`] are the flags as typed and [`Sequence`] is their meaning. `run` sends the steps,
+//! one after another, and `show` has their outputs; the sequence is ended on the server
 //! whatever happens in between.
 
 mod args;
 mod explain;
-mod feed;
-mod lines;
 mod plan;
 mod run;
 mod show;
@@ -16,8 +14,6 @@ mod writer;
 
 pub(super) use args::SequenceArgs;
 pub(super) use explain::steps as explain_steps;
-pub(super) use feed::requests;
-pub(super) use lines::Lines;
 pub(super) use plan::{Plan, Sequence};
 pub(super) use run::{Whole, one, run};
 pub(super) use stop::listen;

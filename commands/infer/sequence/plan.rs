@@ -12,7 +12,10 @@ use ovms::{
 use super::SequenceArgs;
 use crate::{
     error::Failure,
-    infer::args::{Format, of_stdin},
+    infer::{
+        args::{Format, of_stdin},
+        feed::{Origin, RequestPlan, Role},
+    },
     ui::OutputFormat,
 };
 
@@ -34,8 +37,7 @@ pub(in crate::infer) struct Plan {
     /// Sequence id; `None` for a random one.
     pub(super) id: Option<u64>,
     pub(super) axis: usize,
-    /// Input given by each line of standard input; `None` if steps are cut from arrays.
-    pub(super) lines: Option<Argument>,
+    pub(in crate::infer) requests: RequestPlan,
     /// Form of each step; `None` if all are shown as one.
     pub(super) each: Option<OutputFormat>,
 }
@@ -87,11 +89,6 @@ impl Sequence {
 }
 
 impl Plan {
-    /// Returns whether steps come from standard input.
-    pub(in crate::infer) fn has_lines(&self) -> bool {
-        self.lines.is_some()
-    }
-
     /// Returns whether each step is shown by itself.
     pub(in crate::infer) fn shows_each(&self) -> bool {
         self.each.is_some()
@@ -102,21 +99,29 @@ impl Plan {
         inputs: &mut Vec<Argument>,
         format: Format,
     ) -> Result<Self, Failure> {
-        let lines = of_stdin(inputs)?;
-        if lines.is_some() && args.axis.is_some() {
-            return Err(
-                Failure::usage("`--axis` does not fit steps from standard input")
-                    .hint("there each line is a step"),
-            );
-        }
+        let axis = args.axis.unwrap_or(0);
+        let source = match of_stdin(inputs)? {
+            Some(_) if args.axis.is_some() => {
+                return Err(
+                    Failure::usage("`--axis` does not fit steps from standard input")
+                        .hint("there each line is a step"),
+                );
+            }
+            Some(argument) => Origin::Lines(argument, None),
+            None => Origin::Parts(axis),
+        };
         let each = match args.each {
             true => Some(format.of_many("each step by itself")?),
             false => None,
         };
         Ok(Self {
             id: args.sequence_id,
-            axis: args.axis.unwrap_or(0),
-            lines,
+            axis,
+            requests: RequestPlan {
+                source,
+                timestamp: None,
+                role: Role::Steps,
+            },
             each,
         })
     }

@@ -2,23 +2,25 @@
 
 use std::cell::Cell;
 
-use ovms::client::{
-    Client, ClientResponse, ModelMetadata, Request,
-    input::Inputs,
-    output::{OfSequence, ResponsePart},
-    sequence::{SequenceClient, Stack, StepControl},
+use ovms::{
+    client::{
+        Client, ClientResponse, ModelMetadata, Request,
+        input::Inputs,
+        output::{OfSequence, ResponsePart},
+        sequence::{SequenceClient, Stack, StepControl},
+    },
+    tensor::TensorMap,
 };
 use tokio::time::timeout;
 
 use super::{
     Plan, explain,
-    feed::{Feed, Step},
     show::Sink,
     stop::{self, PATIENCE, Stop},
 };
 use crate::{
     error::Failure,
-    infer::outputs,
+    infer::{feed::RequestFeed, outputs},
     ui::{self, Counter, counted},
 };
 
@@ -65,7 +67,7 @@ pub(in crate::infer) async fn run(
     plan: &Plan,
 ) -> Result<Option<Whole>, Failure> {
     let (mut keys, stop) = stop::listen()?;
-    let feed = Feed::new(plan, inputs, model)?;
+    let feed = RequestFeed::new(&plan.requests, inputs, Request::default(), model)?;
     let sink = match plan.each {
         Some(format) => Sink::each(format, feed.total())?,
         None => Sink::Stack(Stack::new(plan.axis, feed.keeps_axis())),
@@ -76,9 +78,11 @@ pub(in crate::infer) async fn run(
     let run = Run {
         session,
         feed,
-        bar: Counter::start("step", total, plan.shows_each(), plan.has_lines()),
+        bar: Counter::start("step", total, plan.shows_each(), plan.requests.has_lines()),
         sink,
         stop,
+        done: 0,
+        pending: None,
         living: &living,
     };
     tokio::select! {
@@ -95,26 +99,27 @@ pub(in crate::infer) async fn run(
 
 struct Run<'a> {
     session: SequenceClient<'a>,
-    feed: Feed<'a>,
+    feed: RequestFeed<'a>,
     sink: Sink,
     bar: Counter,
     stop: Stop,
+    /// Number of steps with a response.
+    done: usize,
+    /// Inputs of a step without a response.
+    pending: Option<TensorMap>,
     /// Id of the sequence while it may live on the server, for the message after an abandoned wait.
     living: &'a Cell<Option<u64>>,
 }
 
 impl Run<'_> {
     async fn finish(mut self) -> Result<Option<Whole>, Failure> {
-        let mut done = 0;
-        let mut pending = None;
-        let sent = self.send_all(&mut done, &mut pending).await;
-        if let Err(failure) = sent {
-            return Err(match self.end_somehow(pending).await {
+        if let Err(failure) = self.send_all().await {
+            return Err(match self.end_somehow().await {
                 Some(hint) => failure.hint(hint),
                 None => failure,
             });
         }
-        let pace = self.bar.pace(done);
+        let pace = self.bar.pace(self.done);
         // Where the last step was not known to be the last, or had no form for it.
         let left = if self.session.lives() {
             self.session.end(None).await.err()
@@ -142,45 +147,41 @@ impl Run<'_> {
         }))
     }
 
-    /// Sends steps until there are no more, one fails, or Ctrl-C is pressed. `pending` keeps the
-    /// inputs of a step without a response.
-    async fn send_all(
-        &mut self,
-        done: &mut usize,
-        pending: &mut Option<ovms::tensor::TensorMap>,
-    ) -> Result<(), Failure> {
+    /// Sends steps until there are no more, one fails, or Ctrl-C is pressed.
+    async fn send_all(&mut self) -> Result<(), Failure> {
         loop {
             let next = tokio::select! {
                 biased;
-                () = self.stop.asked() => return Err(self.interrupted(*done)),
+                () = self.stop.asked() => return Err(self.interrupted()),
                 next = self.feed.next() => next?,
             };
-            let Some(Step { inputs, is_last }) = next else {
+            let Some(Request { inputs, .. }) = next else {
                 return Ok(());
             };
-            *pending = Some(inputs.clone());
+            let is_last = self.feed.is_over();
+            self.pending = Some(inputs.clone());
             let control = self.session.next(is_last);
             self.living.set(Some(self.session.id()));
             let sent = self.session.send(inputs, control).await;
             self.living
                 .set(self.session.lives().then(|| self.session.id()));
             let answer = sent.map_err(|error| explain::step(error).at(&self.feed.place()))?;
-            *pending = None;
-            *done += 1;
-            if *done == 1 {
+            self.pending = None;
+            self.done += 1;
+            if self.done == 1 {
                 tell_if_unreported(&self.session);
             }
-            self.bar.count(*done, "");
+            self.bar.count(self.done, "");
             let id = self.session.id();
             tokio::select! {
-                shown = self.sink.take(answer, id, *done) => {
+                shown = self.sink.take(answer, id, self.done) => {
                     shown.map_err(|failure| if failure.is_quiet() {
                         failure
                     } else {
                         failure.at(&self.feed.place())
                     })?;
                 }
-                () = self.stop.asked() => return Err(self.interrupted(*done)),
+                () = self.stop.asked() => return Err(self.interrupted()),
             }
             if is_last {
                 return Ok(());
@@ -188,8 +189,8 @@ impl Run<'_> {
         }
     }
 
-    fn interrupted(&self, done: usize) -> Failure {
-        let text = match (done, self.feed.total()) {
+    fn interrupted(&self) -> Failure {
+        let text = match (self.done, self.feed.total()) {
             (0, _) => "interrupted".to_owned(),
             (done, Some(total)) => format!("interrupted after {done} of {total} steps"),
             (done, None) => format!("interrupted after {}", counted(done, "step")),
@@ -198,12 +199,12 @@ impl Run<'_> {
     }
 
     /// Ends a sequence that is still open on the server, and returns the result as text.
-    async fn end_somehow(&mut self, pending: Option<ovms::tensor::TensorMap>) -> Option<String> {
+    async fn end_somehow(&mut self) -> Option<String> {
         if !self.session.lives() {
             return None;
         }
         let id = self.session.id();
-        let ended = timeout(PATIENCE, self.session.end(pending)).await;
+        let ended = timeout(PATIENCE, self.session.end(self.pending.take())).await;
         self.living.set(self.session.lives().then_some(id));
         Some(match ended {
             Ok(Ok(())) => format!("sequence {id} has been ended on the server"),

@@ -59,9 +59,8 @@ impl Sink {
                 let line = match format {
                     OutputFormat::Json => {
                         let part = ResponsePart::Step(step);
-                        let mut line = output::answer_json(&answer, Some(OfSequence { id, part }));
-                        line.push(b'\n');
-                        line
+                        let of = OfSequence { id, part };
+                        outputs::json_line(output::answer_json(&answer, Some(of)))
                     }
                     OutputFormat::Table => {
                         if step == 1 {

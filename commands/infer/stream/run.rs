@@ -11,11 +11,13 @@ use ovms::client::{
     ResponseReceiver, StreamEvent, input::Inputs,
 };
 
-use super::{Plan, feed::RequestFeed, show};
+use super::{Plan, show};
 use crate::{
     error::Failure,
     infer::{
-        failure, outputs,
+        failure,
+        feed::RequestFeed,
+        outputs,
         sequence::{Writer, listen},
     },
     ui::{self, Counter, OutputFormat, counted},
@@ -39,7 +41,7 @@ pub(in crate::infer) async fn run(
     let talk = Talk {
         answers,
         writer: Writer::start()?,
-        bar: Counter::start("answer", None, true, plan.has_lines()),
+        bar: Counter::start("answer", None, true, plan.requests.has_lines()),
         format: plan.format,
         sent: &sent,
         came: 0,

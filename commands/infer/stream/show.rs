@@ -10,9 +10,7 @@ const PLACES: usize = 4;
 /// Writes a response, the `number`th of the stream, as one line.
 pub(super) fn line(format: OutputFormat, answer: &StreamAnswer, number: usize) -> Vec<u8> {
     if format == OutputFormat::Json {
-        let mut line = output::stream_json(answer);
-        line.push(b'\n');
-        return line;
+        return outputs::json_line(output::stream_json(answer));
     }
     let start = match answer.timestamp {
         Some(timestamp) => format!("{timestamp:>PLACES$}"),
@@ -23,9 +21,7 @@ pub(super) fn line(format: OutputFormat, answer: &StreamAnswer, number: usize) -
 
 /// Writes an error that does not end the stream as one line for programs.
 pub(super) fn error(text: &str) -> Vec<u8> {
-    let mut line = serde_json::json!({ "error": text }).to_string();
-    line.push('\n');
-    line.into_bytes()
+    outputs::json_line(serde_json::json!({ "error": text }).to_string())
 }
 
 #[cfg(test)]

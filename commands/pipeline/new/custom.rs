@@ -22,17 +22,13 @@ pub(super) fn write(
 ) -> Result<(), Failure> {
     named(name, "custom node")?;
     let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
-    let filled = |template: &str| template.replace(NAME, name);
+    let file = |file: &str, template: &str| (folder.join(file), template.replace(NAME, name));
     let files = [
-        (format!("{name}.cpp"), filled(include_str!("skeleton.cpp"))),
-        ("custom_node_interface.h".to_owned(), HEADER.to_owned()),
-        ("Makefile".to_owned(), filled(include_str!("skeleton.mk"))),
-        (
-            "config.json".to_owned(),
-            filled(include_str!("skeleton.json")),
-        ),
-    ]
-    .map(|(file, text)| (folder.join(file), text));
+        file(&format!("{name}.cpp"), include_str!("skeleton.cpp")),
+        file("custom_node_interface.h", HEADER),
+        file("Makefile", include_str!("skeleton.mk")),
+        file("config.json", include_str!("skeleton.json")),
+    ];
     // All of them or none.
     for (path, _) in &files {
         save::refuse_existing(path, force)?;
@@ -56,11 +52,9 @@ pub(crate) fn typed(path: &Path) -> String {
 pub(crate) fn named(name: &str, of: &str) -> Result<(), Failure> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(good) {
-        return Err(Failure::usage(format!(
-            "`{}` cannot be the name of a {of}",
-            name.escape_debug()
-        ))
-        .hint("it becomes that of a file: letters, digits, `_` and `-`, a letter first"));
+        let text = format!("`{}` cannot be the name of a {of}", name.escape_debug());
+        return Err(Failure::usage(text)
+            .hint("it becomes that of a file: letters, digits, `_` and `-`, a letter first"));
     }
     Ok(())
 }

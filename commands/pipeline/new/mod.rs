@@ -11,16 +11,15 @@ use std::path::{Path, PathBuf};
 
 use ovms::{
     config::{self, Defaults},
-    openvino::runtime,
     pipeline::survey,
 };
 
 use self::{
-    wiring::{Misfit, WiredModel, Wiring},
+    wiring::{WiredModel, Wiring},
     written::PipelineText,
 };
 use super::{aside::Aside, facts::ConfigurationFacts};
-use crate::{error::Failure, places, setup, ui};
+use crate::{error::Failure, local, ui};
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -130,9 +129,10 @@ pub(super) fn run(args: PipelineNewArgs) -> Result<(), Failure> {
             let folder = folder.first().map(Path::new);
             custom::write(name, folder, args.force, args.output.output())
         }
-        (None, []) => Err(Failure::usage(
-            "nothing is asked for: expected chain, demultiplexer or --custom-node",
-        )),
+        (None, []) => {
+            let text = "nothing is asked for: expected chain, demultiplexer or --custom-node";
+            Err(Failure::usage(text))
+        }
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) fn run(args: PipelineNewArgs) -> Result<(), Failure> {
 fn pipeline(
     kind: &str,
     of: &Of,
-    weave: impl FnOnce(&[&WiredModel]) -> Result<Wiring, Misfit>,
+    weave: impl FnOnce(&[&WiredModel]) -> Result<Wiring, Failure>,
 ) -> Result<(), Failure> {
     if of.output.is_json() && of.out.is_none() {
         let text = "`--output json` tells what was written, and without a file nothing is";
@@ -153,14 +153,14 @@ fn pipeline(
     if let Some(file) = of.out() {
         save::refuse_existing(file, of.force)?;
     }
-    runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
+    local::open_runtime()?;
     let (models, steps) = models::look(&of.models, of.out())?;
     if models.iter().any(|model| model.name == of.name) {
         let text = format!("the pipeline cannot be called `{}`, as a model is", of.name);
         return Err(Failure::usage(text).hint("give it a name of its own"));
     }
     let steps: Vec<&WiredModel> = steps.iter().map(|step| &models[*step]).collect();
-    let wiring = weave(&steps).map_err(explain)?;
+    let wiring = weave(&steps)?;
     let file = of.out().unwrap_or(Path::new("config.json"));
     let text = PipelineText {
         name: &of.name,
@@ -185,27 +185,6 @@ fn pipeline(
     }
 }
 
-/// Returns the failure for models that do not fit together.
-fn explain(misfit: Misfit) -> Failure {
-    let mut failure = Failure::failed(misfit.to_string());
-    if let Misfit::Connection {
-        from,
-        to,
-        gives,
-        takes,
-    } = misfit
-    {
-        for (node, does, tensors) in [(from, "gives", gives), (to, "takes", takes)] {
-            for tensor in tensors {
-                failure = failure.detail(format!("{node} {does} {tensor}"));
-            }
-        }
-        failure = failure
-            .hint("connect other models, or put a custom node between: `ovms pipeline new --custom-node NAME`");
-    }
-    failure
-}
-
 /// Checks the text of the new file, as a server will.
 fn validate(text: &str, file: &Path) -> Result<(), Failure> {
     let refused = || Failure::failed("such a pipeline could not be served");
@@ -215,10 +194,8 @@ fn validate(text: &str, file: &Path) -> Result<(), Failure> {
     for pipeline in &parsed.pipelines {
         let found = survey(pipeline, &facts);
         if !found.errors.is_empty() {
-            let errors = found.errors.iter();
-            return Err(errors.fold(refused(), |failure, error| {
-                failure.detail(error.to_string())
-            }));
+            let errors = found.errors.iter().map(ToString::to_string);
+            return Err(errors.fold(refused(), Failure::detail));
         }
         for warning in found.warnings {
             ui::warn(&format!("warning: {}", warning.message));

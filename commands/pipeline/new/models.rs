@@ -12,7 +12,11 @@ use ovms::{
 use serde_json::json;
 
 use super::wiring::{WiredModel, unique};
-use crate::{error::Failure, pipeline::facts::ConfigurationFacts};
+use crate::{
+    error::Failure,
+    pipeline::facts::ConfigurationFacts,
+    places::{folder_of, or_here},
+};
 
 /// Reads each folder once. Returns the models, and the index of the model for each folder; paths
 /// are relative to the new file if possible.
@@ -46,16 +50,14 @@ pub(crate) fn look(
     let parsed = config::parse(content.as_bytes(), Path::new("/"), &Defaults::default());
     let parsed = parsed
         .map_err(|error| Failure::failed("these models cannot be configured").caused_by(&error))?;
-    let facts = ConfigurationFacts::new(&parsed).with_custom_nodes(false);
-    let base = file
-        .map(|file| resolved(file.parent().unwrap_or(Path::new(""))))
-        .transpose()?;
+    let mut facts = ConfigurationFacts::new(&parsed);
+    facts.runs_custom_nodes = false;
+    let base = file.map(|file| resolved(folder_of(file))).transpose()?;
     let mut models = Vec::new();
     for (entry, place) in entries.iter().zip(&places) {
         let name = entry["config"]["name"].as_str().unwrap_or_default();
-        let facts = facts
-            .model(name, None)
-            .map_err(|missing| explain(place, missing))?;
+        let facts = facts.model(name, None);
+        let facts = facts.map_err(|missing| explain(place, missing))?;
         let below = base
             .as_deref()
             .and_then(|base| place.strip_prefix(base).ok());
@@ -73,10 +75,7 @@ pub(crate) fn look(
 
 /// Makes a path absolute and without `..`, which the server does not accept.
 fn resolved(path: &Path) -> Result<PathBuf, Failure> {
-    let path = match path == Path::new("") {
-        true => Path::new("."),
-        false => path,
-    };
+    let path = or_here(path);
     let fail = |error| Failure::cannot("find", path, &error);
     if path.components().any(|part| part == Component::ParentDir) {
         return path.canonicalize().map_err(fail);
@@ -97,8 +96,7 @@ fn explain(place: &Path, missing: MissingModel) -> Failure {
     let folder = place.display();
     let (MissingModel::NotAvailable(reason) | MissingModel::NotLooked { reason, .. }) = missing
     else {
-        let text = format!("there is no model in {folder}");
-        return Failure::failed(text);
+        return Failure::failed(format!("there is no model in {folder}"));
     };
     let text = format!("cannot use the model in {folder}: {reason}");
     Failure::failed(text).hint("MODEL_DIR is a folder with version folders: MODEL_DIR/1/model.xml")

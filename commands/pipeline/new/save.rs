@@ -12,6 +12,7 @@ use tempfile::NamedTempFile;
 
 use crate::{
     error::Failure,
+    places::folder_of,
     ui::{self, OutputFormat, visible},
 };
 
@@ -27,6 +28,14 @@ pub(crate) fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Reads a file; `None` if it does not exist.
+pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 /// Writes a new file, or replaces one.
 pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
     write_all(&[(path.to_owned(), text.to_owned())], force)
@@ -35,13 +44,13 @@ pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure>
 /// Writes several files. All are written under other names first, so that a failure leaves none
 /// of them, and old ones unchanged.
 fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
-    let staged = files.iter().map(|(path, text)| {
-        let staged = Staged::new(path, text, force);
-        staged.map_err(|error| failed(path, &error))
-    });
-    let staged: Vec<Staged> = staged.collect::<Result<_, _>>()?;
+    let mut staged = Vec::new();
+    for (path, text) in files {
+        let file = Staged::new(path, text, force).map_err(|error| failed(path, &error))?;
+        staged.push((path, file));
+    }
     let mut new = Vec::new();
-    for ((path, _), staged) in files.iter().zip(staged) {
+    for (path, staged) in staged {
         let is_new = path.symlink_metadata().is_err();
         if let Err(error) = staged.put(force) {
             for path in new {
@@ -67,15 +76,15 @@ pub(crate) fn write_into(
         |folder: &&Path| *folder != Path::new("") && folder.symlink_metadata().is_err();
     let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     let written = fs::create_dir_all(folder)
-        .map_err(|error| Failure::cannot("make the folder", folder, &error));
+        .map_err(|error| Failure::cannot("make the folder", folder, &error))
+        .and_then(|()| write_all(files, force));
+    if written.is_err() {
+        for folder in made {
+            // It is not there, or others have put something into it.
+            let _ = fs::remove_dir(folder);
+        }
+    }
     written
-        .and_then(|()| write_all(files, force))
-        .inspect_err(|_| {
-            for folder in made {
-                // It is not there, or others have put something into it.
-                let _ = fs::remove_dir(folder);
-            }
-        })
 }
 
 /// File with all of its text, before it gets its name.
@@ -98,16 +107,14 @@ impl Staged {
             let file = OpenOptions::new().write(true).open(&place)?;
             return Ok(Self::Stream(file, text.to_owned()));
         }
-        let folder = match place.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(&place);
         // An error of its own, without the name of a file that nobody has heard of.
         folder.metadata()?;
         let mut file = tempfile::Builder::new()
             .permissions(Permissions::from_mode(MODE))
             .tempfile_in(folder)?;
         file.as_file_mut().write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
         if let Some(old) = old {
             file.as_file().set_permissions(old.permissions())?;
         }

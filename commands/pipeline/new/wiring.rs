@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use ovms::{
     servable::{ServableInfo, TensorInfo},
-    tensor::{DataType, Dim, PartialShape},
+    tensor::{DataType, Dim},
 };
+
+use crate::error::Failure;
 
 /// Name of the request's node.
 const REQUEST: &str = "request";
@@ -22,7 +24,7 @@ pub(crate) struct WiredModel {
 }
 
 /// Pipeline to be written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Wiring {
     pub(super) inputs: Vec<String>,
     /// Number of parts that the request is split into.
@@ -55,74 +57,21 @@ pub(super) struct Wire {
     pub(super) tensor: String,
 }
 
-/// Reason why models do not fit together.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Misfit {
-    /// Output that cannot be split.
-    #[error("the outputs of the model `{model}` cannot be split: {reason}")]
-    Split {
-        /// Name of the model.
-        model: String,
-        /// Reason.
-        reason: String,
-    },
-    /// Strings at a demultiplexer, which can be neither split nor gathered.
-    #[error("the model `{model}` cannot be at a demultiplexer: its input `{input}` has strings")]
-    Strings {
-        /// Name of the model.
-        model: String,
-        /// Name of the input.
-        input: String,
-    },
-    /// Nodes without a matching output and input.
-    #[error("what `{from}` gives is not what `{to}` takes")]
-    Connection {
-        /// Node before.
-        from: String,
-        /// Node after.
-        to: String,
-        /// Outputs of the node before, one per line.
-        gives: Vec<String>,
-        /// Inputs of the node after, one per line; marked if nothing matches.
-        takes: Vec<String>,
-    },
+/// Writes datatype and shape: `FP32 (1,10)`.
+pub(super) fn described(tensor: &TensorInfo) -> String {
+    format!("{} {}", tensor.dtype.precision(), tensor.shape)
 }
 
-/// Tensor from an earlier node.
-#[derive(Debug, Clone)]
-struct Given {
-    name: String,
-    dtype: DataType,
-    dims: Vec<Dim>,
+fn line(tensor: &TensorInfo) -> String {
+    format!("{}: {}", tensor.name, described(tensor))
 }
 
-impl Given {
-    fn text(&self) -> String {
-        let shape = PartialShape(self.dims.clone());
-        format!("{} {shape}", self.dtype.precision())
-    }
-
-    fn line(&self) -> String {
-        format!("{}: {}", self.name, self.text())
-    }
-
-    fn fits(&self, input: &TensorInfo) -> bool {
-        let dims = self.dims.iter().zip(&input.shape.0);
-        self.dtype == input.dtype
-            && self.dtype != DataType::String
-            && self.dims.len() == input.shape.0.len()
-            && dims.into_iter().all(|(a, b)| meet(*a, *b))
-    }
-}
-
-impl From<&TensorInfo> for Given {
-    fn from(info: &TensorInfo) -> Self {
-        Self {
-            name: info.name.clone(),
-            dtype: info.dtype,
-            dims: info.shape.0.clone(),
-        }
-    }
+fn fits(output: &TensorInfo, input: &TensorInfo) -> bool {
+    let (given, taken) = (&output.shape.0, &input.shape.0);
+    output.dtype == input.dtype
+        && output.dtype != DataType::String
+        && given.len() == taken.len()
+        && given.iter().zip(taken).all(|(a, b)| meet(*a, *b))
 }
 
 /// Returns whether there is a length that both allow.
@@ -138,7 +87,7 @@ fn meet(a: Dim, b: Dim) -> bool {
 
 /// Chooses an output for each input: one with its name if that fits, else the first free one that
 /// fits.
-fn choose(inputs: &[TensorInfo], outputs: &[Given]) -> Vec<Option<usize>> {
+fn choose(inputs: &[TensorInfo], outputs: &[TensorInfo]) -> Vec<Option<usize>> {
     let mut used = HashSet::new();
     let mut chosen = vec![None; inputs.len()];
     for by_name in [true, false] {
@@ -146,7 +95,7 @@ fn choose(inputs: &[TensorInfo], outputs: &[Given]) -> Vec<Option<usize>> {
             if chosen.is_none() {
                 *chosen = outputs.iter().enumerate().position(|(index, output)| {
                     let named = !by_name || output.name == input.name;
-                    named && output.fits(input) && !used.contains(&index)
+                    named && fits(output, input) && !used.contains(&index)
                 });
                 used.extend(*chosen);
             }
@@ -156,8 +105,8 @@ fn choose(inputs: &[TensorInfo], outputs: &[Given]) -> Vec<Option<usize>> {
 }
 
 /// Connects models in a row; inputs that the previous model does not feed come from the request.
-pub(super) fn chain(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
-    let mut weaver = Weaver::new(None);
+pub(super) fn chain(steps: &[&WiredModel]) -> Result<Wiring, Failure> {
+    let mut weaver = Weaver::new();
     for step in steps {
         weaver.step(step)?;
     }
@@ -167,26 +116,24 @@ pub(super) fn chain(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
 /// Splits the outputs of the first model and runs the others for each part; a model that takes
 /// all parts gathers them, else the response does. A single model runs for each part of the
 /// request.
-pub(super) fn demultiplexer(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
+pub(super) fn demultiplexer(steps: &[&WiredModel]) -> Result<Wiring, Failure> {
     let [first, others @ ..] = steps else {
-        return Ok(Weaver::new(None).end());
+        return chain(steps);
     };
     let mut inputs = first.info.inputs.iter();
+    // They can be neither split nor gathered.
     if let Some(input) = inputs.find(|input| input.dtype == DataType::String) {
-        return Err(Misfit::Strings {
-            model: first.name.clone(),
-            input: input.name.clone(),
-        });
+        let (model, input) = (&first.name, &input.name);
+        return Err(Failure::failed(format!(
+            "the model `{model}` cannot be at a demultiplexer: its input `{input}` has strings"
+        )));
     }
-    if others.is_empty() {
-        let mut weaver = Weaver::new(Some(-1));
-        weaver.step(first)?;
-        return Ok(weaver.end());
-    }
-    let (count, dim) = parts(first)?;
-    let mut weaver = Weaver::new(None);
+    let mut weaver = Weaver::new();
     weaver.step(first)?;
-    weaver.split(count, dim);
+    match others {
+        [] => weaver.wiring.splits = Some(-1),
+        _ => weaver.split(parts(first)?),
+    }
     for step in others {
         weaver.step(step)?;
     }
@@ -194,10 +141,13 @@ pub(super) fn demultiplexer(steps: &[&WiredModel]) -> Result<Wiring, Misfit> {
 }
 
 /// Returns the number of parts in the outputs of a model, as a setting and as a dimension.
-fn parts(model: &WiredModel) -> Result<(i32, Dim), Misfit> {
-    let refuse = |reason: String| Misfit::Split {
-        model: model.name.clone(),
-        reason,
+fn parts(model: &WiredModel) -> Result<(i32, Dim), Failure> {
+    let refuse = |reason: String| {
+        let text = format!(
+            "the outputs of the model `{}` cannot be split: {reason}",
+            model.name
+        );
+        Err(Failure::failed(text))
     };
     let mut fixed: Option<(&str, usize)> = None;
     let mut dynamic = false;
@@ -205,26 +155,26 @@ fn parts(model: &WiredModel) -> Result<(i32, Dim), Misfit> {
         let (name, shape) = (&output.name, &output.shape);
         let &[first, _, ..] = &shape.0[..] else {
             let text = format!("`{name}` has the shape {shape}, and needs 2 dimensions at least");
-            return Err(refuse(text));
+            return refuse(text);
         };
         if output.dtype == DataType::String {
-            return Err(refuse(format!("`{name}` has strings")));
+            return refuse(format!("`{name}` has strings"));
         }
         match (fixed, first) {
             (Some((other, count)), Dim::Fixed(length)) if count != length => {
-                return Err(refuse(format!(
+                return refuse(format!(
                     "`{other}` has {count} parts, and `{name}` {length}"
-                )));
+                ));
             }
             (_, Dim::Fixed(length)) => fixed = Some((name, length)),
             _ => dynamic = true,
         }
     }
     match fixed {
-        None if !dynamic => Err(refuse("there are none".to_owned())),
+        None if !dynamic => refuse("there are none".to_owned()),
         Some((_, length)) if !dynamic => match i32::try_from(length) {
             Ok(count @ 1..=10_000) => Ok((count, Dim::Fixed(length))),
-            _ => Err(refuse(format!("{length} parts are not 1 to 10000"))),
+            _ => refuse(format!("{length} parts are not 1 to 10000")),
         },
         _ => Ok((-1, Dim::Any)),
     }
@@ -236,20 +186,15 @@ struct Weaver {
     /// Names of nodes.
     nodes: HashSet<String>,
     /// Outputs of the last node.
-    given: Vec<Given>,
+    given: Vec<TensorInfo>,
     /// Current level of demultiplexing: the demultiplexer, and its number of parts.
     level: Option<(String, Dim)>,
 }
 
 impl Weaver {
-    fn new(splits: Option<i32>) -> Self {
+    fn new() -> Self {
         Self {
-            wiring: Wiring {
-                inputs: Vec::new(),
-                splits,
-                nodes: Vec::new(),
-                outputs: Vec::new(),
-            },
+            wiring: Wiring::default(),
             nodes: [REQUEST, "response"].map(str::to_owned).into(),
             given: Vec::new(),
             level: None,
@@ -257,7 +202,7 @@ impl Weaver {
     }
 
     /// Adds a node behind the last one.
-    fn step(&mut self, model: &WiredModel) -> Result<(), Misfit> {
+    fn step(&mut self, model: &WiredModel) -> Result<(), Failure> {
         let inputs = &model.info.inputs;
         let name = unique(&model.name, &self.nodes);
         let chosen = choose(inputs, &self.given);
@@ -271,7 +216,7 @@ impl Weaver {
             (Some((from, parts)), Some(last)) if last.splits.is_none() => {
                 let mut whole = self.given.clone();
                 for given in &mut whole {
-                    given.dims.insert(0, *parts);
+                    given.shape.0.insert(0, *parts);
                 }
                 let chosen = choose(inputs, &whole);
                 if !chosen.iter().all(Option::is_some) {
@@ -298,7 +243,7 @@ impl Weaver {
         };
         self.nodes.insert(name);
         self.wiring.nodes.push(node);
-        self.given = model.info.outputs.iter().map(Given::from).collect();
+        self.given.clone_from(&model.info.outputs);
         Ok(())
     }
 
@@ -312,7 +257,7 @@ impl Weaver {
                 to: input.name.clone(),
                 from: last.name.clone(),
                 item: given.name.clone(),
-                tensor: given.text(),
+                tensor: described(given),
             };
         }
         let inputs = &mut self.wiring.inputs;
@@ -326,42 +271,44 @@ impl Weaver {
             to: input.name.clone(),
             from: REQUEST.to_owned(),
             item,
-            tensor: Given::from(input).text(),
+            tensor: described(input),
         }
     }
 
     /// Splits the outputs of the last node.
-    fn split(&mut self, count: i32, parts: Dim) {
+    fn split(&mut self, (count, parts): (i32, Dim)) {
         let Some(last) = self.wiring.nodes.last_mut() else {
             return;
         };
         last.splits = Some(count);
         self.level = Some((last.name.clone(), parts));
         for given in &mut self.given {
-            given.dims.remove(0);
+            given.shape.0.remove(0);
         }
     }
 
-    fn misfit(&self, to: &str, inputs: &[TensorInfo], chosen: &[Option<usize>]) -> Misfit {
-        let takes = inputs.iter().zip(chosen).map(|(input, chosen)| {
-            let line = Given::from(input).line();
-            match chosen {
-                Some(_) => line,
-                None => format!("{line} - nothing fits"),
-            }
-        });
+    /// Returns the failure for a node that the last one does not feed.
+    fn misfit(&self, to: &str, inputs: &[TensorInfo], chosen: &[Option<usize>]) -> Failure {
         let last = self.wiring.nodes.last();
-        let is_split = last.is_some_and(|last| last.splits.is_some());
-        let gives = self.given.iter().map(|given| match is_split {
-            true => format!("{} for each part", given.line()),
-            false => given.line(),
+        let from = last.map_or(REQUEST, |last| &last.name);
+        let parts = match last.and_then(|last| last.splits) {
+            Some(_) => " for each part",
+            None => "",
+        };
+        let given = self.given.iter();
+        let gives = given.map(|given| format!("{from} gives {}{parts}", line(given)));
+        let takes = inputs.iter().zip(chosen).map(|(input, chosen)| {
+            let nothing = if chosen.is_some() {
+                ""
+            } else {
+                " - nothing fits"
+            };
+            format!("{to} takes {}{nothing}", line(input))
         });
-        Misfit::Connection {
-            from: last.map_or(REQUEST, |last| &last.name).to_owned(),
-            to: to.to_owned(),
-            gives: gives.collect(),
-            takes: takes.collect(),
-        }
+        let failure = Failure::failed(format!("what `{from}` gives is not what `{to}` takes"));
+        let hint = "connect other models, or put a custom node between: `ovms pipeline new \
+                    --custom-node NAME`";
+        gives.chain(takes).fold(failure, Failure::detail).hint(hint)
     }
 
     /// Connects all outputs of the last node to the response.
@@ -373,7 +320,7 @@ impl Weaver {
                     to: given.name.clone(),
                     from: last.name.clone(),
                     item: given.name.clone(),
-                    tensor: given.text(),
+                    tensor: described(given),
                 });
             }
         }

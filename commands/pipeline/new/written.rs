@@ -1,11 +1,11 @@
 //! The text of a configuration file with one pipeline, and comments that explain it.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Display};
 
 use askama::Template;
 use ovms::servable::TensorInfo;
 
-use super::wiring::{Node, WiredModel, Wiring};
+use super::wiring::{Node, WiredModel, Wiring, described};
 use crate::ui;
 
 /// Configuration file of a new pipeline.
@@ -43,22 +43,11 @@ fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Writes datatype and shape: `FP32 (1,10)`.
-fn described(tensor: &TensorInfo) -> String {
-    format!("{} {}", tensor.dtype.precision(), tensor.shape)
-}
-
 /// Text in a comment, which ends with the line.
 struct Comment<'a>(&'a str);
 
 impl Display for Comment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            f.write_char(match ui::steers(character) {
-                true => ' ',
-                false => character,
-            })?;
-        }
-        Ok(())
+        f.write_str(&self.0.replace(ui::steers, " "))
     }
 }

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use ovms::{
-    client::output::Summary,
-    pipeline::{NodeTrace, PlanKind},
-    tensor::Tensor,
-};
+use ovms::{client::output::Summary, config::NodeKind, pipeline::NodeTrace, tensor::Tensor};
 use serde_json::{Value, json};
 
 use super::{
@@ -25,28 +21,29 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
         let node = plan.node(id);
         let times = &measured.nodes[id.index()];
         let runs = last.runs.iter().filter(|run| run.node == id);
-        let runs: Vec<Value> = runs
-            .map(|run| {
-                let inputs = node.inputs.iter().map(|it| it.name.as_str());
-                let outputs = node.outputs.iter().map(|it| it.name.as_str());
-                json!({
-                    "session": run.session,
-                    "waited_us": microseconds(run.waited()),
-                    "ran_us": microseconds(run.took()),
-                    "share": ratio(run.took(), last.took),
-                    "inputs": tensors(inputs.zip(&run.inputs)),
-                    "outputs": tensors(outputs.zip(&run.outputs)),
-                })
+        let runs = runs.map(|run| {
+            let inputs = node.inputs.iter().map(|it| it.name.as_str());
+            let outputs = node.outputs.iter().map(|it| it.name.as_str());
+            json!({
+                "session": run.session,
+                "waited_us": microseconds(run.waited()),
+                "ran_us": microseconds(run.took()),
+                "share": ratio(run.took(), last.took),
+                "inputs": tensors(inputs.zip(&run.inputs)),
+                "outputs": tensors(outputs.zip(&run.outputs)),
             })
-            .collect();
+        });
         let levels = node.levels.iter().map(|level| {
             let level = plan.level(*level);
             plan.node(level.node).name.clone()
         });
         let (kind, runs_on, version) = match &node.kind {
-            PlanKind::Model { name, version } => ("model", name.as_str(), *version),
-            PlanKind::Custom { library, .. } => ("custom", library.as_str(), None),
-            PlanKind::Entry | PlanKind::Exit => ("", "", None),
+            Some(NodeKind::Model {
+                model_name,
+                version,
+            }) => ("model", model_name.as_str(), *version),
+            Some(NodeKind::Custom { library_name, .. }) => ("custom", library_name.as_str(), None),
+            None => ("", "", None),
         };
         json!({
             "name": node.name,
@@ -57,7 +54,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
             "waited_us": microseconds(median(&times.waited)),
             "ran_us": microseconds(median(&times.ran)),
             "share": ratio(median(&times.ran), median(&measured.totals)),
-            "runs": runs,
+            "runs": runs.collect::<Vec<_>>(),
         })
     });
     let path = last.path.iter().map(|place| {
@@ -88,7 +85,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
 }
 
 fn tensors<'a>(all: impl Iterator<Item = (&'a str, &'a Tensor)>) -> Vec<Value> {
-    all.map(|(name, tensor)| {
+    let tensor = |(name, tensor): (&str, &Tensor)| {
         let spread = Summary::new(name, tensor).spread;
         let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
         json!({
@@ -99,8 +96,8 @@ fn tensors<'a>(all: impl Iterator<Item = (&'a str, &'a Tensor)>) -> Vec<Value> {
             "mean": finite(spread.map(|it| it.mean)),
             "max": finite(spread.map(|it| it.max)),
         })
-    })
-    .collect()
+    };
+    all.map(tensor).collect()
 }
 
 fn ratio(part: Duration, whole: Duration) -> Option<f64> {

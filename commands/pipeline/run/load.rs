@@ -58,12 +58,12 @@ pub(super) async fn load(name: &str, config: FileConfig) -> Result<LocalPipeline
 
 impl LocalPipeline {
     pub(super) fn plan(&self) -> &PipelinePlan {
-        self.definition.plan()
+        &self.definition.plan
     }
 
     /// Describes inputs and outputs as servers do.
     pub(super) fn metadata(&self) -> ModelMetadata {
-        let info = self.definition.info();
+        let info = &self.definition.info;
         let tensors = |side: TensorDirection, all: &[TensorInfo]| {
             let tensor = |tensor: &TensorInfo| TensorMetadata {
                 name: tensor.name.clone(),
@@ -92,20 +92,16 @@ impl LocalPipeline {
 
 /// Removes all entries from a file that a pipeline does not use.
 fn keep_used(config: &mut FileConfig, pipeline: PipelineConfig) {
-    let uses_model = |name: &str| {
-        pipeline.nodes.iter().any(
-            |node| matches!(&node.kind, NodeKind::Model { model_name, .. } if model_name == name),
-        )
-    };
-    let uses_library = |name: &str| {
-        pipeline.nodes.iter().any(|node| {
-            matches!(&node.kind, NodeKind::Custom { library_name, .. } if library_name == name)
-        })
-    };
-    config.models.retain(|entry| uses_model(entry.name()));
-    config
-        .custom_node_libraries
-        .retain(|library| uses_library(&library.name));
+    let (mut models, mut libraries) = (Vec::new(), Vec::new());
+    for node in &pipeline.nodes {
+        match &node.kind {
+            NodeKind::Model { model_name, .. } => models.push(model_name.as_str()),
+            NodeKind::Custom { library_name, .. } => libraries.push(library_name.as_str()),
+        }
+    }
+    let known = &mut config.custom_node_libraries;
+    known.retain(|library| libraries.contains(&&*library.name));
+    config.models.retain(|entry| models.contains(&entry.name()));
     config.graphs.clear();
     config.refused.clear();
     config.warnings.clear();

@@ -64,12 +64,12 @@ pub(super) async fn run(
     let request = local::request(tensors, Vec::new());
     let trace = Arc::new(Trace::default());
     let mut totals = Vec::new();
-    let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes().len()];
+    let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes.len()];
     let mut last = None;
     let mut error = None;
     for round in 0..warmup.saturating_add(repeat) {
         let target = loaded.engine.find(&loaded.name, None, local::ORIGIN).await;
-        let target = target.map_err(failed)?.watched(trace.clone());
+        let target = target.map_err(failed)?.traced(trace.clone());
         let begun = Instant::now();
         let answer = target.infer(request.clone()).await;
         let took = begun.elapsed();

@@ -21,10 +21,9 @@ pub(super) fn all(
     }
     for run in &measured.last.runs {
         let node = plan.node(run.node);
-        let session = if run.session.is_empty() {
-            String::new()
-        } else {
-            format!(".{}", run.session)
+        let session = match run.session.as_str() {
+            "" => String::new(),
+            session => format!(".{session}"),
         };
         let inputs = node.inputs.iter().zip(&run.inputs);
         let inputs = inputs.map(|(it, tensor)| ("in", &it.name, tensor));
@@ -40,10 +39,7 @@ pub(super) fn all(
     }
     let saved = save_tensors(&tensors, folder)
         .map_err(|error| Failure::cannot("save to", folder, &error))?;
-    ui::note(&format!(
-        "Saved {} tensors in {}.",
-        saved.len(),
-        folder.display()
-    ));
+    let (number, folder) = (saved.len(), folder.display());
+    ui::note(&format!("Saved {number} tensors in {folder}."));
     Ok(())
 }

@@ -4,7 +4,10 @@ use std::{any::TypeId, ffi::OsString};
 
 use clap::{Arg, Args as _, Command};
 
-use super::ServeArgs;
+use super::{
+    ServeArgs,
+    typed::{TypedArg, takes_text, typed},
+};
 
 /// Flags with a meaningful empty value: the header is left out.
 const MEANT: [&str; 3] = ["allowed_origins", "allowed_methods", "allowed_headers"];
@@ -13,53 +16,27 @@ const MEANT: [&str; 3] = ["allowed_origins", "allowed_methods", "allowed_headers
 /// counts, and that is none.
 pub(crate) fn without_empty(args: &[OsString]) -> Vec<OsString> {
     let command = ServeArgs::augment_args(Command::new("serve"));
-    let mut kept: Vec<(Option<&str>, &[OsString])> = Vec::new();
-    let mut rest = args;
-    while let Some((arg, behind)) = rest.split_first() {
-        let (name, value) = match arg.to_str().and_then(|arg| arg.strip_prefix("--")) {
-            Some(long) => match long.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (long, None),
-            },
-            None => ("", None),
+    let mut kept: Vec<TypedArg<'_>> = Vec::new();
+    for arg in typed(&command, args) {
+        let is_empty = match arg.text.split_once('=') {
+            Some((_, value)) => value.is_empty(),
+            None => arg.words.get(1).is_some_and(|value| value.is_empty()),
         };
-        let known = command
-            .get_arguments()
-            .find(|arg| arg.get_long() == Some(name))
-            .filter(|arg| arg.get_action().takes_values() && !arg.is_require_equals_set());
-        let length = match known {
-            // What follows is its value, whatever it looks like.
-            Some(_) if value.is_none() => rest.len().min(2),
-            _ => 1,
-        };
-        let (this, after) = rest.split_at(length);
-        rest = after;
-        let is_empty = match value {
-            Some(value) => value.is_empty(),
-            None => behind.first().is_some_and(|value| value.is_empty()),
-        };
-        if is_empty && known.is_some_and(is_text) {
-            kept.retain(|(earlier, _)| *earlier != Some(name));
-        } else {
-            kept.push((known.is_some().then_some(name), this));
+        match arg.flag.filter(|flag| is_empty && is_text(flag)) {
+            Some(flag) => kept.retain(|earlier| earlier.flag != Some(flag)),
+            None => kept.push(arg),
         }
     }
-    kept.into_iter()
-        .flat_map(|(_, args)| args)
-        .cloned()
-        .collect()
+    kept.iter().flat_map(|arg| arg.words).cloned().collect()
 }
 
 /// Returns whether a flag takes text, unless an empty value is meaningful.
 fn is_text(flag: &Arg) -> bool {
-    let numbers = [
-        TypeId::of::<u32>(),
-        TypeId::of::<u64>(),
-        TypeId::of::<usize>(),
-    ];
     let value = flag.get_value_parser().type_id();
-    let long = flag.get_long().unwrap_or_default();
-    !MEANT.contains(&long) && !numbers.iter().any(|number| value == *number)
+    let is_number = value == TypeId::of::<u32>()
+        || value == TypeId::of::<u64>()
+        || value == TypeId::of::<usize>();
+    takes_text(flag) && !MEANT.contains(&flag.get_long().unwrap_or_default()) && !is_number
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The command line of `ovms serve`: the table of flags as arguments.
 
 mod empty;
+mod typed;
 mod unmatched;
 
 use clap::{
@@ -82,10 +83,8 @@ impl Args for ServeArgs {
 impl FromArgMatches for ServeArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |flag: &Flag| {
-            matches
-                .get_raw(flag.name)?
-                .next_back()
-                .map(ToOwned::to_owned)
+            let mut values = matches.get_raw(flag.name)?;
+            values.next_back().map(ToOwned::to_owned)
         };
         Ok(Self {
             flags: Flags::default().with(given),

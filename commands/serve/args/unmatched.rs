@@ -4,124 +4,75 @@ use std::ffi::OsString;
 
 use clap::{Args as _, Command};
 
-use super::ServeArgs;
+use super::{
+    ServeArgs,
+    typed::{TypedArg, takes_text, typed},
+};
 use crate::error::Failure;
 
 /// Flags of the C++ server that are absent, by purpose; a guess at another flag would mislead.
-const ABSENT: [(&str, &[&str]); 6] = [
+const ABSENT: [(&str, &str); 6] = [
     (
         "downloading models",
-        &[
-            "extra_quantization_params",
-            "gguf_filename",
-            "overwrite_models",
-            "pull",
-            "source_loras",
-            "source_model",
-            "task",
-            "weight-format",
-        ],
+        "extra_quantization_params gguf_filename overwrite_models pull source_loras source_model \
+         task weight-format",
     ),
     (
         "graphs of large language models",
-        &[
-            "cache_size",
-            "draft_source_model",
-            "dynamic_split_fuse",
-            "enable_prefix_caching",
-            "enable_tool_guided_generation",
-            "kv_cache_precision",
-            "max_num_batched_tokens",
-            "max_num_seqs",
-            "max_prompt_len",
-            "model_distribution_policy",
-            "pipeline_type",
-            "reasoning_parser",
-            "tool_parser",
-        ],
+        "cache_size draft_source_model dynamic_split_fuse enable_prefix_caching \
+         enable_tool_guided_generation kv_cache_precision max_num_batched_tokens max_num_seqs \
+         max_prompt_len model_distribution_policy pipeline_type reasoning_parser tool_parser",
     ),
-    (
-        "graphs of embeddings",
-        &["normalize", "pooling", "truncate"],
-    ),
-    ("graphs that rerank", &["max_allowed_chunks"]),
+    ("graphs of embeddings", "normalize pooling truncate"),
+    ("graphs that rerank", "max_allowed_chunks"),
     (
         "graphs that generate images",
-        &[
-            "default_num_inference_steps",
-            "default_resolution",
-            "guidance_scale",
-            "max_num_images_per_prompt",
-            "max_num_inference_steps",
-            "max_resolution",
-            "num_images_per_prompt",
-            "num_inference_steps",
-            "resolution",
-        ],
+        "default_num_inference_steps default_resolution guidance_scale max_num_images_per_prompt \
+         max_num_inference_steps max_resolution num_images_per_prompt num_inference_steps \
+         resolution",
     ),
-    ("graphs of generative models", &["num_streams", "vocoder"]),
+    ("graphs of generative models", "num_streams vocoder"),
 ];
 
 /// Returns the purpose of an absent flag of the C++ server.
 fn absent(name: &str) -> Option<&'static str> {
-    let found = ABSENT.iter().find(|(_, names)| names.contains(&name));
+    let is_one = |names: &str| names.split(' ').any(|other| other == name);
+    let found = ABSENT.iter().find(|(_, names)| is_one(names));
     found.map(|(what, _)| *what)
 }
 
 /// Rejects arguments that are no flags of `serve`, all at once and in the format expected by start scripts.
 pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let command = ServeArgs::augment_args(Command::new("serve"));
-    let flag = |name: &str| {
-        command
-            .get_arguments()
-            .find(|arg| arg.get_long() == Some(name))
-    };
     let mut unmatched = Vec::new();
     // Flags with `true` or `false` behind a blank.
     let mut parted = Vec::new();
     let mut optional = None;
-    let mut args = args.iter().map(|arg| arg.to_string_lossy());
-    while let Some(arg) = args.next() {
+    for TypedArg { text, flag, .. } in typed(&command, args) {
         let before = optional.take();
-        let Some(long) = arg.strip_prefix("--") else {
-            if let (Some(flag), "true" | "false" | "True" | "False") = (before, &*arg) {
-                parted.push(format!(
-                    "write `--{flag}={arg}` in place of `--{flag} {arg}`"
-                ));
-            }
-            if arg != "-h" && arg != "-q" {
-                unmatched.push(arg.into_owned());
-            }
+        if let Some(flag) = flag {
+            optional = flag
+                .get_long()
+                .filter(|_| !takes_text(flag) && !text.contains('='));
             continue;
-        };
-        let name = long.split_once('=').map_or(long, |(name, _)| name);
-        match flag(name) {
-            Some(known)
-                if known.get_action().takes_values()
-                    && !known.is_require_equals_set()
-                    && !long.contains('=') =>
-            {
-                // What follows is its value, whatever it looks like.
-                args.next();
-            }
-            Some(known) if known.is_require_equals_set() && !long.contains('=') => {
-                optional = Some(name.to_owned());
-            }
-            Some(_) => {}
-            None if matches!(name, "help" | "version" | "quiet") => {}
-            None => unmatched.push(arg.into_owned()),
+        }
+        if let (Some(flag), "true" | "false" | "True" | "False") = (before, &*text) {
+            parted.push(format!(
+                "write `--{flag}={text}` in place of `--{flag} {text}`"
+            ));
+        }
+        let name = text.split('=').next().unwrap_or_default();
+        if !matches!(&*text, "-h" | "-q") && !matches!(name, "--help" | "--version" | "--quiet") {
+            unmatched.push(text.into_owned());
         }
     }
     if unmatched.is_empty() {
         return Ok(());
     }
     let list: String = unmatched.iter().map(|arg| format!("{arg}, ")).collect();
-    let mut failure = Failure::usage_verbatim(format!(
-        "error parsing options - unmatched arguments: {list}"
-    ));
-    for hint in parted {
-        failure = failure.hint(hint);
-    }
+    let text = format!("error parsing options - unmatched arguments: {list}");
+    let failure = Failure::usage_verbatim(text);
+    let mut failure = parted.into_iter().fold(failure, Failure::hint);
     for arg in &unmatched {
         let name = arg.trim_start_matches('-');
         let name = name.split('=').next().unwrap_or(name);
@@ -134,9 +85,8 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
         }
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
         let near = ovms::error::nearest(name, known).filter(|known| is_slip(name, known));
-        if let Some(name) = near {
-            failure = failure.hint(format!("for `{arg}`, did you mean `--{name}`?"));
-        }
+        failure =
+            failure.may_hint(near.map(|name| format!("for `{arg}`, did you mean `--{name}`?")));
     }
     Err(failure.hint("`ovms serve --help` lists the flags"))
 }
@@ -160,7 +110,7 @@ mod tests {
 
     #[test]
     fn flags_of_graphs_that_are_absent_are_no_spelling_mistakes() {
-        let all = super::ABSENT.iter().flat_map(|(_, names)| *names);
+        let all = super::ABSENT.iter().flat_map(|(_, names)| names.split(' '));
         for name in all {
             let reported = refused(&[&format!("--{name}")]).unwrap();
             let hint =

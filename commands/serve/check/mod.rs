@@ -16,11 +16,13 @@ pub(crate) use page::{is_asked, of_failure};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use ovms::{
     config::{
-        self, CheckDepth, Config, ConfigSource, Defaults, EntryError, FileConfig, Flags, ModelEntry,
+        self, CheckDepth, Config, ConfigSource, Defaults, EntryError, FileConfig, Flags,
+        ModelEntry, RefusedEntry,
     },
     diagnostic::{Diagnostics, FilePosition},
     metrics::Metrics,
@@ -94,20 +96,21 @@ pub(super) fn run(flags: Flags, output: OutputFormat) -> Result<(), Failure> {
         is_syntax: flags.check == CheckDepth::Syntax,
         ..Report::default()
     };
-    if output == OutputFormat::Json {
-        report.limit.write_to(stdout.try_clone().ok());
+    let is_json = output == OutputFormat::Json;
+    if is_json {
+        report.limit.stdout = stdout.try_clone().ok();
     }
     if let Err(failure) = report.look(flags) {
-        if output == OutputFormat::Json {
+        if is_json {
             report.add_failure(&failure);
-            stdout.print(&(report.json() + "\n"))?;
+            stdout.print(&report.json())?;
         }
         return Err(failure);
     }
-    match output {
-        OutputFormat::Json => stdout.print(&(report.json() + "\n"))?,
-        OutputFormat::Table => stdout.print(&report.table(look))?,
-    }
+    stdout.print(&match is_json {
+        true => report.json(),
+        false => report.table(look),
+    })?;
     python::stop(graph::LIMIT);
     report.end()
 }
@@ -122,19 +125,15 @@ impl Report {
         let environment = config.settings.flags.python_environment.clone();
         match config.source.clone() {
             ConfigSource::Model(model) => {
-                let file = FileConfig {
-                    models: vec![ModelEntry::Model(model)],
-                    ..FileConfig::default()
-                };
+                let mut file = FileConfig::default();
+                file.models.push(ModelEntry::Model(model));
                 self.servables(&file, &[], environment, "", |_| String::new());
             }
             ConfigSource::Graph { graph, defaults } => {
                 let origin = graph.graph_path.display().to_string();
-                let file = FileConfig {
-                    graphs: vec![*graph],
-                    ..FileConfig::default()
-                };
-                self.limit.set(&defaults);
+                let mut file = FileConfig::default();
+                file.graphs.push(*graph);
+                self.limit.flags = Arc::clone(&defaults.flags);
                 let (file, origins) = self.subconfigs(&file, &defaults);
                 self.servables(&file, &origins, environment, "", |_| origin.clone());
             }
@@ -167,7 +166,7 @@ impl Report {
         environment: Option<PathBuf>,
     ) {
         let path = path.display().to_string();
-        self.limit.set(defaults);
+        self.limit.flags = Arc::clone(&defaults.flags);
         let (with_more, origins) = self.subconfigs(file, defaults);
         let at = |place: &FilePosition| format!("{path}:{place}");
         self.servables(&with_more, &origins, environment, &path, at);
@@ -180,22 +179,23 @@ impl Report {
             let error = format!("{path}:{}: {}", entry.place, entry.reason);
             self.findings.errors.push(error);
         }
-        for warning in &file.warnings {
-            self.findings.warnings.push(format!("{path}:{warning}"));
-        }
-        let commands: Vec<String> = [CheckedKind::Pipeline, CheckedKind::Graph]
-            .into_iter()
-            .filter(|kind| {
-                let mut rows = self.rows.iter();
-                rows.any(|row| row.kind == *kind && row.state == ERROR)
-            })
-            .map(|kind| format!("`ovms {} check {path}`", kind.name()))
-            .collect();
+        let warnings = file.warnings.iter();
+        self.findings
+            .warnings
+            .extend(warnings.map(|warning| format!("{path}:{warning}")));
+        let has_errors = |kind: &CheckedKind| {
+            let mut rows = self.rows.iter();
+            rows.any(|row| row.kind == *kind && row.state == ERROR)
+        };
+        let kinds = [CheckedKind::Pipeline, CheckedKind::Graph].into_iter();
+        let commands = kinds.filter(has_errors);
+        let commands = commands.map(|kind| format!("`ovms {} check {path}`", kind.name()));
+        let commands: Vec<String> = commands.collect();
         if !commands.is_empty() {
             let verb = if commands.len() == 1 { "shows" } else { "show" };
             let commands = commands.join(" and ");
-            let hint = format!("{commands} {verb} the lines that are meant");
-            self.hints.push(hint);
+            self.hints
+                .push(format!("{commands} {verb} the lines that are meant"));
         }
     }
 
@@ -213,14 +213,15 @@ impl Report {
                     facts.report(Reported::Model(model.name.clone()));
                 }
             }
-            ModelEntry::Refused {
+            ModelEntry::Refused(RefusedEntry {
                 name,
                 reason,
                 place,
-            } => {
+            }) => {
                 self.row(CheckedKind::Model, name, Vec::new(), REFUSED);
-                let error = format!("{file}:{place}: {reason}");
-                self.findings.errors.push(error);
+                self.findings
+                    .errors
+                    .push(format!("{file}:{place}: {reason}"));
                 facts.report(Reported::Model(name.clone()));
             }
         }

@@ -25,8 +25,8 @@ impl Report {
         origin: &str,
         facts: &ConfigurationFacts<'_>,
     ) {
-        let (versions, state) =
-            self.versions(model, &format!("{origin}model `{}`", model.name), facts);
+        let of = format!("{origin}model `{}`", model.name);
+        let (versions, state) = self.versions(model, &of, facts);
         self.row(CheckedKind::Model, &model.name, versions, state);
     }
 
@@ -74,8 +74,7 @@ impl Report {
         }
         let chosen = wanted::choose(&model.policy, &numbers);
         if chosen.is_empty() {
-            let text = format!("{of}: there is no version to serve in {base_path}");
-            warnings.push(text);
+            warnings.push(format!("{of}: there is no version to serve in {base_path}"));
             return (none, "empty");
         }
         if let Some(cache) = &model.load.cache_dir
@@ -89,10 +88,10 @@ impl Report {
         let mut state = GOOD;
         // What all versions have in common, such as a device that is not there, is one error.
         let mut errors: Vec<(String, Vec<String>)> = Vec::new();
-        let existing = existing.iter();
-        let served: Vec<_> = existing
-            .filter(|(number, _)| chosen.contains(number))
-            .collect();
+        let served = existing
+            .iter()
+            .filter(|(number, _)| chosen.contains(number));
+        let served: Vec<_> = served.collect();
         for (number, folder) in &served {
             match facts.looked(model, *number, folder) {
                 VersionLookup::Info(inspected) => {
@@ -121,12 +120,8 @@ impl Report {
             }
         }
         for (reason, numbers) in errors {
-            let word = if numbers.len() == 1 {
-                "version"
-            } else {
-                "versions"
-            };
-            let text = format!("{of}, {word} {}: {reason}", numbers.join(", "));
+            let plural = if numbers.len() == 1 { "" } else { "s" };
+            let text = format!("{of}, version{plural} {}: {reason}", numbers.join(", "));
             self.findings.errors.push(text);
         }
         (served.iter().map(|(number, _)| *number).collect(), state)

@@ -11,7 +11,7 @@ use crate::{
         counts::Counts,
         report::{CheckVerdict, CheckedKind},
     },
-    error::{Failure, FailureKind},
+    error::Failure,
     ui::{Look, NOTHING, Table},
 };
 
@@ -29,20 +29,18 @@ struct ReportJson<'a> {
 pub(crate) fn of_failure(failure: &Failure) -> String {
     let mut report = Report::default();
     report.add_failure(failure);
-    report.json() + "\n"
+    report.json()
 }
 
 /// Returns whether flags that could not be parsed ask for the document of a check.
 pub(crate) fn is_asked(flags: &[OsString]) -> bool {
-    let is = |flag: &OsString, text: &str| flag == text;
-    let mut pairs = flags.iter().zip(flags.iter().skip(1));
     let checks = |flag: &OsString| {
         let flag = flag.to_string_lossy();
         flag == "--check" || flag.starts_with("--check=")
     };
-    flags.iter().any(checks)
-        && (flags.iter().any(|flag| is(flag, "--output=json"))
-            || pairs.any(|(flag, value)| is(flag, "--output") && is(value, "json")))
+    let is_json = |pair: &[OsString]| pair[0] == "--output" && pair[1] == "json";
+    let is_json = flags.iter().any(|flag| flag == "--output=json") || flags.windows(2).any(is_json);
+    is_json && flags.iter().any(checks)
 }
 
 impl Report {
@@ -66,7 +64,7 @@ impl Report {
             findings: &self.findings,
             hint: (!self.hints.is_empty()).then(|| self.hints.join("; ")),
         };
-        serde_json::to_string(&report).expect("texts and numbers have a JSON form")
+        serde_json::to_string(&report).expect("texts and numbers have a JSON form") + "\n"
     }
 
     /// Draws the servables as a table, with a column for the kind unless all are models.
@@ -98,9 +96,7 @@ impl Report {
         let counts = Counts::from(&found);
         let failure = match CheckVerdict::of(CheckedKind::Model, counts) {
             CheckVerdict::Ok => return Ok(()),
-            CheckVerdict::Errors => {
-                Failure::new(FailureKind::Failed, format!("the check found {counts}"))
-            }
+            CheckVerdict::Errors => Failure::failed(format!("the check found {counts}")),
             _ => counts.without_errors(),
         };
         let reported = [

@@ -46,11 +46,14 @@ impl Report {
             }
             for entry in own.models {
                 let name = entry.name();
-                let mut models = with_more.models.iter().map(ModelEntry::name);
-                let mut pipelines = file.pipelines.iter().map(|pipeline| &*pipeline.name);
-                let mut graphs = file.graphs.iter().map(|graph| &*graph.name);
-                let is_name = |other: &str| other == name;
-                if models.any(is_name) || pipelines.any(is_name) || graphs.any(is_name) {
+                let models = with_more.models.iter().map(ModelEntry::name);
+                let pipelines = file.pipelines.iter().map(|pipeline| &*pipeline.name);
+                let graphs = file.graphs.iter().map(|graph| &*graph.name);
+                if models
+                    .chain(pipelines)
+                    .chain(graphs)
+                    .any(|other| other == name)
+                {
                     self.findings.warnings.push(format!(
                         "{shown}: the model `{name}` is left out, since its name is taken; the \
                          first counts"
@@ -75,9 +78,9 @@ impl Report {
                     "{path}: cannot read the configuration file: {source}"
                 ));
             }
-            FileError::Schema { more, .. } if *more > 0 => {
-                found.push(format!("{path}: and {more} more"));
-            }
+            FileError::Schema {
+                more: more @ 1.., ..
+            } => found.push(format!("{path}: and {more} more")),
             FileError::Schema { .. } | FileError::Syntax { .. } => {}
         }
     }
@@ -94,22 +97,21 @@ impl Report {
         at: impl Fn(&FilePosition) -> String,
     ) {
         graph::environment(environment);
-        let mut facts = ConfigurationFacts::new(file).importing();
-        if self.is_syntax {
-            facts = facts.with_custom_nodes(false).without_models();
-        }
+        let mut facts = ConfigurationFacts::new(file);
+        facts.is_of_all = true;
+        facts.runs_custom_nodes = !self.is_syntax;
+        facts.reads_models = !self.is_syntax;
         let own = file.models.len() - origins.len();
         for (index, entry) in file.models.iter().enumerate() {
             let from = index.checked_sub(own).and_then(|more| origins.get(more));
             self.entry(entry, from.map_or(path, String::as_str), &facts);
         }
         let unread = std::mem::take(&mut self.unread);
-        self.findings
-            .unchecked
-            .extend(unread.into_iter().map(|(reason, names)| {
-                let models = if names.len() == 1 { "model" } else { "models" };
-                format!("{models} `{}`: {reason}", names.join("`, `"))
-            }));
+        let unread = unread.into_iter().map(|(reason, names)| {
+            let models = if names.len() == 1 { "model" } else { "models" };
+            format!("{models} `{}`: {reason}", names.join("`, `"))
+        });
+        self.findings.unchecked.extend(unread);
         if !self.is_syntax {
             self.libraries(file, path, &facts);
         }
@@ -121,8 +123,8 @@ impl Report {
             self.add(CheckedKind::Pipeline, &pipeline.name, findings, is_whole);
         }
         if facts.lacks_runtime() {
-            self.hints
-                .push("run `ovms setup` for a runtime, which models are read with".to_owned());
+            let hint = "run `ovms setup` for a runtime, which models are read with";
+            self.hints.push(hint.to_owned());
         }
         let depth = match self.is_syntax {
             true => Depth::Nothing,
@@ -150,10 +152,7 @@ impl Report {
     /// imported with their nodes.
     fn libraries(&mut self, file: &FileConfig, path: &str, facts: &ConfigurationFacts<'_>) {
         let mut seen = BTreeSet::new();
-        let names = file
-            .custom_node_libraries
-            .iter()
-            .map(|library| &library.name);
+        let names = file.custom_node_libraries.iter().map(|it| &it.name);
         for name in names.filter(|name| seen.insert(*name)) {
             // Of two with one name the later one counts.
             let Some(library) = facts.path(name) else {

@@ -5,7 +5,6 @@ mod settings;
 
 use std::{
     fs,
-    io::Write,
     path::{Component, Path, PathBuf},
 };
 
@@ -17,7 +16,8 @@ use serde_json::json;
 
 use super::ServeArgs;
 use crate::{
-    error::{Failure, FailureKind},
+    error::Failure,
+    pipeline::new::save,
     ui::{self, OutputFormat},
 };
 
@@ -39,30 +39,22 @@ const DEPTH: usize = 8;
 
 /// Runs the requested action; `None` if there is none.
 pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
+    type Directive = fn(&ServeArgs) -> Result<(), Failure>;
     let flags = &args.flags;
-    let asked = [
-        ("list_models", flags.list_models),
-        ("add_to_config", flags.add_to_config),
-        ("remove_from_config", flags.remove_from_config),
-        ("check", flags.check != CheckDepth::Off),
+    let asked: [(&str, bool, Option<Directive>); 4] = [
+        ("list_models", flags.list_models, Some(list)),
+        ("add_to_config", flags.add_to_config, Some(add)),
+        ("remove_from_config", flags.remove_from_config, Some(remove)),
+        // It takes the flags of a server, and begins as one.
+        ("check", flags.check != CheckDepth::Off, None),
     ];
-    let mut asked = asked.iter().filter(|(_, given)| *given);
-    let (first, second) = (asked.next(), asked.next());
-    if let (Some((first, _)), Some((second, _))) = (first, second) {
-        return Some(Err(Failure::new(
-            FailureKind::Usage,
-            format!("--{first} and --{second} are given; expected one of them"),
-        )));
+    let mut asked = asked.iter().filter(|(_, given, _)| *given);
+    let (first, _, directive) = asked.next()?;
+    if let Some((second, ..)) = asked.next() {
+        let text = format!("--{first} and --{second} are given; expected one of them");
+        return Some(Err(Failure::usage(text)));
     }
-    if flags.list_models {
-        Some(list(args))
-    } else if flags.add_to_config {
-        Some(add(args))
-    } else if flags.remove_from_config {
-        Some(remove(args))
-    } else {
-        None
-    }
+    directive.map(|directive| directive(args))
 }
 
 /// Prints the names of the models below the repository, one a line.
@@ -72,24 +64,20 @@ fn list(args: &ServeArgs) -> Result<(), Failure> {
             "Use --list_models with --model_repository_path",
         ));
     };
-    let failed = |error: &std::io::Error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("cannot read the model repository {}", root.display()),
-        )
-        .caused_by(error)
-    };
     // A path through `..` is not accepted further down.
-    let absolute = root.canonicalize().map_err(|error| failed(&error))?;
-    fs::read_dir(&absolute).map_err(|error| failed(&error))?;
+    let absolute = root.canonicalize();
+    let absolute = absolute
+        .and_then(|absolute| fs::read_dir(&absolute).map(|_| absolute))
+        .map_err(|error| Failure::cannot("read the model repository", &root, &error))?;
     let mut names = Vec::new();
     walk(&absolute, &absolute, DEPTH, &mut names);
     names.sort();
     if args.output == OutputFormat::Json {
-        let models: Vec<_> = names
+        let path = |name: &String| absolute.join(name).display().to_string();
+        let models = names
             .iter()
-            .map(|name| json!({ "name": name, "path": absolute.join(name).display().to_string() }))
-            .collect();
+            .map(|name| json!({ "name": name, "path": path(name) }));
+        let models: Vec<_> = models.collect();
         let repository = absolute.display().to_string();
         return ui::print_json(&json!({ "repository": repository, "models": models }));
     }
@@ -137,12 +125,12 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
         // Relative to where we are.
         (None, Some(repository)) => {
             let folder = repository.join(name);
-            let is_remote = folder.to_string_lossy().contains("://");
             // A path through `..` is not accepted by the server.
-            let absolute = || repository.canonicalize().ok().map(|it| it.join(name));
-            let absolute =
-                (!is_remote).then(|| absolute().or_else(|| std::path::absolute(&folder).ok()));
-            absolute.flatten().unwrap_or(folder)
+            match repository.canonicalize() {
+                _ if folder.to_string_lossy().contains("://") => folder,
+                Ok(repository) => repository.join(name),
+                Err(_) => std::path::absolute(&folder).unwrap_or(folder),
+            }
         }
         (None, None) => {
             let text = "Set model_name either with model_path or model_repository_path with \
@@ -152,18 +140,14 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
     };
     let base_path = base_path.to_string_lossy();
     let settings = settings::of(&args.flags)?;
-    let content = match fs::read(&path) {
-        Ok(content) => Some(content),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(unreadable(&path, &error)),
-    };
+    let content = save::read_if_there(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::add_model(content.as_deref(), (name, &base_path), &settings)
         .map_err(|error| refused(&path, &error))?;
     settings::check(content.as_deref(), &edited, &path, name)?;
     if !base_path.contains("://") {
         note_missing(&path, Path::new(&*base_path));
     }
-    write(&path, &edited)?;
+    save::write(&path, &edited, true)?;
     done(args, &path, name, "added")
 }
 
@@ -172,10 +156,8 @@ fn note_missing(file: &Path, base_path: &Path) {
     let folder = file.parent().unwrap_or(Path::new(""));
     let found = folder.join(base_path);
     let found = std::path::absolute(&found).unwrap_or(found);
-    if base_path
-        .components()
-        .any(|part| part == Component::ParentDir)
-    {
+    let mut parts = base_path.components();
+    if parts.any(|part| part == Component::ParentDir) {
         ui::warn("note: the server does not accept paths through `..`");
     }
     if found.exists() {
@@ -193,14 +175,13 @@ fn note_missing(file: &Path, base_path: &Path) {
 fn remove(args: &ServeArgs) -> Result<(), Failure> {
     let path = config_path(args)?;
     let name = model_name(args)?;
-    let mut others: Vec<&str> = Vec::new();
-    if args.flags.model_path.is_some() {
-        others.push("model_path");
-    }
+    let model_path = args.flags.model_path.as_ref().map(|_| "model_path");
     let settings = settings::of(&args.flags)?;
-    others.extend(settings.iter().map(|(key, _)| *key));
+    let others = model_path
+        .into_iter()
+        .chain(settings.iter().map(|(key, _)| *key));
+    let others: String = others.map(|key| format!("{key}, ")).collect();
     if !others.is_empty() {
-        let others: String = others.iter().map(|key| format!("{key}, ")).collect();
         return Err(Failure::usage_verbatim(format!(
             "Removing models from the configuration file, allows passing only model_name parameter. \
              Invalid parameters passed: {others}"
@@ -208,7 +189,7 @@ fn remove(args: &ServeArgs) -> Result<(), Failure> {
     }
     let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::remove_model(&content, name).map_err(|error| refused(&path, &error))?;
-    write(&path, &edited)?;
+    save::write(&path, &edited, true)?;
     done(args, &path, name, "removed")
 }
 
@@ -222,36 +203,6 @@ fn done(args: &ServeArgs, path: &Path, name: &str, what: &str) -> Result<(), Fai
         "added" => format!("Added model `{name}` to {path}."),
         _ => format!("Removed model `{name}` from {path}."),
     });
-    Ok(())
-}
-
-/// Replaces a file atomically, with the permissions of the old one.
-fn write(path: &Path, content: &str) -> Result<(), Failure> {
-    let failed = |error: &std::io::Error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("cannot write {}", path.display()),
-        )
-        .caused_by(error)
-    };
-    // What a link leads to is replaced, not the link.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let folder = match target.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let rights = match fs::metadata(&target) {
-        Ok(metadata) => metadata.permissions(),
-        Err(_) => std::os::unix::fs::PermissionsExt::from_mode(0o644),
-    };
-    tempfile::NamedTempFile::new_in(folder)
-        .and_then(|mut file| {
-            file.write_all(content.as_bytes())?;
-            file.as_file().set_permissions(rights)?;
-            file.as_file().sync_all()?;
-            file.persist(&target).map_err(|error| error.error)
-        })
-        .map_err(|error| failed(&error))?;
     Ok(())
 }
 
@@ -278,27 +229,21 @@ fn model_name(args: &ServeArgs) -> Result<&str, Failure> {
 
 /// Returns the usage of a directive, in the format of the reference.
 fn usage(lines: &[&str]) -> String {
-    let lines: Vec<String> = lines
+    let lines: String = lines
         .iter()
         .map(|line| format!("\n  ovms {line}"))
         .collect();
-    format!("Usage: {}", lines.concat())
+    format!("Usage: {lines}")
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(
-        FailureKind::Failed,
-        format!("cannot read the configuration file {}", path.display()),
-    )
-    .caused_by(error)
+    Failure::cannot("read the configuration file", path, error)
 }
 
 fn refused(path: &Path, error: &EditError) -> Failure {
-    let failure = Failure::new(
-        FailureKind::Failed,
-        format!("cannot edit the configuration file {}", path.display()),
-    )
-    .caused_by(error);
+    let path = path.display();
+    let text = format!("cannot edit the configuration file {path}");
+    let failure = Failure::failed(text).caused_by(error);
     match error {
         EditError::Unknown { name, known } => {
             failure.hint_nearest(name, known.iter().map(String::as_str))

@@ -5,7 +5,7 @@ use std::path::Path;
 use ovms::config::{self, Defaults, Flags, ModelEntry};
 use serde_json::Value;
 
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 
 /// Key and value of a setting.
 type Setting = (&'static str, Value);
@@ -47,16 +47,12 @@ pub(super) fn check(
     let parse = |content: &[u8]| config::parse(content, path, &Defaults::default());
     let refused = |error: &dyn std::error::Error| {
         let text = format!("the settings of model `{name}` are refused");
-        Err(Failure::new(FailureKind::Usage, text).caused_by(error))
+        Err(Failure::usage(text).caused_by(error))
     };
     match parse(after.as_bytes()) {
         Ok(config) => {
             let reason = config.models.iter().find_map(|entry| match entry {
-                ModelEntry::Refused {
-                    name: found,
-                    reason,
-                    ..
-                } if found == name => Some(reason),
+                ModelEntry::Refused(it) if it.name == name => Some(&it.reason),
                 _ => None,
             });
             reason.map_or(Ok(()), |reason| refused(reason))

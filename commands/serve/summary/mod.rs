@@ -9,14 +9,13 @@ use ovms::{
     config::{LogFormat, ServerSettings},
     engine::{Engine, Servable, ServableFacts, reload::ReloadError},
     error::chain,
-    openvino::runtime::Device,
     python,
 };
 
 pub(super) use tries::demo_arguments;
 
 use self::tries::Tries;
-use crate::ui::{columns, counted, listed, visible, wrapped};
+use crate::ui::{counted, listed, visible, wrapped};
 
 /// Maximum number of servables listed one by one.
 const MAX: usize = 8;
@@ -62,13 +61,14 @@ pub(super) struct Summary {
     rest: Option<Place>,
     management: Option<Place>,
     has_dashboard: bool,
-    devices: Vec<String>,
+    /// Devices of this machine.
+    pub(super) devices: Vec<String>,
     served: Vec<Entry>,
     /// Number of configured servables that are not served.
     missing: usize,
     failures: Vec<String>,
     /// Folder of the example, if that is served.
-    demo: Option<String>,
+    pub(super) demo: Option<String>,
 }
 
 impl Summary {
@@ -83,26 +83,23 @@ impl Summary {
         let served: Vec<Entry> = servables.iter().filter_map(Entry::of).collect();
         let python = python::describe();
         let mut failures: Vec<String> = errors.iter().map(|error| clip(&chain(error))).collect();
-        let empty = servables.iter().filter(|it| is_empty(it));
-        for name in empty.map(Servable::name) {
+        // No versions are no error: they may come.
+        let empty = servables.iter().filter_map(Servable::model);
+        let empty = empty.filter(|model| model.versions().is_empty());
+        for name in empty.map(|model| format!("`{}`", model.name())) {
             // Where the folder could not be read, that has been said.
-            if !failures
-                .iter()
-                .any(|failure| failure.contains(&format!("`{name}`")))
-            {
-                failures.push(format!("model `{name}` has no version to serve"));
+            if !failures.iter().any(|failure| failure.contains(&name)) {
+                failures.push(format!("model {name} has no version to serve"));
             }
         }
+        let management = &settings.management_bind_addresses;
         Self {
             openvino: openvino.split('-').next().unwrap_or(openvino).to_owned(),
             // `Python 3.11.2 of …`
             python: python.map(|text| text.split(" of ").next().unwrap_or_default().to_owned()),
             grpc: Place::of(settings.port, &settings.grpc_bind_addresses),
             rest: Place::of(settings.rest_port, &settings.rest_bind_addresses),
-            management: Place::of(
-                settings.management_port,
-                &settings.management_bind_addresses,
-            ),
+            management: Place::of(settings.management_port, management),
             has_dashboard: !settings.flags.no_dashboard,
             devices: Vec::new(),
             missing: servables.len() - served.len(),
@@ -110,24 +107,6 @@ impl Summary {
             failures,
             demo: None,
         }
-    }
-
-    /// Adds the folder of the example.
-    pub(super) fn of_demo(mut self, folder: Option<String>) -> Self {
-        self.demo = folder;
-        self
-    }
-
-    /// Adds the devices of this machine.
-    pub(super) fn with_devices(mut self, devices: &[Device]) -> Self {
-        self.devices = devices
-            .iter()
-            .map(|device| match device.full_name.as_str() {
-                "" => device.name.clone(),
-                full => format!("{} ({full})", device.name),
-            })
-            .collect();
-        self
     }
 
     /// Writes the summary to the log.
@@ -156,11 +135,7 @@ impl Summary {
     }
 
     /// Returns the summary as a block for a terminal, with empty lines around it.
-    pub(super) fn block(&self) -> String {
-        self.drawn(columns())
-    }
-
-    fn drawn(&self, columns: Option<usize>) -> String {
+    pub(super) fn drawn(&self, columns: Option<usize>) -> String {
         let mut lines = wrapped(&self.heading(), columns);
         let room = columns.map(|columns| columns.saturating_sub(NAMES + 2));
         for (name, texts) in self.rows(true) {
@@ -179,11 +154,9 @@ impl Summary {
 
     fn heading(&self) -> String {
         let count = |kind: &str| self.served.iter().filter(|it| it.kind == kind).count();
-        let kinds: Vec<String> = ["model", "pipeline", "graph"]
-            .into_iter()
-            .filter(|kind| count(kind) > 0)
-            .map(|kind| counted(count(kind), kind))
-            .collect();
+        let kinds = ["model", "pipeline", "graph"].into_iter();
+        let kinds = kinds.filter(|kind| count(kind) > 0);
+        let kinds: Vec<String> = kinds.map(|kind| counted(count(kind), kind)).collect();
         let served = match kinds.is_empty() {
             true => "nothing".to_owned(),
             false => listed(&kinds),
@@ -203,30 +176,31 @@ impl Summary {
 
     /// Returns the rows below the heading: a name, and one or more lines.
     fn rows(&self, is_terminal: bool) -> Vec<(&'static str, Vec<String>)> {
-        let mut rows = Vec::new();
-        if let Some(grpc) = &self.grpc {
-            rows.push(("gRPC", vec![grpc.address() + &grpc.about]));
-        }
-        if let Some(rest) = &self.rest {
-            rows.push((
-                "REST",
-                vec![format!("http://{}{}", rest.address(), rest.about)],
-            ));
-        }
-        if self.has_dashboard
-            && let Some(place) = self.rest.as_ref().or(self.management.as_ref())
-        {
-            rows.push(("dashboard", vec![format!("http://{}/", place.address())]));
-        }
-        if let Some(place) = &self.management {
-            rows.push((
-                "management",
-                vec![format!("http://{}{}", place.address(), place.about)],
-            ));
-        }
-        if !self.devices.is_empty() {
-            rows.push(("devices", vec![self.devices.join(", ")]));
-        }
+        let (rest, management) = (self.rest.as_ref(), self.management.as_ref());
+        let http = |place: &Place| format!("http://{}{}", place.address(), place.about);
+        let dashboard = rest.or(management).filter(|_| self.has_dashboard);
+        let single = [
+            (
+                "gRPC",
+                self.grpc
+                    .as_ref()
+                    .map(|place| place.address() + &place.about),
+            ),
+            ("REST", rest.map(http)),
+            (
+                "dashboard",
+                dashboard.map(|place| format!("http://{}/", place.address())),
+            ),
+            ("management", management.map(http)),
+            (
+                "devices",
+                (!self.devices.is_empty()).then(|| self.devices.join(", ")),
+            ),
+        ];
+        let single = single
+            .into_iter()
+            .filter_map(|(name, text)| Some((name, vec![text?])));
+        let mut rows: Vec<(&str, Vec<String>)> = single.collect();
         let reported = self.served.iter().take(MAX);
         rows.extend(reported.map(|it| (it.kind, vec![it.name.clone() + &it.about])));
         if self.served.len() > MAX {
@@ -262,17 +236,13 @@ impl Entry {
         let (kind, about, tries) = match (servable, facts) {
             (Servable::Model(_), Ok(ServableFacts::Model(loaded))) => {
                 let numbers: Vec<String> = available.iter().map(ToString::to_string).collect();
-                let versions = if numbers.len() == 1 {
-                    "version"
-                } else {
-                    "versions"
-                };
+                let plural = if numbers.len() == 1 { "" } else { "s" };
                 let (state, tries) = match loaded.is_stateful() {
                     true => (", stateful", Tries::Sequence),
                     false => ("", Tries::Random),
                 };
                 let device = &loaded.spec.options.device;
-                let about = format!(", {versions} {} on {device}{state}", listed(&numbers));
+                let about = format!(", version{plural} {} on {device}{state}", listed(&numbers));
                 ("model", about, tries)
             }
             (Servable::Model(_), _) => return None,
@@ -320,12 +290,6 @@ impl Place {
     fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
-}
-
-/// Returns whether a model has no versions, which is no error: they may come.
-fn is_empty(servable: &Servable) -> bool {
-    let model = servable.model();
-    model.is_some_and(|model| model.versions().is_empty())
 }
 
 fn clip(text: &str) -> String {

@@ -1,4 +1,7 @@
-use super::{Device, Entry, Place, Summary, Tries};
+use ovms::openvino::runtime::Device;
+
+use super::{Entry, Place, Summary, Tries};
+use crate::setup;
 
 fn model(name: &str, about: &str) -> Entry {
     Entry {
@@ -39,7 +42,7 @@ fn example() -> Summary {
         ],
         demo: None,
     };
-    summary = summary.with_devices(&[Device {
+    summary.devices = setup::named(&[Device {
         name: "CPU".to_owned(),
         full_name: "Some Processor @ 2 GHz".to_owned(),
     }]);

@@ -31,11 +31,12 @@ impl Summary {
             return Vec::new();
         };
         let name = quoted(&first.name);
-        let mut tries = vec![match first.tries {
-            Tries::Random => self.infer(&format!("{name} --random"), None),
-            Tries::Sequence => self.infer(&format!("{name} --random --start --end"), None),
-            Tries::Look => self.infer(&format!("{name} --metadata"), None),
-        }];
+        let how = match first.tries {
+            Tries::Random => "--random",
+            Tries::Sequence => "--random --start --end",
+            Tries::Look => "--metadata",
+        };
+        let mut tries = vec![self.infer(&format!("{name} {how}"), None)];
         if let Some(rest) = &self.rest
             && is_plain(&first.name)
         {

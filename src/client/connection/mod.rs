@@ -1,24 +1,24 @@
 //! One face over the wires: connect, ask, send.
 
-mod call;
-
 use std::time::Duration;
 
 use futures::future::join_all;
 use reqwest::header::{HeaderMap, HeaderName};
 
-pub use call::{EncodedRequest, Reply};
-
 use super::{
     address::Address,
     api::Api,
     error::{CallPhase, ClientError, RequestError},
-    kserve_grpc, kserve_rest,
+    grpc::Grpc,
+    http::Http,
+    kserve_grpc::{KserveGrpc, RequestSender, ResponseReceiver},
+    kserve_rest::KserveRest,
     message::{ClientResponse, ModelId, ModelMetadata, Request},
-    protocol::Protocol,
+    protocol::{Call, Protocol, RawReply},
     status::{ModelStatus, ServerMetadata, VersionStatus},
-    stream::{RequestSender, ResponseReceiver},
-    tfs_grpc, tfs_rest,
+    tfs::Asked,
+    tfs_grpc::TfsGrpc,
+    tfs_rest::TfsRest,
 };
 
 /// How long an address is tried for another protocol.
@@ -66,17 +66,12 @@ impl Client {
             address: options.address.clone(),
             timeout: options.timeout,
         };
+        let grpc = async || limit.run(CallPhase::Connect, Grpc::connect(options)).await;
         let wire: Box<dyn Protocol> = match options.api {
-            Api::KserveGrpc => {
-                let connect = kserve_grpc::Wire::connect(options);
-                Box::new(limit.run(CallPhase::Connect, connect).await?)
-            }
-            Api::KserveRest => Box::new(kserve_rest::Wire::new(options)?),
-            Api::TfsGrpc => {
-                let connect = tfs_grpc::Wire::connect(options);
-                Box::new(limit.run(CallPhase::Connect, connect).await?)
-            }
-            Api::TfsRest => Box::new(tfs_rest::Wire::new(options)?),
+            Api::KserveGrpc => Box::new(KserveGrpc(grpc().await?)),
+            Api::KserveRest => Box::new(KserveRest(Http::new(options)?)),
+            Api::TfsGrpc => Box::new(TfsGrpc(grpc().await?)),
+            Api::TfsRest => Box::new(TfsRest(Http::new(options)?)),
         };
         Ok(Self {
             wire,
@@ -257,7 +252,8 @@ impl Client {
         }
         Ok(EncodedRequest {
             call: self.wire.encode(request)?,
-            limit: &self.limit,
+            asked: Asked::new(request),
+            client: self,
             headers: HeaderMap::new(),
         })
     }
@@ -268,11 +264,9 @@ impl Client {
     ///
     /// Fails with any other protocol.
     pub fn stream(&self) -> Result<(RequestSender, ResponseReceiver<'_>), ClientError> {
-        let Some((requests, answers)) = self.wire.stream() else {
-            let (api, what) = (self.api, "streams");
-            return Err(RequestError::NoField { api, what }.into());
-        };
-        Ok((RequestSender(requests), ResponseReceiver(answers)))
+        let (api, what) = (self.api, "streams");
+        let stream = self.wire.stream();
+        stream.ok_or_else(|| RequestError::NoField { api, what }.into())
     }
 
     /// Encodes a request of a sequence: the header [`SEQUENCE`] tells a proxy of which one, so that
@@ -296,6 +290,53 @@ impl Client {
     /// Fails if no answer comes, the server refuses, or the answer cannot be read.
     pub async fn infer(&self, request: &Request) -> Result<ClientResponse, ClientError> {
         self.call(request)?.send(0).await?.read()
+    }
+}
+
+/// A request that is encoded and can be sent any number of times.
+#[derive(Debug)]
+pub struct EncodedRequest<'a> {
+    client: &'a Client,
+    call: Box<dyn Call + 'a>,
+    asked: Asked,
+    /// Headers of this call, in addition to those of the client.
+    headers: HeaderMap,
+}
+
+impl EncodedRequest<'_> {
+    /// Sends the request; calls of different lanes may use different connections.
+    ///
+    /// Dropping the future takes the request back.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no answer comes, or the server refuses.
+    pub async fn send(&self, lane: usize) -> Result<Reply<'_>, ClientError> {
+        let raw = self.client.ask(self.call.send(lane, &self.headers)).await?;
+        Ok(Reply { call: self, raw })
+    }
+}
+
+/// An answer as it came, not decoded yet.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    call: &'a EncodedRequest<'a>,
+    raw: RawReply,
+}
+
+impl Reply<'_> {
+    /// Decodes the answer; tensors stay slices of it where the wire allows.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the answer does not follow the protocol.
+    pub fn read(self) -> Result<ClientResponse, ClientError> {
+        let EncodedRequest { client, asked, .. } = self.call;
+        let answer = client.wire.decode(self.raw, asked);
+        answer.map_err(|source| ClientError::Protocol {
+            address: client.limit.address.clone(),
+            source,
+        })
     }
 }
 

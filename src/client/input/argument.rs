@@ -9,7 +9,7 @@ use super::FileKind;
 use crate::tensor::DataType;
 
 /// One input as typed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Argument {
     /// The name; may be left out for a model with one input.
     pub name: Option<String>,
@@ -22,7 +22,7 @@ pub struct Argument {
 }
 
 /// Where elements come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ElementSource {
     /// The argument itself: JSON, or plain text for a string.
     Inline(String),
@@ -35,19 +35,15 @@ pub enum ElementSource {
         /// The output, or array, to take of several.
         output: Option<String>,
     },
-    /// Standard input: JSON, or what its first bytes tell. Where many values come, one in each line.
+    /// Standard input. Where many values come, one in each line.
     Stdin {
-        /// The output, or array, to take of several.
-        output: Option<String>,
-    },
-    /// Standard input as a file of a kind.
-    Piped {
-        /// The kind.
-        kind: FileKind,
+        /// Its kind; if left out, JSON, or what its first bytes tell.
+        kind: Option<FileKind>,
         /// The output, or array, to take of several.
         output: Option<String>,
     },
     /// Nothing: zeros or random values, whichever was asked for.
+    #[default]
     Fill,
 }
 
@@ -71,6 +67,21 @@ pub enum ArgumentError {
     Empty,
 }
 
+impl Argument {
+    /// Makes the input that each line of a source gives, by name if it has one.
+    #[must_use]
+    pub fn of_lines(name: Option<String>) -> Self {
+        Self {
+            name,
+            source: ElementSource::Stdin {
+                kind: None,
+                output: None,
+            },
+            ..Self::default()
+        }
+    }
+}
+
 impl FromStr for Argument {
     type Err = ArgumentError;
 
@@ -82,7 +93,7 @@ impl FromStr for Argument {
             Some((key, value)) if !is_value(text) => (key, value),
             _ => ("", text),
         };
-        let Key { name, dtype, shape } = Key::read(key);
+        let (name, dtype, shape) = parts(key);
         Ok(Self {
             name: (!name.is_empty()).then(|| name.to_owned()),
             dtype,
@@ -112,7 +123,10 @@ impl FromStr for ElementSource {
                 let file = PathBuf::from(path);
                 match FileKind::of(&file) {
                     Some(kind) if file.file_stem() == Some("-".as_ref()) && !path.contains('/') => {
-                        Ok(Self::Piped { kind, output })
+                        Ok(Self::Stdin {
+                            kind: Some(kind),
+                            output,
+                        })
                     }
                     Some(kind) => Ok(Self::File {
                         path: file,
@@ -122,13 +136,15 @@ impl FromStr for ElementSource {
                     None => Err(ArgumentError::FileKind(path.to_owned())),
                 }
             }
-            None if text == "-" => Ok(Self::Stdin { output: None }),
-            None if text == "-:" => Err(ArgumentError::NoOutput),
-            None if text.starts_with("-:") => Ok(Self::Stdin {
-                output: Some(text[2..].to_owned()),
-            }),
-            None if text.is_empty() => Ok(Self::Fill),
-            None => Ok(Self::Inline(text.to_owned())),
+            None => match (text, text.strip_prefix("-:")) {
+                ("", _) => Ok(Self::Fill),
+                (_, Some("")) => Err(ArgumentError::NoOutput),
+                ("-", output) | (_, output @ Some(_)) => Ok(Self::Stdin {
+                    kind: None,
+                    output: output.map(str::to_owned),
+                }),
+                (text, None) => Ok(Self::Inline(text.to_owned())),
+            },
         }
     }
 }
@@ -143,47 +159,21 @@ fn picked(path: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Text before the equals sign.
-struct Key<'a> {
-    name: &'a str,
-    dtype: Option<DataType>,
-    shape: Option<Vec<usize>>,
-}
-
-impl<'a> Key<'a> {
-    /// Reads from the right, because names may have colons themselves (`input:0`).
-    fn read(key: &'a str) -> Self {
-        let plain = Self {
-            name: key,
-            dtype: None,
-            shape: None,
-        };
-        let Some((rest, last)) = key.rsplit_once(':') else {
-            return plain;
-        };
-        if let Some(dtype) = dtype(last) {
-            return Self {
-                name: rest,
-                dtype: Some(dtype),
-                shape: None,
-            };
+/// Reads name, datatype and shape from the right, because names may have colons themselves
+/// (`input:0`).
+fn parts(key: &str) -> (&str, Option<DataType>, Option<Vec<usize>>) {
+    let Some((rest, last)) = key.rsplit_once(':') else {
+        return (key, None, None);
+    };
+    if let Some(dtype) = dtype(last) {
+        return (rest, Some(dtype), None);
+    }
+    match (lengths(last), rest.rsplit_once(':')) {
+        (shape @ Some(_), Some((name, ""))) => (name, None, shape),
+        (shape @ Some(_), Some((name, middle))) if dtype(middle).is_some() => {
+            (name, dtype(middle), shape)
         }
-        let (Some(shape), Some((name, middle))) = (lengths(last), rest.rsplit_once(':')) else {
-            return plain;
-        };
-        match (middle, dtype(middle)) {
-            ("", _) => Self {
-                name,
-                dtype: None,
-                shape: Some(shape),
-            },
-            (_, Some(dtype)) => Self {
-                name,
-                dtype: Some(dtype),
-                shape: Some(shape),
-            },
-            (_, None) => plain,
-        }
+        _ => (key, None, None),
     }
 }
 
@@ -216,6 +206,7 @@ mod tests {
             output: None,
         };
         let stdin = |output: Option<&str>| ElementSource::Stdin {
+            kind: None,
             output: output.map(str::to_owned),
         };
         type Row<'a> = (
@@ -239,8 +230,8 @@ mod tests {
                 "x",
                 None,
                 None,
-                ElementSource::Piped {
-                    kind: FileKind::Image,
+                ElementSource::Stdin {
+                    kind: Some(FileKind::Image),
                     output: None,
                 },
             ),

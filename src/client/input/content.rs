@@ -5,7 +5,10 @@ use std::{fs, io::Read, path::Path};
 use bytes::Bytes;
 
 use super::{ElementSource, InputError, piped};
-use crate::tensor::{Tensor, npy};
+use crate::{
+    client::BoxError,
+    tensor::{Tensor, npy},
+};
 
 /// The most that is read of standard input: more than a request may have, as JSON.
 const MAX_OF_STDIN: u64 = 4 << 30;
@@ -56,7 +59,7 @@ impl FileKind {
 }
 
 /// Contents of a source.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum Content {
     /// JSON, or for a string tensor a text that is no JSON.
     Inline(String),
@@ -75,6 +78,7 @@ pub(super) enum Content {
     /// The bytes of a tensor.
     Binary(Bytes),
     /// Nothing.
+    #[default]
     Fill,
 }
 
@@ -134,29 +138,28 @@ impl<'a> Stdin<'a> {
 
 impl Content {
     /// Reads a source.
-    pub(super) fn load(source: ElementSource, stdin: &mut Stdin<'_>) -> Result<Self, InputError> {
+    pub(super) fn load(source: &ElementSource, stdin: &mut Stdin<'_>) -> Result<Self, InputError> {
         match source {
-            ElementSource::Inline(text) => Ok(Self::Inline(text)),
+            ElementSource::Inline(text) => Ok(Self::Inline(text.clone())),
             ElementSource::Fill => Ok(Self::Fill),
-            ElementSource::Stdin { output } => stdin.content(None)?.pick(STDIN, output),
-            ElementSource::Piped { kind, output } => stdin.content(Some(kind))?.pick(STDIN, output),
-            ElementSource::File { path, kind, output } => match fs::read(&path) {
-                Ok(bytes) => {
-                    let place = path.display().to_string();
-                    Self::of_file(&path, kind, bytes)?.pick(&place, output)
-                }
-                Err(error) => Err(unreadable(&path, error)),
-            },
+            ElementSource::Stdin { kind, output } => {
+                stdin.content(*kind)?.pick(STDIN, output.as_ref())
+            }
+            ElementSource::File { path, kind, output } => {
+                let bytes = fs::read(path).map_err(|error| unreadable(path, error))?;
+                let content = Self::of_file(path, *kind, bytes)?;
+                content.pick(&path.display().to_string(), output.as_ref())
+            }
         }
     }
 
     /// Reads JSON that came in a line.
     pub(super) fn line(text: String, source: &ElementSource) -> Result<Self, InputError> {
-        let output = match source {
-            ElementSource::Stdin { output } => output.clone(),
-            _ => None,
-        };
-        Self::of_json("the line", text)?.pick("the line", output)
+        let content = Self::of_json("the line", text)?;
+        match source {
+            ElementSource::Stdin { output, .. } => content.pick("the line", output.as_ref()),
+            _ => Ok(content),
+        }
     }
 
     fn of_json(place: &str, text: String) -> Result<Self, InputError> {
@@ -171,27 +174,26 @@ impl Content {
     }
 
     fn of_file(path: &Path, kind: FileKind, bytes: Vec<u8>) -> Result<Self, InputError> {
-        match kind {
-            FileKind::Npy => match npy::read(&bytes.into()) {
-                Ok(tensor) => Ok(Self::Array(tensor)),
-                Err(error) => Err(unreadable(path, error)),
-            },
-            FileKind::Npz => match npy::read_archive(&bytes.into()) {
-                Ok(arrays) => Ok(Self::Arrays(arrays)),
-                Err(error) => Err(unreadable(path, error)),
-            },
-            FileKind::Json => match String::from_utf8(bytes) {
-                Ok(text) => Self::of_json(&path.display().to_string(), text),
-                Err(error) => Err(unreadable(path, error)),
-            },
-            FileKind::Image => Ok(Self::Image(bytes.into())),
-            FileKind::Text => Ok(Self::Text(bytes.into())),
-            FileKind::Binary => Ok(Self::Binary(bytes.into())),
-        }
+        Ok(match kind {
+            FileKind::Npy => {
+                Self::Array(npy::read(&bytes.into()).map_err(|error| unreadable(path, error))?)
+            }
+            FileKind::Npz => {
+                let arrays = npy::read_archive(&bytes.into());
+                Self::Arrays(arrays.map_err(|error| unreadable(path, error))?)
+            }
+            FileKind::Json => {
+                let text = String::from_utf8(bytes).map_err(|error| unreadable(path, error))?;
+                Self::of_json(&path.display().to_string(), text)?
+            }
+            FileKind::Image => Self::Image(bytes.into()),
+            FileKind::Text => Self::Text(bytes.into()),
+            FileKind::Binary => Self::Binary(bytes.into()),
+        })
     }
 
     /// Takes one of several, if one is named.
-    fn pick(self, place: &str, output: Option<String>) -> Result<Self, InputError> {
+    fn pick(self, place: &str, output: Option<&String>) -> Result<Self, InputError> {
         let Some(name) = output else {
             return Ok(self);
         };
@@ -199,21 +201,18 @@ impl Content {
             Self::Arrays(several) | Self::Outputs(several) => several,
             _ => Vec::new(),
         };
-        match several.iter().position(|(known, _)| *known == name) {
+        match several.iter().position(|(known, _)| known == name) {
             Some(index) => Ok(Self::Array(several.swap_remove(index).1)),
             None => Err(InputError::NoOutput {
                 place: place.to_owned(),
-                name,
+                name: name.clone(),
                 known: several.into_iter().map(|(name, _)| name).collect(),
             }),
         }
     }
 }
 
-fn unreadable(
-    path: &Path,
-    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> InputError {
+fn unreadable(path: &Path, source: impl Into<BoxError>) -> InputError {
     let source = source.into();
     let path = path.to_owned();
     InputError::File { path, source }

@@ -30,7 +30,13 @@ pub(super) fn convert(tensor: &Tensor, dtype: DataType) -> Result<Tensor, ValueP
             Value::Double(value) => push_float(&mut packer, value),
             Value::Bytes(value) => packer.push_bytes(value),
         }
-        .map_err(|error| explain(error, value, tensor.dtype(), dtype))?;
+        .map_err(|error| match value.as_f64() {
+            Some(number) => {
+                let found = tensor.dtype();
+                ValueProblem::Misfit(format!("{number} of {found} does not fit {dtype}"))
+            }
+            None => error.into(),
+        })?;
     }
     Ok(Tensor::new(
         dtype,
@@ -54,22 +60,6 @@ fn push_float(packer: &mut Packer, value: f64) -> Result<(), ValueError> {
         packer.push_i64(value as i64)
     } else {
         packer.push_f64(value)
-    }
-}
-
-fn explain(
-    error: ValueError,
-    value: Value<'_>,
-    found: DataType,
-    expected: DataType,
-) -> ValueProblem {
-    match value.as_f64() {
-        Some(number) => ValueProblem::Convert {
-            value: number.to_string(),
-            found,
-            expected,
-        },
-        None => error.into(),
     }
 }
 

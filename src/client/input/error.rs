@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{InputImageError, PipedProblem};
 use crate::{
-    client::message::TensorMetadata,
+    client::{BoxError, message::TensorMetadata},
     tensor::{DataType, PartialShape, TensorError, values::ValueError},
 };
 
@@ -18,7 +18,7 @@ pub enum InputError {
         path: PathBuf,
         /// The reason.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: BoxError,
     },
     /// Two inputs are to come from standard input.
     #[error("found `-` for two inputs, standard input can be read once")]
@@ -94,17 +94,12 @@ pub enum ValueProblem {
     /// The JSON is broken or of other values.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// A number of a text file cannot be read.
-    #[error("found `{word}`, expected a value of {dtype}")]
-    Word {
-        /// Word found.
-        word: String,
-        /// The datatype of the input.
-        dtype: DataType,
-    },
     /// A value does not fit the datatype.
     #[error(transparent)]
     Element(#[from] ValueError),
+    /// A value does not fit the datatype or shape, for a reason that the text has.
+    #[error("{0}")]
+    Misfit(String),
     /// An array is of another type.
     #[error("found elements of {found}, expected {expected}")]
     Dtype {
@@ -112,26 +107,6 @@ pub enum ValueProblem {
         found: DataType,
         /// The datatype of the input.
         expected: DataType,
-    },
-    /// A number that another type does not hold.
-    #[error("{value} of {found} does not fit {expected}")]
-    Convert {
-        /// The number.
-        value: String,
-        /// The type of the array.
-        found: DataType,
-        /// The datatype asked for.
-        expected: DataType,
-    },
-    /// The number of elements is another one.
-    #[error("found {}, shape {shape} takes {expected}", elements(*count))]
-    Count {
-        /// The elements given.
-        count: usize,
-        /// The shape of the input.
-        shape: PartialShape,
-        /// The elements that the shape has.
-        expected: usize,
     },
     /// The shape allows several ways to arrange the elements, or none.
     #[error("cannot tell how to fill shape {shape} with {}", elements(*count))]
@@ -141,20 +116,9 @@ pub enum ValueProblem {
         /// The shape of the input.
         shape: PartialShape,
     },
-    /// Bytes that are no whole number of elements.
-    #[error("found {length} bytes, which is no whole number of elements of {dtype}")]
-    Bytes {
-        /// The bytes given.
-        length: usize,
-        /// The datatype of the input.
-        dtype: DataType,
-    },
     /// The tensor would be too large.
     #[error(transparent)]
     Size(#[from] TensorError),
-    /// An archive has several arrays and none of the input's name.
-    #[error("found the arrays {0}, none of the input's name")]
-    Archive(String),
     /// An answer has several outputs and none of the input's name.
     #[error("found the outputs {}, none of the input's name", .0.join(", "))]
     Outputs(Vec<String>),
@@ -172,7 +136,8 @@ pub enum ValueProblem {
     Nothing,
 }
 
-fn elements(count: usize) -> String {
+/// Writes a number of elements.
+pub(super) fn elements(count: usize) -> String {
     match count {
         1 => "1 element".to_owned(),
         count => format!("{count} elements"),
@@ -180,14 +145,6 @@ fn elements(count: usize) -> String {
 }
 
 fn names(inputs: &[TensorMetadata]) -> String {
-    let words: Vec<_> = inputs
-        .iter()
-        .map(|input| {
-            format!(
-                "input `{}` ({} {})",
-                input.name, input.datatype, input.shape
-            )
-        })
-        .collect();
-    words.join(" and ")
+    let word = |it: &TensorMetadata| format!("input `{}` ({} {})", it.name, it.datatype, it.shape);
+    inputs.iter().map(word).collect::<Vec<_>>().join(" and ")
 }

@@ -1,6 +1,6 @@
 //! Fits the shape that a value has by itself to the shape that the model asks for.
 
-use super::ValueProblem;
+use super::{ValueProblem, error};
 use crate::tensor::{Dim, PartialShape, ShapeText, TensorError, elements};
 
 /// Finds the shape to send.
@@ -41,11 +41,10 @@ pub(super) fn force(found: &[usize], shape: &[usize]) -> Result<Vec<usize>, Valu
     if count == expected {
         return Ok(shape.to_vec());
     }
-    Err(ValueProblem::Count {
-        count,
-        shape: PartialShape(shape.iter().copied().map(Dim::Fixed).collect()),
-        expected,
-    })
+    let (found, shape) = (error::elements(count), ShapeText(shape));
+    Err(ValueProblem::Misfit(format!(
+        "found {found}, shape {shape} takes {expected}"
+    )))
 }
 
 /// Finds the length of the one open dimension for which the elements come out even.

@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Argument, ElementSource, piped};
+use super::{Argument, piped};
 use crate::{
     client::{json, message::ModelMetadata},
     request::{Parameter, Parameters},
@@ -79,9 +79,8 @@ impl RequestLine {
     /// Fails if it is no request.
     pub fn read(text: &str, only: &Argument, model: &ModelMetadata) -> Result<Self, LineProblem> {
         let text = json::quote_not_finite(text);
-        let is_an_input = |name: &str| model.inputs.iter().any(|input| input.name == name);
         // An answer of another stream, or sequence: its outputs are inputs here.
-        if let Some(head) = piped::head(&text).filter(|_| !is_an_input("outputs")) {
+        if let Some(head) = piped::head(&text).filter(|_| !model.has_input("outputs")) {
             return Ok(Self {
                 inputs: vec![(only.clone(), text.trim().to_owned())],
                 id: (!head.id.is_empty()).then_some(head.id),
@@ -98,7 +97,11 @@ impl RequestLine {
         }
         let mut object: BTreeMap<String, Raw<'_>> =
             serde_json::from_str(&text).map_err(LineProblem::Json)?;
-        let mut take = |key: &str| (!is_an_input(key)).then(|| object.remove(key)).flatten();
+        let mut take = |key: &str| {
+            (!model.has_input(key))
+                .then(|| object.remove(key))
+                .flatten()
+        };
         let mut line = Self {
             id: field("id", take("id"))?,
             timestamp: field("timestamp", take("timestamp"))?,
@@ -116,47 +119,37 @@ impl RequestLine {
                 let inputs: Option<BTreeMap<String, Box<RawValue>>> =
                     field("inputs", Some(inputs))?;
                 for (name, value) in inputs.unwrap_or_default() {
-                    line.inputs.push((named(name), value.get().to_owned()));
+                    line.push(name, &value);
                 }
             }
             None => {}
         }
         for (name, value) in object {
-            line.inputs.push((named(name), value.get().to_owned()));
+            line.push(name, &value);
         }
         Ok(line)
+    }
+
+    fn push(&mut self, name: String, value: &RawValue) {
+        let argument = Argument::of_lines(Some(name));
+        self.inputs.push((argument, value.get().to_owned()));
     }
 }
 
 impl Listed {
     fn argument(self) -> Result<(Argument, String), LineProblem> {
-        let dtype = match self.datatype {
-            None => None,
-            Some(text) => match DataType::from_kserve(&text) {
-                Some(dtype) => Some(dtype),
-                None => {
-                    return Err(LineProblem::Datatype {
-                        name: self.name,
-                        datatype: text,
-                    });
-                }
-            },
+        let dtype = |datatype: String| {
+            DataType::from_kserve(&datatype).ok_or_else(|| LineProblem::Datatype {
+                name: self.name.clone(),
+                datatype,
+            })
         };
         let argument = Argument {
-            dtype,
+            dtype: self.datatype.map(dtype).transpose()?,
             shape: self.shape,
-            ..named(self.name)
+            ..Argument::of_lines(Some(self.name))
         };
         Ok((argument, self.data.get().to_owned()))
-    }
-}
-
-fn named(name: String) -> Argument {
-    Argument {
-        name: Some(name),
-        dtype: None,
-        shape: None,
-        source: ElementSource::Stdin { output: None },
     }
 }
 
@@ -191,7 +184,7 @@ fn parameters(object: BTreeMap<String, serde_json::Value>) -> Result<Parameters,
 
 #[cfg(test)]
 mod tests {
-    use super::{Argument, ElementSource, RequestLine};
+    use super::{Argument, RequestLine};
     use crate::{
         client::message::{ModelMetadata, TensorMetadata},
         error::chain,
@@ -214,12 +207,7 @@ mod tests {
                 .collect(),
             outputs: Vec::new(),
         };
-        let only = Argument {
-            name: None,
-            dtype: None,
-            shape: None,
-            source: ElementSource::Stdin { output: None },
-        };
+        let only = Argument::of_lines(None);
         RequestLine::read(text, &only, &model).map_err(|error| chain(&error))
     }
 

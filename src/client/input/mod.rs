@@ -21,6 +21,6 @@ pub use assemble::{Inputs, WholeInput};
 pub use content::FileKind;
 pub use error::{InputError, ValueProblem};
 pub use fill::Fill;
-pub use image::{ChannelOrder, ImageLayout, ImageOptions, InputImageError};
+pub use image::{ImageLayout, ImageOptions, InputImageError};
 pub use line::{LineProblem, RequestLine};
 pub use piped::PipedProblem;

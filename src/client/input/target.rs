@@ -154,10 +154,15 @@ impl Target<'_> {
         let dtype = self.dtype()?;
         let length = bytes.len();
         let count = match dtype.size() {
-            Some(size) if length.is_multiple_of(size) => length / size,
-            Some(_) => return Err(ValueProblem::Bytes { length, dtype }),
-            None => framed(&bytes).ok_or(ValueProblem::Bytes { length, dtype })?,
+            Some(size) if length.is_multiple_of(size) => Some(length / size),
+            Some(_) => None,
+            None => framed(&bytes),
         };
+        let count = count.ok_or_else(|| {
+            ValueProblem::Misfit(format!(
+                "found {length} bytes, which is no whole number of elements of {dtype}"
+            ))
+        })?;
         self.finish(dtype, &[count], bytes)
     }
 }
@@ -193,10 +198,9 @@ fn push_word(packer: &mut Packer, word: &str) -> Result<(), ValueProblem> {
     } else if let Ok(value) = word.parse() {
         packer.push_bool(value)?;
     } else {
-        return Err(ValueProblem::Word {
-            word: word.to_owned(),
-            dtype: packer.dtype(),
-        });
+        let dtype = packer.dtype();
+        let text = format!("found `{word}`, expected a value of {dtype}");
+        return Err(ValueProblem::Misfit(text));
     }
     Ok(())
 }

@@ -5,8 +5,7 @@ use prost::Message;
 
 use super::super::{
     error::{AnswerError, RequestError},
-    grpc::framed,
-    message::{ClientResponse, Opaque, TensorForm, dtype, lengths},
+    message::{ClientResponse, Opaque, TensorForm, lengths, narrow, push_all},
 };
 use crate::{
     client,
@@ -21,11 +20,6 @@ use crate::{
         values::{Packer, Value, ValueError, values},
     },
 };
-
-/// Encodes a request, with its frame.
-pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
-    framed(&message(request)?)
-}
 
 /// Makes the message of a request.
 pub(in crate::client) fn message(
@@ -68,41 +62,40 @@ pub(in crate::client) fn message(
 }
 
 /// Decodes an answer.
-pub(in crate::client) fn answer(body: Bytes) -> Result<ClientResponse, AnswerError> {
-    let message =
-        ModelInferResponse::decode(body).map_err(|error| AnswerError::Decode(error.into()))?;
-    of_message(message)
+pub(super) fn answer(body: Bytes) -> Result<ClientResponse, AnswerError> {
+    of_message(ModelInferResponse::decode(body).map_err(AnswerError::decode)?)
 }
 
 /// Reads an answer.
-pub(super) fn of_message(mut message: ModelInferResponse) -> Result<ClientResponse, AnswerError> {
-    let opaque = take_opaque(&mut message);
+pub(super) fn of_message(message: ModelInferResponse) -> Result<ClientResponse, AnswerError> {
     let mut raw = message.raw_output_contents.into_iter();
-    let is_raw = raw.len() > 0;
     let mut outputs = TensorMap::default();
+    let mut opaque = Vec::new();
     for output in message.outputs {
         let name = output.name;
-        let dtype = dtype(&name, &output.datatype)?;
+        let Some(dtype) = DataType::from_kserve(&output.datatype) else {
+            let typed = || output.contents.unwrap_or_default().bytes_contents.concat();
+            opaque.push(Opaque {
+                name,
+                datatype: output.datatype,
+                shape: output.shape,
+                data: raw.next().unwrap_or_else(|| typed().into()),
+            });
+            continue;
+        };
         let shape = lengths(&name, &output.shape)?;
-        let data = match (is_raw, raw.next(), output.contents) {
-            (true, Some(data), _) => data,
-            (false, _, Some(contents)) => {
-                packed(dtype, contents).map_err(|error| AnswerError::Output {
-                    name: name.clone(),
-                    source: error.into(),
-                })?
+        let data = match (raw.next(), output.contents) {
+            (Some(data), _) => data,
+            (None, Some(contents)) => {
+                packed(dtype, contents).map_err(|error| AnswerError::output(&name, error))?
             }
             // No elements need no contents.
-            (false, _, None) if shape.contains(&0) => Bytes::new(),
-            _ => return Err(AnswerError::Missing(name)),
+            (None, None) if shape.contains(&0) => Bytes::new(),
+            (None, None) => return Err(AnswerError::Missing(name)),
         };
-        match Tensor::new(dtype, shape, data) {
-            Ok(tensor) => outputs.push(name, tensor),
-            Err(error) => {
-                let source = error.into();
-                return Err(AnswerError::Output { name, source });
-            }
-        }
+        let tensor = Tensor::new(dtype, shape, data);
+        let tensor = tensor.map_err(|error| AnswerError::output(&name, error))?;
+        outputs.push(name, tensor);
     }
     Ok(ClientResponse {
         model_name: message.model_name,
@@ -111,40 +104,6 @@ pub(super) fn of_message(mut message: ModelInferResponse) -> Result<ClientRespon
         outputs,
         opaque,
     })
-}
-
-/// Takes out the outputs whose types tensors do not have.
-fn take_opaque(message: &mut ModelInferResponse) -> Vec<Opaque> {
-    let is_known = |datatype: &str| DataType::from_kserve(datatype).is_some();
-    if message.outputs.iter().all(|it| is_known(&it.datatype)) {
-        return Vec::new();
-    }
-    let is_raw = !message.raw_output_contents.is_empty();
-    let mut raw = std::mem::take(&mut message.raw_output_contents).into_iter();
-    let mut opaque = Vec::new();
-    for output in std::mem::take(&mut message.outputs) {
-        let data = raw.next();
-        if is_known(&output.datatype) {
-            message.raw_output_contents.extend(data);
-            message.outputs.push(output);
-            continue;
-        }
-        let typed = || {
-            output
-                .contents
-                .map(|contents| contents.bytes_contents.concat())
-        };
-        opaque.push(Opaque {
-            name: output.name,
-            datatype: output.datatype,
-            shape: output.shape,
-            data: match (is_raw, data) {
-                (true, Some(data)) => data,
-                _ => Bytes::from(typed().unwrap_or_default()),
-            },
-        });
-    }
-    opaque
 }
 
 fn parameter(value: &Parameter) -> InferParameter {
@@ -185,43 +144,17 @@ fn contents(name: &str, tensor: &Tensor) -> Result<InferTensorContents, RequestE
     Ok(contents)
 }
 
-fn narrow<Wide: ToString + Copy, Narrow: TryFrom<Wide>>(
-    value: Wide,
-    dtype: DataType,
-) -> Result<Narrow, ValueError> {
-    Narrow::try_from(value).map_err(|_| ValueError::Range {
-        value: value.to_string(),
-        dtype,
-    })
-}
-
 /// Packs the elements of whichever field has them.
 fn packed(dtype: DataType, contents: InferTensorContents) -> Result<Bytes, ValueError> {
     let mut packer = Packer::new(dtype, 0);
-    for value in contents.bool_contents {
-        packer.push_bool(value)?;
-    }
-    for value in contents.int_contents {
-        packer.push_i64(value.into())?;
-    }
-    for value in contents.int64_contents {
-        packer.push_i64(value)?;
-    }
-    for value in contents.uint_contents {
-        packer.push_u64(value.into())?;
-    }
-    for value in contents.uint64_contents {
-        packer.push_u64(value)?;
-    }
-    for value in contents.fp32_contents {
-        packer.push_f64(value.into())?;
-    }
-    for value in contents.fp64_contents {
-        packer.push_f64(value)?;
-    }
-    for value in contents.bytes_contents {
-        packer.push_bytes(&value)?;
-    }
+    push_all(contents.bool_contents, |it| packer.push_bool(it))?;
+    push_all(contents.int_contents, |it| packer.push_i64(it.into()))?;
+    push_all(contents.int64_contents, |it| packer.push_i64(it))?;
+    push_all(contents.uint_contents, |it| packer.push_u64(it.into()))?;
+    push_all(contents.uint64_contents, |it| packer.push_u64(it))?;
+    push_all(contents.fp32_contents, |it| packer.push_f64(it.into()))?;
+    push_all(contents.fp64_contents, |it| packer.push_f64(it))?;
+    push_all(contents.bytes_contents, |it| packer.push_bytes(&it))?;
     Ok(packer.finish())
 }
 
@@ -229,10 +162,10 @@ fn packed(dtype: DataType, contents: InferTensorContents) -> Result<Bytes, Value
 mod tests {
     use prost::Message;
 
-    use super::{answer, request};
+    use super::{answer, message};
     use crate::{
         client::{
-            grpc::FRAME,
+            grpc::{FRAME, framed},
             message::{ModelId, Request, TensorForm},
         },
         proto::kserve::{
@@ -293,15 +226,15 @@ mod tests {
             };
             let tensor = Tensor::new(dtype, shape, data.into()).unwrap();
             for form in [TensorForm::Bytes, TensorForm::Values] {
-                let encoded = request(&one_input(tensor.clone(), form));
+                let sent = message(&one_input(tensor.clone(), form));
                 if form == TensorForm::Values && matches!(dtype, DataType::F16 | DataType::Bf16) {
                     assert_eq!(
-                        encoded.unwrap_err().to_string(),
+                        sent.unwrap_err().to_string(),
                         format!("{dtype} of input `x` has only a raw form")
                     );
                     continue;
                 }
-                let encoded = encoded.unwrap();
+                let encoded = framed(&sent.unwrap()).unwrap();
                 assert_eq!(encoded[0], 0);
                 let message = ModelInferRequest::decode(encoded.slice(FRAME..)).unwrap();
                 assert_eq!(encoded[1..FRAME], message.encoded_len().to_be_bytes()[4..]);

@@ -1,6 +1,6 @@
 //! A stream of requests and what comes back.
 
-use std::pin::Pin;
+use std::{fmt, pin::Pin};
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -8,16 +8,15 @@ use tonic::{Response, Status, Streaming};
 
 use super::{
     super::{
-        error::{ClientError, RequestError},
-        grpc::Grpc,
-        message::Request,
-        stream::{StreamAnswer, StreamEvent},
+        error::{AnswerError, ClientError, RequestError},
+        grpc::{Grpc, MESSAGE_LIMIT},
+        message::{ClientResponse, Request},
     },
     message,
 };
 use crate::proto::kserve::{
     ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
-    infer_parameter::ParameterChoice,
+    grpc_inference_service_client::GrpcInferenceServiceClient, infer_parameter::ParameterChoice,
 };
 
 /// The response parameter that is the timestamp of a graph's packet.
@@ -26,21 +25,47 @@ const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
 /// Result of a call once its response headers are there.
 type Opened = Result<Response<Streaming<ModelStreamInferResponse>>, Status>;
 
-/// Where requests go.
+/// Where the requests of a stream go; dropped when there are no more.
 #[derive(Debug)]
-pub(in crate::client) struct Requests(mpsc::Sender<ModelInferRequest>);
+pub struct RequestSender(mpsc::Sender<ModelInferRequest>);
 
-impl Requests {
-    pub(in crate::client) async fn send(&self, request: &Request) -> Result<bool, RequestError> {
+impl RequestSender {
+    /// Sends a request, once the ones before are on their way. Whether the stream takes it: one that
+    /// has come to its end takes no more.
+    ///
+    /// Only a wait for answers moves what is sent, so both have to go on beside each other.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request has no form in the protocol.
+    pub async fn send(&self, request: &Request) -> Result<bool, RequestError> {
         let message = message::message(request)?;
         Ok(self.0.send(message).await.is_ok())
     }
 }
 
-/// Where answers come from.
-pub(in crate::client) struct Answers<'a> {
+/// Responses of a stream; dropping it cancels the stream.
+pub struct ResponseReceiver<'a> {
     grpc: &'a Grpc,
     state: State<'a>,
+}
+
+/// Event of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamEvent {
+    /// An answer.
+    Answer(StreamAnswer),
+    /// An error after which the stream goes on.
+    Error(String),
+}
+
+/// One answer of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamAnswer {
+    /// The answer.
+    pub answer: ClientResponse,
+    /// The timestamp, as graphs have them.
+    pub timestamp: Option<i64>,
 }
 
 enum State<'a> {
@@ -50,24 +75,31 @@ enum State<'a> {
 }
 
 /// Opens a stream; nothing is sent before the first wait for an answer.
-pub(super) fn open(grpc: &Grpc) -> (Requests, Answers<'_>) {
+pub(super) fn open(grpc: &Grpc) -> (RequestSender, ResponseReceiver<'_>) {
     let (sender, requests) = mpsc::channel(1);
     let opening = async move {
         let request = grpc.request(ReceiverStream::new(requests));
-        let mut service = super::wire::service(grpc);
+        let mut service = GrpcInferenceServiceClient::new(grpc.channel())
+            .max_decoding_message_size(MESSAGE_LIMIT)
+            .max_encoding_message_size(MESSAGE_LIMIT);
         service.model_stream_infer(request).await
     };
     let state = State::Opening(Box::pin(opening));
-    (Requests(sender), Answers { grpc, state })
+    (RequestSender(sender), ResponseReceiver { grpc, state })
 }
 
-impl Answers<'_> {
-    /// Waits for what comes next; a wait that is given up loses nothing.
-    pub(in crate::client) async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
+impl ResponseReceiver<'_> {
+    /// Waits for what comes next; `None` at the good end of the stream. There is no time limit, and
+    /// a wait that is given up loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server ends the stream with an error, or an answer cannot be read.
+    pub async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
         let messages = match &mut self.state {
             State::Opening(opening) => {
-                let opened = opening.await;
-                self.state = State::Open(Box::new(self.grpc.answer(opened)?));
+                let opened = opening.await.map_err(|status| self.grpc.failure(status))?;
+                self.state = State::Open(Box::new(opened.into_inner()));
                 return Box::pin(self.next()).await;
             }
             State::Open(messages) => messages,
@@ -87,7 +119,13 @@ impl Answers<'_> {
     }
 }
 
-fn answer(message: ModelInferResponse) -> Result<StreamAnswer, super::super::AnswerError> {
+impl fmt::Debug for ResponseReceiver<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answers").finish_non_exhaustive()
+    }
+}
+
+fn answer(message: ModelInferResponse) -> Result<StreamAnswer, AnswerError> {
     let timestamp = message.parameters.get(TIMESTAMP);
     let timestamp = timestamp.and_then(|value| match value.parameter_choice {
         Some(ParameterChoice::Int64Param(value)) => Some(value),

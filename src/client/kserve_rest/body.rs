@@ -5,44 +5,25 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json, value::RawValue};
 
 use super::super::{
-    error::{AnswerError, RequestError},
+    error::{AnswerError, BoxError, RequestError},
+    http::HttpBody,
     json,
     message::{ClientResponse, Opaque, TensorForm, dtype, lengths},
+    protocol::RawReply,
 };
-use super::Reply;
 use crate::{
     client,
-    request::Parameter,
     tensor::{
-        DataType, ShapeText, Tensor, TensorMap,
+        DataType, Tensor, TensorMap,
         values::{Value, values, write_json},
     },
 };
 
-/// A request as it is sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::client) struct Body {
-    pub bytes: Bytes,
-    /// Where JSON ends, if bytes follow.
-    pub json_length: Option<usize>,
-}
-
-impl Body {
-    /// Returns the headers that say what it is.
-    pub(in crate::client) fn headers(&self) -> Vec<(String, String)> {
-        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        match self.json_length {
-            Some(length) => vec![
-                header("Inference-Header-Content-Length", &length.to_string()),
-                header("Content-Type", "application/octet-stream"),
-            ],
-            None => vec![header("Content-Type", "application/json")],
-        }
-    }
-}
+/// Header that says where JSON ends in a body that has bytes behind it.
+const JSON_LENGTH: &str = "Inference-Header-Content-Length";
 
 /// Encodes a request.
-pub(in crate::client) fn request(request: &client::Request) -> Result<Body, RequestError> {
+pub(in crate::client) fn request(request: &client::Request) -> Result<HttpBody, RequestError> {
     let is_binary = request.form == TensorForm::Bytes;
     let head = head(request);
     let comma = if head.is_empty() { "" } else { "," };
@@ -73,25 +54,26 @@ pub(in crate::client) fn request(request: &client::Request) -> Result<Body, Requ
         body.push(b'}');
     }
     body.extend_from_slice(b"]}");
-    let json_length = is_binary.then_some(body.len());
-    if is_binary {
-        for (_, tensor) in request.inputs.iter() {
-            body.extend_from_slice(tensor.data());
-        }
+    if !is_binary {
+        return Ok(HttpBody::json(body));
     }
-    Ok(Body {
-        bytes: body.into(),
-        json_length,
-    })
+    let headers = vec![
+        (JSON_LENGTH, body.len().to_string()),
+        ("Content-Type", "application/octet-stream".to_owned()),
+    ];
+    for (_, tensor) in request.inputs.iter() {
+        body.extend_from_slice(tensor.data());
+    }
+    let bytes = body.into();
+    Ok(HttpBody { headers, bytes })
 }
 
 /// Decodes an answer.
-pub(in crate::client) fn answer(reply: &Reply) -> Result<ClientResponse, AnswerError> {
+pub(super) fn answer(reply: &RawReply) -> Result<ClientResponse, AnswerError> {
     let (head, mut tail) = split(reply)?;
-    let decode = |error: Box<dyn std::error::Error + Send + Sync>| AnswerError::Decode(error);
-    let text = std::str::from_utf8(&head).map_err(|error| decode(error.into()))?;
+    let text = std::str::from_utf8(&head).map_err(AnswerError::decode)?;
     let text = json::quote_not_finite(text);
-    let head: Head<'_> = serde_json::from_str(&text).map_err(|error| decode(error.into()))?;
+    let head: Head<'_> = serde_json::from_str(&text).map_err(AnswerError::decode)?;
     let mut outputs = TensorMap::default();
     let mut opaque = Vec::new();
     for output in head.outputs {
@@ -110,25 +92,14 @@ pub(in crate::client) fn answer(reply: &Reply) -> Result<ClientResponse, AnswerE
         }
         let shape = lengths(&output.name, &output.shape)?;
         let dtype = dtype(&output.name, &output.datatype)?;
-        let broken = |source: Box<dyn std::error::Error + Send + Sync>| AnswerError::Output {
-            name: output.name.clone(),
-            source,
-        };
-        let data = match (size, output.data) {
-            (Some(size), _) if size <= tail.len() => tail.split_to(size),
-            (Some(_), _) | (None, None) => return Err(AnswerError::Missing(output.name)),
-            (None, Some(data)) => {
-                let found = json::elements(data.get(), dtype).map_err(|e| broken(e.into()))?;
-                let (count, expected): (usize, usize) =
-                    (found.shape.iter().product(), shape.iter().product());
-                if count != expected {
-                    let text = format!("found {count} elements for shape {}", ShapeText(&shape));
-                    return Err(broken(text.into()));
-                }
-                found.data
+        let tensor = match (size, output.data) {
+            (Some(size), _) if size <= tail.len() => {
+                Tensor::new(dtype, shape, tail.split_to(size)).map_err(BoxError::from)
             }
+            (Some(_), _) | (None, None) => return Err(AnswerError::Missing(output.name)),
+            (None, Some(data)) => json::tensor(data.get(), dtype, shape, &[]),
         };
-        let tensor = Tensor::new(dtype, shape, data).map_err(|error| broken(error.into()))?;
+        let tensor = tensor.map_err(|source| AnswerError::output(&output.name, source))?;
         outputs.push(output.name, tensor);
     }
     Ok(ClientResponse {
@@ -149,7 +120,7 @@ fn head(request: &client::Request) -> Map<String, Json> {
     let mut parameters: Map<String, Json> = request
         .parameters
         .iter()
-        .map(|(key, value)| (key.clone(), parameter(value)))
+        .map(|(key, value)| (key.clone(), json!(value)))
         .collect();
     if request.form == TensorForm::Bytes {
         parameters.insert("binary_data_output".to_owned(), true.into());
@@ -168,52 +139,33 @@ fn head(request: &client::Request) -> Map<String, Json> {
     head
 }
 
-fn parameter(value: &Parameter) -> Json {
-    match value {
-        Parameter::Bool(value) => (*value).into(),
-        Parameter::Int(value) => (*value).into(),
-        Parameter::UInt(value) => (*value).into(),
-        Parameter::Double(value) => (*value).into(),
-        Parameter::Text(value) => value.clone().into(),
-    }
-}
-
 fn to_vec(value: &Json) -> Vec<u8> {
     serde_json::to_vec(value).expect("a tree of JSON values has text keys")
 }
 
 fn check_has_json_form(name: &str, tensor: &Tensor) -> Result<(), RequestError> {
     let name = || name.to_owned();
+    let is_text = |value| !matches!(value, Value::Bytes(it) if std::str::from_utf8(it).is_err());
     match tensor.dtype() {
         dtype @ (DataType::F16 | DataType::Bf16) => Err(RequestError::RawOnly {
             name: name(),
             dtype,
         }),
-        DataType::String => {
-            let is_text = values(tensor).all(|value| match value {
-                Value::Bytes(bytes) => std::str::from_utf8(bytes).is_ok(),
-                _ => true,
-            });
-            if is_text {
-                Ok(())
-            } else {
-                Err(RequestError::NotText(name()))
-            }
-        }
+        DataType::String if !values(tensor).all(is_text) => Err(RequestError::NotText(name())),
         _ => Ok(()),
     }
 }
 
 /// Splits an answer into JSON and the bytes behind it.
-fn split(reply: &Reply) -> Result<(Bytes, Bytes), AnswerError> {
-    let Some(length) = &reply.json_length else {
+fn split(reply: &RawReply) -> Result<(Bytes, Bytes), AnswerError> {
+    let Some(length) = reply.headers.get(JSON_LENGTH) else {
         return Ok((reply.bytes.clone(), Bytes::new()));
     };
-    let end = length
-        .parse()
-        .ok()
+    let length = String::from_utf8_lossy(length.as_bytes());
+    let end = length.parse().ok();
+    let end = end
         .filter(|end| *end <= reply.bytes.len())
-        .ok_or_else(|| AnswerError::HeaderLength(length.clone()))?;
+        .ok_or_else(|| AnswerError::HeaderLength(length.into_owned()))?;
     let mut head = reply.bytes.clone();
     let tail = head.split_off(end);
     Ok((head, tail))
@@ -248,9 +200,7 @@ struct OutputParameters {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
-    use super::{Reply, answer, request};
+    use super::{JSON_LENGTH, RawReply, answer, request};
     use crate::{
         client::message::{ModelId, Request, TensorForm},
         error::chain,
@@ -286,17 +236,24 @@ mod tests {
         }
     }
 
-    fn reply(json: &str, tail: &[u8]) -> Reply {
-        Reply {
-            json_length: (!tail.is_empty()).then(|| json.len().to_string()),
-            bytes: Bytes::from([json.as_bytes(), tail].concat()),
+    fn reply(json: &str, tail: &[u8]) -> RawReply {
+        let length = (!tail.is_empty()).then_some(json.len());
+        with_length(length, [json.as_bytes(), tail].concat())
+    }
+
+    fn with_length(length: Option<usize>, bytes: Vec<u8>) -> RawReply {
+        let header = |length: usize| (JSON_LENGTH.parse().unwrap(), length.into());
+        RawReply {
+            headers: length.map(header).into_iter().collect(),
+            bytes: bytes.into(),
         }
     }
 
     #[test]
     fn json_requests_have_their_elements_inside() {
         let body = request(&example(TensorForm::Values)).unwrap();
-        assert_eq!(body.json_length, None);
+        let json = ("Content-Type", "application/json".to_owned());
+        assert_eq!(body.headers, [json]);
         insta::assert_snapshot!(
             String::from_utf8(body.bytes.to_vec()).unwrap(),
             @r#"{"id":"7","outputs":[{"name":"y","parameters":{"binary_data":false}}],"parameters":{"deep":true},"inputs":[{"datatype":"FP32","name":"x","shape":[1,2],"data":[1.0,2.0]},{"datatype":"BYTES","name":"t","shape":[1],"data":["hi"]}]}"#
@@ -306,7 +263,7 @@ mod tests {
     #[test]
     fn binary_requests_have_their_elements_behind() {
         let body = request(&example(TensorForm::Bytes)).unwrap();
-        let (json, tail) = body.bytes.split_at(body.json_length.unwrap());
+        let (json, tail) = body.bytes.split_at(body.headers[0].1.parse().unwrap());
         insta::assert_snapshot!(
             String::from_utf8_lossy(json),
             @r#"{"id":"7","outputs":[{"name":"y","parameters":{"binary_data":true}}],"parameters":{"binary_data_output":true,"deep":true},"inputs":[{"datatype":"FP32","name":"x","parameters":{"binary_data_size":8},"shape":[1,2]},{"datatype":"BYTES","name":"t","parameters":{"binary_data_size":6},"shape":[1]}]}"#
@@ -371,10 +328,7 @@ mod tests {
                 "found a body that cannot be decoded: missing field `outputs` at line 1 column 2",
             ),
             (
-                Reply {
-                    bytes: Bytes::from_static(b"{}"),
-                    json_length: Some("3".to_owned()),
-                },
+                with_length(Some(3), b"{}".to_vec()),
                 "found `3` as the length of the JSON part",
             ),
         ] {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Ranked, elements};
 use crate::{
-    client::{message::ClientResponse, stream::StreamAnswer},
+    client::{StreamAnswer, message::ClientResponse},
     tensor::values::{Value, write_json_value},
 };
 
@@ -37,22 +37,18 @@ pub enum ResponsePart {
 /// of outputs whose types are the server's own.
 #[must_use]
 pub fn answer_json(answer: &ClientResponse, sequence: Option<OfSequence>) -> Vec<u8> {
-    let mut out = head(answer, sequence);
-    out.extend_from_slice(br#","outputs":["#);
-    outputs(answer, &mut out);
-    out.extend_from_slice(b"]}");
-    out
+    with_outputs(head(answer, sequence), answer)
 }
 
-fn outputs(answer: &ClientResponse, out: &mut Vec<u8>) {
+fn with_outputs(mut head: Vec<u8>, answer: &ClientResponse) -> Vec<u8> {
+    let out = &mut head;
+    out.extend_from_slice(br#","outputs":["#);
     for (index, (name, tensor)) in answer.outputs.iter().enumerate() {
         separate(index, out);
-        out.extend_from_slice(br#"{"name":"#);
-        text(name, out);
         let datatype = tensor.dtype().kserve();
-        let shape = json!(tensor.shape());
-        let rest = format!(r#","datatype":"{datatype}","shape":{shape},"data":["#);
-        out.extend_from_slice(rest.as_bytes());
+        let (name, shape) = (json!(name), json!(tensor.shape()));
+        let start = format!(r#"{{"name":{name},"datatype":"{datatype}","shape":{shape},"data":["#);
+        out.extend_from_slice(start.as_bytes());
         let mut holes = Vec::new();
         for (index, value) in elements(tensor).enumerate() {
             separate(index, out);
@@ -78,6 +74,8 @@ fn outputs(answer: &ClientResponse, out: &mut Vec<u8>) {
         );
         out.extend_from_slice(object.as_bytes());
     }
+    out.extend_from_slice(b"]}");
+    head
 }
 
 /// Writes an answer of a stream in the same way, with its timestamp if it has one.
@@ -87,10 +85,7 @@ pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
     if let Some(timestamp) = answer.timestamp {
         out.extend_from_slice(format!(r#","timestamp":{timestamp}"#).as_bytes());
     }
-    out.extend_from_slice(br#","outputs":["#);
-    outputs(&answer.answer, &mut out);
-    out.extend_from_slice(b"]}");
-    out
+    with_outputs(out, &answer.answer)
 }
 
 /// Writes the best scores of an output as one JSON object: a list for each row, the best first.
@@ -103,9 +98,7 @@ pub fn ranking_json(
     labels: &[String],
 ) -> Vec<u8> {
     let mut out = head(answer, sequence);
-    out.extend_from_slice(br#","output":"#);
-    text(output, &mut out);
-    out.extend_from_slice(br#","top":["#);
+    out.extend_from_slice(format!(r#","output":{},"top":["#, json!(output)).as_bytes());
     for (index, row) in rows.iter().enumerate() {
         separate(index, &mut out);
         out.push(b'[');
@@ -114,8 +107,7 @@ pub fn ranking_json(
             let start = format!(r#"{{"rank":{},"index":{}"#, place + 1, ranked.index);
             out.extend_from_slice(start.as_bytes());
             if let Some(label) = labels.get(ranked.index) {
-                out.extend_from_slice(br#","label":"#);
-                text(label, &mut out);
+                out.extend_from_slice(format!(r#","label":{}"#, json!(label)).as_bytes());
             }
             out.extend_from_slice(br#","score":"#);
             finite(ranked.score, &mut out);
@@ -129,31 +121,20 @@ pub fn ranking_json(
 
 /// Begins an object with what every answer has.
 fn head(answer: &ClientResponse, sequence: Option<OfSequence>) -> Vec<u8> {
-    let mut out = br#"{"model_name":"#.to_vec();
-    text(&answer.model_name, &mut out);
-    out.extend_from_slice(br#","model_version":"#);
-    text(&answer.model_version, &mut out);
-    out.extend_from_slice(br#","id":"#);
-    text(&answer.id, &mut out);
-    if let Some(OfSequence { id, part }) = sequence {
-        let part = match part {
-            ResponsePart::Single => String::new(),
-            ResponsePart::Step(number) => format!(r#","step":{number}"#),
-            ResponsePart::Steps(count) => format!(r#","steps":{count}"#),
-        };
-        out.extend_from_slice(format!(r#","sequence_id":{id}{part}"#).as_bytes());
-    }
-    out
+    let (name, version) = (json!(answer.model_name), json!(answer.model_version));
+    let id = json!(answer.id);
+    let sequence = sequence.map_or_else(String::new, |OfSequence { id, part }| match part {
+        ResponsePart::Single => format!(r#","sequence_id":{id}"#),
+        ResponsePart::Step(number) => format!(r#","sequence_id":{id},"step":{number}"#),
+        ResponsePart::Steps(count) => format!(r#","sequence_id":{id},"steps":{count}"#),
+    });
+    format!(r#"{{"model_name":{name},"model_version":{version},"id":{id}{sequence}"#).into_bytes()
 }
 
 fn separate(index: usize, out: &mut Vec<u8>) {
     if index > 0 {
         out.push(b',');
     }
-}
-
-fn text(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, text).expect("a string has a JSON form");
 }
 
 /// Writes a value; returns the word for a number that JSON has no form for.

@@ -14,7 +14,7 @@ use crate::tensor::{
 };
 
 pub use json::{OfSequence, ResponsePart, answer_json, ranking_json, stream_json};
-pub use save::{Saved, save, save_tensors};
+pub use save::{Saved, save_tensors};
 pub use summary::{Spread, Summary, hexadecimal, number};
 pub use top::{Ranked, TopError, top};
 

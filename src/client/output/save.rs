@@ -7,10 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    client::message::ClientResponse,
-    tensor::{DataType, TensorMap, npy},
-};
+use crate::tensor::{DataType, TensorMap, npy};
 
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,19 +20,10 @@ pub struct Saved {
     pub widened: Option<DataType>,
 }
 
-/// Writes each output to a file of its own; the folder is made if it is missing.
+/// Writes each tensor to a file of its own; the folder is made if it is missing.
 ///
 /// A file is named after its output. Characters that file systems or shells take for something
 /// else become underscores; a file of an earlier answer is replaced.
-///
-/// # Errors
-///
-/// Fails if the folder or a file cannot be written.
-pub fn save(answer: &ClientResponse, folder: &Path) -> io::Result<Vec<Saved>> {
-    save_tensors(&answer.outputs, folder)
-}
-
-/// Writes each tensor to a file of its own, in the same way.
 ///
 /// # Errors
 ///
@@ -90,11 +78,8 @@ const fn safe(character: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::{file_names, save};
-    use crate::{
-        client::message::ClientResponse,
-        tensor::{DataType, Tensor, TensorMap, npy},
-    };
+    use super::{file_names, save_tensors};
+    use crate::tensor::{DataType, Tensor, TensorMap, npy};
 
     #[test]
     fn file_names_are_safe_and_differ() {
@@ -117,15 +102,9 @@ mod tests {
     fn every_output_becomes_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let tensor = Tensor::new(DataType::Bf16, vec![1], vec![0, 64].into()).unwrap();
-        let answer = ClientResponse {
-            model_name: "m".to_owned(),
-            model_version: "1".to_owned(),
-            id: String::new(),
-            outputs: TensorMap::from_iter([("y".to_owned(), tensor)]),
-            opaque: Vec::new(),
-        };
+        let answer = TensorMap::from_iter([("y".to_owned(), tensor)]);
         let into = folder.path().join("new/folder");
-        let saved = save(&answer, &into).unwrap();
+        let saved = save_tensors(&answer, &into).unwrap();
         assert_eq!(saved[0].path, into.join("y.npy"));
         assert_eq!(saved[0].widened, Some(DataType::Bf16));
         let read = npy::read(&std::fs::read(&saved[0].path).unwrap().into()).unwrap();

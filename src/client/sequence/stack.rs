@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::pieces::Places;
 use crate::{
     client::message::ClientResponse,
-    tensor::{DataType, ShapeText, Tensor, TensorMap},
+    tensor::{ShapeText, Tensor},
 };
 
 /// Gathers the answers of steps.
@@ -17,19 +17,7 @@ use crate::{
 pub struct Stack {
     axis: usize,
     keeps_axis: bool,
-    count: usize,
-    /// The first answer, without its outputs.
-    head: Option<ClientResponse>,
-    piles: Vec<Pile>,
-}
-
-/// One output of every step, one after another.
-#[derive(Debug)]
-struct Pile {
-    name: String,
-    dtype: DataType,
-    shape: Vec<usize>,
-    data: Vec<u8>,
+    answers: Vec<ClientResponse>,
 }
 
 /// Why a step does not go with those before.
@@ -59,16 +47,14 @@ impl Stack {
         Self {
             axis,
             keeps_axis,
-            count: 0,
-            head: None,
-            piles: Vec::new(),
+            answers: Vec::new(),
         }
     }
 
     /// Returns the number of steps.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.count
+        self.answers.len()
     }
 
     /// Puts the outputs of a step on top.
@@ -76,96 +62,74 @@ impl Stack {
     /// # Errors
     ///
     /// Fails if an output differs in more than its elements from those before.
-    pub fn push(&mut self, mut answer: ClientResponse) -> Result<(), StackError> {
-        let outputs = std::mem::take(&mut answer.outputs);
-        if self.head.is_none() {
-            self.head = Some(answer);
-            self.piles = outputs.into_iter().map(Pile::new).collect();
-            self.count = 1;
-            return Ok(());
-        }
-        if outputs.len() != self.piles.len() {
-            return Err(StackError::Outputs);
-        }
-        for pile in &self.piles {
-            pile.check(outputs.get(&pile.name).ok_or(StackError::Outputs)?)?;
-        }
-        for pile in &mut self.piles {
-            if let Some(tensor) = outputs.get(&pile.name) {
-                pile.data.extend_from_slice(tensor.data());
+    pub fn push(&mut self, answer: ClientResponse) -> Result<(), StackError> {
+        if let Some(ClientResponse { outputs, .. }) = self.answers.first() {
+            if answer.outputs.len() != outputs.len() {
+                return Err(StackError::Outputs);
+            }
+            for (name, expected) in outputs.iter() {
+                let found = answer.outputs.get(name).ok_or(StackError::Outputs)?;
+                check(name, found, expected)?;
             }
         }
-        self.count += 1;
+        self.answers.push(answer);
         Ok(())
     }
 
     /// Makes one answer of all steps; `None` if there is none.
     #[must_use]
     pub fn finish(self) -> Option<ClientResponse> {
-        let mut answer = self.head?;
-        let mut outputs = TensorMap::default();
-        for pile in self.piles {
-            let name = pile.name.clone();
-            outputs.push(name, pile.stacked(self.count, self.axis, self.keeps_axis));
-        }
-        answer.outputs = outputs;
-        Some(answer)
-    }
-}
-
-impl Pile {
-    fn new((name, tensor): (String, Tensor)) -> Self {
-        let (dtype, shape, data) = tensor.into_parts();
-        Self {
-            name,
-            dtype,
-            shape,
-            data: data.into(),
-        }
+        let mut whole = self.answers.first()?.clone();
+        let stacked = |(name, _): (&str, &Tensor)| {
+            let steps = self.answers.iter();
+            let steps: Vec<_> = steps.filter_map(|it| it.outputs.get(name)).collect();
+            (name.to_owned(), self.stacked(&steps))
+        };
+        whole.outputs = whole.outputs.iter().map(stacked).collect();
+        Some(whole)
     }
 
-    fn check(&self, tensor: &Tensor) -> Result<(), StackError> {
-        if (tensor.dtype(), tensor.shape()) == (self.dtype, &self.shape) {
-            return Ok(());
-        }
-        let text = |dtype: DataType, shape: &[usize]| format!("{dtype} {}", ShapeText(shape));
-        Err(StackError::Differs {
-            name: self.name.clone(),
-            found: text(tensor.dtype(), tensor.shape()),
-            expected: text(self.dtype, &self.shape),
-        })
-    }
-
-    fn stacked(self, count: usize, axis: usize, keeps_axis: bool) -> Tensor {
-        let Self {
-            dtype,
-            mut shape,
-            data,
-            ..
-        } = self;
-        let axis = axis.min(shape.len());
+    /// Puts one output of every step together.
+    fn stacked(&self, steps: &[&Tensor]) -> Tensor {
+        let dtype = steps[0].dtype();
+        let mut shape = steps[0].shape().to_vec();
+        let axis = self.axis.min(shape.len());
         let outer: usize = shape[..axis].iter().product();
         let inner: usize = shape[axis..].iter().product();
-        let data = if outer > 1 {
-            let places = Places::of(dtype, &data);
-            let mut turned = Vec::with_capacity(data.len());
+        let mut data = Vec::with_capacity(steps.iter().map(|step| step.data().len()).sum());
+        if outer > 1 {
+            let places = |step: &&Tensor| Places::of(dtype, step.data());
+            let places: Vec<_> = steps.iter().map(places).collect();
             for row in 0..outer {
-                for step in 0..count {
-                    let range = places.range((step * outer + row) * inner, inner);
-                    turned.extend_from_slice(&data[range]);
+                for (step, places) in steps.iter().zip(&places) {
+                    let range = places.range(row * inner, inner);
+                    data.extend_from_slice(&step.data()[range]);
                 }
             }
-            turned
         } else {
-            data
-        };
-        if keeps_axis && shape.get(axis) == Some(&1) {
-            shape[axis] = count;
+            for step in steps {
+                data.extend_from_slice(step.data());
+            }
+        }
+        if self.keeps_axis && shape.get(axis) == Some(&1) {
+            shape[axis] = steps.len();
         } else {
-            shape.insert(axis, count);
+            shape.insert(axis, steps.len());
         }
         Tensor::new(dtype, shape, Bytes::from(data)).expect("every step has the same size")
     }
+}
+
+fn check(name: &str, found: &Tensor, expected: &Tensor) -> Result<(), StackError> {
+    if (found.dtype(), found.shape()) == (expected.dtype(), expected.shape()) {
+        return Ok(());
+    }
+    let text = |tensor: &Tensor| format!("{} {}", tensor.dtype(), ShapeText(tensor.shape()));
+    Err(StackError::Differs {
+        name: name.to_owned(),
+        found: text(found),
+        expected: text(expected),
+    })
 }
 
 #[cfg(test)]

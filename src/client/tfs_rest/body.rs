@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    super::{
-        error::{AnswerError, BoxError, RequestError},
-        json,
-        message::{ClientResponse, TensorMetadata},
-        sequence,
-    },
-    Reply,
+use super::super::{
+    error::{AnswerError, RequestError},
+    http::HttpBody,
+    json,
+    message::{ClientResponse, TensorMetadata, dtype},
+    sequence,
+    tfs::Asked,
 };
 use crate::{
     client,
@@ -31,7 +29,7 @@ const B64: &str = "b64";
 const TEXTS: &str = "_string";
 
 /// Encodes a request.
-pub(in crate::client) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
+pub(in crate::client) fn request(request: &client::Request) -> Result<HttpBody, RequestError> {
     let mut body = br#"{"inputs":{"#.to_vec();
     for (index, (name, tensor)) in request.inputs.iter().enumerate() {
         if tensor.is_empty() {
@@ -45,21 +43,20 @@ pub(in crate::client) fn request(request: &client::Request) -> Result<Bytes, Req
         write_nested(&mut values(tensor), tensor.shape(), &mut body);
     }
     body.extend_from_slice(b"}}");
-    Ok(body.into())
+    Ok(HttpBody::json(body))
 }
 
 /// Decodes an answer.
-pub(in crate::client) fn answer(reply: &Reply) -> Result<ClientResponse, AnswerError> {
+pub(super) fn answer(bytes: &[u8], asked: &Asked) -> Result<ClientResponse, AnswerError> {
     #[derive(Deserialize)]
     struct Outputs<'a> {
         #[serde(borrow)]
         outputs: &'a RawValue,
     }
-    let decode = |error: BoxError| AnswerError::Decode(error);
-    let text = std::str::from_utf8(&reply.bytes).map_err(|error| decode(error.into()))?;
+    let text = std::str::from_utf8(bytes).map_err(AnswerError::decode)?;
     let text = json::quote_not_finite(text);
-    let body: Outputs<'_> = serde_json::from_str(&text).map_err(|error| decode(error.into()))?;
-    let known = &reply.asked.known;
+    let body: Outputs<'_> = serde_json::from_str(&text).map_err(AnswerError::decode)?;
+    let known = &asked.known;
     let mut outputs = Vec::with_capacity(known.len());
     match by_name(body.outputs.get()) {
         Some(several) => {
@@ -78,7 +75,7 @@ pub(in crate::client) fn answer(reply: &Reply) -> Result<ClientResponse, AnswerE
             _ => return Err(AnswerError::Nameless),
         },
     }
-    Ok(reply.asked.answer(None, outputs))
+    Ok(asked.answer(None, outputs))
 }
 
 fn id_of_a_sequence() -> TensorMetadata {
@@ -125,31 +122,23 @@ fn by_name(text: &str) -> Option<BTreeMap<String, &RawValue>> {
 }
 
 fn tensor(text: &str, output: &TensorMetadata) -> Result<Tensor, AnswerError> {
-    let name = || output.name.clone();
-    let dtype = output.dtype().ok_or_else(|| AnswerError::Datatype {
-        name: name(),
-        datatype: output.datatype.clone(),
-    })?;
-    let broken = |source: BoxError| AnswerError::Output {
-        name: name(),
-        source,
-    };
+    let name = &output.name;
+    let dtype = dtype(name, &output.datatype)?;
     let mut found = json::elements(text, dtype).map(|found| (dtype, found));
-    if found.is_err() && dtype == DataType::U8 && output.name.ends_with(TEXTS) {
+    if found.is_err() && dtype == DataType::U8 && name.ends_with(TEXTS) {
         let strings = json::elements(text, DataType::String);
         found = strings.map(|found| (DataType::String, found));
     }
-    let (dtype, found) = found.map_err(|error| broken(error.into()))?;
-    Tensor::new(dtype, found.shape, found.data).map_err(|error| broken(error.into()))
+    let (dtype, found) = found.map_err(|error| AnswerError::output(name, error))?;
+    let tensor = Tensor::new(dtype, found.shape, found.data);
+    tensor.map_err(|error| AnswerError::output(name, error))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use bytes::Bytes;
 
-    use super::{Reply, answer, request};
+    use super::{answer, request};
     use crate::{
         client::{
             message::{ModelId, Request, TensorForm, TensorMetadata},
@@ -191,11 +180,8 @@ mod tests {
 
     /// Reads an answer with these outputs; returns them as text.
     fn read(text: &str, outputs: &[(&str, &str)]) -> Result<String, String> {
-        let reply = Reply {
-            bytes: Bytes::copy_from_slice(text.as_bytes()),
-            asked: Arc::new(Asked::new(&example(Vec::new(), outputs))),
-        };
-        let answer = answer(&reply).map_err(|error| chain(&error))?;
+        let asked = Asked::new(&example(Vec::new(), outputs));
+        let answer = answer(text.as_bytes(), &asked).map_err(|error| chain(&error))?;
         let outputs = answer.outputs.iter().map(|(name, tensor)| {
             let mut json = Vec::new();
             write_json(tensor, &mut json);
@@ -221,7 +207,7 @@ mod tests {
             &[],
         ));
         insta::assert_snapshot!(
-            String::from_utf8(body.unwrap().to_vec()).unwrap(),
+            String::from_utf8(body.unwrap().bytes.to_vec()).unwrap(),
             @r#"{"inputs":{"scalar":0,"list":[0,1],"deep":[[[0,1,2]],[[3,4,5]]],"text":[{"b64":"aGk="},{"b64":"/w=="}]}}"#
         );
     }

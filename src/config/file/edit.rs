@@ -50,8 +50,8 @@ pub fn add_model(
             "{{\n    \"model_config_list\": [\n        {entry}\n    ]\n}}\n"
         ));
     };
-    let source = Source::new(content).map_err(syntax)?;
-    let value = source.parse().map_err(syntax)?;
+    let source = Source::new(content).map_err(EditError::Syntax)?;
+    let value = source.parse().map_err(EditError::Syntax)?;
     let Value::Object(root) = &value else {
         return Err(EditError::NoList);
     };
@@ -112,8 +112,9 @@ pub fn add_model(
 pub fn remove_model(content: &[u8], name: &str) -> Result<String, EditError> {
     let mut text: Option<String> = None;
     loop {
-        let source = Source::new(text.as_deref().map_or(content, str::as_bytes)).map_err(syntax)?;
-        let value = source.parse().map_err(syntax)?;
+        let source = Source::new(text.as_deref().map_or(content, str::as_bytes))
+            .map_err(EditError::Syntax)?;
+        let value = source.parse().map_err(EditError::Syntax)?;
         let Value::Object(root) = &value else {
             return Err(EditError::NoList);
         };
@@ -157,7 +158,7 @@ fn without(source: &Source, list: &Array<'_>, index: usize) -> String {
     for (start, end) in cuts.into_iter().rev() {
         edited = splice(&edited, (start, end), "");
         // A line that held nothing else goes as well.
-        let line = edited[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line = line_start(&edited, start);
         let rest = edited[start..]
             .find('\n')
             .map(|newline| start + newline + 1);
@@ -209,171 +210,19 @@ fn splice(text: &str, (start, end): (usize, usize), new: &str) -> String {
     [&text[..start], new, &text[end..]].concat()
 }
 
+/// Returns where the line of a byte begins.
+fn line_start(text: &str, byte: usize) -> usize {
+    text[..byte].rfind('\n').map_or(0, |newline| newline + 1)
+}
+
 /// Returns the blanks that a line begins with.
 fn indent(text: &str, byte: usize) -> &str {
-    let start = text[..byte].rfind('\n').map_or(0, |newline| newline + 1);
-    let line = &text[start..];
+    let line = &text[line_start(text, byte)..];
     &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
 }
 
 /// Returns whether only blanks precede a byte on its line.
 fn starts_line(text: &str, byte: usize) -> bool {
-    let start = text[..byte].rfind('\n').map_or(0, |newline| newline + 1);
+    let start = line_start(text, byte);
     start > 0 && text[start..byte].trim().is_empty()
-}
-
-fn syntax(error: Box<Diagnostic>) -> EditError {
-    EditError::Syntax(error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{EditError, remove_model};
-
-    fn add_model(content: Option<&[u8]>, name: &str, path: &str) -> Result<String, EditError> {
-        super::add_model(content, (name, path), &[])
-    }
-
-    #[test]
-    fn a_new_file_has_one_model() {
-        insta::assert_snapshot!(add_model(None, "a \"b\"", "/m/a").unwrap(), @r#"
-        {
-            "model_config_list": [
-                {"config": {"name": "a \"b\"", "base_path": "/m/a"}}
-            ]
-        }
-        "#);
-    }
-
-    #[test]
-    fn settings_stand_behind_the_path() {
-        let settings = [
-            ("nireq", serde_json::json!(4)),
-            ("plugin_config", serde_json::json!({"NUM_STREAMS": "2"})),
-        ];
-        let added = super::add_model(None, ("a", "m"), &settings).unwrap();
-        insta::assert_snapshot!(added, @r#"
-        {
-            "model_config_list": [
-                {"config": {"name": "a", "base_path": "m", "nireq": 4, "plugin_config": {"NUM_STREAMS":"2"}}}
-            ]
-        }
-        "#);
-        let again = |settings| super::add_model(Some(added.as_bytes()), ("a", "m"), settings);
-        assert_eq!(again(&settings).unwrap(), added);
-        let other = [("nireq", serde_json::json!(5))];
-        assert!(matches!(again(&other), Err(EditError::Occupied(_))));
-    }
-
-    #[test]
-    fn the_rest_of_a_file_stays_as_it_is() {
-        let text = r#"{
-  # the models
-  "model_config_list": [
-    // first
-    {"config": {"name": "a", "base_path": "/m/a"}},  # of them
-    {"config": {"name": "b", "base_path": "/m/b"}}   # [, {
-  ],
-  "monitoring": {"metrics": {"enable": true}}
-}
-"#;
-        let added = add_model(Some(text.as_bytes()), "c", "/m/c").unwrap();
-        insta::assert_snapshot!(added, @r#"
-        {
-          # the models
-          "model_config_list": [
-            // first
-            {"config": {"name": "a", "base_path": "/m/a"}},  # of them
-            {"config": {"name": "b", "base_path": "/m/b"}},   # [, {
-            {"config": {"name": "c", "base_path": "/m/c"}}
-          ],
-          "monitoring": {"metrics": {"enable": true}}
-        }
-        "#);
-        let without_b = remove_model(added.as_bytes(), "b").unwrap();
-        let without_last = remove_model(without_b.as_bytes(), "c").unwrap();
-        insta::assert_snapshot!(without_last, @r#"
-        {
-          # the models
-          "model_config_list": [
-            // first
-            {"config": {"name": "a", "base_path": "/m/a"}}  # of them
-               # [, {
-          ],
-          "monitoring": {"metrics": {"enable": true}}
-        }
-        "#);
-        assert_eq!(
-            remove_model(added.as_bytes(), "c").unwrap(),
-            text,
-            "back to where it began"
-        );
-    }
-
-    #[test]
-    fn every_writing_of_a_list_can_be_added_to_and_removed_from() {
-        for text in [
-            "{}",
-            "{ }",
-            "{\"monitoring\":{\"metrics\":{\"enable\":false}}}",
-            "{\"model_config_list\":[]}",
-            "{\"model_config_list\": [ ]}",
-            "{\"model_config_list\": [\n]}",
-            "{\"model_config_list\": [ # none\n]}",
-            "{\"model_config_list\":[{\"config\":{\"name\":\"a\"}}]}",
-            "{\"model_config_list\":[{\"config\":{\"name\":\"a\"}},]}",
-            "{\"model_config_list\":[{\"config\":{\"name\":\"a\"}} // x\n]}",
-            "{\"model_config_list\":[{\"config\":{\"name\":\"a\"}} # ,\n]}",
-            "{\"model_config_list\":[\n{\"config\":{\"name\":\"a\"}},\n]\n}",
-            "\u{feff}{\r\n\"model_config_list\":[\r\n\t{\"config\":{\"name\":\"ä\"}}\r\n]\r\n}",
-        ] {
-            let names = |text: &str| -> Vec<String> {
-                let path = std::path::Path::new("/config.json");
-                let config = super::super::parse(text.as_bytes(), path, &Default::default());
-                let models = config
-                    .unwrap_or_else(|error| panic!("{text}\n{error}"))
-                    .models;
-                models
-                    .into_iter()
-                    .map(|entry| entry.name().to_owned())
-                    .collect()
-            };
-            let before = if text.contains("model_config_list") {
-                names(text)
-            } else {
-                Vec::new()
-            };
-            let added = add_model(Some(text.as_bytes()), "new", "/m").unwrap();
-            let mut expected = before.clone();
-            expected.push("new".to_owned());
-            assert_eq!(names(&added), expected, "{text}");
-            let again = add_model(Some(added.as_bytes()), "new", "/m").unwrap();
-            assert_eq!(again, added, "nothing to do");
-            let taken = add_model(Some(added.as_bytes()), "new", "/other");
-            assert!(matches!(taken, Err(EditError::Occupied(_))));
-            let removed = remove_model(added.as_bytes(), "new").unwrap();
-            assert_eq!(names(&removed), before, "{text}");
-            for name in &before {
-                let removed = remove_model(added.as_bytes(), name).unwrap();
-                assert_eq!(names(&removed), ["new"], "{text}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_not_there_is_reported() {
-        let text = br#"{"model_config_list": [{"config": {"name": "resnet"}}]}"#;
-        insta::assert_snapshot!(
-            remove_model(text, "resnt").unwrap_err(),
-            @"there is no model `resnt` in it; the models are resnet"
-        );
-        assert!(matches!(
-            add_model(Some(b"[]"), "a", "/"),
-            Err(EditError::NoList)
-        ));
-        assert!(matches!(
-            add_model(Some(b"{"), "a", "/"),
-            Err(EditError::Syntax(_))
-        ));
-    }
 }

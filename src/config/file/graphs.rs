@@ -1,13 +1,17 @@
 //! Graphs: `mediapipe_config_list`, and entries of `model_config_list` whose folder holds one.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     EntryError, Node, RefusedEntry,
     entry::{Kind, Names},
+    node::Fields,
     sections::resolve,
 };
-use crate::diagnostic::FilePosition;
+use crate::{diagnostic::FilePosition, python::WorkerOptions};
 
 /// The file of a graph, unless another is named.
 const GRAPH: &str = "graph.pbtxt";
@@ -29,6 +33,8 @@ pub struct GraphConfig {
     pub graph_path: PathBuf,
     /// The file with the models of the graph, resolved; it need not be there.
     pub subconfig: PathBuf,
+    /// How the workers of its Python nodes are run.
+    pub workers: WorkerOptions,
     /// Position in the server's configuration file.
     pub place: FilePosition,
 }
@@ -41,6 +47,7 @@ impl GraphConfig {
             && self.base_path == other.base_path
             && self.graph_path == other.graph_path
             && self.subconfig == other.subconfig
+            && self.workers == other.workers
     }
 
     /// Finds the graph of a folder: under the given name or the usual one, else in the folder of
@@ -51,21 +58,19 @@ impl GraphConfig {
         graph_path: Option<&str>,
         subconfig: Option<&str>,
     ) -> Option<Self> {
-        let given = |path: Option<&str>| {
-            let path = path.filter(|path| !path.is_empty());
-            path.map(ToOwned::to_owned)
-        };
-        let (graph_path, subconfig) = (given(graph_path), given(subconfig));
-        let own = base_path.join(graph_path.as_deref().unwrap_or(GRAPH));
+        let given = [graph_path, subconfig];
+        let [graph_path, subconfig] = given.map(|path| path.filter(|path| !path.is_empty()));
+        let own = base_path.join(graph_path.unwrap_or(GRAPH));
         let config = |base_path: PathBuf, graph_path, subconfig| Self {
             name: name.to_owned(),
             base_path,
             graph_path,
             subconfig,
+            workers: WorkerOptions::default(),
             place: FilePosition::default(),
         };
         if own.is_file() {
-            let subconfig = base_path.join(subconfig.as_deref().unwrap_or(SUBCONFIG));
+            let subconfig = base_path.join(subconfig.unwrap_or(SUBCONFIG));
             return Some(config(base_path.to_owned(), own, subconfig));
         }
         let first = base_path.join("1");
@@ -76,12 +81,10 @@ impl GraphConfig {
         let subconfig = match subconfig {
             Some(given) => first.join(given),
             None => {
-                let usual = first.join(SUBCONFIG);
-                let other = first.join(CONFIG);
-                if !usual.is_file() && other.is_file() {
-                    other
-                } else {
-                    usual
+                let (usual, other) = (first.join(SUBCONFIG), first.join(CONFIG));
+                match !usual.is_file() && other.is_file() {
+                    true => other,
+                    false => usual,
                 }
             }
         };
@@ -89,18 +92,19 @@ impl GraphConfig {
     }
 }
 
-/// The graphs of a file, gathered from both lists.
+/// The graphs of a file, gathered from both lists, and the names that are taken.
 #[derive(Debug, Default)]
 pub(super) struct Graphs {
+    pub(super) names: Names,
     pub(super) graphs: Vec<GraphConfig>,
     pub(super) refused: Vec<RefusedEntry>,
 }
 
 impl Graphs {
     /// Adds a graph, unless its name is taken. `node` is its entry.
-    pub(super) fn add(&mut self, graph: GraphConfig, node: &Node<'_>, names: &mut Names) {
+    pub(super) fn add(&mut self, graph: GraphConfig, node: &Node<'_>) {
         let place = node.place();
-        match names.take(&graph.name, Kind::Graph) {
+        match self.names.take(&graph.name, Kind::Graph) {
             Ok(()) => self.graphs.push(GraphConfig { place, ..graph }),
             Err(Kind::Graph) => node.warn(format!(
                 "Duplicated mediapipe names: {} defined in config file. Only first graph will be \
@@ -116,12 +120,14 @@ impl Graphs {
     }
 
     /// Reads `mediapipe_config_list`.
-    pub(super) fn list(&mut self, node: &Node<'_>, folder: &Path, names: &mut Names) {
+    pub(super) fn list(&mut self, node: &Node<'_>, folder: &Path) {
         for entry in node.list("graphs").unwrap_or_default() {
             let keys = ["name", "base_path", "graph_path", "subconfig"];
+            let keys = [&keys[..], &WORKERS].concat();
             let Some(fields) = entry.fields(&keys, &["name"]) else {
                 continue;
             };
+            let workers = workers(&fields, folder);
             let given = |key| fields.text(key).filter(|text| !text.is_empty());
             let (base_path, graph_path) = (given("base_path"), given("graph_path"));
             let subconfig = given("subconfig");
@@ -134,9 +140,47 @@ impl Graphs {
                 graph_path: base_path.join(graph_path.unwrap_or(GRAPH)),
                 subconfig: base_path.join(subconfig.unwrap_or(SUBCONFIG)),
                 base_path,
+                workers,
                 place: FilePosition::default(),
             };
-            self.add(graph, &entry, names);
+            self.add(graph, &entry);
         }
     }
 }
+
+/// Keys of an entry about the workers of its Python nodes.
+pub(super) const WORKERS: [&str; 4] = [
+    "python_workers",
+    "python_environment",
+    "python_timeout_ms",
+    "python_memory_limit",
+];
+
+/// Reads how the workers of an entry are run.
+pub(super) fn workers(fields: &Fields<'_>, folder: &Path) -> WorkerOptions {
+    let whole = |key, least| {
+        let number = fields
+            .get(key)
+            .and_then(|node| node.whole(least, i64::from(u32::MAX) << 20));
+        number.and_then(|number| u64::try_from(number).ok())
+    };
+    let environment = fields
+        .text("python_environment")
+        .filter(|text| !text.is_empty());
+    let workers = fields
+        .get("python_workers")
+        .and_then(|node| node.whole(1, MAX_WORKERS));
+    WorkerOptions {
+        workers: workers
+            .and_then(|workers| usize::try_from(workers).ok())
+            .unwrap_or(1),
+        environment: environment.map(|text| resolve(folder, text).into()),
+        timeout: whole("python_timeout_ms", 0)
+            .filter(|it| *it > 0)
+            .map(Duration::from_millis),
+        memory_limit: whole("python_memory_limit", 0).filter(|it| *it > 0),
+    }
+}
+
+/// The most workers of a graph: each is a process.
+const MAX_WORKERS: i64 = 256;

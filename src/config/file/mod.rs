@@ -16,6 +16,7 @@ mod syntax;
 mod warmup;
 
 use std::{
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -25,7 +26,7 @@ pub use entry::EntryError;
 pub use graphs::GraphConfig;
 pub use pipelines::{Connection, EmptyResults, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
 pub use positions::FilePositions;
-pub use sections::{CustomLoaderConfig, LibraryConfig};
+pub use sections::LibraryConfig;
 
 pub(in crate::config) use node::{Findings, Node};
 pub(in crate::config) use syntax::Source;
@@ -60,8 +61,6 @@ pub struct FileConfig {
     pub custom_node_libraries: Vec<LibraryConfig>,
     /// The graphs.
     pub graphs: Vec<GraphConfig>,
-    /// The custom model loaders.
-    pub custom_loaders: Vec<CustomLoaderConfig>,
     /// Entries other than models that are refused by themselves.
     pub refused: Vec<RefusedEntry>,
     /// Metrics settings from `monitoring`; applied only at startup.
@@ -76,14 +75,7 @@ pub enum ModelEntry {
     /// To be served.
     Model(Box<ModelConfig>),
     /// Refused by itself, while the others are served.
-    Refused {
-        /// The name.
-        name: String,
-        /// Reason, in the text that clients of a reload know.
-        reason: EntryError,
-        /// Position in the file.
-        place: FilePosition,
-    },
+    Refused(RefusedEntry),
 }
 
 impl ModelEntry {
@@ -92,17 +84,17 @@ impl ModelEntry {
     pub fn name(&self) -> &str {
         match self {
             Self::Model(model) => &model.name,
-            Self::Refused { name, .. } => name,
+            Self::Refused(refused) => &refused.name,
         }
     }
 }
 
-/// An entry of another list that is refused by itself.
+/// An entry that is refused by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedEntry {
     /// The name.
     pub name: String,
-    /// Reason for the refusal.
+    /// Reason, in the text that clients of a reload know.
     pub reason: EntryError,
     /// Position in the file.
     pub place: FilePosition,
@@ -190,10 +182,7 @@ const LARGEST: u64 = 64 << 20;
 pub fn read(path: &Path, defaults: &Defaults) -> Result<FileConfig, FileError> {
     let mut tries = 1;
     loop {
-        let content = content(path).map_err(|source| FileError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let content = content(path).map_err(unreadable(path))?;
         match parse(&content, path, defaults) {
             Err(FileError::Syntax { .. }) if tries < 3 => {
                 tries += 1;
@@ -218,6 +207,27 @@ fn content(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(content)
 }
 
+/// Reads the bytes of a file, which must not be a pipe: that would be waited for.
+///
+/// # Errors
+///
+/// Fails if it cannot be read, or is no regular file or too large.
+pub fn read_regular(path: &Path) -> Result<Vec<u8>, FileError> {
+    let is_file = path.metadata().map_err(unreadable(path))?.is_file();
+    let found = match is_file {
+        true => content(path),
+        false => Err(std::io::Error::other("it is no file")),
+    };
+    found.map_err(unreadable(path))
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> FileError {
+    move |source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    }
+}
+
 /// Reads the content of a configuration file. `path` is for messages, and relative paths in the
 /// file resolve against its folder.
 ///
@@ -226,19 +236,15 @@ fn content(path: &Path) -> std::io::Result<Vec<u8>> {
 /// Fails with all errors found.
 pub fn parse(content: &[u8], path: &Path, defaults: &Defaults) -> Result<FileConfig, FileError> {
     let read = |node: &Node<'_>, folder: &Path| root(node, folder, defaults);
-    let (config, warnings) = parse_as(content, path, read)?;
-    Ok(FileConfig {
-        warnings,
-        ..config.unwrap_or_default()
-    })
+    parse_as(content, path, read)
 }
 
-/// Reads the content of a file, logs its warnings and returns them.
-fn parse_as<T>(
+/// Reads the content of a file by its root, and logs its warnings.
+fn parse_as(
     content: &[u8],
     path: &Path,
-    read: impl FnOnce(&Node<'_>, &Path) -> Option<T>,
-) -> Result<(Option<T>, Vec<Diagnostic>), FileError> {
+    read: impl FnOnce(&Node<'_>, &Path) -> Option<FileConfig>,
+) -> Result<FileConfig, FileError> {
     let text = || String::from_utf8_lossy(without_mark(content)).into_owned();
     let syntax = |error| FileError::Syntax {
         path: path.to_owned(),
@@ -261,16 +267,10 @@ fn parse_as<T>(
     for warning in &warnings {
         tracing::warn!("{}:{warning}", path.display());
     }
-    Ok((config, warnings))
-}
-
-/// The models that a graph brings along.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Subconfig {
-    /// The models, in the order of the file.
-    pub models: Vec<ModelEntry>,
-    /// Settings that are served, though perhaps not as meant.
-    pub warnings: Vec<Diagnostic>,
+    Ok(FileConfig {
+        warnings,
+        ..config.unwrap_or_default()
+    })
 }
 
 /// Reads a file with the models of a graph from disk: a `model_config_list` and nothing else. `None` if
@@ -279,39 +279,30 @@ pub struct Subconfig {
 /// # Errors
 ///
 /// Fails as [`read`] does.
-pub fn read_subconfig(path: &Path, defaults: &Defaults) -> Result<Option<Subconfig>, FileError> {
-    let failure = |source| FileError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    match path.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        // A pipe would be waited for.
-        Ok(found) if !found.is_file() => {
-            return Err(failure(std::io::Error::other("it is no file")));
+pub fn read_subconfig(path: &Path, defaults: &Defaults) -> Result<Option<FileConfig>, FileError> {
+    let content = match read_regular(path) {
+        Err(FileError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return Ok(None);
         }
-        _ => {}
-    }
-    let content = content(path).map_err(failure)?;
+        content => content?,
+    };
     let read = |node: &Node<'_>, folder: &Path| {
         let list = ["model_config_list"];
         let fields = node.fields(&list, &list)?;
-        let (mut names, mut graphs) = (entry::Names::default(), graphs::Graphs::default());
-        let taken = (&mut names, &mut graphs);
-        let mut models = models::list(fields.get(list[0])?, folder, defaults, taken);
-        let refused = graphs.graphs.into_iter().map(|graph| ModelEntry::Refused {
+        let mut graphs = graphs::Graphs::default();
+        let mut models = models::list(fields.get(list[0])?, folder, defaults, &mut graphs);
+        let refused = graphs.graphs.into_iter().map(|graph| RefusedEntry {
             name: graph.name,
             reason: EntryError::Graph(graph.graph_path.display().to_string()),
             place: graph.place,
         });
-        models.extend(refused);
-        Some(models)
+        models.extend(refused.map(ModelEntry::Refused));
+        Some(FileConfig {
+            models,
+            ..FileConfig::default()
+        })
     };
-    let (models, warnings) = parse_as(&content, path, read)?;
-    Ok(Some(Subconfig {
-        models: models.unwrap_or_default(),
-        warnings,
-    }))
+    parse_as(&content, path, read).map(Some)
 }
 
 /// Reads the root object.
@@ -328,24 +319,23 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
         &["model_config_list"],
     )?;
     let mut config = FileConfig::default();
-    let mut names = entry::Names::default();
     let mut graphs = graphs::Graphs::default();
     if let Some(list) = fields.get("model_config_list") {
-        config.models = models::list(list, folder, defaults, (&mut names, &mut graphs));
+        config.models = models::list(list, folder, defaults, &mut graphs);
     }
     if let Some(list) = fields.get("custom_node_library_config_list") {
         config.custom_node_libraries = sections::libraries(list, folder);
     }
     if let Some(list) = fields.get("pipeline_config_list") {
-        (config.pipelines, config.refused) = pipelines::list(list, &mut names);
+        (config.pipelines, config.refused) = pipelines::list(list, &mut graphs.names);
     }
     if let Some(list) = fields.get("mediapipe_config_list") {
-        graphs.list(list, folder, &mut names);
+        graphs.list(list, folder);
     }
     config.graphs = graphs.graphs;
     config.refused.extend(graphs.refused);
     if let Some(list) = fields.get("custom_loader_config_list") {
-        config.custom_loaders = sections::loaders(list, folder);
+        sections::loaders(list);
     }
     config.monitoring = fields.get("monitoring").and_then(sections::monitoring);
     Some(config)

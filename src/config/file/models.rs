@@ -5,8 +5,8 @@ use std::{ffi::OsString, path::Path, sync::LazyLock};
 use jsonc_parser::ast::Value;
 
 use super::{
-    Defaults, ModelEntry, Node,
-    entry::{EntryError, Kind, Names},
+    Defaults, ModelEntry, Node, RefusedEntry,
+    entry::{EntryError, Kind},
     graphs::{GraphConfig, Graphs},
     node::Fields,
     sections::resolve,
@@ -19,7 +19,7 @@ use crate::{
         model::ModelConfig,
         plugin, preprocessing, shape, version_policy,
     },
-    openvino::{BatchOption, LayoutOption, PerTensor, Preprocessing, ShapeOption},
+    openvino::{BatchOption, PerTensor, Preprocessing},
 };
 
 /// The keys of `config`.
@@ -53,7 +53,7 @@ pub(super) fn list(
     node: &Node<'_>,
     folder: &Path,
     defaults: &Defaults,
-    (names, graphs): (&mut Names, &mut Graphs),
+    graphs: &mut Graphs,
 ) -> Vec<ModelEntry> {
     let entries = node.list("models").unwrap_or_default();
     let entries = entries.iter().filter_map(|entry| {
@@ -64,22 +64,23 @@ pub(super) fn list(
         let name = node.and_then(Node::name).unwrap_or_default();
         let model = match self::entry(config, &fields, (name, folder, defaults)) {
             Ok(Entry::Graph(graph)) => {
-                graphs.add(graph, config, names);
+                graphs.add(graph, config);
                 return None;
             }
             Ok(Entry::Model(model)) => Ok(model),
             Err(refusal) => Err(refusal),
         };
-        let taken = names
+        let taken = graphs
+            .names
             .take(name, Kind::Model)
             .map_err(|_| (EntryError::Occupied, node.unwrap_or(config).clone()));
         Some(match taken.and(model) {
             Ok(model) => ModelEntry::Model(model),
-            Err((reason, node)) => ModelEntry::Refused {
+            Err((reason, node)) => ModelEntry::Refused(RefusedEntry {
                 name: name.to_owned(),
                 reason,
                 place: node.place(),
-            },
+            }),
         })
     });
     entries.collect()
@@ -111,8 +112,12 @@ fn entry<'a>(
     let warmup = fields.get("warmup").map(|node| warmup::read(node, folder));
     // Each of these may refuse the entry; the first does.
     let sequences = sequences(fields, &mut flags);
-    let shapes = shapes(fields);
-    let layouts = layouts(fields);
+    let shapes = per_tensor(fields.get("shape"), shape::parse, shape::parse_one);
+    let layouts = per_tensor(
+        fields.get("layout"),
+        layout_option::parse,
+        layout_option::parse_one,
+    );
     let preprocessing = preprocessing(fields);
     let mut batch = batch(fields);
 
@@ -239,24 +244,6 @@ fn sequences<'a>(fields: &Fields<'a>, flags: &mut Flags) -> Result<(), Refusal<'
     Ok(())
 }
 
-/// Reads `shape`: a text, or texts by input name.
-fn shapes<'a>(fields: &Fields<'a>) -> Result<PerTensor<ShapeOption>, Refusal<'a>> {
-    per_tensor(
-        fields.get("shape"),
-        |text| shape::parse(text).map_err(EntryError::from),
-        |text| shape::parse_one(text).map_err(EntryError::from),
-    )
-}
-
-/// Reads `layout`: a text, or texts by name.
-fn layouts<'a>(fields: &Fields<'a>) -> Result<PerTensor<LayoutOption>, Refusal<'a>> {
-    per_tensor(
-        fields.get("layout"),
-        |text| layout_option::parse(text).map_err(EntryError::from),
-        |text| layout_option::parse_one(text).map_err(EntryError::from),
-    )
-}
-
 /// Reads what is done to the elements of the input.
 fn preprocessing<'a>(fields: &Fields<'a>) -> Result<Preprocessing, Refusal<'a>> {
     let mut read = Preprocessing::default();
@@ -298,16 +285,17 @@ fn numbers(node: &Node<'_>) -> String {
     format!("[{}]", numbers.collect::<Vec<_>>().join(","))
 }
 
-fn per_tensor<'a, T>(
+/// Reads `shape` or `layout`: a text, or texts by name.
+fn per_tensor<'a, T, E: Into<EntryError>>(
     node: Option<&Node<'a>>,
-    parse: impl Fn(&str) -> Result<PerTensor<T>, EntryError>,
-    parse_one: impl Fn(&str) -> Result<T, EntryError>,
+    parse: impl Fn(&str) -> Result<PerTensor<T>, E>,
+    parse_one: impl Fn(&str) -> Result<T, E>,
 ) -> Result<PerTensor<T>, Refusal<'a>> {
     let Some(node) = node else {
         return Ok(PerTensor::Unset);
     };
     match node.value() {
-        Value::StringLit(text) => parse(&text.value).map_err(|error| (error, node.clone())),
+        Value::StringLit(text) => parse(&text.value).map_err(|error| (error.into(), node.clone())),
         Value::Object(_) => {
             let pairs = node.last_pairs("texts by name").unwrap_or_default();
             // Read all of them before the first refusal.
@@ -315,14 +303,11 @@ fn per_tensor<'a, T>(
                 .iter()
                 .filter_map(|(name, node)| Some((name, node.text()?, node)))
                 .collect();
-            texts
-                .into_iter()
-                .map(|(name, text, node)| match parse_one(text) {
-                    Ok(option) => Ok((name.clone(), option)),
-                    Err(error) => Err((error, node.clone())),
-                })
-                .collect::<Result<_, _>>()
-                .map(PerTensor::Named)
+            let options = texts.into_iter().map(|(name, text, node)| {
+                let option = parse_one(text).map_err(|error| (error.into(), node.clone()))?;
+                Ok((name.clone(), option))
+            });
+            options.collect::<Result<_, _>>().map(PerTensor::Named)
         }
         _ => {
             node.expected("a text, or an object of texts by name");

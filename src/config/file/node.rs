@@ -41,9 +41,9 @@ struct Kept {
 
 impl Kept {
     /// Keeps a finding, unless there are too many.
-    fn add(&mut self, found: impl FnOnce() -> Diagnostic) {
+    fn add(&mut self, found: Diagnostic) {
         if self.found.len() < MAX {
-            self.found.push(found());
+            self.found.push(found);
         } else {
             self.more += 1;
         }
@@ -59,17 +59,11 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Keeps an error.
-    fn add(&self, error: impl FnOnce(&Source) -> Diagnostic) {
-        self.errors.borrow_mut().add(|| error(self.source));
-    }
-
     /// Keeps a warning about a range of bytes.
     fn warn(&self, range: (usize, usize), path: &str, text: impl Into<String>) {
-        self.warnings.borrow_mut().add(|| {
-            let warning = Diagnostic::new(Severity::Warning, text.into());
-            warning.at(self.source.place(range, path))
-        });
+        let warning = Diagnostic::new(Severity::Warning, text.into());
+        let warning = warning.at(self.source.place(range, path));
+        self.warnings.borrow_mut().add(warning);
     }
 
     /// Returns the errors in file order, the number of further errors, and the warnings.
@@ -142,18 +136,14 @@ impl<'a> Node<'a> {
         self.findings.source.place(range(self.value), &self.path)
     }
 
-    /// Returns the positions of the object and of the values of some of its keys.
-    pub(in crate::config) fn places(
-        &self,
-        fields: &Fields<'_>,
-        keys: &[&'static str],
-    ) -> FilePositions {
-        let keys = keys
-            .iter()
-            .filter_map(|key| Some((*key, fields.get(key)?.place())));
+    /// Returns the positions of the object and of the values of its keys.
+    pub(in crate::config) fn places(&self, fields: &Fields<'_>) -> FilePositions {
+        let keys = fields.known.iter();
         FilePositions {
             own: self.place(),
-            keys: keys.collect(),
+            keys: keys
+                .map(|(key, node)| (key.clone(), node.place()))
+                .collect(),
         }
     }
 
@@ -167,8 +157,12 @@ impl<'a> Node<'a> {
             Value::Array(_) => "a list".to_owned(),
             Value::NullKeyword(_) => "null".to_owned(),
         };
-        self.findings
-            .add(|source| source.error(range(self.value), &self.path, found, expected));
+        self.error(range(self.value), &self.path, found, expected);
+    }
+
+    fn error(&self, at: (usize, usize), path: &str, found: String, expected: impl Into<String>) {
+        let error = self.findings.source.error(at, path, found, expected);
+        self.findings.errors.borrow_mut().add(error);
     }
 
     /// Adds a warning about the value.
@@ -186,7 +180,7 @@ impl<'a> Node<'a> {
             self.expected(format!("an object with {}", known.join(", ")));
             return None;
         }
-        let mut fields = self.entries(|key| known.contains(&key), known, Twice::First)?;
+        let mut fields = self.entries(Some(known), Twice::First)?;
         let unknown = fields.iter().map(|(name, _)| name.as_str());
         let unknown = unknown.filter(|name| !known.contains(name));
         let meant: Vec<String> = unknown
@@ -197,15 +191,9 @@ impl<'a> Node<'a> {
             let is_misspelled = meant.iter().any(|meant| meant == key);
             if !is_misspelled && !fields.iter().any(|(name, _)| name == key) {
                 let start = range(self.value).0;
-                let path = self.below(key);
-                self.findings.add(|source| {
-                    source.error(
-                        (start, start + 1),
-                        &path,
-                        "nothing",
-                        format!("the key `{key}`"),
-                    )
-                });
+                let at = (start, start + 1);
+                let expected = format!("the key `{key}`");
+                self.error(at, &self.below(key), "nothing".to_owned(), expected);
             }
         }
         fields.retain(|(name, _)| known.contains(&name.as_str()));
@@ -231,16 +219,12 @@ impl<'a> Node<'a> {
             self.expected(format!("an object of {of_what}"));
             return None;
         }
-        self.entries(|_| true, &[], twice)
+        self.entries(None, twice)
     }
 
-    /// Returns the entries of an object, each key once, and reports duplicate and unknown keys.
-    fn entries(
-        &self,
-        is_known: impl Fn(&str) -> bool,
-        known: &[&str],
-        twice: Twice,
-    ) -> Option<Vec<(String, Self)>> {
+    /// Returns the entries of an object, each key once, and reports duplicate keys, and those that are
+    /// not known.
+    fn entries(&self, known: Option<&[&str]>, twice: Twice) -> Option<Vec<(String, Self)>> {
         let Value::Object(object) = self.value else {
             return None;
         };
@@ -256,12 +240,11 @@ impl<'a> Node<'a> {
             let path = self.below(key);
             if let Some(&first) = seen.get(key) {
                 let key = shorten(key);
-                let text = match twice {
-                    Twice::First => {
-                        format!("the key `{key}` is here again; its first value counts")
-                    }
-                    Twice::Last => format!("the key `{key}` is here again; its last value counts"),
+                let counts = match twice {
+                    Twice::First => "first",
+                    Twice::Last => "last",
                 };
+                let text = format!("the key `{key}` is here again; its {counts} value counts");
                 self.findings.warn(at, &path, text);
                 if twice == Twice::Last {
                     let entry: &mut (String, Self) = &mut entries[first];
@@ -270,13 +253,13 @@ impl<'a> Node<'a> {
                 continue;
             }
             seen.insert(key, entries.len());
-            if !is_known(key) {
-                self.findings.add(|source| {
-                    let found = format!("the unknown key `{}`", shorten(key));
-                    let near = nearest(key, known.iter().copied());
-                    let error = source.error(at, &path, found, one_of(known)).about(&path);
-                    error.may_hint(near.map(|name| format!("did you mean `{name}`?")))
-                });
+            if let Some(known) = known.filter(|known| !known.contains(&key)) {
+                let found = format!("the unknown key `{}`", shorten(key));
+                let source = self.findings.source;
+                let error = source.error(at, &path, found, one_of(known)).about(&path);
+                let near = nearest(key, known.iter().copied());
+                let error = error.may_hint(near.map(|name| format!("did you mean `{name}`?")));
+                self.findings.errors.borrow_mut().add(error);
             }
             entries.push((
                 key.to_owned(),

@@ -54,6 +54,17 @@ pub struct NodeConfig {
     pub places: FilePositions,
 }
 
+impl NodeConfig {
+    /// Returns the parameters of a custom node; none for a model.
+    #[must_use]
+    pub fn params(&self) -> &[(String, String)] {
+        match &self.kind {
+            NodeKind::Model { .. } => &[],
+            NodeKind::Custom { params, .. } => params,
+        }
+    }
+}
+
 /// Kind of node: a model or a custom node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeKind {
@@ -180,16 +191,7 @@ fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
         outputs: outputs?,
         demultiply_count,
         empty_results,
-        places: node.places(
-            &fields,
-            &[
-                "name",
-                "inputs",
-                "outputs",
-                "demultiply_count",
-                "empty_results",
-            ],
-        ),
+        places: node.places(&fields),
     })
 }
 
@@ -260,18 +262,7 @@ fn pipeline_node(node: &Node<'_>) -> Option<NodeConfig> {
         outputs: outputs?,
         demultiply_count,
         gather_from_node: gather_from_node.map(str::to_owned),
-        places: node.places(
-            &fields,
-            &[
-                "name",
-                "model_name",
-                "version",
-                "library_name",
-                "inputs",
-                "demultiply_count",
-                "gather_from_node",
-            ],
-        ),
+        places: node.places(&fields),
     })
 }
 

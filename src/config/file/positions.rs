@@ -8,7 +8,7 @@ pub struct FilePositions {
     /// The object itself.
     pub own: FilePosition,
     /// The values of the keys that it has.
-    pub(in crate::config) keys: Vec<(&'static str, FilePosition)>,
+    pub(in crate::config) keys: Vec<(String, FilePosition)>,
 }
 
 impl FilePositions {
@@ -16,7 +16,7 @@ impl FilePositions {
     #[must_use]
     pub fn of(&self, key: &str) -> &FilePosition {
         let mut keys = self.keys.iter();
-        keys.find(|(name, _)| *name == key)
+        keys.find(|(name, _)| name == key)
             .map_or(&self.own, |(_, place)| place)
     }
 }

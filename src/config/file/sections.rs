@@ -14,17 +14,6 @@ pub struct LibraryConfig {
     pub base_path: PathBuf,
 }
 
-/// A custom model loader.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CustomLoaderConfig {
-    /// The name that models use.
-    pub loader_name: String,
-    /// The shared library, resolved.
-    pub library_path: PathBuf,
-    /// The loader's own file, resolved.
-    pub loader_config_file: Option<PathBuf>,
-}
-
 /// Beginnings of addresses that are no paths.
 const CLOUDS: [&str; 4] = ["s3://", "gs://", "azfs://", "az://"];
 
@@ -55,27 +44,25 @@ pub(super) fn libraries(node: &Node<'_>, folder: &Path) -> Vec<LibraryConfig> {
     entries.collect()
 }
 
-/// Reads `custom_loader_config_list`.
-pub(super) fn loaders(node: &Node<'_>, folder: &Path) -> Vec<CustomLoaderConfig> {
-    let entries = node.list("custom loaders").unwrap_or_default();
-    let entries = entries.iter().filter_map(|entry| {
-        let config = entry.fields(&["config"], &["config"])?;
+/// Reads `custom_loader_config_list`, of which nothing is opened.
+pub(super) fn loaders(node: &Node<'_>) {
+    for entry in node.list("custom loaders").unwrap_or_default() {
+        let Some(config) = entry.fields(&["config"], &["config"]) else {
+            continue;
+        };
         let keys = ["loader_name", "library_path", "loader_config_file"];
-        let fields = config.get("config")?.fields(&keys, &keys[..2])?;
-        let name = fields.get("loader_name").and_then(Node::name);
-        let library = fields.text("library_path");
-        let file = fields.text("loader_config_file");
-        entry.warn(format!(
-            "the custom loader `{}` is not opened: this release has no custom loaders",
-            name.unwrap_or_default()
-        ));
-        Some(CustomLoaderConfig {
-            loader_name: name?.to_owned(),
-            library_path: resolve(folder, library?).into(),
-            loader_config_file: file.map(|file| resolve(folder, file).into()),
-        })
-    });
-    entries.collect()
+        let fields = config
+            .get("config")
+            .and_then(|it| it.fields(&keys, &keys[..2]));
+        if let Some(fields) = fields {
+            let name = fields.get("loader_name").and_then(Node::name);
+            let _ = (fields.text(keys[1]), fields.text(keys[2]));
+            entry.warn(format!(
+                "the custom loader `{}` is not opened: this release has no custom loaders",
+                name.unwrap_or_default()
+            ));
+        }
+    }
 }
 
 /// Reads `monitoring`.

@@ -1,9 +1,6 @@
 //! The checks of the flags: the first that fails is the answer.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use super::{
     FlagError, Flags,
@@ -49,7 +46,8 @@ impl Config {
     /// Fails with the first flag that is not accepted.
     pub fn from_flags(mut flags: Flags, environment: &FlagEnvironment) -> Result<Self, FlagError> {
         let preprocessing = preprocessing(&flags)?;
-        flags.cache_dir = flags.cache_dir.or_else(usual_cache_dir);
+        let usual = Some(PathBuf::from(CACHE_DIR));
+        flags.cache_dir = flags.cache_dir.or(usual.filter(|dir| dir.is_dir()));
         let settings = check(&flags, environment)?;
         let defaults = Defaults {
             flags: Arc::clone(&settings.flags),
@@ -107,12 +105,6 @@ impl Config {
     }
 }
 
-/// Returns the folder for compiled models that is used if no other is named.
-fn usual_cache_dir() -> Option<PathBuf> {
-    let usual = Path::new(CACHE_DIR);
-    usual.is_dir().then(|| usual.to_owned())
-}
-
 /// Returns the names of the flags that are given, as far as they are meant.
 fn given(flags: &Flags, is_meant: impl Fn(&Flag) -> bool) -> Vec<&'static str> {
     let given = flags.given().into_iter();
@@ -158,10 +150,8 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
             variable: from_environment,
         });
     }
-    let metrics_list = flags
-        .metrics_list
-        .as_deref()
-        .filter(|list| !list.is_empty());
+    let metrics_list = flags.metrics_list.as_deref();
+    let metrics_list = metrics_list.filter(|list| !list.is_empty());
     // Without any port there is nothing to check of them.
     let no_ports = flags.port == 0 && flags.rest_port == 0;
     let serving = !(flags.check != CheckDepth::Off && no_ports);
@@ -183,28 +173,26 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
             return Err(FlagError::RestWorkersWithoutPort);
         }
     }
-    let port = u16::try_from(flags.port).map_err(|_| FlagError::Port)?;
-    let rest_port = u16::try_from(flags.rest_port).map_err(|_| FlagError::RestPort)?;
+    let port = port_of("port", flags.port)?;
+    let rest_port = port_of("rest_port", flags.rest_port)?;
     // The example is for whoever tries it on this machine.
     let usual = if flags.demo { "127.0.0.1" } else { "0.0.0.0" };
-    let rest_bind_addresses =
-        address::parse_list(flags.rest_bind_address.as_deref().unwrap_or(usual))
-            .ok_or(FlagError::RestBindAddress)?;
-    let grpc_bind_addresses =
-        address::parse_list(flags.grpc_bind_address.as_deref().unwrap_or(usual))
-            .ok_or(FlagError::GrpcBindAddress)?;
+    let rest = flags.rest_bind_address.as_deref().unwrap_or(usual);
+    let rest_bind_addresses = addresses("rest_bind_address", rest)?;
+    let grpc = flags.grpc_bind_address.as_deref().unwrap_or(usual);
+    let grpc_bind_addresses = addresses("grpc_bind_address", grpc)?;
     if serving && port == rest_port {
         return Err(FlagError::SamePorts);
     }
     let (management_port, management_bind_addresses) = management(flags, &rest_bind_addresses)?;
     let allowed_hosts = allowed_hosts(flags.allowed_hosts.as_deref())?;
-    if let Some(path) = &flags.cpu_extension
-        && !path.exists()
-    {
+    if let Some(path) = flags.cpu_extension.as_ref().filter(|path| !path.exists()) {
         return Err(FlagError::CpuExtension(path.display().to_string()));
     }
-    if let Some(path) = &flags.python_environment
-        && !path.is_dir()
+    if let Some(path) = flags
+        .python_environment
+        .as_ref()
+        .filter(|path| !path.is_dir())
     {
         return Err(FlagError::PythonEnvironment(path.display().to_string()));
     }
@@ -252,9 +240,19 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
     })
 }
 
+/// Reads the port of a flag.
+fn port_of(flag: &'static str, number: u32) -> Result<u16, FlagError> {
+    u16::try_from(number).map_err(|_| FlagError::PortRange(flag))
+}
+
+/// Reads the addresses of a flag.
+fn addresses(flag: &'static str, list: &str) -> Result<Vec<String>, FlagError> {
+    address::parse_list(list).ok_or(FlagError::BindAddress(flag))
+}
+
 /// Reads where management is served: on the addresses of REST unless others are given.
 fn management(flags: &Flags, rest: &[String]) -> Result<(Option<u16>, Vec<String>), FlagError> {
-    let port = u16::try_from(flags.management_port).map_err(|_| FlagError::ManagementPort)?;
+    let port = port_of("management_port", flags.management_port)?;
     if port == 0 && flags.management_bind_address.is_some() {
         return Err(FlagError::ManagementAddressWithoutPort);
     }
@@ -262,7 +260,7 @@ fn management(flags: &Flags, rest: &[String]) -> Result<(Option<u16>, Vec<String
         return Err(FlagError::ManagementPortTaken(port));
     }
     let addresses = match &flags.management_bind_address {
-        Some(list) => address::parse_list(list).ok_or(FlagError::ManagementBindAddress)?,
+        Some(list) => addresses("management_bind_address", list)?,
         None => rest.to_vec(),
     };
     Ok(((port != 0).then_some(port), addresses))
@@ -276,10 +274,8 @@ fn allowed_hosts(list: Option<&str>) -> Result<Option<Vec<String>>, FlagError> {
     if list.trim() == "*" {
         return Ok(Some(vec!["*".to_owned()]));
     }
-    let hosts = address::parse_list(list);
-    hosts
-        .map(Some)
-        .ok_or_else(|| FlagError::AllowedHosts(list.to_owned()))
+    let hosts = address::parse_list(list).ok_or_else(|| FlagError::AllowedHosts(list.to_owned()));
+    hosts.map(Some)
 }
 
 /// Reads the key of `/v3`: the first line of the file, or the environment's.

@@ -39,20 +39,12 @@ pub enum FlagError {
         "rest_workers is set but rest_port is not set. rest_port is required to start rest servers"
     )]
     RestWorkersWithoutPort,
-    #[error("port number out of range from 0 to 65535")]
-    Port,
-    #[error("rest_port number out of range from 0 to 65535")]
-    RestPort,
-    #[error("rest_bind_address has invalid format: proper hostname or IP address expected.")]
-    RestBindAddress,
-    #[error("grpc_bind_address has invalid format: proper hostname or IP address expected.")]
-    GrpcBindAddress,
+    #[error("{0} number out of range from 0 to 65535")]
+    PortRange(&'static str),
+    #[error("{0} has invalid format: proper hostname or IP address expected.")]
+    BindAddress(&'static str),
     #[error("port and rest_port cannot have the same values")]
     SamePorts,
-    #[error("management_port number out of range from 0 to 65535")]
-    ManagementPort,
-    #[error("management_bind_address has invalid format: proper hostname or IP address expected.")]
-    ManagementBindAddress,
     #[error("management_port has to be another port than port and rest_port; found {0} twice")]
     ManagementPortTaken(u16),
     #[error("management_bind_address is set but management_port is not set")]

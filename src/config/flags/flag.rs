@@ -1,6 +1,6 @@
 //! A flag as data: what the command line, the configuration file, and the manual need of it.
 
-use std::{ffi::OsStr, path::PathBuf};
+use std::{ffi::OsStr, path::PathBuf, str::FromStr};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -89,12 +89,14 @@ pub enum FlagScope {
 }
 
 /// A type of values of flags.
-pub(super) trait FlagValue: Sized + Serialize {
+pub(super) trait FlagValue: FromStr + Serialize {
     /// The kind of its values.
     const KIND: FlagKind;
 
     /// Reads a value; `None` for a text that is none.
-    fn read(text: &OsStr) -> Option<Self>;
+    fn read(text: &OsStr) -> Option<Self> {
+        text.to_str()?.parse().ok()
+    }
 
     /// Returns the value as the configuration file has it.
     fn json(&self) -> Value {
@@ -121,65 +123,30 @@ impl FlagValue for bool {
 
 impl FlagValue for CheckDepth {
     const KIND: FlagKind = FlagKind::Check;
-
-    fn read(text: &OsStr) -> Option<Self> {
-        text.to_str()?.parse().ok()
-    }
 }
 
 impl FlagValue for LogFormat {
     const KIND: FlagKind = FlagKind::Choice(&["text", "json"]);
-
-    fn read(text: &OsStr) -> Option<Self> {
-        match text.to_str()? {
-            "text" => Some(Self::Text),
-            "json" => Some(Self::Json),
-            _ => None,
-        }
-    }
 }
 
 impl FlagValue for AccessLogTarget {
     const KIND: FlagKind = FlagKind::Text;
-
-    fn read(text: &OsStr) -> Option<Self> {
-        Some(match text.to_str()? {
-            "-" => Self::Stdout,
-            path => Self::File(path.into()),
-        })
-    }
 }
 
 impl FlagValue for u32 {
     const KIND: FlagKind = FlagKind::U32;
-
-    fn read(text: &OsStr) -> Option<Self> {
-        text.to_str()?.parse().ok()
-    }
 }
 
 impl FlagValue for u64 {
     const KIND: FlagKind = FlagKind::U64;
-
-    fn read(text: &OsStr) -> Option<Self> {
-        text.to_str()?.parse().ok()
-    }
 }
 
 impl FlagValue for usize {
     const KIND: FlagKind = FlagKind::Usize;
-
-    fn read(text: &OsStr) -> Option<Self> {
-        text.to_str()?.parse().ok()
-    }
 }
 
 impl FlagValue for String {
     const KIND: FlagKind = FlagKind::Text;
-
-    fn read(text: &OsStr) -> Option<Self> {
-        text.to_str().map(ToOwned::to_owned)
-    }
 }
 
 impl FlagValue for PathBuf {

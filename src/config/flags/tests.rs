@@ -87,18 +87,21 @@ fn the_first_error_in_order_is_the_answer() {
             |f| f.management_bind_address = Some("0.0.0.0".to_owned()),
             FlagError::ManagementAddressWithoutPort,
         ),
-        (|f| f.management_port = 65536, FlagError::ManagementPort),
+        (
+            |f| f.management_port = 65536,
+            FlagError::PortRange("management_port"),
+        ),
         (|f| f.rest_port = 9000, FlagError::SamePorts),
         (
             |f| f.grpc_bind_address = Some("?".to_owned()),
-            FlagError::GrpcBindAddress,
+            FlagError::BindAddress("grpc_bind_address"),
         ),
         (
             |f| f.rest_bind_address = Some("?".to_owned()),
-            FlagError::RestBindAddress,
+            FlagError::BindAddress("rest_bind_address"),
         ),
-        (|f| f.rest_port = 65536, FlagError::RestPort),
-        (|f| f.port = 65536, FlagError::Port),
+        (|f| f.rest_port = 65536, FlagError::PortRange("rest_port")),
+        (|f| f.port = 65536, FlagError::PortRange("port")),
         (|f| f.rest_workers = Some(1), FlagError::RestWorkers),
         (|f| (f.port, f.rest_port) = (0, 0), FlagError::PortsUnset),
         (
@@ -335,7 +338,8 @@ fn the_model_has_what_its_flags_say() {
         Some(StatefulConfig {
             max_sequence_number: 7,
             low_latency_transformation: true,
-            ..StatefulConfig::default()
+            idle_sequence_cleanup: true,
+            drain: std::time::Duration::ZERO,
         })
     );
     assert!(model.load.low_latency);

@@ -3,7 +3,7 @@
 use crate::draw::{
     drawing::{Drawing, DrawnBox, Span},
     escape::width,
-    labels::{Label, Room, broken, lines},
+    labels::{self, Label, Room, broken},
 };
 
 /// Width of an item in a row, around the column of its line.
@@ -37,18 +37,14 @@ impl Cell {
 
     fn with(node: &DrawnBox, labels: &[Label], room: Room, most: usize) -> Self {
         let inner = most.saturating_sub(4).max(1);
-        let broken = |(tone, text): &Span| {
-            let tone = *tone;
-            broken(text, inner).map(move |text| (tone, text))
-        };
-        let texts: Vec<Span> = node.lines.iter().flat_map(broken).collect();
+        let lines = node.lines.iter();
+        let texts = lines.flat_map(|(tone, text)| broken(text, inner).map(|text| (*tone, text)));
+        let texts: Vec<Span> = texts.collect();
         let longest = texts.iter().map(|(_, text)| width(text)).max();
         let columns = longest.unwrap_or(0) + 4;
-        let labels = lines(labels, room, most.saturating_sub(4).max(1));
-        let labelled = labels
-            .iter()
-            .map(|line| line.iter().map(|(_, text)| width(text)).sum::<usize>() + 1);
-        let labelled = labelled.max().unwrap_or(0);
+        let labels = labels::lines(labels, room, inner);
+        let length = |line: &Vec<Span>| line.iter().map(|(_, text)| width(text)).sum::<usize>() + 1;
+        let labelled = labels.iter().map(length).max().unwrap_or(0);
         // The line meets the middle of the box, or further left where labels need the room.
         let (mut left, mut right) = (columns / 2, labelled.max(columns - 1 - columns / 2));
         if left + right + 1 > most {
@@ -73,10 +69,9 @@ impl Cell {
         let node = &drawing.boxes[node];
         let lines = node.lines.iter().map(|(_, text)| width(text) + 4);
         let labels = node.labels.iter().map(|label| {
-            let item = width(&label.source).max(width(&label.item) + 1);
-            item.max(width(&label.input) + 2)
-                .max(width(&label.content) + 2)
-                + 6
+            let (source, item) = (width(&label.source), width(&label.item) + 1);
+            let (input, content) = (width(&label.input) + 2, width(&label.content) + 2);
+            source.max(item).max(input).max(content) + 6
         });
         lines.chain(labels).max().unwrap_or(0)
     }

@@ -96,14 +96,8 @@ impl Layers {
         loop {
             let mut layers = Self::build(drawing, &degrees, &rows, &skipped);
             layers.tell_sources(drawing, &rows, &skipped);
-            let mut change = None;
-            for (index, row) in rows.iter().enumerate() {
-                change = layers.fit(drawing, index, row, most);
-                if change.is_some() {
-                    break;
-                }
-            }
-            match change {
+            let mut each = rows.iter().enumerate();
+            match each.find_map(|(index, row)| layers.fit(drawing, index, row, most)) {
                 None => return layers,
                 Some(Change::Split(row, size)) => split(&mut rows, row, size),
                 Some(Change::Skip(row, bundle)) => {
@@ -125,14 +119,11 @@ impl Layers {
         rows: &[Row],
         skipped: &[Link],
     ) -> Self {
+        let is_deep = rows.iter().any(|row| row.levels.len() > 3);
         let mut layers = Self {
             items: Vec::new(),
             rows: Vec::new(),
-            gutter: if rows.iter().any(|row| row.levels.len() > 3) {
-                1
-            } else {
-                2
-            },
+            gutter: if is_deep { 1 } else { 2 },
             chains: Vec::new(),
             passing: vec![0; drawing.levels.len()],
         };
@@ -156,9 +147,8 @@ impl Layers {
             let mut at = item_of[link.from];
             let mut chain = vec![at];
             for (row, passed) in rows.iter().enumerate().take(to).skip(from + 1) {
-                let depth = [link.from, link.to]
-                    .map(|end| common(&drawing.boxes[end].levels, &passed.levels));
-                let depth = depth[0].max(depth[1]);
+                let shared = |end: usize| common(&drawing.boxes[end].levels, &passed.levels);
+                let depth = shared(link.from).max(shared(link.to));
                 let pass = *passes.entry((bundle, row)).or_insert_with(|| {
                     let item = layers.add(What::Pass(bundle), depth);
                     layers.rows[row].items.push(item);
@@ -255,11 +245,9 @@ impl Layers {
             cells.iter().map(Cell::columns).sum::<usize>() + GAP * cells.len().saturating_sub(1)
         };
         for kind in [Room::Wide, Room::Narrow] {
-            let cells: Vec<Cell> = row
-                .boxes
-                .iter()
-                .map(|node| Cell::new(drawing, *node, kind, usize::MAX))
-                .collect();
+            let boxes = row.boxes.iter();
+            let cells = boxes.map(|node| Cell::new(drawing, *node, kind, usize::MAX));
+            let cells: Vec<Cell> = cells.collect();
             if packed(&cells) <= room {
                 self.set(index, cells);
                 return None;
@@ -359,13 +347,13 @@ fn degrees(drawing: &Drawing) -> Vec<(usize, usize)> {
 
 /// Links share the line from their source, or that to their target if that has more.
 fn bundle_of(degrees: &[(usize, usize)], link: &Link) -> Bundle {
-    if degrees[link.to].1 > degrees[link.from].0 {
-        Bundle::To(link.to)
-    } else {
-        Bundle::From(link.from)
+    match degrees[link.to].1 > degrees[link.from].0 {
+        true => Bundle::To(link.to),
+        false => Bundle::From(link.from),
     }
 }
 
-fn common(a: &[usize], b: &[usize]) -> usize {
+/// Counts the levels that two boxes or rows have in common.
+pub(super) fn common(a: &[usize], b: &[usize]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

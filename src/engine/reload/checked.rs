@@ -6,9 +6,9 @@ use futures::FutureExt;
 use tokio::time::timeout;
 
 use super::{
+    done::Done,
     error::ReloadError,
-    facts::{Facts, Heard, Made},
-    pass::PassOutcome,
+    facts::{Facts, Made},
 };
 use crate::{
     config::PipelineConfig,
@@ -34,10 +34,9 @@ pub(super) struct Finds {
 pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
     let pipeline = config.clone();
     let work = task::blocking("check pipeline", move || {
-        let sources = Heard::new(&facts);
-        let checked = pipeline::check(&pipeline, &sources);
-        let diagram = Some(pipeline::diagram(&pipeline, &sources));
-        let made = facts.into_made();
+        let checked = pipeline::check(&pipeline, &facts);
+        let diagram = Some(pipeline::diagram(&pipeline, &facts));
+        let made = facts.made.into_inner();
         (checked, Finds { made, diagram })
     });
     let found = match timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
@@ -57,13 +56,10 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
 pub(super) fn report(
     name: &str,
     checked: &Result<pipeline::CheckedPipeline, Diagnostics>,
-    outcome: &mut PassOutcome,
+    done: &mut Done,
 ) {
-    let warnings = match checked {
-        Ok(checked) => &checked.warnings,
-        Err(errors) => &errors.warnings,
-    };
-    for warning in warnings {
+    let found = checked.as_ref();
+    for warning in found.map_or_else(|it| &it.warnings, |it| &it.warnings) {
         tracing::warn!("pipeline {name}: {warning}");
     }
     if let Err(errors) = checked {
@@ -72,6 +68,6 @@ pub(super) fn report(
             errors: Box::new(errors.clone()),
         };
         tracing::error!("{}", crate::error::chain(&error));
-        outcome.errors.push(error);
+        done.errors.push(error);
     }
 }

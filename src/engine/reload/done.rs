@@ -49,8 +49,8 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
         ReloadError::File(_)
         | ReloadError::Subconfig { .. }
         | ReloadError::Entry { .. }
-        | ReloadError::PipelineEntry { .. }
-        | ReloadError::GraphEntry { .. } => "Reloading config file failed.",
+        | ReloadError::PipelineEntry(_)
+        | ReloadError::GraphEntry(_) => "Reloading config file failed.",
         _ if done.new_file => "Reloading config file failed.",
         _ => "Reloading models versions failed.",
     };

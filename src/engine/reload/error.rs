@@ -1,7 +1,7 @@
 //! Errors of a reload.
 
 use crate::{
-    config::{EntryError, FileError},
+    config::{EntryError, FileError, RefusedEntry},
     diagnostic::Diagnostics,
     error::ErrorKind,
     graph::LoadError,
@@ -26,27 +26,14 @@ pub enum ReloadError {
         reason: EntryError,
     },
     /// A pipeline has a name that is taken.
-    #[error("Validation of pipeline definition: {name} failed: {reason}, at {place}")]
-    PipelineEntry {
-        /// The pipeline's name.
-        name: String,
-        /// Where the entry is.
-        place: String,
-        /// Why it is refused.
-        reason: EntryError,
-    },
+    #[error("Validation of pipeline definition: {} failed: {}, at {}", .0.name, .0.reason, .0.place)]
+    PipelineEntry(RefusedEntry),
     /// A graph has a name that is taken.
     #[error(
-        "Mediapipe graph name: {name} is already occupied by model or pipeline. {reason}, at {place}"
+        "Mediapipe graph name: {} is already occupied by model or pipeline. {}, at {}",
+        .0.name, .0.reason, .0.place
     )]
-    GraphEntry {
-        /// The graph's name.
-        name: String,
-        /// Where the entry is.
-        place: String,
-        /// Why it is refused.
-        reason: EntryError,
-    },
+    GraphEntry(RefusedEntry),
     /// A graph cannot be loaded.
     #[error("Loading mediapipe graph definition: {name} failed: {error}")]
     Graph {
@@ -109,6 +96,19 @@ pub enum ReloadError {
 }
 
 impl ReloadError {
+    /// Makes the error of an entry that is refused by itself.
+    pub(super) fn refused(entry: RefusedEntry) -> Self {
+        match entry.reason {
+            EntryError::PipelineName => Self::PipelineEntry(entry),
+            EntryError::GraphName => Self::GraphEntry(entry),
+            reason => Self::Entry {
+                name: entry.name,
+                place: entry.place.to_string(),
+                reason,
+            },
+        }
+    }
+
     /// Returns what a client that asked for the reload can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -123,8 +123,8 @@ impl ReloadError {
             Self::Pipeline { .. } | Self::Graph { .. } | Self::Subscribed { .. } => {
                 ErrorKind::FailedPrecondition
             }
-            Self::PipelineEntry { .. }
-            | Self::GraphEntry { .. }
+            Self::PipelineEntry(_)
+            | Self::GraphEntry(_)
             | Self::Entry { .. }
             | Self::Repository { .. }
             | Self::Type { .. } => ErrorKind::Internal,

@@ -4,7 +4,7 @@
 use std::{
     cell::RefCell,
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use tokio::sync::Semaphore;
@@ -82,69 +82,28 @@ impl Kept {
 }
 
 /// The models and libraries of the moment.
+#[derive(Default)]
 pub(super) struct Facts {
     /// The name of the pipeline, if a model has it.
-    taken: Option<String>,
-    models: Arc<BTreeMap<String, Arc<Model>>>,
-    libraries: BTreeMap<String, Opened>,
+    pub(super) taken: Option<String>,
+    pub(super) models: Arc<BTreeMap<String, Arc<Model>>>,
+    pub(super) libraries: BTreeMap<String, Opened>,
     /// The custom nodes that the pipeline has.
-    kept: BTreeMap<String, Kept>,
-    /// Those that it is to have.
-    made: Mutex<BTreeMap<String, Made>>,
-    custom_runs: usize,
-    is_silent: bool,
+    pub(super) kept: BTreeMap<String, Kept>,
+    /// Those that it is to have, by the names of its nodes.
+    pub(super) made: RefCell<BTreeMap<String, Made>>,
+    /// Answers about custom nodes, of which each is asked once, since that may make it.
+    pub(super) described: RefCell<Vec<(NodeConfig, Result<CustomFacts, CustomError>)>>,
+    pub(super) custom_runs: usize,
+    pub(super) is_silent: bool,
 }
 
 impl Facts {
-    pub(super) fn new(
-        models: Arc<BTreeMap<String, Arc<Model>>>,
-        libraries: BTreeMap<String, Opened>,
-        kept: BTreeMap<String, Kept>,
-        custom_runs: usize,
-        is_silent: bool,
-    ) -> Self {
-        Self {
-            taken: None,
-            models,
-            libraries,
-            kept,
-            made: Mutex::default(),
-            custom_runs,
-            is_silent,
-        }
-    }
-
-    /// Only says that a name is taken.
-    pub(super) fn taken(name: String) -> Self {
-        let nothing = Self::new(Arc::default(), BTreeMap::new(), BTreeMap::new(), 1, false);
-        Self {
-            taken: Some(name),
-            ..nothing
-        }
-    }
-
-    /// Returns the custom nodes, by the names of the pipeline's nodes.
-    pub(super) fn into_made(self) -> BTreeMap<String, Made> {
-        self.made
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn made(&self) -> MutexGuard<'_, BTreeMap<String, Made>> {
-        // An insertion cannot be left half done.
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the custom node of a node: that which it has, if it is made of the same.
-    fn node(
-        &self,
-        node: &NodeConfig,
-        code: &Arc<Code>,
-        params: &[(String, String)],
-    ) -> Result<CustomNode, CustomError> {
+    fn node(&self, node: &NodeConfig, code: &Arc<Code>) -> Result<CustomNode, CustomError> {
         let of = Of {
             code: Arc::clone(code),
-            params: params.to_vec(),
+            params: node.params().to_vec(),
             names: match **code {
                 Code::Native(_) => None,
                 Code::Python(_) => Some(names(node)),
@@ -153,32 +112,55 @@ impl Facts {
         let kept = self.kept.get(&node.name);
         let made = match kept.and_then(|kept| kept.made(&of)) {
             Some(made) => made,
-            None => self.make(node, code, params)?,
+            None => self.make(node, code)?,
         };
-        let kept = made.clone();
-        self.made()
-            .insert(node.name.clone(), Made { of, node: kept });
+        let kept = Made {
+            of,
+            node: made.clone(),
+        };
+        self.made.borrow_mut().insert(node.name.clone(), kept);
         Ok(made)
     }
 
-    fn make(
-        &self,
-        node: &NodeConfig,
-        code: &Code,
-        params: &[(String, String)],
-    ) -> Result<CustomNode, CustomError> {
+    fn make(&self, node: &NodeConfig, code: &Code) -> Result<CustomNode, CustomError> {
         match code {
             Code::Native(library) => {
-                let pairs = params.iter().map(|(key, value)| (&**key, &**value));
+                let pairs = node.params().iter();
+                let pairs = pairs.map(|(key, value)| (&**key, &**value));
                 let node = Node::initialize(library, pairs).map_err(error)?;
                 let most = self.custom_runs.clamp(1, Semaphore::MAX_PERMITS);
                 Ok(CustomNode::Native(node, Arc::new(Semaphore::new(most))))
             }
             Code::Python(script) => {
-                let node = PythonNode::load(node, params, &script.path, self.is_silent)?;
+                let node = PythonNode::load(node, node.params(), &script.path, self.is_silent)?;
                 Ok(CustomNode::Python(Arc::new(node)))
             }
         }
+    }
+
+    fn describe(&self, node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError> {
+        let code = match self.libraries.get(library) {
+            Some(Ok(code)) => code,
+            Some(Err(reason)) => return Err(CustomError::NotOpen(reason.clone())),
+            None => {
+                let known = self.libraries.keys().cloned().collect();
+                return Err(CustomError::Library(known));
+            }
+        };
+        let node = match self.node(node, code)? {
+            CustomNode::Native(node, _) => node,
+            CustomNode::Python(_) => {
+                return Ok(CustomFacts {
+                    is_open: true,
+                    ..CustomFacts::default()
+                });
+            }
+        };
+        Ok(CustomFacts {
+            inputs: node.inputs().map_err(error)?,
+            outputs: node.outputs().map_err(error)?,
+            is_open: false,
+        })
     }
 }
 
@@ -216,86 +198,19 @@ impl Sources for Facts {
         }
     }
 
-    fn custom(
-        &self,
-        node: &NodeConfig,
-        library: &str,
-        params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError> {
-        let code = match self.libraries.get(library) {
-            Some(Ok(code)) => code,
-            Some(Err(reason)) => return Err(CustomError::NotOpen(reason.clone())),
-            None => {
-                let known = self.libraries.keys().cloned().collect();
-                return Err(CustomError::Library(known));
-            }
-        };
-        let node = match self.node(node, code, params)? {
-            CustomNode::Native(node, _) => node,
-            CustomNode::Python(_) => {
-                return Ok(CustomFacts {
-                    is_open: true,
-                    ..CustomFacts::default()
-                });
-            }
-        };
-        let (inputs, outputs) = (
-            node.inputs().map_err(error)?,
-            node.outputs().map_err(error)?,
-        );
-        Ok(CustomFacts {
-            inputs: inputs.into_iter().map(Into::into).collect(),
-            outputs: outputs.into_iter().map(Into::into).collect(),
-            is_open: false,
-        })
+    fn custom(&self, node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError> {
+        let mut described = self.described.borrow_mut();
+        if let Some((_, known)) = described.iter().find(|(known, _)| known == node) {
+            return known.clone();
+        }
+        let facts = self.describe(node, library);
+        described.push((node.clone(), facts.clone()));
+        facts
     }
 
     fn is_python(&self, library: &str) -> bool {
         let code = self.libraries.get(library);
         code.is_some_and(|code| matches!(code.as_deref(), Ok(Code::Python(_))))
-    }
-}
-
-/// Facts that ask for each custom node once, since asking may make it, and say the same again to
-/// whoever draws.
-pub(super) struct Heard<'a> {
-    facts: &'a Facts,
-    custom: RefCell<Vec<(NodeConfig, Result<CustomFacts, CustomError>)>>,
-}
-
-impl<'a> Heard<'a> {
-    pub(super) fn new(facts: &'a Facts) -> Self {
-        let custom = RefCell::default();
-        Self { facts, custom }
-    }
-}
-
-impl Sources for Heard<'_> {
-    fn name_taken(&self, name: &str) -> bool {
-        self.facts.name_taken(name)
-    }
-
-    fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel> {
-        self.facts.model(name, version)
-    }
-
-    fn custom(
-        &self,
-        node: &NodeConfig,
-        library: &str,
-        params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError> {
-        let mut custom = self.custom.borrow_mut();
-        if let Some((_, heard)) = custom.iter().find(|(known, _)| known == node) {
-            return heard.clone();
-        }
-        let heard = self.facts.custom(node, library, params);
-        custom.push((node.clone(), heard.clone()));
-        heard
-    }
-
-    fn is_python(&self, library: &str) -> bool {
-        self.facts.is_python(library)
     }
 }
 

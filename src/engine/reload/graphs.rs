@@ -10,17 +10,13 @@ use std::{
 use futures::{FutureExt, StreamExt};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{
-    error::ReloadError,
-    pass::{PassOutcome, PassReason},
-    served::Trigger,
-};
+use super::{done::Done, error::ReloadError, pass::PassReason, served::Trigger};
 use crate::{
-    config::{EntryError, FileConfig, GraphConfig},
-    engine::registry::Registry,
+    config::{EntryError, FileConfig, GraphConfig, RefusedEntry},
+    engine::{registry::Registry, servable::Servable},
     graph::{
         Fingerprint, Graph, GraphDefinition, GraphLimits, GraphSource, LoadError, Servables,
-        VERSION,
+        VERSION, Written,
     },
     metrics::Metrics,
     model::{Phase, PhaseEvent, let_go},
@@ -47,6 +43,8 @@ struct Known {
     config: Option<GraphConfig>,
     /// Fingerprint of the files at the last load.
     files: Option<Fingerprint>,
+    /// Fingerprint of the files that were last looked at, with the times of its Python files.
+    looked: Arc<(Fingerprint, Written)>,
     /// Alive for as long as a load goes on, also one that nobody waits for any more.
     loading: Weak<()>,
 }
@@ -84,7 +82,7 @@ impl Graphs {
     /// Makes those known that there are, so that nothing else gets their names.
     pub(super) fn keep_names(&self, names: &mut Registry) {
         for known in self.known.values() {
-            names.add_graph(&known.graph);
+            names.add(Servable::Graph(Arc::clone(&known.graph)));
         }
     }
 
@@ -102,6 +100,7 @@ impl Graphs {
                     graph: Graph::new(&listed.name, reporter, self.limits),
                     config: None,
                     files: None,
+                    looked: Arc::default(),
                     loading: Weak::new(),
                 };
                 self.known.insert(listed.name.clone(), known);
@@ -111,49 +110,44 @@ impl Graphs {
     }
 
     /// Brings everything up to date with the file and with the files of the graphs.
-    pub(super) async fn bring(&mut self, config: &FileConfig, why: PassReason) -> PassOutcome {
-        let mut outcome = PassOutcome::default();
+    pub(super) async fn bring(&mut self, config: &FileConfig, why: PassReason, done: &mut Done) {
         let listed = self.listed(config);
-        self.retire(&listed, &mut outcome);
+        self.retire(&listed, done);
         let (limit, is_silent) = (self.limits.load, self.is_silent);
-        let mut due = Vec::new();
+        let mut loads = Vec::new();
         for config in listed {
             let Some(known) = self.known.get_mut(&config.name) else {
-                outcome.errors.push(ReloadError::GraphEntry {
+                done.errors.push(ReloadError::GraphEntry(RefusedEntry {
                     name: config.name,
-                    place: config.place.to_string(),
+                    place: config.place,
                     reason: EntryError::GraphName,
-                });
+                }));
                 continue;
             };
-            if let Some(found) = known.due(config, why, limit).await {
-                due.push((found, Arc::clone(&self.servables)));
+            if let Some(due) = known.due(config, why, limit).await {
+                let servables = Arc::clone(&self.servables);
+                loads.push(async move {
+                    let loaded = load(&due, servables, is_silent, limit).await;
+                    (due, loaded)
+                });
             }
         }
-        let loads: Vec<_> = due
-            .into_iter()
-            .map(|(due, servables)| async move {
-                let loaded = load(&due, servables, is_silent, limit).await;
-                (due, loaded)
-            })
-            .collect();
         // One that takes its time does not hold up the others.
         let mut loads = futures::stream::iter(loads).buffer_unordered(AT_ONCE);
         while let Some((due, loaded)) = loads.next().await {
-            self.settle(due, loaded, &mut outcome);
+            self.settle(due, loaded, done);
         }
-        outcome
     }
 
     /// Retires what is not listed any more.
-    fn retire(&mut self, listed: &[GraphConfig], outcome: &mut PassOutcome) {
+    fn retire(&mut self, listed: &[GraphConfig], done: &mut Done) {
         let listed: BTreeSet<&str> = listed.iter().map(|graph| graph.name.as_str()).collect();
         for (name, known) in &mut self.known {
             if known.config.is_some() && !listed.contains(name.as_str()) {
                 known.graph.handle(PhaseEvent::Retire);
                 known.config = None;
                 known.files = None;
-                outcome.changed = true;
+                done.changed = true;
             }
         }
     }
@@ -174,13 +168,13 @@ impl Graphs {
         &mut self,
         due: Due,
         loaded: Result<Arc<GraphDefinition>, LoadError>,
-        outcome: &mut PassOutcome,
+        done: &mut Done,
     ) {
         let name = &due.config.name;
         let Some(known) = self.known.get_mut(name) else {
             return;
         };
-        outcome.changed |= due.changes || loaded.is_ok();
+        done.changed |= due.changes || loaded.is_ok();
         known.graph.comes_from(source(&due.config));
         match loaded {
             Ok(definition) => {
@@ -197,7 +191,7 @@ impl Graphs {
                 }
                 known.files = None;
                 known.graph.fail(error.reported(self.is_silent));
-                outcome.errors.push(ReloadError::Graph {
+                done.errors.push(ReloadError::Graph {
                     name: name.clone(),
                     error,
                 });
@@ -216,13 +210,13 @@ impl Known {
         // It may be a model that was missing.
         let recovers = why.moved && self.graph.has_failed();
         if !is_new && !is_another && !recovers {
-            if !looks {
+            // A handler that was saved is noticed as a version of a model is.
+            if !looks && !self.is_saved(limit).await {
                 return None;
             }
             // What has failed is tried again whenever it is looked at.
             let source = source(&config);
-            let read = task::blocking("read graph", move || Fingerprint::read(&source));
-            let now = timeout(limit, read).await.ok();
+            let now = self.look(source, limit).await;
             if now.is_some() && now == self.files && !self.graph.has_failed() {
                 // Its place in the file may be another one.
                 self.config = Some(config);
@@ -236,18 +230,41 @@ impl Known {
                 PhaseEvent::Reload
             });
         }
-        let loading = Arc::new(());
-        let due = Due {
+        if is_new || is_another {
+            self.look(source(&config), limit).await;
+        }
+        let loading = self.loading.upgrade().unwrap_or_default();
+        self.loading = Arc::downgrade(&loading);
+        Some(Due {
             config,
             graph: Arc::clone(&self.graph),
             changes: is_new || is_another || self.files.is_some(),
-            loading: match self.loading.upgrade() {
-                Some(still) => still,
-                None => Arc::clone(&loading),
-            },
-        };
-        self.loading = Arc::downgrade(&due.loading);
-        Some(due)
+            loading,
+        })
+    }
+}
+
+impl Known {
+    /// Reads the files of the graph, and keeps when they were written.
+    async fn look(&mut self, source: GraphSource, limit: Duration) -> Option<Fingerprint> {
+        let read = task::blocking("read graph", move || {
+            let files = Fingerprint::read(&source);
+            let written = files.written();
+            (files, written)
+        });
+        let looked = timeout(limit, read).await.ok()?;
+        self.looked = Arc::new(looked);
+        Some(self.looked.0.clone())
+    }
+
+    /// Returns whether a Python file was written since they were last looked at.
+    async fn is_saved(&self, limit: Duration) -> bool {
+        let looked = Arc::clone(&self.looked);
+        if looked.1.is_empty() {
+            return false;
+        }
+        let look = task::blocking("look at handlers", move || looked.0.written() != looked.1);
+        timeout(limit, look).await.unwrap_or(false)
     }
 }
 
@@ -256,6 +273,7 @@ fn source(config: &GraphConfig) -> GraphSource {
         name: config.name.clone(),
         base_path: config.base_path.clone(),
         graph_path: config.graph_path.clone(),
+        workers: config.workers.clone(),
     }
 }
 

@@ -1,11 +1,11 @@
-//! Reason and outcome of a pass over pipelines and graphs, and the identity of what they use.
+//! Reason of a pass over pipelines and graphs, and the identity of what they use.
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Weak},
 };
 
-use super::{error::ReloadError, served::Trigger};
+use super::served::Trigger;
 use crate::{
     config::{NodeKind, PipelineConfig},
     model::{Loaded, Model},
@@ -19,13 +19,6 @@ pub(super) struct PassReason {
     pub(super) renewed: bool,
     /// A model is another one, or in another state.
     pub(super) moved: bool,
-}
-
-/// Outcome of a pass.
-#[derive(Default)]
-pub(super) struct PassOutcome {
-    pub(super) changed: bool,
-    pub(super) errors: Vec<ReloadError>,
 }
 
 /// Finds what the models of a pipeline are at the moment; those that are not there are nothing.

@@ -10,16 +10,17 @@ use futures::StreamExt;
 use super::{
     checked::{Checked, Finds, check, report},
     code::{Code, Libraries, drop_elsewhere},
+    done::Done,
     facts::{Facts, Kept},
-    pass::{PassOutcome, PassReason, are_same, found},
+    pass::{PassReason, are_same},
     served::Trigger,
-    serving::{Before, Left, Serving},
+    serving::{Basis, Before, Left},
 };
 use crate::{
     config::{EntryError, FileConfig, NodeKind, PipelineConfig},
-    engine::registry::Registry,
+    engine::{registry::Registry, servable::Servable},
     metrics::Metrics,
-    model::{Loaded, Model, Phase, PhaseEvent},
+    model::{Model, Phase, PhaseEvent},
     pipeline::{self, Pipeline, PipelineDefinition, PipelineLimits},
 };
 
@@ -35,16 +36,14 @@ pub(super) struct Pipelines {
 /// A pipeline as it is served.
 struct Known {
     pipeline: Arc<Pipeline>,
-    /// Last configuration applied; `None` once it is not configured any more.
-    config: Option<PipelineConfig>,
-    /// The models that the last check has found.
-    models: Vec<Weak<Loaded>>,
+    /// Basis of the last check; `None` once the pipeline is not configured any more.
+    basis: Option<Basis>,
     /// The libraries that it has found.
     libraries: Vec<Weak<Code>>,
     /// Its custom nodes, by the names of the nodes.
     custom: BTreeMap<String, Kept>,
     /// Definition that serves; not the configured one, where that was refused.
-    serving: Option<Serving>,
+    serving: Option<Basis>,
 }
 
 /// The most checks at once.
@@ -52,18 +51,14 @@ const AT_ONCE: usize = 8;
 
 /// A pipeline that is to be checked.
 struct Due {
-    config: PipelineConfig,
+    basis: Basis,
     /// Whether the configuration is another one.
     changes: bool,
     /// Whether the code of a custom node is another one, such as that of a handler.
     is_other_code: bool,
     /// Whether it has failed, and somebody wants it to be tried again.
     is_asked: bool,
-    /// Models that it uses at the moment.
-    models: Vec<Weak<Loaded>>,
     libraries: Vec<Weak<Code>>,
-    /// State of the definition that serves until then.
-    before: Before,
 }
 
 impl Pipelines {
@@ -90,8 +85,8 @@ impl Pipelines {
             listed.any(|pipeline| pipeline.name == name && uses(pipeline))
         };
         let is_user = |known: &Known| {
-            let serving = known.serving.as_ref().map(|serving| &serving.config);
-            known.config.iter().chain(serving).any(uses)
+            let mut all = known.basis.iter().chain(&known.serving);
+            all.any(|basis| uses(&basis.config))
         };
         let mut known = self.known.iter();
         known
@@ -111,8 +106,7 @@ impl Pipelines {
                 let reporter = metrics.reporter(&listed.name, pipeline::VERSION);
                 let known = Known {
                     pipeline: Pipeline::new(&listed.name, reporter, self.limits.clone()),
-                    config: None,
-                    models: Vec::new(),
+                    basis: None,
                     libraries: Vec::new(),
                     custom: BTreeMap::new(),
                     serving: None,
@@ -121,7 +115,7 @@ impl Pipelines {
             }
         }
         for known in self.known.values() {
-            names.add_pipeline(&known.pipeline);
+            names.add(Servable::Pipeline(Arc::clone(&known.pipeline)));
         }
     }
 
@@ -131,52 +125,49 @@ impl Pipelines {
         config: &FileConfig,
         models: BTreeMap<String, Arc<Model>>,
         why: PassReason,
-    ) -> PassOutcome {
-        let mut outcome = PassOutcome::default();
-        self.retire(config, &mut outcome);
+        done: &mut Done,
+    ) {
+        self.retire(config, done);
         let listed = &config.custom_node_libraries;
         self.libraries
             .open(listed, why, self.limits.custom_load)
             .await;
         let models = Arc::new(models);
         let limit = self.limits.custom_load;
-        let listed = self.listed(config);
-        let due = listed
-            .into_iter()
-            .filter_map(|listed| self.due(listed, &models, why));
-        let checks: Vec<_> = due
-            .map(|(mut due, facts)| async move {
-                let checked = check(&due.config, facts, limit).await;
-                let before = std::mem::replace(&mut due.before, Before::Goes);
+        let mut checks = Vec::new();
+        for listed in self.listed(config) {
+            let Some((due, facts, before)) = self.due(listed, &models, why) else {
+                continue;
+            };
+            checks.push(async move {
+                let checked = check(&due.basis.config, facts, limit).await;
                 let left = match &checked {
                     (Ok(_), _) => Left::Nothing,
                     (Err(_), _) => before.left(limit).await,
                 };
                 (due, checked, left)
-            })
-            .collect();
+            });
+        }
         // One whose custom nodes take their time does not hold up the others.
         let mut checks = futures::stream::iter(checks).buffer_unordered(AT_ONCE);
         while let Some((due, checked, left)) = checks.next().await {
-            self.settle(due, checked, left, &mut outcome);
+            self.settle(due, checked, left, done);
         }
-        outcome
     }
 
     /// Retires what is not listed any more.
-    fn retire(&mut self, config: &FileConfig, outcome: &mut PassOutcome) {
+    fn retire(&mut self, config: &FileConfig, done: &mut Done) {
         let listed = self.listed(config);
         let listed: BTreeSet<&str> = listed.iter().map(|p| p.name.as_str()).collect();
         for (name, known) in &mut self.known {
-            if known.config.is_some() && !listed.contains(name.as_str()) {
+            if known.basis.is_some() && !listed.contains(name.as_str()) {
                 known.pipeline.handle(PhaseEvent::Retire);
-                known.config = None;
-                known.models.clear();
+                known.basis = None;
                 known.libraries.clear();
                 known.serving = None;
                 // Those that a request still uses go with it.
                 drop_elsewhere(std::mem::take(&mut known.custom).into_values());
-                outcome.changed = true;
+                done.changed = true;
             }
         }
     }
@@ -187,40 +178,47 @@ impl Pipelines {
         let clashing = config.refused.iter().filter_map(|refused| {
             let known = self.known.get(&refused.name)?;
             let clashes = refused.reason == EntryError::PipelineName;
-            known.config.clone().filter(|_| clashes)
+            let basis = known.basis.as_ref().filter(|_| clashes)?;
+            Some(basis.config.clone())
         });
         config.pipelines.iter().cloned().chain(clashing).collect()
     }
 
-    /// Returns whether a pipeline is to be checked, and the facts for its check.
+    /// Returns whether a pipeline is to be checked, the facts for its check, and the state of the
+    /// definition that serves until then.
     fn due(
         &mut self,
         config: PipelineConfig,
         models: &Arc<BTreeMap<String, Arc<Model>>>,
         why: PassReason,
-    ) -> Option<(Due, Facts)> {
-        let taken = models.contains_key(&config.name);
-        let found = found(&config, models);
-        let libraries = self.libraries.of(&config);
-        let Some(known) = self.known.get_mut(&config.name).filter(|_| !taken) else {
+    ) -> Option<(Due, Facts, Before)> {
+        let name = config.name.clone();
+        let taken = models.contains_key(&name);
+        let basis = Basis::new(config, models);
+        let libraries = self.libraries.of(&basis.config);
+        let Some(known) = self.known.get_mut(&name).filter(|_| !taken) else {
             // The name answers for the model.
-            let facts = Facts::taken(config.name.clone());
+            let facts = Facts {
+                taken: Some(name),
+                ..Facts::default()
+            };
             let due = Due {
-                config,
+                basis,
                 changes: false,
                 is_other_code: false,
                 is_asked: false,
-                models: found,
                 libraries,
-                before: Before::Goes,
             };
-            return (why.renewed || why.trigger != Trigger::Watch).then_some((due, facts));
+            let looks = why.renewed || why.trigger != Trigger::Watch;
+            return looks.then_some((due, facts, Before::Goes));
         };
         let keeps = known.serving.as_ref().is_none_or(|it| it.has(models));
-        let same =
-            keeps && are_same(&found, &known.models) && are_same(&libraries, &known.libraries);
-        let is_new = known.config.is_none();
-        let is_another = known.config.as_ref() != Some(&config);
+        let before = known.basis.as_ref();
+        let is_other_code = !are_same(&libraries, &known.libraries);
+        let is_new = before.is_none();
+        let is_another = before.is_none_or(|before| before.config != basis.config);
+        let has_same = before.is_none_or(|before| are_same(&basis.models, &before.models));
+        let same = keeps && has_same && !is_other_code;
         let phase = known.pipeline.phase();
         let is_asked = known.pipeline.has_failed() && why.trigger == Trigger::Asked;
         if same && !is_another && !why.renewed && !is_asked {
@@ -234,60 +232,44 @@ impl Pipelines {
                 PhaseEvent::UsedModelChanged
             });
         }
-        let (all, runs, is_silent) = (
-            self.libraries.all(),
-            self.limits.custom_runs,
-            self.is_silent,
-        );
+        let (custom_runs, is_silent) = (self.limits.custom_runs, self.is_silent);
         let custom = &known.custom;
-        let facts = |libraries| {
-            Facts::new(
-                Arc::clone(models),
-                libraries,
-                custom.clone(),
-                runs,
-                is_silent,
-            )
+        let facts = |libraries| Facts {
+            models: Arc::clone(models),
+            libraries,
+            kept: custom.clone(),
+            custom_runs,
+            is_silent,
+            ..Facts::default()
         };
+        let all = self.libraries.all();
         let before = match &known.serving {
             None => Before::Goes,
-            Some(serving) => serving.before(&config, models, all.clone(), custom, facts),
+            Some(serving) => serving.before(&basis.config, models, all.clone(), custom, facts),
         };
         let facts = facts(all);
         let due = Due {
-            config,
-            changes: is_new || is_another,
-            is_other_code: !are_same(&libraries, &known.libraries),
+            basis,
+            changes: is_another,
+            is_other_code,
             is_asked,
-            models: found,
             libraries,
-            before,
         };
-        Some((due, facts))
+        Some((due, facts, before))
     }
 
     /// Brings what a check has found into effect.
-    fn settle(
-        &mut self,
-        due: Due,
-        (checked, finds): Checked,
-        left: Left,
-        outcome: &mut PassOutcome,
-    ) {
-        let name = &due.config.name;
-        report(name, &checked, outcome);
+    fn settle(&mut self, due: Due, (checked, finds): Checked, left: Left, done: &mut Done) {
+        let name = &due.basis.config.name;
+        report(name, &checked, done);
         let Some(known) = self.known.get_mut(name) else {
             return;
         };
         let is_renewed = due.is_asked || due.is_other_code;
-        outcome.changed |= due.changes || (is_renewed && checked.is_ok());
+        done.changed |= due.changes || (is_renewed && checked.is_ok());
         match checked {
             Ok(checked) => {
-                let serving = Serving {
-                    config: due.config.clone(),
-                    models: due.models.clone(),
-                };
-                known.install(serving, checked, finds);
+                known.install(due.basis.clone(), checked, finds);
                 tracing::info!("Loading pipeline definition: {name} succeeded");
             }
             Err(errors) => {
@@ -315,15 +297,14 @@ impl Pipelines {
                 drop_elsewhere(finds.made);
             }
         }
-        known.config = Some(due.config);
-        known.models = due.models;
+        known.basis = Some(due.basis);
         known.libraries = due.libraries;
     }
 }
 
 impl Known {
     /// Has what has passed a check serve.
-    fn install(&mut self, serving: Serving, checked: pipeline::CheckedPipeline, finds: Finds) {
+    fn install(&mut self, serving: Basis, checked: pipeline::CheckedPipeline, finds: Finds) {
         let Finds { made, diagram } = finds;
         if let Some(diagram) = diagram {
             self.pipeline.set_diagram(diagram);

@@ -24,7 +24,7 @@ use super::{
     subconfigs::Subconfigs,
 };
 use crate::{
-    config::{ConfigSource, Defaults, FileConfig, ModelConfig},
+    config::{ConfigSource, Defaults, FileConfig, ModelConfig, ModelEntry},
     engine::{
         engine::{Engine, ReloadRequest},
         registry::Registry,
@@ -60,27 +60,29 @@ impl Reloader {
     /// Makes the reloader of an engine.
     #[must_use]
     pub fn new(engine: Arc<Engine>, source: ConfigSource, metrics: Arc<Metrics>) -> Self {
-        let only = match &source {
-            ConfigSource::Model(_) => Some(Only::Model),
-            ConfigSource::Graph { .. } => Some(Only::Graph),
-            ConfigSource::File { .. } => None,
-        };
-        let defaults = match &source {
-            ConfigSource::File { defaults, .. } | ConfigSource::Graph { defaults, .. } => {
-                defaults.clone()
+        let mut config = FileConfig::default();
+        let (only, defaults, file) = match source {
+            ConfigSource::Model(model) => {
+                config.models.push(ModelEntry::Model(model));
+                (Some(Only::Model), Defaults::default(), None)
             }
-            ConfigSource::Model(_) => Defaults::default(),
+            ConfigSource::Graph { graph, defaults } => {
+                config.graphs.push(*graph);
+                (Some(Only::Graph), defaults, None)
+            }
+            ConfigSource::File { path, defaults } => (None, defaults, Some(path)),
         };
+        let reader = Reader::new(config, file.map(|path| (path, defaults.clone())));
         Self {
             only,
-            ..Self::of(engine, Reader::new(source), &defaults, metrics)
+            ..Self::of(engine, reader, &defaults, metrics)
         }
     }
 
     /// Makes the reloader of an engine that serves what a file has said, and does not look again.
     #[must_use]
     pub fn given(engine: Arc<Engine>, config: FileConfig, defaults: &Defaults) -> Self {
-        Self::of(engine, Reader::given(config), defaults, Metrics::off())
+        Self::of(engine, Reader::new(config, None), defaults, Metrics::off())
     }
 
     fn of(engine: Arc<Engine>, reader: Reader, defaults: &Defaults, metrics: Arc<Metrics>) -> Self {
@@ -114,10 +116,8 @@ impl Reloader {
     ///
     /// Fails if the file cannot be read, or not as a configuration.
     pub async fn read(&mut self) -> Result<Arc<FileConfig>, ReloadError> {
-        match self.reader.look().await {
-            Ok(looked) => Ok(looked.config),
-            Err(error) => Err(ReloadError::File(error)),
-        }
+        self.reader.look().await.map_err(ReloadError::File)?;
+        Ok(self.reader.last())
     }
 
     /// Loads everything for the first time.
@@ -200,11 +200,8 @@ impl Reloader {
 
     async fn pass(&mut self, trigger: Trigger) -> Done {
         let mut done = Done::default();
-        let config = match self.reader.look().await {
-            Ok(looked) => {
-                done.new_file = looked.new;
-                looked.config
-            }
+        match self.reader.look().await {
+            Ok(is_new) => done.new_file = is_new,
             Err(error) => {
                 done.errors.push(ReloadError::File(error));
                 // The client gets an error and nothing changes; version folders are the watcher's.
@@ -212,9 +209,9 @@ impl Reloader {
                     self.tell(&done.errors, trigger);
                     return done;
                 }
-                self.reader.last()
             }
-        };
+        }
+        let config = self.reader.last();
         if done.new_file {
             tracing::info!("the configuration file has changed; reloading it");
         }
@@ -272,9 +269,13 @@ impl Reloader {
             Trigger::Watch | Trigger::Asked => (cores / 2).max(1),
         };
         // At the start each model is looked at by itself, so that a folder that hangs holds up no other.
-        let mut surveyed = match trigger {
+        let mut surveyed: BTreeMap<String, Surveyed> = match trigger {
             Trigger::Start => BTreeMap::new(),
-            Trigger::Watch | Trigger::Asked => survey(&wanted).await,
+            Trigger::Watch | Trigger::Asked => {
+                let folders = wanted.iter();
+                let folders = folders.map(|(name, it)| (name.clone(), it.base_path.clone()));
+                survey_folders(folders.collect()).await
+            }
         };
         let work: Vec<_> = wanted
             .into_iter()
@@ -314,12 +315,9 @@ impl Reloader {
             renewed: done.new_file,
             moved: done.changed,
         };
-        let outcome = self.pipelines.bring(config, models.collect(), why).await;
-        done.changed |= outcome.changed;
-        done.errors.extend(outcome.errors);
-        let outcome = self.graphs.bring(config, why).await;
-        done.changed |= outcome.changed;
-        done.errors.extend(outcome.errors);
+        let models = models.collect();
+        self.pipelines.bring(config, models, why, done).await;
+        self.graphs.bring(config, why, done).await;
     }
 
     /// Makes new names known, so that requests for them wait for their load.
@@ -371,13 +369,6 @@ impl Reloader {
 enum Only {
     Model,
     Graph,
-}
-
-/// Looks at the folders of all models.
-async fn survey(wanted: &BTreeMap<String, ModelConfig>) -> BTreeMap<String, Surveyed> {
-    let base_paths = wanted.iter();
-    let base_paths = base_paths.map(|(name, config)| (name.clone(), config.base_path.clone()));
-    survey_folders(base_paths.collect()).await
 }
 
 /// Returns how much may go on at once in each pipeline.

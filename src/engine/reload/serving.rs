@@ -19,9 +19,11 @@ use crate::{
     pipeline,
 };
 
-/// Origin of the definition that serves.
-pub(super) struct Serving {
+/// Basis of a check, and of the definition that came of it.
+#[derive(Clone)]
+pub(super) struct Basis {
     pub(super) config: PipelineConfig,
+    /// Models that the configuration names, as they are; one that is not there is nothing.
     pub(super) models: Vec<Weak<Loaded>>,
 }
 
@@ -32,13 +34,7 @@ pub(super) enum Before {
     /// Its models are what they were, so that it may go on.
     Stays,
     /// Some of its models are others by now: it has to be checked as well before it goes on.
-    Again(Box<Again>),
-}
-
-/// Input of another check of a definition that serves.
-pub(super) struct Again {
-    serving: Serving,
-    facts: Facts,
+    Again(Box<(Basis, Facts)>),
 }
 
 /// Definition that is left after a failed check.
@@ -48,10 +44,17 @@ pub(super) enum Left {
     /// The definition that serves, as it is.
     Same,
     /// It is sound with its present models as well.
-    Sound(Box<(Serving, pipeline::CheckedPipeline, Finds)>),
+    Sound(Box<(Basis, pipeline::CheckedPipeline, Finds)>),
 }
 
-impl Serving {
+impl Basis {
+    pub(super) fn new(config: PipelineConfig, models: &BTreeMap<String, Arc<Model>>) -> Self {
+        Self {
+            models: found(&config, models),
+            config,
+        }
+    }
+
     /// Returns the state of the definition against the current models, should this configuration be
     /// refused with these libraries. `custom` are its custom nodes; `facts` makes the facts of a check
     /// from libraries.
@@ -71,13 +74,11 @@ impl Serving {
         if is_same && self.config == *config {
             return Before::Goes;
         }
-        Before::Again(Box::new(Again {
-            facts: facts(libraries),
-            serving: Self {
-                config: self.config.clone(),
-                models: now,
-            },
-        }))
+        let serving = Self {
+            config: self.config.clone(),
+            models: now,
+        };
+        Before::Again(Box::new((serving, facts(libraries))))
     }
 
     /// Returns whether its models are those of the moment.
@@ -93,7 +94,7 @@ impl Before {
             Self::Goes => Left::Nothing,
             Self::Stays => Left::Same,
             Self::Again(again) => {
-                let Again { serving, facts } = *again;
+                let (serving, facts) = *again;
                 match check(&serving.config, facts, limit).await {
                     (Ok(checked), finds) => Left::Sound(Box::new((serving, checked, finds))),
                     (Err(_), _) => Left::Nothing,

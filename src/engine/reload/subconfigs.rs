@@ -15,7 +15,7 @@ use crate::{
 /// Last contents of the sub-configurations.
 pub(super) struct Subconfigs {
     defaults: Arc<Defaults>,
-    known: BTreeMap<PathBuf, Arc<[ModelEntry]>>,
+    known: BTreeMap<PathBuf, Vec<ModelEntry>>,
     /// The file of each graph.
     of: BTreeMap<String, PathBuf>,
 }
@@ -78,13 +78,16 @@ impl Subconfigs {
                     continue;
                 }
             };
-            let models: Arc<[ModelEntry]> = models
-                .models
-                .into_iter()
-                .map(|entry| placed(entry, path))
-                .collect();
-            let before = self.known.insert(path.to_owned(), Arc::clone(&models));
-            changed |= before.as_deref().unwrap_or_default() != &*models;
+            let mut models = models.models;
+            for entry in &mut models {
+                if let ModelEntry::Refused(refused) = entry {
+                    let place = &mut refused.place.path;
+                    *place = format!("{place} in {}", path.display());
+                }
+            }
+            let before = self.known.get(path);
+            changed |= before.map_or(!models.is_empty(), |before| *before != models);
+            self.known.insert(path.to_owned(), models);
         }
         changed
     }
@@ -97,7 +100,7 @@ impl Subconfigs {
         is_taken: impl Fn(&str) -> bool,
         is_reported: bool,
     ) -> Option<FileConfig> {
-        if self.known.values().all(|models| models.is_empty()) {
+        if self.known.values().all(Vec::is_empty) {
             return None;
         }
         let mut config = config.clone();
@@ -107,7 +110,7 @@ impl Subconfigs {
             if !seen.insert(path.clone()) {
                 continue;
             }
-            for entry in self.known.get(path).into_iter().flat_map(|it| it.iter()) {
+            for entry in self.known.get(path).into_iter().flatten() {
                 let name = entry.name();
                 let is_other = |other: &ModelEntry| other.name() == name;
                 if !config.models.iter().any(is_other) && !is_taken(name) {
@@ -135,12 +138,4 @@ async fn absent(graphs: impl Iterator<Item = &GraphConfig>) -> BTreeSet<String> 
         absent.map(|(name, _)| name).collect()
     };
     task::blocking("look for graphs", look).await
-}
-
-/// Says in which file the place of a refused entry is.
-fn placed(mut entry: ModelEntry, path: &Path) -> ModelEntry {
-    if let ModelEntry::Refused { place, .. } = &mut entry {
-        place.path = format!("{} in {}", place.path, path.display());
-    }
-    entry
 }

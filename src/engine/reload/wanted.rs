@@ -45,28 +45,10 @@ impl Reloader {
         done: &mut Done,
     ) -> BTreeMap<String, ModelConfig> {
         let mut wanted = BTreeMap::new();
-        done.errors.extend(config.refused.iter().map(|refused| {
-            let (name, place) = (refused.name.clone(), refused.place.to_string());
-            match refused.reason.clone() {
-                reason @ EntryError::PipelineName => ReloadError::PipelineEntry {
-                    name,
-                    place,
-                    reason,
-                },
-                reason @ EntryError::GraphName => ReloadError::GraphEntry {
-                    name,
-                    place,
-                    reason,
-                },
-                reason => ReloadError::Entry {
-                    name,
-                    place,
-                    reason,
-                },
-            }
-        }));
+        let refused = config.refused.iter().cloned();
+        done.errors.extend(refused.map(ReloadError::refused));
         for entry in &config.models {
-            let (name, refused, place) = match entry {
+            let error = match entry {
                 ModelEntry::Model(model)
                     if !wanted.contains_key(&model.name)
                         && !self.pipelines.has(&model.name)
@@ -75,25 +57,22 @@ impl Reloader {
                     wanted.insert(model.name.clone(), ModelConfig::clone(model));
                     continue;
                 }
-                ModelEntry::Model(model) => (&model.name, EntryError::Occupied, None),
-                ModelEntry::Refused {
-                    name,
-                    reason,
-                    place,
-                } => (name, reason.clone(), Some(place)),
+                ModelEntry::Model(model) => ReloadError::Entry {
+                    name: model.name.clone(),
+                    place: String::new(),
+                    reason: EntryError::Occupied,
+                },
+                ModelEntry::Refused(refused) => ReloadError::refused(refused.clone()),
             };
             // An entry that was good before goes on as it was; of two with one name the first
             // counts.
-            if !wanted.contains_key(name)
-                && let Some(served) = self.served.get(name)
+            if !wanted.contains_key(entry.name())
+                && let Some(served) = self.served.get(entry.name())
+                && let ReloadError::Entry { reason, .. } = &error
             {
-                served.keep(&refused.to_string());
+                served.keep(&reason.to_string());
             }
-            done.errors.push(ReloadError::Entry {
-                name: name.clone(),
-                place: place.map(ToString::to_string).unwrap_or_default(),
-                reason: refused,
-            });
+            done.errors.push(error);
         }
         wanted
     }

@@ -13,7 +13,7 @@ use super::Protocol;
 use crate::config::LogFormat;
 
 /// The longest path or name in a line, in bytes.
-const LONGEST: usize = 1024;
+pub(super) const LONGEST: usize = 1024;
 
 /// Facts about a finished request.
 #[derive(Debug, Clone)]
@@ -117,22 +117,13 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// Cuts the end off a text that is too long.
-pub(super) fn shortened(text: &str) -> String {
-    if text.len() <= LONGEST {
-        return text.to_owned();
-    }
-    let end = (0..=LONGEST).rev().find(|&end| text.is_char_boundary(end));
-    format!("{}…", &text[..end.unwrap_or(0)])
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime};
 
     use axum::http::Method;
 
-    use super::{Protocol, Record, shortened};
+    use super::{Protocol, Record};
     use crate::config::LogFormat;
 
     fn record() -> Record {
@@ -182,6 +173,5 @@ mod tests {
         assert_eq!(text.lines().count(), 1);
         assert!(text.contains(r#" model="m\n2026 \"x\"" "#), "{text}");
         assert_eq!(forged.line(LogFormat::Json).lines().count(), 1);
-        assert_eq!(shortened(&"ü".repeat(1000)).len(), 1024 + "…".len());
     }
 }

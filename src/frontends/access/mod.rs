@@ -22,6 +22,7 @@ use std::{
 use axum::http::{Extensions, HeaderMap, Request, Response};
 use hyper::body::{Body, Frame, SizeHint};
 
+use super::shortened;
 use crate::config::LogFormat;
 use line::Record;
 use writer::Writer;
@@ -75,7 +76,7 @@ impl AccessLog {
                 peer,
                 protocol,
                 method: request.method().clone(),
-                path: line::shortened(request.uri().path()),
+                path: shortened(request.uri().path(), line::LONGEST),
                 servable: None,
                 version: None,
                 status: None,
@@ -122,7 +123,7 @@ impl Note {
 pub(super) fn seen(extensions: &Extensions, name: Option<&str>) -> Seen {
     let note = Note::of(extensions);
     if let (Some(note), Some(name)) = (&note, name) {
-        let _ = note.servable.set(line::shortened(name));
+        let _ = note.servable.set(shortened(name, line::LONGEST));
     }
     Seen(note)
 }
@@ -154,7 +155,11 @@ struct Pending {
 impl Entry {
     /// Takes the status of an answer, if there is a record; the rest is known when the body has
     /// been sent.
-    pub(crate) fn answered<B>(entry: Option<Self>, response: Response<B>) -> Response<Logged<B>> {
+    pub(crate) fn answered<B, H>(
+        entry: Option<Self>,
+        response: Response<B>,
+        held: H,
+    ) -> Response<Logged<B, H>> {
         let entry = entry.map(|mut entry| {
             let record = &mut entry.0.record;
             record.status = match record.protocol {
@@ -163,7 +168,11 @@ impl Entry {
             };
             entry
         });
-        response.map(|body| Logged { body, entry })
+        response.map(|body| Logged {
+            body,
+            entry,
+            _held: held,
+        })
     }
 }
 
@@ -188,13 +197,14 @@ fn code(headers: &HeaderMap) -> Option<u16> {
     headers.get("grpc-status")?.to_str().ok()?.parse().ok()
 }
 
-/// A body that is counted for the log, if there is one.
-pub struct Logged<B> {
+/// A body that is counted for the log, if there is one, and what is dropped with it.
+pub struct Logged<B, H> {
     body: B,
     entry: Option<Entry>,
+    _held: H,
 }
 
-impl<B: Body<Data = bytes::Bytes> + Unpin> Body for Logged<B> {
+impl<B: Body<Data = bytes::Bytes> + Unpin, H: Unpin> Body for Logged<B, H> {
     type Data = bytes::Bytes;
     type Error = B::Error;
 

@@ -5,7 +5,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
     time::{Duration, Instant},
 };
@@ -90,7 +90,7 @@ impl Lines {
         loop {
             let message = match messages.try_recv() {
                 Ok(message) => Some(message),
-                Err(TryRecvError::Empty) => {
+                Err(_) => {
                     // Nothing else to do: what is there can be read by others.
                     self.flush();
                     match messages.recv_timeout(BETWEEN_WARNINGS) {
@@ -98,10 +98,6 @@ impl Lines {
                         Err(RecvTimeoutError::Timeout) => None,
                         Err(RecvTimeoutError::Disconnected) => return,
                     }
-                }
-                Err(TryRecvError::Disconnected) => {
-                    self.flush();
-                    return;
                 }
             };
             match message {

@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 use axum::http::{
-    HeaderMap, HeaderName, Method, Uri, header,
+    HeaderMap, HeaderName, Method, Request, Uri, Version, header,
     uri::{Authority, Scheme},
 };
 
@@ -37,6 +37,22 @@ const MANAGEMENT: [&str; 9] = [
 
 /// The most characters of a header that an error repeats.
 const REPEATED: usize = 200;
+
+/// Checks that a request says once whom it is for, with one `Host` (RFC 9112, 3.2). HTTP/1.0 has no such header.
+///
+/// # Errors
+///
+/// Fails if it does not: what two servers in a row make of such a request need not be the same.
+pub(super) fn check_host<B>(request: &Request<B>) -> Result<()> {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    match hosts {
+        1 => Ok(()),
+        0 if request.version() == Version::HTTP_10 => Ok(()),
+        hosts => Err(Error::invalid(format!(
+            "a request needs one Host header; found {hosts}"
+        ))),
+    }
+}
 
 /// Returns true if a path manages the server or tells of it as a whole.
 pub(super) fn is_management(path: &str) -> bool {

@@ -1,6 +1,6 @@
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 
-use super::{AllowedHosts, is_management};
+use super::{AllowedHosts, check_host, is_management};
 use crate::config::{Config, FlagEnvironment, Flags};
 
 /// Returns what is allowed with these bind addresses and this flag.
@@ -224,4 +224,27 @@ fn a_long_header_is_repeated_in_part() {
     let long = format!("http://{}", "a".repeat(4000));
     let headers = [("host", "localhost"), ("origin", long.as_str())];
     assert!(check(&hosts, Method::GET, "/metrics", &headers).len() < 400);
+}
+
+#[test]
+fn one_host_is_right_and_none_for_the_old_version() {
+    let check = |version, hosts: &[&str]| {
+        let mut request = Request::builder().version(version);
+        for host in hosts {
+            request = request.header("host", *host);
+        }
+        check_host(&request.body(()).unwrap()).map_err(|error| error.to_string())
+    };
+    assert_eq!(check(Version::HTTP_11, &["a"]), Ok(()));
+    assert_eq!(check(Version::HTTP_10, &[]), Ok(()));
+    insta::assert_debug_snapshot!(check(Version::HTTP_11, &[]), @r#"
+    Err(
+        "a request needs one Host header; found 0",
+    )
+    "#);
+    insta::assert_debug_snapshot!(check(Version::HTTP_10, &["a", "a"]), @r#"
+    Err(
+        "a request needs one Host header; found 2",
+    )
+    "#);
 }

@@ -5,8 +5,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Semaphore;
-
 use crate::{
     draw::{self, Diagram, DiagramKind},
     engine::Servable,
@@ -24,26 +22,18 @@ const MAX_EDGES: usize = 2000;
 const MAX_KEPT: usize = 64;
 
 /// The drawings that were made.
+#[derive(Default)]
 pub(super) struct Images {
     /// The one asked for last is the last.
     kept: Mutex<Vec<Image>>,
     /// Held until the drawing is made, even if the client has left meanwhile.
-    turn: Arc<Semaphore>,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 struct Image {
     name: String,
     of: Arc<Diagram>,
     svg: Arc<str>,
-}
-
-impl Default for Images {
-    fn default() -> Self {
-        Self {
-            kept: Mutex::default(),
-            turn: Arc::new(Semaphore::new(1)),
-        }
-    }
 }
 
 impl Images {
@@ -53,10 +43,7 @@ impl Images {
     ///
     /// Fails if there is nothing to draw, or too much.
     pub(super) async fn of(self: &Arc<Self>, servable: Servable) -> Result<Arc<str>> {
-        let Ok(turn) = Arc::clone(&self.turn).acquire_owned().await else {
-            // It is never closed.
-            return Err(Error::internal("Internal server error"));
-        };
+        let turn = Arc::clone(&self.turn).lock_owned().await;
         let this = Arc::clone(self);
         let draw = move || {
             let drawn = this.draw(&servable);

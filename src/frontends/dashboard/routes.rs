@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::{
     Extension, Router,
     extract::{RawQuery, State as Shared},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
-    response::Response,
-    routing::{MethodRouter, any, get},
+    http::{HeaderMap, HeaderValue, Method, Uri, header},
+    response::{IntoResponse, Response},
+    routing::any,
 };
 
 use super::{
@@ -36,14 +36,11 @@ const BYTES_COUNTED: usize = 128;
 
 /// The paths.
 pub(in crate::frontends) fn routes(dashboard: Arc<Dashboard>) -> Router<RestContext> {
-    let get_only = |route: MethodRouter<RestContext>| {
-        route.fallback(|| async { rest::not_allowed("GET, HEAD, OPTIONS") })
-    };
     Router::new()
         .route("/", any(root))
-        .route("/dashboard/state", get_only(get(state)))
-        .route("/dashboard/servable", get_only(get(servable)))
-        .route("/dashboard/drawing", get_only(get(drawing)))
+        .route("/dashboard/state", rest::get_only(state))
+        .route("/dashboard/servable", rest::get_only(servable))
+        .route("/dashboard/drawing", rest::get_only(drawing))
         .layer(Extension(dashboard))
 }
 
@@ -57,7 +54,7 @@ async fn root(
     RawQuery(query): RawQuery,
 ) -> Response {
     if !wants_page(&headers) {
-        return varying(reply::response(&rest::unknown_path()));
+        return varying(rest::unknown_path().into_response());
     }
     if method != Method::GET && method != Method::HEAD {
         return varying(rest::not_allowed("GET, HEAD, OPTIONS"));
@@ -84,17 +81,17 @@ async fn state(
     Shared(context): Shared<RestContext>,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     RawQuery(query): RawQuery,
-) -> Response {
+) -> Result<Response> {
     dashboard.look_for_devices().await;
     let ask = Ask::read(query.as_deref());
     let mut response = sized(context, &ask.clone(), move |context| {
         reply::serialized(&State::of(&dashboard, &context.engine, &ask))
     })
-    .await;
+    .await?;
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
-    response
+    Ok(response)
 }
 
 /// The card of one servable.
@@ -104,34 +101,25 @@ async fn servable(
     headers: HeaderMap,
     uri: Uri,
     RawQuery(query): RawQuery,
-) -> Response {
-    let address = Address::new(&headers, &uri, &dashboard);
-    match named(&context, query.as_deref()) {
-        Ok(servable) => {
-            let card = ServableCard {
-                view: &View::of(&servable),
-                address: &address,
-                open: false,
-            };
-            of_browser(PAGE, &dashboard.policy_of_parts, card.to_string())
-        }
-        Err(error) => reply::response(&error),
-    }
+) -> Result<Response> {
+    let card = ServableCard {
+        view: &View::of(&named(&context, query.as_deref())?),
+        address: &Address::new(&headers, &uri, &dashboard),
+        open: false,
+    };
+    let policy = &dashboard.policy_of_parts;
+    Ok(of_browser(PAGE, policy, card.to_string()))
 }
 
 async fn drawing(
     Shared(context): Shared<RestContext>,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     RawQuery(query): RawQuery,
-) -> Response {
-    let servable = match named(&context, query.as_deref()) {
-        Ok(servable) => servable,
-        Err(error) => return reply::response(&error),
-    };
-    match dashboard.images.of(servable).await {
-        Ok(svg) => of_browser("image/svg+xml", &dashboard.policy_of_parts, svg.to_string()),
-        Err(error) => reply::response(&error),
-    }
+) -> Result<Response> {
+    let servable = named(&context, query.as_deref())?;
+    let svg = dashboard.images.of(servable).await?;
+    let policy = &dashboard.policy_of_parts;
+    Ok(of_browser("image/svg+xml", policy, svg.to_string()))
 }
 
 fn named(context: &RestContext, query: Option<&str>) -> Result<Servable> {
@@ -154,21 +142,18 @@ async fn sized<T: Send + 'static>(
 const PAGE: &str = "text/html; charset=utf-8";
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
 /// Makes a good answer of something for browsers.
 fn of_browser(kind: &'static str, policy: &HeaderValue, text: String) -> Response {
-    let mut response = Response::new(text.into());
-    *response.status_mut() = StatusCode::OK;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CACHE_CONTROL, NO_STORE);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
-    headers.insert(
-        header::REFERRER_POLICY,
-        HeaderValue::from_static("no-referrer"),
-    );
-    headers.insert(header::CONTENT_SECURITY_POLICY, policy.clone());
-    response
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::CACHE_CONTROL, NO_STORE),
+        (header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF),
+        (header::REFERRER_POLICY, NO_REFERRER),
+        (header::CONTENT_SECURITY_POLICY, policy.clone()),
+    ];
+    (headers, text).into_response()
 }
 
 /// Says that there is another answer for those who accept something else.

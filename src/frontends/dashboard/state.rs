@@ -76,7 +76,7 @@ pub(super) struct Totals {
     pub(super) servables: usize,
     pub(super) conditions: Conditions,
     #[serde(flatten)]
-    pub(super) counts: Counts,
+    pub(super) counts: Figures,
     /// Live ones.
     pub(super) sequences: usize,
 }
@@ -84,21 +84,6 @@ pub(super) struct Totals {
 /// How many servables stand where.
 #[derive(Debug, Default)]
 pub(super) struct Conditions([usize; Condition::ALL.len()]);
-
-/// Counters of requests.
-#[derive(Debug, Serialize)]
-pub(super) struct Counts {
-    requests: u64,
-    streamed: u64,
-    failed: u64,
-    runs: u64,
-    time_us: u64,
-    latency: Sizes,
-}
-
-/// Counts of latencies, as pairs of the place of a size and the count.
-#[derive(Debug)]
-struct Sizes(LatencyHistogram);
 
 /// A servable.
 #[derive(Debug, Serialize)]
@@ -109,7 +94,7 @@ struct Entry {
     revision: String,
     failure: Option<String>,
     #[serde(flatten)]
-    counts: Counts,
+    counts: Figures,
     sequences: Option<usize>,
     versions: Vec<EntryVersion>,
 }
@@ -233,7 +218,7 @@ impl Totals {
         Self {
             servables: servables.len(),
             conditions,
-            counts: Counts::of(&figures),
+            counts: figures,
             sequences,
         }
     }
@@ -250,25 +235,6 @@ impl Serialize for Conditions {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let all = Condition::ALL.into_iter();
         serializer.collect_map(all.map(|it| (it.text(), self.count(it))))
-    }
-}
-
-impl Serialize for Sizes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.sizes())
-    }
-}
-
-impl Counts {
-    fn of(figures: &Figures) -> Self {
-        Self {
-            requests: figures.requests,
-            streamed: figures.streamed,
-            failed: figures.failed,
-            runs: figures.runs,
-            time_us: figures.ns / 1000,
-            latency: Sizes(figures.latency),
-        }
     }
 }
 
@@ -290,7 +256,7 @@ impl Entry {
             condition: view.condition.text(),
             revision: view.revision(),
             failure: view.failure.clone(),
-            counts: Counts::of(&view.figures()),
+            counts: view.figures(),
             sequences: view.sequences(),
             versions: versions.collect(),
         }

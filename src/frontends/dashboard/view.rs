@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     engine::{Servable, ServableFacts, ServableVersion},
+    frontends::shortened,
     metrics::{Figures, ServableHealth},
     model::{VersionErrorCode, VersionState},
     pipeline::TensorDirection,
@@ -196,7 +197,7 @@ pub(super) fn last_error(servable: &Servable) -> Option<String> {
         .iter()
         .filter(|part| part.status().state == VersionState::Available);
     serving.find_map(|part| match part.reporter().health() {
-        ServableHealth::Failing(text) => Some(cut(&text, LONGEST_NOTICE)),
+        ServableHealth::Failing(text) => Some(shortened(&text, LONGEST_NOTICE)),
         ServableHealth::Good | ServableHealth::Unsteady(_) => None,
     })
 }
@@ -220,7 +221,12 @@ impl View {
             }
         };
         let survey = servable.model().and_then(|model| model.survey());
-        let failure = survey.and_then(|it| it.as_ref().as_ref().err().map(|it| shortened(it)));
+        let failure = survey.and_then(|it| {
+            it.as_ref()
+                .as_ref()
+                .err()
+                .map(|it| shortened(it, LONGEST_FAILURE))
+        });
         let loaded = servable.part(None).and_then(|part| part.loaded());
         Self {
             name: servable.name().to_owned(),
@@ -315,12 +321,12 @@ impl Version {
                 VersionState::End => "END",
             },
             failure: (status.code != VersionErrorCode::Ok).then(|| match part.failure() {
-                Some(failure) => shortened(&failure),
+                Some(failure) => shortened(&failure, LONGEST_FAILURE),
                 None => status.message().to_owned(),
             }),
             broken: match part.reporter().health() {
-                ServableHealth::Failing(text) => Some((shortened(&text), true)),
-                ServableHealth::Unsteady(text) => Some((shortened(&text), false)),
+                ServableHealth::Failing(text) => Some((shortened(&text, LONGEST_FAILURE), true)),
+                ServableHealth::Unsteady(text) => Some((shortened(&text, LONGEST_FAILURE), false)),
                 ServableHealth::Good => None,
             }
             .filter(|_| status.state == VersionState::Available),
@@ -371,18 +377,4 @@ fn layout(tensor: &TensorInfo) -> String {
         "N..." | "N?..." | "..." => String::new(),
         layout => layout.to_owned(),
     }
-}
-
-/// Cuts the end off a text that nobody reads to its end.
-fn shortened(text: &str) -> String {
-    cut(text, LONGEST_FAILURE)
-}
-
-fn cut(text: &str, longest: usize) -> String {
-    if text.len() <= longest {
-        return text.to_owned();
-    }
-    let mut ends = (0..=longest).rev();
-    let end = ends.find(|end| text.is_char_boundary(*end));
-    format!("{}…", &text[..end.unwrap_or(0)])
 }

@@ -63,6 +63,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Goes through the members of an object; each is passed over by `member`.
+    pub(in crate::frontends) fn members<E: From<JsonError>>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.expect(b'{')?;
+        let mut more = !self.take(b'}');
+        while more {
+            let key = self.key()?;
+            member(self, key)?;
+            more = self.more(b'}')?;
+        }
+        Ok(())
+    }
+
     /// Passes over the key of an object's member and the colon.
     pub(in crate::frontends) fn key(&mut self) -> Result<Cow<'a, str>, JsonError> {
         let key = self.string()?;

@@ -4,7 +4,7 @@
 //! [`Elements`] takes one value after another off it, nested in lists, and packs the elements as a
 //! type. There is no tree between: a number goes from the text to its place in one step.
 //!
-//! What is read here is correct JSON. A reader that meets an error asks `json_fault` whether the
+//! What is read here is correct JSON. A reader that meets an error asks `json_error` whether the
 //! text as a whole is JSON at all, which is slower and says where it ends to be.
 
 mod cursor;
@@ -16,7 +16,10 @@ use std::borrow::Cow;
 pub(super) use cursor::Cursor;
 pub(super) use elements::{Elements, Rules, is_base64};
 
-use crate::tensor::{DataType, values::ValueError};
+use crate::{
+    error::Error,
+    tensor::{DataType, values::ValueError},
+};
 
 /// Why a text cannot be the elements of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +59,14 @@ pub(super) enum JsonError {
     /// A value of another type or beyond the range of the type.
     #[error(transparent)]
     Value(#[from] ValueError),
+}
+
+/// The error of a body as a whole, unless its reader knows better. If it is no JSON at all, the client gets the
+/// words of `json_error` instead.
+impl From<JsonError> for Error {
+    fn from(error: JsonError) -> Self {
+        Self::invalid(format!("Invalid JSON structure. - {error}"))
+    }
 }
 
 impl JsonError {

@@ -7,7 +7,8 @@ use std::{collections::HashMap, time::Duration};
 use super::contents;
 use crate::{
     budget::Budget,
-    error::Result,
+    engine::{Engine, Servable},
+    error::{Error, Result},
     frontends::deadline,
     proto::kserve::{
         InferParameter, ModelInferRequest, ModelInferResponse,
@@ -63,6 +64,30 @@ pub(super) fn time_limit(message: &ModelInferRequest) -> Option<Duration> {
         ParameterChoice::Uint64Param(value) => deadline::of_micros(i64::try_from(*value).ok()?),
         _ => None,
     }
+}
+
+/// Reads a version of a gRPC request: empty or `0` is the default version.
+pub(super) fn version(text: &str) -> Result<Option<i64>> {
+    match text {
+        "" => Ok(None),
+        text => match text.parse::<i64>() {
+            Ok(0) => Ok(None),
+            Ok(number) if !text.starts_with('+') => Ok(Some(number)),
+            _ => Err(Error::invalid("invalid model version format in request")),
+        },
+    }
+}
+
+/// Returns the version of a call that was read; graphs do not heed any, so that theirs may be anything.
+pub(super) fn version_for(
+    engine: &Engine,
+    name: &str,
+    read: Result<Option<i64>>,
+) -> Result<Option<i64>> {
+    read.or_else(|error| match engine.servable(name) {
+        Ok(Servable::Graph(_)) => Ok(None),
+        _ => Err(error),
+    })
 }
 
 fn decode_input(

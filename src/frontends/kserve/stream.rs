@@ -19,27 +19,28 @@ use bytes::{Bytes, BytesMut};
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use hyper::body::{Body, Frame};
 use prost::Message as _;
-use tokio::{sync::watch, time::Sleep};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Sleep,
+};
 use tonic::{Code, Status};
 
-use super::{codec, grpc::ORIGIN, grpc_version};
+use super::{codec, grpc::ORIGIN};
 use crate::{
     budget::{Budget, Charge},
     engine::{
         Engine,
         stream::{
-            Course, StreamHead, StreamRequest, StreamRequests, StreamResponse, StreamResponses,
-            shutting_down,
+            Course, StreamHead, StreamRequest, StreamResponse, StreamResponses, shutting_down,
         },
     },
     error::Error,
     frontends::{
         access::{self, Seen},
+        body::BodyLimits,
         deadline,
-        intake::BodyLimits,
-        messages::{Message, Messages},
+        messages::{Message, Reader},
         received::Received,
-        reply,
         unary::{self, RAW_SPEED, too_large},
         weight::INFER,
     },
@@ -63,7 +64,7 @@ pub(in crate::frontends) fn call(
     request: Request<Received>,
 ) -> Response<tonic::body::Body> {
     let limit = deadline::of_headers(request.headers());
-    let messages = match Messages::new(request, intake) {
+    let messages = match Reader::new(request, intake) {
         Ok(messages) => messages,
         Err(status) => return status.into_http(),
     };
@@ -72,13 +73,13 @@ pub(in crate::frontends) fn call(
         phase: Phase::Opening(Box::pin(open(
             engine,
             messages,
-            intake.budget().clone(),
+            intake.budget.clone(),
             course.clone(),
         ))),
         outcome: Some(Status::new(Code::Ok, "")),
         framing: None,
-        message_size: intake.message_size(),
-        budget: intake.budget().clone(),
+        message_size: intake.message_size,
+        budget: intake.budget.clone(),
         deadline: limit.map(|limit| (limit, Box::pin(tokio::time::sleep(limit)))),
         change: Box::pin(reaches(course.clone(), Course::Draining)),
         course,
@@ -125,13 +126,13 @@ struct Open {
 
 async fn open(
     engine: Arc<Engine>,
-    mut messages: Messages,
+    mut messages: Reader,
     budget: Budget,
     course: watch::Receiver<Course>,
 ) -> Result<Open, Status> {
     let first = messages.next().await?.ok_or_else(|| {
         let text = "Client disconnected during reading first streaming request";
-        reply::status(&Error::invalid(text))
+        Error::invalid(text)
     })?;
     let first = read(first, &budget).await?;
     let seen = access::seen(messages.extensions(), Some(&first.name));
@@ -140,8 +141,7 @@ async fn open(
         parameters: &first.request.parameters,
         origin: ORIGIN,
     };
-    let opened = engine.open_stream(head).await;
-    let stream = opened.map_err(|error| reply::status(&error))?;
+    let stream = engine.open_stream(head).await?;
     Ok(Open {
         answers: stream.answers,
         feed: Some(Box::pin(feed(
@@ -161,15 +161,18 @@ async fn open(
 /// From the begin of a drain on nothing is handed over. What comes is still looked at: an end of the
 /// requests says that the client lacks nothing, however late the server hears of it.
 async fn feed(
-    mut messages: Messages,
+    mut messages: Reader,
     first: StreamRequest,
-    requests: StreamRequests,
+    requests: mpsc::Sender<StreamRequest>,
     budget: Budget,
     course: watch::Receiver<Course>,
 ) -> Result<bool, Status> {
     let mut request = first;
     loop {
-        if before_drain(&course, pin!(requests.send(request))).await != Some(true) {
+        if before_drain(&course, pin!(requests.send(request)))
+            .await
+            .is_none_or(|sent| sent.is_err())
+        {
             return Ok(false);
         }
         let mut next = pin!(messages.next());
@@ -205,9 +208,7 @@ async fn before_drain<F: Future>(
 async fn read(message: Message, budget: &Budget) -> Result<StreamRequest, Status> {
     let Message { bytes, room } = message;
     let weight = INFER.weight(&bytes);
-    let decoded = budget
-        .charge(weight)
-        .map_err(|error| reply::status(&error))?;
+    let decoded = budget.charge(weight)?;
     let effort = bytes.len().max(weight) / RAW_SPEED;
     let budget = budget.clone();
     let decode = move || {
@@ -215,9 +216,9 @@ async fn read(message: Message, budget: &Budget) -> Result<StreamRequest, Status
             .map_err(|error| Status::internal(error.to_string()))?;
         let request = StreamRequest {
             name: std::mem::take(&mut message.model_name),
-            version: grpc_version(&message.model_version),
+            version: codec::version(&message.model_version),
             limit: codec::time_limit(&message),
-            request: codec::decode(message, &budget).map_err(|error| reply::status(&error))?,
+            request: codec::decode(message, &budget)?,
             room,
         };
         drop(decoded);
@@ -245,11 +246,11 @@ impl Talk {
             && sleep.as_mut().poll(context).is_ready()
         {
             let limit = *limit;
-            self.end(reply::status(&Error::deadline(limit)));
+            self.end(Error::deadline(limit).into());
             return;
         }
         while self.change.poll_unpin(context).is_ready() {
-            let stops = reply::status(&shutting_down());
+            let stops = Status::from(shutting_down());
             let course = *self.course.borrow();
             match &mut self.phase {
                 Phase::Open(open) if course == Course::Draining => {
@@ -301,7 +302,7 @@ impl Talk {
             let answer = match open.answers.poll_next_unpin(context) {
                 Poll::Ready(Some(Ok(answer))) => answer,
                 Poll::Ready(Some(Err(error))) => {
-                    self.end(reply::status(&error));
+                    self.end(error.into());
                     break;
                 }
                 Poll::Ready(None) => {
@@ -337,7 +338,7 @@ impl Talk {
             together.extend_from_slice(&framed);
         }
         let together = self.budget.keep(together.freeze());
-        Poll::Ready(self.sent(together.map_err(|error| reply::status(&error))))
+        Poll::Ready(self.sent(together.map_err(Status::from)))
     }
 
     /// Returns what is to be sent, or ends without it.
@@ -398,7 +399,7 @@ fn message(answer: StreamResponse) -> ModelStreamInferResponse {
             infer_response: Some(codec::encode(response)),
             ..ModelStreamInferResponse::default()
         },
-        StreamResponse::Error(error) => error_message(&reply::status(&error)),
+        StreamResponse::Error(error) => error_message(&error.into()),
     }
 }
 

@@ -11,9 +11,10 @@ use axum::{
 };
 use bytes::Bytes;
 use serde::Serialize;
+use tonic::Status;
 
 use super::{
-    model_config::Config,
+    model_config,
     rest::{PathNames, metadata},
     statistics,
 };
@@ -24,6 +25,7 @@ use crate::{
         rest::RestContext,
         unary::{self, UnaryBody},
     },
+    proto::kserve::{ModelStatistics, ModelStatisticsResponse},
 };
 
 /// The extensions that clients may look for in the metadata of the server.
@@ -70,19 +72,19 @@ pub(in crate::frontends) fn answer_call(method: &str) -> Option<http::Response<U
         return Some(unary::success(Bytes::from_static(&[0; unary::PREFIX])));
     }
     let (_, reason) = UNSERVED.iter().find(|(name, _)| *name == method)?;
-    Some(reply::status(&unserved(reason)).into_http())
+    Some(Status::from(unserved(reason)).into_http())
 }
 
-pub(crate) async fn no_repository() -> Response {
-    reply::response(&unserved(REPOSITORY))
+pub(crate) async fn no_repository() -> Error {
+    unserved(REPOSITORY)
 }
 
-pub(crate) async fn no_shared_memory() -> Response {
-    reply::response(&unserved(SHARED_MEMORY))
+pub(crate) async fn no_shared_memory() -> Error {
+    unserved(SHARED_MEMORY)
 }
 
-pub(crate) async fn no_setting() -> Response {
-    reply::response(&unserved(SETTING))
+pub(crate) async fn no_setting() -> Error {
+    unserved(SETTING)
 }
 
 /// The regions that are registered.
@@ -90,41 +92,57 @@ pub(crate) async fn shared_memory() -> Response {
     reply::json(StatusCode::OK, "[]")
 }
 
-pub(crate) async fn forget_shared_memory() -> Response {
-    Response::default()
-}
-
-pub(crate) async fn config(State(context): State<RestContext>, names: PathNames) -> Response {
-    let config = || {
-        let version = names.version(&context.engine)?;
-        Config::of(&context.engine, &names.model, version)
-    };
-    respond(config())
+pub(crate) async fn config(
+    State(context): State<RestContext>,
+    names: PathNames,
+) -> Result<Response> {
+    let version = names.version(&context.engine)?;
+    reply::serialized(&model_config::of(&context.engine, &names.model, version)?)
 }
 
 pub(crate) async fn model_statistics(
     State(context): State<RestContext>,
     names: PathNames,
-) -> Response {
-    let statistics = || {
-        let version = names.version(&context.engine)?;
-        statistics::of(&context.engine, Some(&names.model), version)
-    };
-    respond(statistics())
+) -> Result<Response> {
+    let version = names.version(&context.engine)?;
+    let found = statistics::of(&context.engine, Some(&names.model), version)?;
+    statistics_response(found)
 }
 
 /// The statistics of all models, unless there is a model whose metadata has this path.
-pub(crate) async fn all_statistics(State(context): State<RestContext>) -> Response {
-    let names = PathNames::of("stats");
+pub(crate) async fn all_statistics(State(context): State<RestContext>) -> Result<Response> {
+    let names = PathNames {
+        model: "stats".to_owned(),
+        version: None,
+    };
     if context.engine.servable(&names.model).is_ok() {
         return metadata(State(context), names).await;
     }
-    respond(statistics::of(&context.engine, None, None))
+    statistics_response(statistics::of(&context.engine, None, None)?)
 }
 
-fn respond(value: Result<impl Serialize>) -> Response {
-    match value {
-        Ok(value) => reply::serialized(&value),
-        Err(error) => reply::response(&error),
+fn statistics_response(found: ModelStatisticsResponse) -> Result<Response> {
+    #[derive(Serialize)]
+    struct Answer {
+        model_stats: Vec<Entry>,
     }
+    #[derive(Serialize)]
+    struct Entry {
+        #[serde(flatten)]
+        statistics: ModelStatistics,
+        /// Of models with several responses to a request: there are none.
+        response_stats: Empty,
+        /// Memory usage; always empty, since the runtime does not report it.
+        memory_usage: [u8; 0],
+    }
+    #[derive(Serialize)]
+    struct Empty {}
+    let entries = found.model_stats.into_iter().map(|statistics| Entry {
+        statistics,
+        response_stats: Empty {},
+        memory_usage: [],
+    });
+    reply::serialized(&Answer {
+        model_stats: entries.collect(),
+    })
 }

@@ -1,27 +1,26 @@
 //! The two services of the protocol over gRPC.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::http::{Request, Response};
 use futures::future::BoxFuture;
 use prost::Message;
 use tonic::Status;
 
-use super::{SIGNATURE, SIGNATURES_TYPE, loaded, status, tensors, wire_type_of};
+use super::{SIGNATURE, SIGNATURES_TYPE, infos, loaded, status, tensors};
 use crate::{
     budget::{Budget, Charge},
-    engine::{Engine, ServableFacts},
+    engine::Engine,
     error::{Error, ErrorKind, Result},
     frontends::{
-        intake::BodyLimits,
+        body::BodyLimits,
         received::Received,
-        reply,
         unary::{Unary, UnaryBody, query},
         weight::{Kind, PREDICT},
     },
     pipeline::TensorDirection,
     proto::{
-        tensorflow::{SignatureDef, TensorInfo, TensorShapeProto, tensor_shape_proto::Dim},
+        tensorflow::SignatureDef,
         tensorflow_serving::{
             GetModelMetadataRequest, GetModelMetadataResponse, GetModelStatusRequest,
             GetModelStatusResponse, ModelSpec, PredictRequest, PredictResponse,
@@ -48,96 +47,10 @@ const RELOAD: &str = "/tensorflow.serving.ModelService/HandleReloadConfigRequest
 /// The metadata that can be asked for.
 const SIGNATURE_DEF: &str = "signature_def";
 
-/// Both services.
-#[derive(Debug, Clone)]
-pub struct TfsService {
-    engine: Arc<Engine>,
-}
+/// `Predict`.
+pub(in crate::frontends) struct Predict;
 
-impl TfsService {
-    /// Makes the services of an engine.
-    #[must_use]
-    pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine }
-    }
-
-    fn metadata(&self, request: GetModelMetadataRequest) -> Result<GetModelMetadataResponse> {
-        let (name, version) = asked(request.model_spec)?;
-        if request.metadata_field != [SIGNATURE_DEF] {
-            return Err(Error::invalid("Invalid signature name"));
-        }
-        let (part, facts) = loaded(&self.engine, &name, version, ORIGIN)?;
-        let signature = SignatureDef {
-            inputs: infos(&facts, TensorDirection::Input),
-            outputs: infos(&facts, TensorDirection::Output),
-            ..SignatureDef::default()
-        };
-        let signatures = SignatureDefMap {
-            signature_def: [(SIGNATURE.to_owned(), signature)].into(),
-        };
-        let any = prost_types::Any {
-            type_url: SIGNATURES_TYPE.to_owned(),
-            value: signatures.encode_to_vec(),
-        };
-        Ok(GetModelMetadataResponse {
-            model_spec: Some(ModelSpec {
-                name,
-                version_choice: Some(VersionChoice::Version(part.number())),
-                ..ModelSpec::default()
-            }),
-            metadata: [(SIGNATURE_DEF.to_owned(), any)].into(),
-        })
-    }
-
-    fn status(&self, request: GetModelStatusRequest) -> Result<GetModelStatusResponse> {
-        let (name, version) = asked(request.model_spec)?;
-        let versions = status::versions(&self.engine, &name, version, ORIGIN)?;
-        Ok(GetModelStatusResponse {
-            model_version_status: versions.iter().map(status::message).collect(),
-        })
-    }
-}
-
-/// Returns name and version of what a request is for; labels and signatures are not looked at.
-fn asked(spec: Option<ModelSpec>) -> Result<(String, Option<i64>)> {
-    let spec = spec.ok_or_else(|| Error::invalid("model_spec missing in request"))?;
-    let version = match spec.version_choice {
-        Some(VersionChoice::Version(number)) if number != 0 => Some(number),
-        _ => None,
-    };
-    Ok((spec.name, version))
-}
-
-fn infos(facts: &ServableFacts, side: TensorDirection) -> BTreeMap<String, TensorInfo> {
-    let tensors = match side {
-        TensorDirection::Input => &facts.info().inputs,
-        TensorDirection::Output => &facts.info().outputs,
-    };
-    tensors
-        .iter()
-        .map(|tensor| {
-            let info = TensorInfo {
-                name: tensor.name.clone(),
-                dtype: wire_type_of(facts, side, tensor).into(),
-                tensor_shape: Some(TensorShapeProto {
-                    dim: tensor
-                        .shape
-                        .wire()
-                        .into_iter()
-                        .map(|size| Dim {
-                            size,
-                            name: String::new(),
-                        })
-                        .collect(),
-                    unknown_rank: false,
-                }),
-            };
-            (tensor.name.clone(), info)
-        })
-        .collect()
-}
-
-impl Unary for TfsService {
+impl Unary for Predict {
     type Request = PredictRequest;
     type Response = PredictResponse;
 
@@ -150,7 +63,7 @@ impl Unary for TfsService {
     }
 
     async fn run(
-        &self,
+        engine: &Arc<Engine>,
         mut request: PredictRequest,
         decoded: Charge,
         effort: usize,
@@ -158,7 +71,7 @@ impl Unary for TfsService {
         budget: &Budget,
     ) -> Result<PredictResponse> {
         let (name, version) = asked(request.model_spec.take())?;
-        let find = self.engine.find(&name, version, ORIGIN);
+        let find = engine.find(&name, version, ORIGIN);
         let target = arrival.finds(&name, find).await?.arrived(arrival);
         let stateful = target.is_stateful();
         let budget = budget.clone();
@@ -183,41 +96,73 @@ impl Unary for TfsService {
     }
 }
 
-impl TfsService {
-    /// Answers any other call of the two services; `None` if there is no such method.
-    pub(in crate::frontends) fn query(
-        self,
-        intake: BodyLimits,
-        request: Request<Received>,
-    ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
-        let failure = |error: Error| reply::status(&error);
-        let path = request.uri().path();
-        if let Some(method) = path.strip_prefix(PREDICTION) {
-            let call = ["Classify", "Regress", "MultiInference"].into_iter();
-            if let Some(call) = call.into_iter().find(|call| *call == method) {
-                let response = unserved(call).into_http();
-                return Some(Box::pin(std::future::ready(response)));
-            }
+/// Answers any other call of the two services; `None` if there is no such method.
+pub(in crate::frontends) fn answer(
+    engine: Arc<Engine>,
+    intake: BodyLimits,
+    request: Request<Received>,
+) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
+    Some(match request.uri().path() {
+        METADATA => Box::pin(query(intake, request, move |it| metadata(&engine, it))),
+        STATUS => Box::pin(query(intake, request, move |it| status(&engine, it))),
+        // Good and without effect, as start scripts that send it expect.
+        RELOAD => Box::pin(query(intake, request, |(): ()| {
+            Ok(ReloadConfigResponse::default())
+        })),
+        path => {
+            let method = path.strip_prefix(PREDICTION)?;
+            let unserved = ["Classify", "Regress", "MultiInference"];
+            let call = unserved.into_iter().find(|call| *call == method)?;
+            let text =
+                format!("Functionality not implemented - {call}; send requests with Predict");
+            let error = Error::new(ErrorKind::Unimplemented, text);
+            Box::pin(std::future::ready(Status::from(error).into_http()))
         }
-        Some(match path {
-            METADATA => Box::pin(query(intake, request, move |asked| {
-                self.metadata(asked).map_err(failure)
-            })),
-            STATUS => Box::pin(query(intake, request, move |asked| {
-                self.status(asked).map_err(failure)
-            })),
-            // Good and without effect, as start scripts that send it expect.
-            RELOAD => Box::pin(query(intake, request, |(): ()| {
-                Ok(ReloadConfigResponse::default())
-            })),
-            _ => return None,
-        })
-    }
+    })
 }
 
-fn unserved(call: &str) -> Status {
-    reply::status(&Error::new(
-        ErrorKind::Unimplemented,
-        format!("Functionality not implemented - {call}; send requests with Predict"),
-    ))
+fn metadata(engine: &Engine, request: GetModelMetadataRequest) -> Result<GetModelMetadataResponse> {
+    let (name, version) = asked(request.model_spec)?;
+    if request.metadata_field != [SIGNATURE_DEF] {
+        return Err(Error::invalid("Invalid signature name"));
+    }
+    let (part, facts) = loaded(engine, &name, version, ORIGIN)?;
+    let signature = SignatureDef {
+        inputs: infos(&facts, TensorDirection::Input),
+        outputs: infos(&facts, TensorDirection::Output),
+        ..SignatureDef::default()
+    };
+    let signatures = SignatureDefMap {
+        signature_def: [(SIGNATURE.to_owned(), signature)].into(),
+    };
+    let any = prost_types::Any {
+        type_url: SIGNATURES_TYPE.to_owned(),
+        value: signatures.encode_to_vec(),
+    };
+    Ok(GetModelMetadataResponse {
+        model_spec: Some(ModelSpec {
+            name,
+            version_choice: Some(VersionChoice::Version(part.number())),
+            ..ModelSpec::default()
+        }),
+        metadata: [(SIGNATURE_DEF.to_owned(), any)].into(),
+    })
+}
+
+fn status(engine: &Engine, request: GetModelStatusRequest) -> Result<GetModelStatusResponse> {
+    let (name, version) = asked(request.model_spec)?;
+    let versions = status::versions(engine, &name, version, ORIGIN)?;
+    Ok(GetModelStatusResponse {
+        model_version_status: versions.iter().map(status::message).collect(),
+    })
+}
+
+/// Returns name and version of what a request is for; labels and signatures are not looked at.
+fn asked(spec: Option<ModelSpec>) -> Result<(String, Option<i64>)> {
+    let spec = spec.ok_or_else(|| Error::invalid("model_spec missing in request"))?;
+    let version = match spec.version_choice {
+        Some(VersionChoice::Version(number)) if number != 0 => Some(number),
+        _ => None,
+    };
+    Ok((spec.name, version))
 }

@@ -8,14 +8,15 @@ pub mod rest;
 mod status;
 mod tensors;
 
+use std::collections::BTreeMap;
+
 use crate::{
     engine::{Engine, Servable, ServableFacts, ServableVersion, not_found},
     error::Result,
     metrics::Query,
     pipeline::TensorDirection,
-    proto::tensorflow,
+    proto::tensorflow::{self, TensorShapeProto, tensor_shape_proto::Dim},
     request::RequestOrigin,
-    servable::TensorInfo,
     tensor::DataType,
 };
 
@@ -25,15 +26,36 @@ const SIGNATURE: &str = "serving_default";
 /// The type of a model's signatures in metadata answers.
 const SIGNATURES_TYPE: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
 
-/// Returns the protocol's name of the type of a tensor; a pipeline may leave it open.
-fn wire_type_of(
-    facts: &ServableFacts,
-    side: TensorDirection,
-    tensor: &TensorInfo,
-) -> tensorflow::DataType {
-    facts
-        .dtype(side, tensor)
-        .map_or(tensorflow::DataType::DtInvalid, wire_type)
+/// Describes the inputs or the outputs of a servable. A pipeline may leave types open.
+fn infos(facts: &ServableFacts, side: TensorDirection) -> BTreeMap<String, tensorflow::TensorInfo> {
+    let tensors = match side {
+        TensorDirection::Input => &facts.info().inputs,
+        TensorDirection::Output => &facts.info().outputs,
+    };
+    let described = tensors.iter().map(|tensor| {
+        let dtype = facts.dtype(side, tensor);
+        let info = tensorflow::TensorInfo {
+            dtype: dtype
+                .map_or(tensorflow::DataType::DtInvalid, wire_type)
+                .into(),
+            tensor_shape: Some(shape(tensor.shape.wire())),
+            name: tensor.name.clone(),
+        };
+        (tensor.name.clone(), info)
+    });
+    described.collect()
+}
+
+/// Makes a shape of its lengths.
+fn shape(lengths: impl IntoIterator<Item = i64>) -> TensorShapeProto {
+    let dims = lengths.into_iter().map(|size| Dim {
+        size,
+        name: String::new(),
+    });
+    TensorShapeProto {
+        dim: dims.collect(),
+        unknown_rank: false,
+    }
 }
 
 /// Finds what a metadata call is about: a version and what is loaded of it.

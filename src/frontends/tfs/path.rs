@@ -6,8 +6,8 @@
 use percent_encoding::percent_decode_str;
 
 use crate::{
-    error::{Error, ErrorKind, Result},
-    frontends::rest::unknown_path,
+    error::Result,
+    frontends::rest::{self, unknown_path},
 };
 
 /// Call that a path stands for.
@@ -63,7 +63,7 @@ pub(super) fn parse(path: &str) -> Result<Call> {
     let parts: Vec<&str> = names.split('/').collect();
     let (model, version) = match parts[..] {
         [model] => (model, None),
-        [model, "versions", version] => (model, self::version(version)?),
+        [model, "versions", version] => (model, rest::version(version)?),
         // Versions have no labels; clients that send one get the default version.
         [model, "labels", label] if action.is_some() && !label.is_empty() => (model, None),
         _ => return Err(unknown_path()),
@@ -84,21 +84,6 @@ pub(super) fn parse(path: &str) -> Result<Call> {
         Some(_) => Err(unknown_path()),
         None if metadata => Ok(Call::Metadata(names)),
         None => Ok(Call::Status(names)),
-    }
-}
-
-fn version(text: &str) -> Result<Option<i64>> {
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(unknown_path());
-    }
-    match text.parse::<i64>() {
-        Ok(0) => Ok(None),
-        Ok(number) => Ok(Some(number)),
-        // All digits and no i64: a number that no version has.
-        Err(_) => Err(Error::new(
-            ErrorKind::NotFound,
-            "Model with requested version is not found",
-        )),
     }
 }
 

@@ -10,20 +10,21 @@ use axum::{
 use serde::Serialize;
 
 use super::{
-    SIGNATURE, SIGNATURES_TYPE, json, json_reply, loaded,
+    SIGNATURE, SIGNATURES_TYPE, infos, json, json_reply, loaded,
     path::{self, Call, Names},
-    status::{self, Statuses},
-    wire_type_of,
+    status,
 };
 use crate::{
-    engine::{Engine, Reload, ServableFacts},
+    engine::{Engine, Reload, ServableVersion},
     error::{Error, ErrorKind, Result},
     frontends::{
-        access, body, gzip, reply,
+        access, body,
+        reply::{self, JSON_GROWTH},
         rest::{RestContext, not_allowed},
         weight,
     },
     pipeline::TensorDirection,
+    proto::{tensorflow::TensorInfo, tensorflow_serving::ModelVersionStatus},
     request::{ApiFamily, Interface, RequestOrigin},
     task,
 };
@@ -34,11 +35,8 @@ const ORIGIN: RequestOrigin = RequestOrigin {
 };
 
 /// Answers a request for any path below `/v1`.
-pub(crate) async fn call(State(context): State<RestContext>, request: Request) -> Response {
-    let call = match path::parse(request.uri().path()) {
-        Ok(call) => call,
-        Err(error) => return reply::response(&error),
-    };
+pub(crate) async fn call(State(context): State<RestContext>, request: Request) -> Result<Response> {
+    let call = path::parse(request.uri().path())?;
     let posts = matches!(call, Call::Predict(_) | Call::Unserved | Call::Reload);
     let allowed = match *request.method() {
         Method::GET | Method::HEAD => !posts,
@@ -46,14 +44,13 @@ pub(crate) async fn call(State(context): State<RestContext>, request: Request) -
         _ => false,
     };
     if !allowed {
-        return not_allowed(if posts {
-            "POST, OPTIONS"
-        } else {
-            "GET, HEAD, OPTIONS"
-        });
+        return Ok(not_allowed(match posts {
+            true => "POST, OPTIONS",
+            false => "GET, HEAD, OPTIONS",
+        }));
     }
     let engine = &context.engine;
-    let answer = match call {
+    match call {
         Call::Predict(names) => predict(&context, &names, request).await,
         Call::Unserved => Err(Error::new(
             ErrorKind::NotFound,
@@ -62,13 +59,11 @@ pub(crate) async fn call(State(context): State<RestContext>, request: Request) -
         Call::Status(names) => statuses(engine, &names),
         Call::Metadata(names) => metadata(engine, &names),
         Call::Config => config(engine, StatusCode::OK),
-        Call::Reload => match engine.reload().await {
-            Ok(Reload::Changed) => config(engine, StatusCode::CREATED),
-            Ok(Reload::Unchanged) => config(engine, StatusCode::OK),
-            Err(error) => Err(error),
+        Call::Reload => match engine.reload().await? {
+            Reload::Changed => config(engine, StatusCode::CREATED),
+            Reload::Unchanged => config(engine, StatusCode::OK),
         },
-    };
-    answer.unwrap_or_else(|error| reply::response(&error))
+    }
 }
 
 async fn predict(context: &RestContext, names: &Names, request: Request) -> Result<Response> {
@@ -81,7 +76,7 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
         .find(&names.model, names.version, ORIGIN)
         .await?;
     let length = body.len();
-    let budget = context.intake.budget();
+    let budget = &context.intake.budget;
     let decoded = budget.charge(weight::of_json(&body))?;
     let of_values = budget.clone();
     let decode = move || {
@@ -110,41 +105,48 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     let (request, format) = request?;
     let response = target.infer(request).await?;
     seen.version(|| Some(response.model_version));
-    let output_bytes = response
-        .outputs
-        .iter()
-        .map(|(_, tensor)| tensor.data().len())
-        .sum::<usize>();
-    let compress = gzip::wished(&parts.headers);
-    let charge = budget.charge(output_bytes * reply::growth(false))?;
-    let encode = move || {
-        let reply = json_reply::encode(&response, format)?;
-        let reply = if compress { gzip::pack(reply) } else { reply };
-        reply.into_response(charge)
-    };
-    task::sized("encode", output_bytes, encode).await
+    let outputs = response.outputs.iter();
+    let bytes = outputs.map(|(_, tensor)| tensor.data().len()).sum();
+    let encode = move || json_reply::encode(&response, format);
+    reply::written(&parts.headers, budget, bytes, JSON_GROWTH, encode).await
 }
 
 fn statuses(engine: &Engine, names: &Names) -> Result<Response> {
     let versions = status::versions(engine, &names.model, names.version, ORIGIN)?;
-    answer(StatusCode::OK, &Statuses::of(&versions))
+    reply::serialized(&Statuses::of(&versions))
 }
 
 /// The states of everything, by name.
 fn config(engine: &Engine, status: StatusCode) -> Result<Response> {
-    let models: BTreeMap<_, _> = engine
-        .servables()
-        .iter()
-        .map(|servable| (servable.name().to_owned(), Statuses::of(&servable.parts())))
+    let servables = engine.servables();
+    let models: BTreeMap<_, _> = (servables.iter())
+        .map(|servable| (servable.name(), Statuses::of(&servable.parts())))
         .collect();
-    answer(status, &models)
+    let mut response = reply::serialized(&models)?;
+    *response.status_mut() = status;
+    Ok(response)
+}
+
+/// The states of a model's versions.
+#[derive(Serialize)]
+struct Statuses {
+    model_version_status: Vec<ModelVersionStatus>,
+}
+
+impl Statuses {
+    fn of(versions: &[ServableVersion]) -> Self {
+        let model_version_status = versions.iter().map(status::message).collect();
+        Self {
+            model_version_status,
+        }
+    }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
     model_spec: ModelSpec<'a>,
-    metadata: Fields<'a>,
+    metadata: Fields,
 }
 
 #[derive(Serialize)]
@@ -156,46 +158,25 @@ struct ModelSpec<'a> {
 }
 
 #[derive(Serialize)]
-struct Fields<'a> {
-    signature_def: Signatures<'a>,
+struct Fields {
+    signature_def: Signatures,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Signatures<'a> {
+struct Signatures {
     #[serde(rename = "@type")]
     kind: &'static str,
-    signature_def: BTreeMap<&'static str, Signature<'a>>,
+    signature_def: BTreeMap<&'static str, Signature>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Signature<'a> {
-    inputs: BTreeMap<&'a str, Info<'a>>,
-    outputs: BTreeMap<&'a str, Info<'a>>,
+struct Signature {
+    inputs: BTreeMap<String, TensorInfo>,
+    outputs: BTreeMap<String, TensorInfo>,
     method_name: &'static str,
     defaults: BTreeMap<&'static str, ()>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Info<'a> {
-    dtype: &'static str,
-    tensor_shape: Shape,
-    name: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Shape {
-    dim: Vec<Dim>,
-    unknown_rank: bool,
-}
-
-#[derive(Serialize)]
-struct Dim {
-    size: String,
-    name: &'static str,
 }
 
 fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
@@ -219,41 +200,5 @@ fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
             },
         },
     };
-    answer(StatusCode::OK, &metadata)
-}
-
-fn infos(facts: &ServableFacts, side: TensorDirection) -> BTreeMap<&str, Info<'_>> {
-    let tensors = match side {
-        TensorDirection::Input => &facts.info().inputs,
-        TensorDirection::Output => &facts.info().outputs,
-    };
-    tensors
-        .iter()
-        .map(|tensor| {
-            let dim = tensor
-                .shape
-                .wire()
-                .iter()
-                .map(|size| Dim {
-                    size: size.to_string(),
-                    name: "",
-                })
-                .collect();
-            let info = Info {
-                dtype: wire_type_of(facts, side, tensor).as_str_name(),
-                tensor_shape: Shape {
-                    dim,
-                    unknown_rank: false,
-                },
-                name: &tensor.name,
-            };
-            (tensor.name.as_str(), info)
-        })
-        .collect()
-}
-
-fn answer(status: StatusCode, value: &impl Serialize) -> Result<Response> {
-    serde_json::to_vec(value)
-        .map(|body| reply::json(status, body))
-        .map_err(|error| Error::internal("Internal server error").with_source(error))
+    reply::serialized(&metadata)
 }

@@ -1,7 +1,5 @@
 //! The states of versions, as gRPC and REST tell them.
 
-use serde::Serialize;
-
 use crate::{
     engine::{Engine, ServableVersion},
     error::Result,
@@ -68,48 +66,5 @@ const fn code(code: VersionErrorCode) -> error::Code {
         VersionErrorCode::Ok => error::Code::Ok,
         VersionErrorCode::Unknown => error::Code::Unknown,
         VersionErrorCode::FailedPrecondition => error::Code::FailedPrecondition,
-    }
-}
-
-/// The states of a model's versions in JSON.
-#[derive(Debug, Serialize)]
-pub(super) struct Statuses {
-    model_version_status: Vec<VersionStatus>,
-}
-
-#[derive(Debug, Serialize)]
-struct VersionStatus {
-    version: String,
-    state: &'static str,
-    status: Outcome,
-}
-
-#[derive(Debug, Serialize)]
-struct Outcome {
-    error_code: &'static str,
-    error_message: String,
-}
-
-impl Statuses {
-    /// Makes the JSON form of versions.
-    pub(super) fn of(versions: &[ServableVersion]) -> Self {
-        Self {
-            model_version_status: versions
-                .iter()
-                .map(|version| {
-                    let message = message(version);
-                    let state = message.state();
-                    let status = message.status.unwrap_or_default();
-                    VersionStatus {
-                        version: message.version.to_string(),
-                        state: state.as_str_name(),
-                        status: Outcome {
-                            error_code: status.error_code().as_str_name(),
-                            error_message: status.error_message,
-                        },
-                    }
-                })
-                .collect(),
-        }
     }
 }

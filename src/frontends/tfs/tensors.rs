@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Result},
     frontends::packed::{fixed, one_by_one, values},
     proto::{
-        tensorflow::{TensorProto, TensorShapeProto, tensor_shape_proto::Dim},
+        tensorflow::TensorProto,
         tensorflow_serving::{PredictRequest, PredictResponse},
     },
     request::{
@@ -169,18 +169,11 @@ pub(super) fn encode(response: InferResponse) -> PredictResponse {
 
 fn encode_output(tensor: Tensor) -> TensorProto {
     let (dtype, shape, data) = tensor.into_parts();
+    let lengths = shape.into_iter();
+    let lengths = lengths.map(|length| i64::try_from(length).unwrap_or(i64::MAX));
     let mut output = TensorProto {
         dtype: wire_type(dtype).into(),
-        tensor_shape: Some(TensorShapeProto {
-            dim: shape
-                .into_iter()
-                .map(|length| Dim {
-                    size: i64::try_from(length).unwrap_or(i64::MAX),
-                    name: String::new(),
-                })
-                .collect(),
-            unknown_rank: false,
-        }),
+        tensor_shape: Some(super::shape(lengths)),
         ..TensorProto::default()
     };
     if dtype == DataType::String {
@@ -351,7 +344,7 @@ mod tests {
             let tensor = TensorProto {
                 dtype,
                 tensor_shape: Some(TensorShapeProto {
-                    dim: sizes.into_iter().map(|size| super::Dim { size, name: String::new() }).collect(),
+                    dim: sizes.into_iter().map(|size| crate::proto::tensorflow::tensor_shape_proto::Dim { size, name: String::new() }).collect(),
                     unknown_rank: false,
                 }),
                 tensor_content: content.into(),

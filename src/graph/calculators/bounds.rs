@@ -1,10 +1,6 @@
 //! Outputs with bounds managed by the calculator.
 
-use crate::graph::{
-    calculator::{CalculatorContext, Emit},
-    packet::Packet,
-    timestamp::Timestamp,
-};
+use super::{CalculatorContext, Emit, Packet, Timestamp};
 
 /// Output of a node: keeps its bound, so that bounds only rise and it closes once.
 #[derive(Debug, Clone)]
@@ -61,9 +57,9 @@ impl Output {
 pub(super) fn settled(context: &CalculatorContext<'_>, input: usize) -> Timestamp {
     match context.inputs.get(input) {
         Some(packet) if !packet.is_empty() => packet.at(),
-        _ => context
-            .bounds
-            .get(input)
-            .map_or(Timestamp::UNSTARTED, |bound| bound.settled()),
+        _ => {
+            let bound = context.bounds.get(input).copied();
+            bound.map_or(Timestamp::UNSTARTED, Timestamp::settled)
+        }
     }
 }

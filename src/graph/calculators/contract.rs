@@ -1,10 +1,10 @@
 //! Builder for contracts: the ports of a calculator, their number, and their packet types.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use crate::graph::{
     calculator::Contract,
-    node::{NodeSpec, Ports},
+    node::{NodeSpec, Port, Ports},
     packet::PacketType,
 };
 
@@ -27,34 +27,19 @@ pub(super) enum Count {
 }
 
 impl Count {
-    fn is_plural(self) -> bool {
-        matches!(self, Self::Any) || matches!(self, Self::Exactly(count) if count != 1)
-    }
-
-    fn allows(self, count: usize) -> bool {
+    /// Returns the lowest and highest number, and both in words.
+    fn bounds(self) -> (usize, usize, Cow<'static, str>) {
         match self {
-            Self::One => count == 1,
-            Self::Optional => count <= 1,
-            Self::Any => true,
-            Self::Some => count > 0,
-            Self::Exactly(wanted) => count == wanted,
+            Self::One => (1, 1, "exactly one".into()),
+            Self::Optional => (0, 1, "at most one".into()),
+            Self::Any => (0, usize::MAX, "any number of".into()),
+            Self::Some => (1, usize::MAX, "at least one".into()),
+            Self::Exactly(wanted) => (wanted, wanted, format!("exactly {wanted}").into()),
         }
     }
 }
 
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One => f.write_str("exactly one"),
-            Self::Optional => f.write_str("at most one"),
-            Self::Any => f.write_str("any number of"),
-            Self::Some => f.write_str("at least one"),
-            Self::Exactly(wanted) => write!(f, "exactly {wanted}"),
-        }
-    }
-}
-
-/// Kind of a port.
+/// Kind of a port, as an index of [`KINDS`].
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Input,
@@ -63,29 +48,15 @@ enum Kind {
     SideOutput,
 }
 
-impl Kind {
-    const ALL: [Self; 4] = [Self::Input, Self::Output, Self::SideInput, Self::SideOutput];
+type PortsOf = fn(&NodeSpec) -> &Ports;
 
-    fn of(self, node: &NodeSpec) -> &Ports {
-        match self {
-            Self::Input => &node.inputs,
-            Self::Output => &node.outputs,
-            Self::SideInput => &node.side_inputs,
-            Self::SideOutput => &node.side_outputs,
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Input => "input stream",
-            Self::Output => "output stream",
-            Self::SideInput => "input side packet",
-            Self::SideOutput => "output side packet",
-        })
-    }
-}
+/// Kinds of ports in words, and the ports of a node.
+const KINDS: [(&str, PortsOf); 4] = [
+    ("input stream", |node| &node.inputs),
+    ("output stream", |node| &node.outputs),
+    ("input side packet", |node| &node.side_inputs),
+    ("output side packet", |node| &node.side_outputs),
+];
 
 /// Builder of a contract that validates a node. The first error is kept; a port not covered by the
 /// contract is an error as well.
@@ -125,17 +96,13 @@ impl<'a> Ask<'a> {
     /// one.
     pub(super) fn gives_same(self, tag: &'static str, inputs: &str) -> Self {
         let same = places(&self.node.inputs, inputs);
-        let mut next = same.iter();
-        self.ports(
-            Kind::Output,
-            tag,
-            Count::Exactly(same.len()),
-            |contract, place| {
-                if let Some(input) = next.next() {
-                    contract.outputs[place] = PacketType::SameAsInput(*input);
-                }
-            },
-        )
+        let count = Count::Exactly(same.len());
+        let mut same = same.into_iter();
+        self.ports(Kind::Output, tag, count, |contract, place| {
+            if let Some(input) = same.next() {
+                contract.outputs[place] = PacketType::SameAsInput(input);
+            }
+        })
     }
 
     /// Declares required input side packets with a tag; those that are named must be given.
@@ -195,28 +162,21 @@ impl<'a> Ask<'a> {
         if let Some(error) = self.error {
             return Err(error);
         }
-        for kind in Kind::ALL {
-            let known = &self.known[kind as usize];
-            let mut ports = kind.of(self.node).iter();
-            if known.contains(&EVERY) {
+        let calculator = &self.node.calculator;
+        for ((kind, of), known) in KINDS.iter().zip(&self.known) {
+            let is_known =
+                |port: &&Port| known.iter().any(|tag| *tag == EVERY || *tag == port.at.tag);
+            let Some(port) = of(self.node).iter().find(|port| !is_known(port)) else {
                 continue;
-            }
-            if let Some(port) = ports.find(|port| !known.contains(&port.at.tag.as_str())) {
+            };
+            let takes = if known.is_empty() {
+                format!("{calculator} has no {kind}s")
+            } else {
                 let tags: Vec<_> = known.iter().map(|tag| tag_text(tag)).collect();
-                let takes = if tags.is_empty() {
-                    format!("{} has no {kind}s", self.node.calculator)
-                } else {
-                    format!(
-                        "{kind}s of {} are those{}",
-                        self.node.calculator,
-                        tags.join(",")
-                    )
-                };
-                return Err(format!(
-                    "unexpected {kind} \"{}:{}\"; {takes}",
-                    port.at, port.name
-                ));
-            }
+                format!("{kind}s of {calculator} are those{}", tags.join(","))
+            };
+            let (at, name) = (&port.at, &port.name);
+            return Err(format!("unexpected {kind} \"{at}:{name}\"; {takes}"));
         }
         Ok(self.contract)
     }
@@ -229,17 +189,17 @@ impl<'a> Ask<'a> {
         mut set: impl FnMut(&mut Contract, usize),
     ) -> Self {
         self.known[kind as usize].push(tag);
-        let mut found = 0;
-        for place in places(kind.of(self.node), tag) {
+        let (kind, of) = KINDS[kind as usize];
+        let places = places(of(self.node), tag);
+        let found = places.len();
+        for place in places {
             set(&mut self.contract, place);
-            found += 1;
         }
-        self.demand(count.allows(found), || {
-            let plural = if count.is_plural() { "s" } else { "" };
-            format!(
-                "expected {count} {kind}{plural}{}, got {found}",
-                tag_text(tag)
-            )
+        let (least, most, words) = count.bounds();
+        self.demand((least..=most).contains(&found), || {
+            let plural = if least == most && least != 1 { "s" } else { "" };
+            let tag = tag_text(tag);
+            format!("expected {words} {kind}{plural}{tag}, got {found}")
         })
     }
 }
@@ -254,11 +214,11 @@ fn places(ports: &Ports, tag: &str) -> Vec<usize> {
 
 /// Formats a tag for an error message.
 fn tag_text(tag: &str) -> Cow<'_, str> {
-    Cow::Borrowed(match tag {
-        "" => " without tag",
-        EVERY => "",
-        tag => return Cow::Owned(format!(" {tag}")),
-    })
+    match tag {
+        "" => " without tag".into(),
+        EVERY => "".into(),
+        tag => format!(" {tag}").into(),
+    }
 }
 
 #[cfg(test)]

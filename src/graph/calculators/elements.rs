@@ -1,24 +1,24 @@
 //! Calculators with a variant for each element type: their names and types.
 
-use crate::graph::{
-    calculator::Factory,
-    node::NodeSpec,
-    packet::{PacketType, TensorKind},
-};
+use super::PacketType;
+use crate::graph::packet::TensorKind;
 
-/// Calculator for elements of one type.
-pub(super) struct Typed {
-    /// Factory of the calculator.
-    pub(super) factory: Factory,
-    /// Element type.
-    pub(super) element: PacketType,
-}
-
-/// Returns the element type of a node's calculator.
-pub(super) fn element(family: &[Typed], node: &NodeSpec) -> PacketType {
-    let mut all = family.iter();
-    all.find(|typed| typed.factory.name == node.calculator)
-        .map_or(PacketType::Any, |typed| typed.element.clone())
+/// Returns the element type that a word in the name of a calculator stands for.
+pub(super) fn element(word: &str) -> PacketType {
+    match word {
+        "Bool" | "Boolean" => PacketType::Bool,
+        "Float" => PacketType::Float,
+        "Image" | "ImageFrame" => PacketType::Tensor(TensorKind::Image),
+        "Int" | "Int32" | "Int64" | "Integer" | "Integers" => PacketType::Int,
+        "OVTensor" => PacketType::Tensor(TensorKind::OpenVino),
+        "PyTensor" => PacketType::Python,
+        "String" => PacketType::Text,
+        "TFTensor" => PacketType::Tensor(TensorKind::TensorFlow),
+        "Tensor" => PacketType::Tensor(TensorKind::MediaPipe),
+        "TfLiteTensor" => PacketType::Tensor(TensorKind::TfLite),
+        "UInt64" | "Uint" | "Uint32" | "Uint64" | "Uint64t" => PacketType::UInt,
+        _ => PacketType::Any,
+    }
 }
 
 /// Returns the type of a list of elements.
@@ -26,57 +26,36 @@ pub(super) fn list_of(element: &PacketType) -> PacketType {
     PacketType::List(Box::new(element.clone()))
 }
 
-/// MediaPipe tensor.
-pub(super) const TENSOR: PacketType = PacketType::Tensor(TensorKind::MediaPipe);
-/// OpenVINO tensor.
-pub(super) const OV_TENSOR: PacketType = PacketType::Tensor(TensorKind::OpenVino);
-/// TensorFlow tensor.
-pub(super) const TF_TENSOR: PacketType = PacketType::Tensor(TensorKind::TensorFlow);
-/// TensorFlow Lite tensor.
-pub(super) const TF_LITE_TENSOR: PacketType = PacketType::Tensor(TensorKind::TfLite);
-/// Image.
-pub(super) const IMAGE: PacketType = PacketType::Tensor(TensorKind::Image);
-
-/// Defines the calculators of a family: `Before` + word + `After` for each word.
-macro_rules! family {
+/// Defines the calculators of a family: `Before` + word + `After` for each word. The contract is
+/// also given the element type.
+macro_rules! variants {
     ($before:literal, $after:literal, $about:literal, $contract:path, $make:expr,
-     [$(($word:literal, $element:expr)),* $(,)?]) => {
-        &[$(super::elements::Typed {
-            factory: $crate::graph::calculator::Factory {
-                name: concat!($before, $word, $after),
-                about: $about,
-                contract: $contract,
-                make: $make,
-            },
-            element: $element,
+     [$($word:literal),* $(,)?]) => {
+        &[$($crate::graph::calculator::Factory {
+            name: concat!($before, $word, $after),
+            about: $about,
+            contract: |node| $contract(node, &$crate::graph::calculators::elements::element($word)),
+            make: $make,
         }),*]
     };
 }
-pub(super) use family;
+pub(super) use variants;
 
-/// Defines the calculators of a family with the element types common to all list families, and
-/// its own additional types or names.
-macro_rules! every_kind {
+/// Defines the calculators of a family with the words common to all list families, and its own.
+macro_rules! typed {
     ($before:literal, $after:literal, $about:literal, $contract:path, $make:expr,
-     [$($own:tt),* $(,)?]) => {
-        super::elements::family!(
+     [$($own:literal),* $(,)?]) => {
+        $crate::graph::calculators::elements::variants!(
             $before,
             $after,
             $about,
             $contract,
             $make,
             [
-                ("Float", $crate::graph::packet::PacketType::Float),
-                ("Image", super::elements::IMAGE),
-                ("OVTensor", super::elements::OV_TENSOR),
-                ("PyTensor", $crate::graph::packet::PacketType::Python),
-                ("String", $crate::graph::packet::PacketType::Text),
-                ("TFTensor", super::elements::TF_TENSOR),
-                ("Tensor", super::elements::TENSOR),
-                ("TfLiteTensor", super::elements::TF_LITE_TENSOR),
-                $($own),*
+                "Float", "Image", "OVTensor", "PyTensor", "String", "TFTensor", "Tensor",
+                "TfLiteTensor", $($own),*
             ]
         )
     };
 }
-pub(super) use every_kind;
+pub(super) use typed;

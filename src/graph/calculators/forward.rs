@@ -1,38 +1,76 @@
 //! Calculators that pass packets on unchanged.
 
-use std::sync::Arc;
-
-use super::contract::{Ask, Count};
-use crate::{
-    graph::{
-        calculator::{
-            Calculator, CalculatorContext, Contract, Emit, Factory, Resources, StepOutcome,
-        },
-        error::GraphRunError,
-        node::{NodeSpec, Ports},
-        packet::PacketType,
-    },
-    proto::mediapipe::BypassCalculatorOptions,
+use super::{
+    Ask, Calculator, CalculatorContext, Contract, Count, Emit, Factory, GraphRunError, NodeSpec,
+    PacketType, StepOutcome, StepResult,
 };
+use crate::{graph::node::Ports, proto::mediapipe::BypassCalculatorOptions};
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "PassThroughCalculator",
         about: "Passes each input to the output with the same tag and index; side packets likewise.",
-        contract: pass_through,
-        make: make_pass_through,
+        contract: |node| {
+            check_same("streams", &node.inputs, &node.outputs)?;
+            if !node.side_outputs.is_empty() {
+                check_same("side packets", &node.side_inputs, &node.side_outputs)?;
+            }
+            let same = |count| (0..count).map(PacketType::SameAsInput).collect();
+            Ok(Contract {
+                outputs: same(node.outputs.len()),
+                side_outputs: same(node.side_outputs.len()),
+                offset: Some(0),
+                ..Contract::any(node)
+            })
+        },
+        make: |node, _| {
+            let straight = |count| (0..count).map(|place| (place, place)).collect();
+            Box::new(Forward {
+                ways: straight(node.outputs.len()),
+                side: straight(node.side_outputs.len()),
+                silent: None,
+            })
+        },
     },
     Factory {
         name: "AddHeaderCalculator",
         about: "Passes DATA on; the header that HEADER stands for has no meaning here.",
-        contract: add_header,
-        make: |node, _| Forward::between(node, &[("DATA", "")], "HEADER"),
+        contract: |node| {
+            let headers =
+                node.inputs.tagged("HEADER").count() + node.side_inputs.tagged("HEADER").count();
+            Ask::new(node)
+                .takes("DATA", Count::One, &PacketType::Any)
+                .takes("HEADER", Count::Optional, &PacketType::Any)
+                .needs("HEADER", Count::Optional, &PacketType::Any)
+                .demand(headers == 1, || {
+                    "expected HEADER either as an input stream or as an input side packet"
+                        .to_owned()
+                })
+                .gives_same("", "DATA")
+                .settles()
+                .contract()
+        },
+        make: |node, _| {
+            Box::new(Forward {
+                ways: vec![(node.inputs.find("DATA", 0).unwrap_or_default(), 0)],
+                silent: node.inputs.find("HEADER", 0),
+                ..Forward::default()
+            })
+        },
     },
     Factory {
         name: "BypassCalculator",
         about: "Passes the inputs that the options name to the outputs that they name, and drops the others.",
-        contract: bypass,
+        contract: |node| {
+            let ways = ways(node)?;
+            let mut contract = Contract::any(node);
+            for (from, to) in ways {
+                contract.outputs[to] = PacketType::SameAsInput(from);
+            }
+            contract.offset = Some(0);
+            Ok(contract)
+        },
         make: |node, _| {
             Box::new(Forward {
                 ways: ways(node).unwrap_or_default(),
@@ -52,31 +90,15 @@ struct Forward {
     silent: Option<usize>,
 }
 
-impl Forward {
-    fn between(node: &NodeSpec, tags: &[(&str, &str)], silent: &str) -> Box<dyn Calculator> {
-        let find = |(from, to): &(&str, &str)| {
-            Some((node.inputs.find(from, 0)?, node.outputs.find(to, 0)?))
-        };
-        Box::new(Self {
-            ways: tags.iter().filter_map(find).collect(),
-            side: Vec::new(),
-            silent: node.inputs.find(silent, 0),
-        })
-    }
-}
-
 impl Calculator for Forward {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         for (from, to) in &self.side {
             context.emit(Emit::Side(*to, context.side[*from].clone()));
         }
         Ok(StepOutcome::Next)
     }
 
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         if let Some(silent) = self.silent
             && context.input(silent).is_some()
         {
@@ -87,10 +109,7 @@ impl Calculator for Forward {
             )));
         }
         for (from, to) in &self.ways {
-            let packet = &context.inputs[*from];
-            if !packet.is_empty() {
-                context.send_packet(*to, packet.clone());
-            }
+            context.forward(*from, *to);
         }
         if context.inputs.is_empty() {
             return Ok(StepOutcome::Stop);
@@ -99,8 +118,21 @@ impl Calculator for Forward {
     }
 }
 
-fn same_places(some: &Ports, others: &Ports) -> bool {
-    some.len() == others.len() && some.iter().zip(others.iter()).all(|(a, b)| a.at == b.at)
+/// Checks that inputs and outputs have the same tags and indexes.
+fn check_same(what: &str, inputs: &Ports, outputs: &Ports) -> Result<(), String> {
+    if inputs
+        .iter()
+        .map(|port| &port.at)
+        .eq(outputs.iter().map(|port| &port.at))
+    {
+        return Ok(());
+    }
+    Err(format!(
+        "input and output {what} must have the same tags and indexes, got inputs [{}] and outputs \
+         [{}]",
+        places(inputs),
+        places(outputs)
+    ))
 }
 
 fn places(ports: &Ports) -> String {
@@ -108,74 +140,14 @@ fn places(ports: &Ports) -> String {
     places.join(", ")
 }
 
-fn pass_through(node: &NodeSpec) -> Result<Contract, String> {
-    if !same_places(&node.inputs, &node.outputs) {
-        return Err(format!(
-            "input and output streams must have the same tags and indexes, got inputs [{}] and outputs \
-             [{}]",
-            places(&node.inputs),
-            places(&node.outputs)
-        ));
-    }
-    if !node.side_outputs.is_empty() && !same_places(&node.side_inputs, &node.side_outputs) {
-        return Err(format!(
-            "input and output side packets must have the same tags and indexes, got inputs [{}] and \
-             outputs [{}]",
-            places(&node.side_inputs),
-            places(&node.side_outputs)
-        ));
-    }
-    let same = |count| (0..count).map(PacketType::SameAsInput).collect();
-    Ok(Contract {
-        outputs: same(node.outputs.len()),
-        side_outputs: same(node.side_outputs.len()),
-        offset: Some(0),
-        ..Contract::any(node)
-    })
-}
-
-fn make_pass_through(node: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
-    let straight = |count| (0..count).map(|place| (place, place)).collect();
-    Box::new(Forward {
-        ways: straight(node.outputs.len()),
-        side: straight(node.side_outputs.len()),
-        silent: None,
-    })
-}
-
-fn add_header(node: &NodeSpec) -> Result<Contract, String> {
-    let headers = node.inputs.tagged("HEADER").count() + node.side_inputs.tagged("HEADER").count();
-    Ask::new(node)
-        .takes("DATA", Count::One, &PacketType::Any)
-        .takes("HEADER", Count::Optional, &PacketType::Any)
-        .needs("HEADER", Count::Optional, &PacketType::Any)
-        .demand(headers == 1, || {
-            "expected HEADER either as an input stream or as an input side packet".to_owned()
-        })
-        .gives_same("", "DATA")
-        .settles()
-        .contract()
-}
-
-fn bypass(node: &NodeSpec) -> Result<Contract, String> {
-    let ways = ways(node)?;
-    let mut contract = Contract::any(node);
-    for (from, to) in ways {
-        contract.outputs[to] = PacketType::SameAsInput(from);
-    }
-    contract.offset = Some(0);
-    Ok(contract)
-}
-
 /// Reads the mapping of inputs to outputs.
 fn ways(node: &NodeSpec) -> Result<Vec<(usize, usize)>, String> {
     let options: BypassCalculatorOptions = node.options.get().unwrap_or_default();
     let (from, to) = (options.pass_input_stream, options.pass_output_stream);
-    if from.len() != to.len() {
+    let (inputs, outputs) = (from.len(), to.len());
+    if inputs != outputs {
         return Err(format!(
-            "expected as many pass_input_stream as pass_output_stream, got {} and {}",
-            from.len(),
-            to.len()
+            "expected as many pass_input_stream as pass_output_stream, got {inputs} and {outputs}"
         ));
     }
     let pairs = from.iter().zip(&to);
@@ -193,10 +165,8 @@ fn place(ports: &Ports, text: &str, option: &str) -> Result<usize, String> {
     let (tag, index) = text.split_once(':').unwrap_or((text, "0"));
     let found = index.parse().ok().and_then(|index| ports.find(tag, index));
     found.ok_or_else(|| {
-        format!(
-            "{option}: \"{text}\" is not among the streams of the node, which are [{}]",
-            places(ports)
-        )
+        let known = places(ports);
+        format!("{option}: \"{text}\" is not among the streams of the node, which are [{known}]")
     })
 }
 

@@ -1,41 +1,19 @@
 //! Gate: passes or drops packets.
 
 use super::{
-    contract::{Ask, Count},
-    value,
+    Ask, Calculator, CalculatorContext, Count, Emit, Factory, GraphRunError, PacketType, Payload,
+    StepOutcome, StepResult, value,
 };
-use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome},
-        error::GraphRunError,
-        node::NodeSpec,
-        packet::{PacketType, Payload},
-    },
-    proto::mediapipe::{GateCalculatorOptions, gate_calculator_options::GateState},
-};
+use crate::proto::mediapipe::{GateCalculatorOptions, gate_calculator_options::GateState};
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "GateCalculator",
     about: "Passes its inputs on while ALLOW says so, or DISALLOW does not, or the options do.",
-    contract,
-    make: |node, _| Box::new(Gate::new(node)),
-}];
-
-struct Gate {
-    options: GateCalculatorOptions,
-    /// Control input: its index, and whether `true` opens the gate.
-    control: Option<(usize, bool)>,
-    /// State fixed by a side packet.
-    fixed: Option<bool>,
-    was: Option<bool>,
-    closed: bool,
-}
-
-fn contract(node: &NodeSpec) -> Result<Contract, String> {
-    let controls = [&node.inputs, &node.side_inputs]
-        .map(|ports| ports.tagged("ALLOW").count() + ports.tagged("DISALLOW").count());
-    Ask::new(node)
+    contract: |node| {
+        let controls = [&node.inputs, &node.side_inputs]
+            .map(|ports| ports.tagged("ALLOW").count() + ports.tagged("DISALLOW").count());
+        Ask::new(node)
         .demand(controls.iter().sum::<usize>() <= 1, || {
             "expected at most one of ALLOW and DISALLOW, either as an input stream or as an input side \
              packet"
@@ -50,14 +28,12 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
         .gives("STATE_CHANGE", Count::Optional, &PacketType::Bool)
         .settles()
         .contract()
-}
-
-impl Gate {
-    fn new(node: &NodeSpec) -> Self {
+    },
+    make: |node, _| {
         let options: GateCalculatorOptions = node.options.get().unwrap_or_default();
         let allow = node.inputs.find("ALLOW", 0).map(|place| (place, true));
         let disallow = || node.inputs.find("DISALLOW", 0).map(|place| (place, false));
-        Self {
+        Box::new(Gate {
             was: match options.initial_gate_state() {
                 GateState::GateUninitialized => None,
                 GateState::GateAllow => Some(true),
@@ -67,9 +43,21 @@ impl Gate {
             fixed: None,
             closed: false,
             options,
-        }
-    }
+        })
+    },
+}];
 
+struct Gate {
+    options: GateCalculatorOptions,
+    /// Control input: its index, and whether `true` opens the gate.
+    control: Option<(usize, bool)>,
+    /// State fixed by a side packet.
+    fixed: Option<bool>,
+    was: Option<bool>,
+    closed: bool,
+}
+
+impl Gate {
     fn allows(&self, context: &CalculatorContext<'_>) -> Result<bool, GraphRunError> {
         if let Some((place, opens)) = self.control {
             let what = &context.node.inputs[place].at.tag;
@@ -83,17 +71,14 @@ impl Gate {
 }
 
 impl Calculator for Gate {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        let allow = value::side_flag(context, "ALLOW")?;
-        let disallow = value::side_flag(context, "DISALLOW")?;
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
+        let allow = value::side_as(context, "ALLOW", value::flag)?;
+        let disallow = value::side_as(context, "DISALLOW", value::flag)?;
         self.fixed = allow.or(disallow.map(|disallow| !disallow));
         Ok(StepOutcome::Next)
     }
 
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let allow = self.allows(context)?;
         if let Some(change) = context.node.outputs.find("STATE_CHANGE", 0)
             && self.was.is_some_and(|was| was != allow)
@@ -105,10 +90,7 @@ impl Calculator for Gate {
         let data = context.node.inputs.tagged("").count();
         if allow {
             for place in 0..data {
-                let packet = &context.inputs[place];
-                if !packet.is_empty() {
-                    context.send_packet(place, packet.clone());
-                }
+                context.forward(place, place);
             }
         } else if self.fixed.is_some() && !self.closed {
             // The state is final: consumers of these outputs need not wait.

@@ -1,22 +1,14 @@
 //! Elements of lists: one, the first few, their number.
 
+use super::elements::{list_of, typed};
 use super::{
-    contract::{Ask, Count, EVERY},
-    elements::{Typed, element, every_kind, list_of},
-    value,
+    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Factory, GraphRunError, NodeSpec,
+    PacketType, Payload, StepOutcome, StepResult, value,
 };
-use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, StepOutcome},
-        error::GraphRunError,
-        node::NodeSpec,
-        packet::{PacketType, Payload},
-    },
-    proto::mediapipe::{ClipVectorSizeCalculatorOptions, GetVectorItemCalculatorOptions},
-};
+use crate::proto::mediapipe::{ClipVectorSizeCalculatorOptions, GetVectorItemCalculatorOptions};
 
 /// Calculators that take one element.
-pub(super) static GET: &[Typed] = every_kind!(
+pub(super) static GET: &[Factory] = typed!(
     "Get",
     "VectorItemCalculator",
     "Takes the element of VECTOR that INDEX or the option item_index names.",
@@ -24,16 +16,11 @@ pub(super) static GET: &[Typed] = every_kind!(
     |node, _| Box::new(Get {
         options: node.options.get().unwrap_or_default()
     }),
-    [
-        ("", PacketType::Any),
-        ("Bool", PacketType::Bool),
-        ("Int", PacketType::Int),
-        ("Uint64t", PacketType::UInt),
-    ]
+    ["", "Bool", "Int", "Uint64t"]
 );
 
 /// Calculators that truncate a list.
-pub(super) static CLIP: &[Typed] = every_kind!(
+pub(super) static CLIP: &[Factory] = typed!(
     "Clip",
     "VectorSizeCalculator",
     "Passes at most so many elements of a list on, from its beginning.",
@@ -41,64 +28,47 @@ pub(super) static CLIP: &[Typed] = every_kind!(
     |node, _| {
         let options: ClipVectorSizeCalculatorOptions = node.options.get().unwrap_or_default();
         Box::new(Clip {
-            option: usize::try_from(options.max_vec_size()).unwrap_or(1),
-            most: None,
+            most: usize::try_from(options.max_vec_size()).unwrap_or(1),
         })
     },
-    [
-        ("", PacketType::Any),
-        ("Bool", PacketType::Bool),
-        ("Int", PacketType::Int),
-        ("Uint64t", PacketType::UInt),
-    ]
+    ["", "Bool", "Int", "Uint64t"]
 );
 
 /// Calculators that return the size of a list.
-pub(super) static SIZE: &[Typed] = every_kind!(
+pub(super) static SIZE: &[Factory] = typed!(
     "",
     "VectorSizeCalculator",
     "Tells in SIZE how many elements VECTOR has.",
     size,
-    |_, _| Box::new(Size),
-    [
-        ("", PacketType::Any),
-        ("Bool", PacketType::Bool),
-        ("Int", PacketType::Int),
-        ("Uint64t", PacketType::UInt),
-    ]
+    |_, _| Box::new(send_size),
+    ["", "Bool", "Int", "Uint64t"]
 );
 
 struct Get {
     options: GetVectorItemCalculatorOptions,
 }
 
-fn get(node: &NodeSpec) -> Result<Contract, String> {
+fn get(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
     let options: GetVectorItemCalculatorOptions = node.options.get().unwrap_or_default();
-    let element = element(GET, node);
     let index = PacketType::Either(vec![PacketType::Int, PacketType::UInt]);
+    let item = options.item_index();
     Ask::new(node)
-        .takes("VECTOR", Count::One, &list_of(&element))
+        .takes("VECTOR", Count::One, &list_of(element))
         .takes("INDEX", Count::Optional, &index)
         .demand(
             options.item_index.is_some() || node.inputs.find("INDEX", 0).is_some(),
             || "expected the input stream INDEX or the option item_index".to_owned(),
         )
-        .demand(options.item_index() >= 0, || {
-            format!(
-                "item_index: expected at least 0, got {}",
-                options.item_index()
-            )
+        .demand(item >= 0, || {
+            format!("item_index: expected at least 0, got {item}")
         })
-        .gives("ITEM", Count::One, &element)
+        .gives("ITEM", Count::One, element)
         .settles()
         .contract()
 }
 
 impl Calculator for Get {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let Some(vector) = value::tagged(context, "VECTOR") else {
             return Ok(StepOutcome::Next);
         };
@@ -109,11 +79,10 @@ impl Calculator for Get {
         let Some(index) = given.or(self.options.item_index) else {
             return Ok(StepOutcome::Next);
         };
+        let size = list.len();
         let outside = |least: &str| {
-            GraphRunError::internal(format!(
-                "INDEX: expected {least}, got {index} in a list of {}",
-                list.len()
-            ))
+            let text = format!("INDEX: expected {least}, got {index} in a list of {size}");
+            GraphRunError::internal(text)
         };
         let place = usize::try_from(index).map_err(|_| outside("at least 0"))?;
         match list.get(place) {
@@ -126,21 +95,17 @@ impl Calculator for Get {
 }
 
 struct Clip {
-    option: usize,
-    most: Option<usize>,
+    most: usize,
 }
 
-fn clip(node: &NodeSpec) -> Result<Contract, String> {
+fn clip(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
     let options: ClipVectorSizeCalculatorOptions = node.options.get().unwrap_or_default();
-    let list = list_of(&element(CLIP, node));
+    let (list, most) = (list_of(element), options.max_vec_size());
     Ask::new(node)
         .takes(EVERY, Count::One, &list)
         .needs("", Count::Optional, &PacketType::Int)
-        .demand(options.max_vec_size() >= 1, || {
-            format!(
-                "max_vec_size: expected at least 1, got {}",
-                options.max_vec_size()
-            )
+        .demand(most >= 1, || {
+            format!("max_vec_size: expected at least 1, got {most}")
         })
         .gives(EVERY, Count::One, &list)
         .settles()
@@ -148,55 +113,43 @@ fn clip(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 impl Calculator for Clip {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        if let Some(most) = value::side_int(context, "")? {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
+        if let Some(most) = value::side_as(context, "", value::int)? {
             let fits = usize::try_from(most).ok().filter(|most| *most > 0);
             let text = || format!("side packet: expected a size of at least 1, got {most}");
-            self.most = Some(fits.ok_or_else(|| GraphRunError::internal(text()))?);
+            self.most = fits.ok_or_else(|| GraphRunError::internal(text()))?;
         }
         Ok(StepOutcome::Next)
     }
 
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        let inputs = context.inputs;
-        let Some(payload) = inputs[0].payload() else {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
+        let Some(payload) = context.inputs[0].payload() else {
             return Ok(StepOutcome::Next);
         };
         let list = value::list(payload, "input stream")?;
-        let most = self.most.unwrap_or(self.option);
-        if list.len() <= most {
-            context.send_packet(0, inputs[0].clone());
+        if list.len() <= self.most {
+            context.forward(0, 0);
         } else {
-            context.send(0, Payload::List(list[..most].to_vec()));
+            context.send(0, Payload::List(list[..self.most].to_vec()));
         }
         Ok(StepOutcome::Next)
     }
 }
 
-struct Size;
-
-fn size(node: &NodeSpec) -> Result<Contract, String> {
+fn size(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
     Ask::new(node)
-        .takes("VECTOR", Count::One, &list_of(&element(SIZE, node)))
+        .takes("VECTOR", Count::One, &list_of(element))
         .gives("SIZE", Count::One, &PacketType::Int)
         .settles()
         .contract()
 }
 
-impl Calculator for Size {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        if let Some(vector) = value::tagged(context, "VECTOR") {
-            let size = value::list(vector, "VECTOR")?.len();
-            context.send(0, Payload::Int(i64::try_from(size).unwrap_or(i64::MAX)));
-        }
-        Ok(StepOutcome::Next)
+fn send_size(context: &mut CalculatorContext<'_>) -> StepResult {
+    if let Some(vector) = value::tagged(context, "VECTOR") {
+        let size = value::list(vector, "VECTOR")?.len();
+        context.send(0, Payload::Int(i64::try_from(size).unwrap_or(i64::MAX)));
     }
+    Ok(StepOutcome::Next)
 }
 
 #[cfg(test)]

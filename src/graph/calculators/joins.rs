@@ -1,16 +1,10 @@
 //! Calculators that combine several inputs.
 
-use super::contract::{Ask, Count, EVERY};
-use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome},
-        error::GraphRunError,
-        node::NodeSpec,
-        packet::{Packet, PacketType, Payload},
-        timestamp::Timestamp,
-    },
-    proto::mediapipe::PacketClonerCalculatorOptions,
+use super::{
+    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Emit, Factory, NodeSpec, Packet,
+    PacketType, Payload, StepOutcome, StepResult, value,
 };
+use crate::proto::mediapipe::PacketClonerCalculatorOptions;
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[
@@ -18,31 +12,61 @@ pub(super) static FACTORIES: &[Factory] = &[
         name: "PacketClonerCalculator",
         about: "Whenever the last input or TICK has a packet, repeats the latest of each other input.",
         contract: cloner,
-        make: |node, _| Box::new(Cloner::new(node)),
+        make: |node, _| {
+            let repeated = repeated(node).into_iter();
+            Box::new(Cloner {
+                options: node.options.get().unwrap_or_default(),
+                tick: tick(node),
+                latest: repeated.map(|place| (place, None)).collect(),
+            })
+        },
     },
     Factory {
         name: "PacketPresenceCalculator",
         about: "Tells in PRESENCE whether PACKET has a packet, at each time that is settled.",
-        contract: presence,
-        make: |_, _| Box::new(Presence),
+        contract: |node| {
+            Ask::new(node)
+                .takes("PACKET", Count::One, &PacketType::Any)
+                .gives("PRESENCE", Count::One, &PacketType::Bool)
+                .settles()
+                .wants_bounds()
+                .contract()
+        },
+        make: |_, _| Box::new(send_presence),
     },
     Factory {
         name: "PacketInnerJoinCalculator",
         about: "Passes the inputs on at times at which all of them have a packet.",
-        contract: inner_join,
-        make: |_, _| Box::new(InnerJoin),
+        contract: |node| {
+            Ask::new(node)
+                .takes(EVERY, Count::Some, &PacketType::Any)
+                .gives_same(EVERY, EVERY)
+                .settles()
+                .contract()
+        },
+        make: |_, _| Box::new(send_complete),
     },
     Factory {
         name: "MakePairCalculator",
         about: "Makes a list of two of the packets of its two inputs.",
         contract: pair,
-        make: |_, _| Box::new(Pair),
+        make: |_, _| Box::new(send_pair),
     },
     Factory {
         name: "ValueOrDefaultCalculator",
         about: "With each TICK, passes IN on, or the side packet where IN has nothing, told in FLAG.",
-        contract: value_or_default,
-        make: |node, _| Box::new(ValueOrDefault::new(node)),
+        contract: |node| {
+            let input = node.inputs.find("IN", 0).unwrap_or_default();
+            Ask::new(node)
+                .takes("IN", Count::One, &PacketType::Any)
+                .takes("TICK", Count::One, &PacketType::Any)
+                .needs(EVERY, Count::One, &PacketType::Any)
+                .gives("OUT", Count::One, &PacketType::SameAsInput(input))
+                .gives("FLAG", Count::Optional, &PacketType::Bool)
+                .settles()
+                .contract()
+        },
+        make: |_, _| Box::new(send_value_or_default),
     },
 ];
 
@@ -58,18 +82,21 @@ fn tick(node: &NodeSpec) -> usize {
     node.inputs.find("TICK", 0).unwrap_or(last)
 }
 
-fn cloner(node: &NodeSpec) -> Result<Contract, String> {
+/// Returns the inputs that are repeated, in the order of the outputs.
+fn repeated(node: &NodeSpec) -> Vec<usize> {
     let tick = tick(node);
-    let repeated: Vec<usize> = (0..node.inputs.len())
+    (0..node.inputs.len())
         .filter(|place| *place != tick)
-        .collect();
+        .collect()
+}
+
+fn cloner(node: &NodeSpec) -> Result<Contract, String> {
+    let repeated = repeated(node);
     let ask = Ask::new(node)
         .takes(EVERY, Count::Some, &PacketType::Any)
         .demand(!repeated.is_empty(), || {
-            format!(
-                "expected at least one input stream besides the one that ticks, got {}",
-                node.inputs.len()
-            )
+            let count = node.inputs.len();
+            format!("expected at least one input stream besides the one that ticks, got {count}")
         })
         .gives(EVERY, Count::Exactly(repeated.len()), &PacketType::Any);
     let mut contract = ask.contract()?;
@@ -79,23 +106,8 @@ fn cloner(node: &NodeSpec) -> Result<Contract, String> {
     Ok(contract)
 }
 
-impl Cloner {
-    fn new(node: &NodeSpec) -> Self {
-        let tick = tick(node);
-        let repeated = (0..node.inputs.len()).filter(|place| *place != tick);
-        Self {
-            options: node.options.get().unwrap_or_default(),
-            tick,
-            latest: repeated.map(|place| (place, None)).collect(),
-        }
-    }
-}
-
 impl Calculator for Cloner {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         for (place, latest) in &mut self.latest {
             let packet = &context.inputs[*place];
             if !packet.is_empty() {
@@ -107,21 +119,18 @@ impl Calculator for Cloner {
         }
         let bound = context.at.next_allowed();
         let reported = self.options.output_packets_only_when_all_inputs_received();
-        if reported || self.options.output_only_when_all_inputs_received() {
-            let missing = self.latest.iter().any(|(_, latest)| latest.is_none());
-            if missing && reported {
+        let is_whole = reported || self.options.output_only_when_all_inputs_received();
+        if is_whole && self.latest.iter().any(|(_, latest)| latest.is_none()) {
+            if reported {
                 for output in 0..self.latest.len() {
                     context.emit(Emit::Bound(output, bound));
                 }
             }
-            if missing {
-                return Ok(StepOutcome::Next);
-            }
+            return Ok(StepOutcome::Next);
         }
-        let at = context.at;
         for (output, (_, latest)) in self.latest.iter().enumerate() {
             match latest {
-                Some(packet) => context.send_packet(output, packet.moved(at)),
+                Some(packet) => context.send_packet(output, packet.moved(context.at)),
                 None => context.emit(Emit::Bound(output, bound)),
             }
         }
@@ -129,54 +138,20 @@ impl Calculator for Cloner {
     }
 }
 
-struct Presence;
-
-fn presence(node: &NodeSpec) -> Result<Contract, String> {
-    Ask::new(node)
-        .takes("PACKET", Count::One, &PacketType::Any)
-        .gives("PRESENCE", Count::One, &PacketType::Bool)
-        .settles()
-        .wants_bounds()
-        .contract()
+fn send_presence(context: &mut CalculatorContext<'_>) -> StepResult {
+    let there = context.input(0).is_some();
+    context.send(0, Payload::Bool(there));
+    Ok(StepOutcome::Next)
 }
 
-impl Calculator for Presence {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        let there = context.input(0).is_some();
-        context.send(0, Payload::Bool(there));
-        Ok(StepOutcome::Next)
-    }
-}
-
-struct InnerJoin;
-
-fn inner_join(node: &NodeSpec) -> Result<Contract, String> {
-    Ask::new(node)
-        .takes(EVERY, Count::Some, &PacketType::Any)
-        .gives_same(EVERY, EVERY)
-        .settles()
-        .contract()
-}
-
-impl Calculator for InnerJoin {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        let inputs = context.inputs;
-        if inputs.iter().all(|packet| !packet.is_empty()) {
-            for (place, packet) in inputs.iter().enumerate() {
-                context.send_packet(place, packet.clone());
-            }
+fn send_complete(context: &mut CalculatorContext<'_>) -> StepResult {
+    if context.inputs.iter().all(|packet| !packet.is_empty()) {
+        for place in 0..context.inputs.len() {
+            context.forward(place, place);
         }
-        Ok(StepOutcome::Next)
     }
+    Ok(StepOutcome::Next)
 }
-
-struct Pair;
 
 fn pair(node: &NodeSpec) -> Result<Contract, String> {
     let list = PacketType::List(Box::new(PacketType::Any));
@@ -187,71 +162,29 @@ fn pair(node: &NodeSpec) -> Result<Contract, String> {
         .contract()
 }
 
-impl Calculator for Pair {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        // No value can express that one of them is missing.
-        if let (Some(one), Some(other)) = (context.input(0), context.input(1)) {
-            let pair = vec![one.clone(), other.clone()];
-            context.send(0, Payload::List(pair));
-        }
-        Ok(StepOutcome::Next)
+fn send_pair(context: &mut CalculatorContext<'_>) -> StepResult {
+    // No value can express that one of them is missing.
+    if let (Some(one), Some(other)) = (context.input(0), context.input(1)) {
+        let pair = vec![one.clone(), other.clone()];
+        context.send(0, Payload::List(pair));
     }
+    Ok(StepOutcome::Next)
 }
 
-struct ValueOrDefault {
-    input: usize,
-    tick: usize,
-    output: usize,
-    flag: Option<usize>,
-}
-
-fn value_or_default(node: &NodeSpec) -> Result<Contract, String> {
-    let input = node.inputs.find("IN", 0).unwrap_or_default();
-    Ask::new(node)
-        .takes("IN", Count::One, &PacketType::Any)
-        .takes("TICK", Count::One, &PacketType::Any)
-        .needs(EVERY, Count::One, &PacketType::Any)
-        .gives("OUT", Count::One, &PacketType::SameAsInput(input))
-        .gives("FLAG", Count::Optional, &PacketType::Bool)
-        .settles()
-        .contract()
-}
-
-impl ValueOrDefault {
-    fn new(node: &NodeSpec) -> Self {
-        let input = |tag| node.inputs.find(tag, 0).unwrap_or_default();
-        Self {
-            input: input("IN"),
-            tick: input("TICK"),
-            output: node.outputs.find("OUT", 0).unwrap_or_default(),
-            flag: node.outputs.find("FLAG", 0),
-        }
+fn send_value_or_default(context: &mut CalculatorContext<'_>) -> StepResult {
+    let node = context.node;
+    if value::tagged(context, "TICK").is_none() {
+        return Ok(StepOutcome::Next);
     }
-}
-
-impl Calculator for ValueOrDefault {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        if context.inputs[self.tick].is_empty() {
-            return Ok(StepOutcome::Next);
-        }
-        let at: Timestamp = context.at;
-        let packet = &context.inputs[self.input];
-        if !packet.is_empty() {
-            context.send_packet(self.output, packet.clone());
-            return Ok(StepOutcome::Next);
-        }
-        context.send_packet(self.output, context.side[0].moved(at));
-        if let Some(flag) = self.flag {
+    let (input, output) = (node.inputs.find("IN", 0), node.outputs.find("OUT", 0));
+    let (input, output) = (input.unwrap_or_default(), output.unwrap_or_default());
+    if !context.forward(input, output) {
+        context.send_packet(output, context.side[0].moved(context.at));
+        if let Some(flag) = node.outputs.find("FLAG", 0) {
             context.send(flag, Payload::Bool(true));
         }
-        Ok(StepOutcome::Next)
     }
+    Ok(StepOutcome::Next)
 }
 
 #[cfg(test)]

@@ -1,48 +1,44 @@
 //! Splitting and concatenation of lists.
 
+use super::elements::{list_of, typed};
 use super::{
-    contract::{Ask, Count, EVERY},
-    elements::{IMAGE, Typed, element, every_kind, list_of},
-    value,
+    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Factory, GraphRunError, NodeSpec,
+    PacketType, Payload, StepOutcome, StepResult, value,
 };
-use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, StepOutcome},
-        error::GraphRunError,
-        node::NodeSpec,
-        packet::{PacketType, Payload},
-    },
-    proto::mediapipe::{ConcatenateVectorCalculatorOptions, SplitVectorCalculatorOptions},
-};
+use crate::proto::mediapipe::{ConcatenateVectorCalculatorOptions, SplitVectorCalculatorOptions};
 
 /// Calculators that split a list.
-pub(super) static SPLIT: &[Typed] = every_kind!(
+pub(super) static SPLIT: &[Factory] = typed!(
     "Split",
     "VectorCalculator",
     "Takes a list apart: an output for each of the ranges of the options.",
     split,
-    |node, _| Box::new(Split::new(node)),
-    [
-        ("Bool", PacketType::Bool),
-        ("ImageFrame", IMAGE),
-        ("Int", PacketType::Int),
-        ("Uint64t", PacketType::UInt),
-    ]
+    |node, _| {
+        let options: SplitVectorCalculatorOptions = node.options.get().unwrap_or_default();
+        let ranges = ranges(&options).unwrap_or_default();
+        Box::new(Split {
+            longest: ranges.iter().map(|(_, end)| *end).max().unwrap_or(0),
+            ranges,
+            elements: options.element_only(),
+            combine: options.combine_outputs(),
+        })
+    },
+    ["Bool", "ImageFrame", "Int", "Uint64t"]
 );
 
 /// Calculators that concatenate lists.
-pub(super) static CONCATENATE: &[Typed] = every_kind!(
+pub(super) static CONCATENATE: &[Factory] = typed!(
     "Concatenate",
     "VectorCalculator",
     "Puts lists and elements together to one list, in the order of the inputs.",
     concatenate,
-    |node, _| Box::new(Concatenate::new(node)),
-    [
-        ("Bool", PacketType::Bool),
-        ("Int32", PacketType::Int),
-        ("Int64", PacketType::Int),
-        ("UInt64", PacketType::UInt),
-    ]
+    |node, _| {
+        let options: ConcatenateVectorCalculatorOptions = node.options.get().unwrap_or_default();
+        Box::new(Concatenate {
+            only_all: options.only_emit_if_all_present(),
+        })
+    },
+    ["Bool", "Int32", "Int64", "UInt64"]
 );
 
 /// Ranges of elements, from `.0` to before `.1`.
@@ -55,20 +51,15 @@ struct Split {
     combine: bool,
 }
 
-fn split(node: &NodeSpec) -> Result<Contract, String> {
+fn split(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
     let options: SplitVectorCalculatorOptions = node.options.get().unwrap_or_default();
     let ranges = ranges(&options)?;
     let outputs = node.outputs.len();
     let (combine, elements) = (options.combine_outputs(), options.element_only());
     let expected = if combine { 1 } else { ranges.len() };
     let single = ranges.iter().find(|(begin, end)| end - begin != 1);
-    let element = element(SPLIT, node);
-    let list = list_of(&element);
-    let gives = if elements && !combine {
-        &element
-    } else {
-        &list
-    };
+    let list = list_of(element);
+    let gives = if elements && !combine { element } else { &list };
     Ask::new(node)
         .takes(EVERY, Count::One, &list)
         .demand(!ranges.is_empty(), || {
@@ -96,13 +87,11 @@ fn split(node: &NodeSpec) -> Result<Contract, String> {
 
 fn ranges(options: &SplitVectorCalculatorOptions) -> Result<Ranges, String> {
     let ranges = options.ranges.iter().map(|range| {
-        let ends = (usize::try_from(range.begin()), usize::try_from(range.end()));
-        match ends {
+        let (begin, end) = (range.begin(), range.end());
+        match (usize::try_from(begin), usize::try_from(end)) {
             (Ok(begin), Ok(end)) if begin < end => Ok((begin, end)),
             _ => Err(format!(
-                "ranges: expected a begin of at least 0 and an end above it, got {} to {}",
-                range.begin(),
-                range.end()
+                "ranges: expected a begin of at least 0 and an end above it, got {begin} to {end}"
             )),
         }
     });
@@ -115,34 +104,16 @@ fn overlap(ranges: &[(usize, usize)]) -> bool {
     sorted.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }
 
-impl Split {
-    fn new(node: &NodeSpec) -> Self {
-        let options: SplitVectorCalculatorOptions = node.options.get().unwrap_or_default();
-        let ranges = ranges(&options).unwrap_or_default();
-        Self {
-            longest: ranges.iter().map(|(_, end)| *end).max().unwrap_or(0),
-            ranges,
-            elements: options.element_only(),
-            combine: options.combine_outputs(),
-        }
-    }
-}
-
 impl Calculator for Split {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        let inputs = context.inputs;
-        let Some(payload) = inputs[0].payload() else {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
+        let Some(payload) = context.inputs[0].payload() else {
             return Ok(StepOutcome::Next);
         };
         let list = value::list(payload, "input stream")?;
-        if list.len() < self.longest {
+        let (size, least) = (list.len(), self.longest);
+        if size < least {
             return Err(GraphRunError::internal(format!(
-                "expected a list of at least {} elements, as the ranges say, got {}",
-                self.longest,
-                list.len()
+                "expected a list of at least {least} elements, as the ranges say, got {size}"
             )));
         }
         let part = |(begin, end): &(usize, usize)| &list[*begin..*end];
@@ -166,34 +137,18 @@ struct Concatenate {
     only_all: bool,
 }
 
-fn concatenate(node: &NodeSpec) -> Result<Contract, String> {
-    let element = element(CONCATENATE, node);
-    let list = list_of(&element);
+fn concatenate(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
+    let list = list_of(element);
+    let either = PacketType::Either(vec![list.clone(), element.clone()]);
     Ask::new(node)
-        .takes(
-            EVERY,
-            Count::Some,
-            &PacketType::Either(vec![list.clone(), element]),
-        )
+        .takes(EVERY, Count::Some, &either)
         .gives(EVERY, Count::One, &list)
         .settles()
         .contract()
 }
 
-impl Concatenate {
-    fn new(node: &NodeSpec) -> Self {
-        let options: ConcatenateVectorCalculatorOptions = node.options.get().unwrap_or_default();
-        Self {
-            only_all: options.only_emit_if_all_present(),
-        }
-    }
-}
-
 impl Calculator for Concatenate {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let mut all = Vec::new();
         for packet in context.inputs {
             match packet.payload() {

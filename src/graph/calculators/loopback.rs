@@ -3,35 +3,37 @@
 use std::collections::VecDeque;
 
 use super::{
-    bounds::{Output, settled},
-    contract::{Ask, Count},
-};
-use crate::graph::{
-    calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
-    error::GraphRunError,
-    node::NodeSpec,
-    packet::{Packet, PacketType},
-    timestamp::Timestamp,
+    Ask, Calculator, CalculatorContext, Count, Factory, Output, Packet, PacketType, StepOutcome,
+    StepResult, Timestamp, settled,
 };
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PreviousLoopbackCalculator",
     about: "With each packet of MAIN, gives what came back on LOOP at the time of the one before.",
-    contract,
-    make: |node, _| Box::new(Loopback::new(node)),
+    contract: |node| {
+        let back = node.inputs.find("LOOP", 0).unwrap_or_default();
+        Ask::new(node)
+            .takes("MAIN", Count::One, &PacketType::Any)
+            .takes("LOOP", Count::One, &PacketType::Any)
+            .gives("PREV_LOOP", Count::One, &PacketType::SameAsInput(back))
+            .handler("ImmediateInputStreamHandler")
+            .wants_bounds()
+            .contract()
+    },
+    make: |node, _| {
+        Box::new(Loopback {
+            main: node.inputs.find("MAIN", 0).unwrap_or_default(),
+            back: node.inputs.find("LOOP", 0).unwrap_or_default(),
+            output: Output::new(0),
+            wanted: VecDeque::new(),
+            loops: VecDeque::new(),
+            main_settled: Timestamp::UNSTARTED,
+            loop_settled: Timestamp::UNSTARTED,
+            previous: None,
+        })
+    },
 }];
-
-fn contract(node: &NodeSpec) -> Result<Contract, String> {
-    let back = node.inputs.find("LOOP", 0).unwrap_or_default();
-    Ask::new(node)
-        .takes("MAIN", Count::One, &PacketType::Any)
-        .takes("LOOP", Count::One, &PacketType::Any)
-        .gives("PREV_LOOP", Count::One, &PacketType::SameAsInput(back))
-        .handler("ImmediateInputStreamHandler")
-        .wants_bounds()
-        .contract()
-}
 
 struct Loopback {
     main: usize,
@@ -47,19 +49,6 @@ struct Loopback {
 }
 
 impl Loopback {
-    fn new(node: &NodeSpec) -> Self {
-        Self {
-            main: node.inputs.find("MAIN", 0).unwrap_or_default(),
-            back: node.inputs.find("LOOP", 0).unwrap_or_default(),
-            output: Output::new(0),
-            wanted: VecDeque::new(),
-            loops: VecDeque::new(),
-            main_settled: Timestamp::UNSTARTED,
-            loop_settled: Timestamp::UNSTARTED,
-            previous: None,
-        }
-    }
-
     fn take(&mut self, context: &CalculatorContext<'_>) {
         let at = settled(context, self.main);
         if at > self.main_settled {
@@ -84,10 +73,7 @@ impl Loopback {
 }
 
 impl Calculator for Loopback {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         self.take(context);
         while let Some((at, wants)) = self.wanted.front().copied() {
             let Some(wants) = wants else {

@@ -1,50 +1,51 @@
 //! Loops: the elements of a list become packets with a timestamp each, and then a list again.
 
+use super::elements::{list_of, typed};
 use super::{
-    bounds::Output,
-    contract::{Ask, Count},
-    elements::{IMAGE, Typed, element, every_kind, list_of},
-    value,
-};
-use crate::graph::{
-    calculator::{Calculator, CalculatorContext, Contract, Emit, StepOutcome},
-    error::GraphRunError,
-    node::NodeSpec,
-    packet::{Packet, PacketType, Payload},
-    timestamp::Timestamp,
+    Ask, Calculator, CalculatorContext, Contract, Count, Emit, Factory, NodeSpec, Output, Packet,
+    PacketType, Payload, StepOutcome, StepResult, Timestamp, value,
 };
 
 /// Calculators that begin a loop.
-pub(super) static BEGIN: &[Typed] = every_kind!(
+pub(super) static BEGIN: &[Factory] = typed!(
     "BeginLoop",
     "Calculator",
     "Sends each element of the list ITERABLE as ITEM, at times counted from 0, with copies of CLONE.",
     begin,
-    |node, _| Box::new(Begin::new(node)),
+    |node, _| {
+        let find = |tag| Output::new(node.outputs.find(tag, 0).unwrap_or_default());
+        let copies = node.outputs.tagged("CLONE").map(Output::new);
+        Box::new(Begin {
+            item: find("ITEM"),
+            batch_end: find("BATCH_END"),
+            clones: node.inputs.tagged("CLONE").zip(copies).collect(),
+            next: Timestamp::new(0),
+        })
+    },
     [
-        ("Boolean", PacketType::Bool),
-        ("ImageFrame", IMAGE),
-        ("Int", PacketType::Int),
-        ("Int64", PacketType::Int),
-        ("Integer", PacketType::Int),
-        ("Uint64t", PacketType::UInt),
+        "Boolean",
+        "ImageFrame",
+        "Int",
+        "Int64",
+        "Integer",
+        "Uint64t"
     ]
 );
 
 /// Calculators that end a loop.
-pub(super) static END: &[Typed] = every_kind!(
+pub(super) static END: &[Factory] = typed!(
     "EndLoop",
     "Calculator",
     "Collects ITEMs, and sends them as the list ITERABLE at the time that BATCH_END tells.",
     end,
     |_, _| Box::new(End::default()),
     [
-        ("Boolean", PacketType::Bool),
-        ("ImageFrame", IMAGE),
-        ("Int", PacketType::Int),
-        ("Int64", PacketType::Int),
-        ("Integers", PacketType::Int),
-        ("Uint64t", PacketType::UInt),
+        "Boolean",
+        "ImageFrame",
+        "Int",
+        "Int64",
+        "Integers",
+        "Uint64t"
     ]
 );
 
@@ -57,37 +58,20 @@ struct Begin {
     next: Timestamp,
 }
 
-fn begin(node: &NodeSpec) -> Result<Contract, String> {
-    let element = element(BEGIN, node);
+fn begin(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
     Ask::new(node)
-        .takes("ITERABLE", Count::One, &list_of(&element))
+        .takes("ITERABLE", Count::One, &list_of(element))
         .takes("CLONE", Count::Any, &PacketType::Any)
         .takes("TICK", Count::Optional, &PacketType::Any)
-        .gives("ITEM", Count::One, &element)
+        .gives("ITEM", Count::One, element)
         .gives_same("CLONE", "CLONE")
         .gives("BATCH_END", Count::One, &PacketType::Time)
         .wants_bounds()
         .contract()
 }
 
-impl Begin {
-    fn new(node: &NodeSpec) -> Self {
-        let find = |tag| Output::new(node.outputs.find(tag, 0).unwrap_or_default());
-        let copies = node.outputs.tagged("CLONE").map(Output::new);
-        Self {
-            item: find("ITEM"),
-            batch_end: find("BATCH_END"),
-            clones: node.inputs.tagged("CLONE").zip(copies).collect(),
-            next: Timestamp::new(0),
-        }
-    }
-}
-
 impl Calculator for Begin {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let inputs = context.inputs;
         let items = match value::tagged(context, "ITERABLE") {
             Some(payload) => value::list(payload, "ITERABLE")?,
@@ -125,20 +109,16 @@ struct End {
     items: Vec<Payload>,
 }
 
-fn end(node: &NodeSpec) -> Result<Contract, String> {
-    let element = element(END, node);
+fn end(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
     Ask::new(node)
-        .takes("ITEM", Count::One, &element)
+        .takes("ITEM", Count::One, element)
         .takes("BATCH_END", Count::One, &PacketType::Time)
-        .gives("ITERABLE", Count::One, &list_of(&element))
+        .gives("ITERABLE", Count::One, &list_of(element))
         .contract()
 }
 
 impl Calculator for End {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         self.items.extend(value::tagged(context, "ITEM").cloned());
         match value::tagged(context, "BATCH_END") {
             None => {}

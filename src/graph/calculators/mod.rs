@@ -1,8 +1,8 @@
 //! Built-in calculators.
 //!
 //! One file for each purpose, with a table of its factories. Calculators with a variant for each
-//! element type (`BeginLoopFloatCalculator`, …) share one implementation and a table of names and
-//! types.
+//! element type (`BeginLoopFloatCalculator`, …) share one implementation and a list of the words
+//! in their names.
 
 mod absent;
 mod bounds;
@@ -33,48 +33,46 @@ use std::sync::LazyLock;
 
 pub use absent::absent;
 
-use super::calculator::Factory;
-
-/// Calculators with a single variant.
-static SINGLE: &[&[Factory]] = &[
-    forward::FACTORIES,
-    gate::FACTORIES,
-    joins::FACTORIES,
-    limiter::FACTORIES,
-    loopback::FACTORIES,
-    mux::FACTORIES,
-    resampler::FACTORIES,
-    shift::FACTORIES,
-    side::FACTORIES,
-    source::FACTORIES,
-    thinner::FACTORIES,
-];
-
-/// Calculators with a variant for each element type.
-static FAMILIES: &[&[elements::Typed]] = &[
-    items::CLIP,
-    items::GET,
-    items::SIZE,
-    lists::CONCATENATE,
-    lists::SPLIT,
-    loops::BEGIN,
-    loops::END,
-    strings::PARSE,
-];
-
-/// Calculators that use models and Python, and convert tensors for them.
-static REACHING: [&Factory; 4] = [
-    &converter::FACTORY,
-    &inference::FACTORY,
-    &python_executor::FACTORY,
-    &session::FACTORY,
-];
+// The words that all files of this folder are written in: they import them from here.
+use self::{
+    bounds::{Output, settled},
+    contract::{Ask, Count, EVERY},
+};
+use super::{
+    calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome, StepResult},
+    error::{AbseilCode, GraphRunError},
+    node::NodeSpec,
+    packet::{Packet, PacketType, Payload},
+    timestamp::Timestamp,
+};
 
 static ALL: LazyLock<Vec<&'static Factory>> = LazyLock::new(|| {
-    let single = SINGLE.iter().copied().flatten();
-    let typed = FAMILIES.iter().copied().flatten();
-    let typed = typed.map(|typed| &typed.factory);
-    let mut all: Vec<&'static Factory> = single.chain(typed).chain(REACHING).collect();
+    let tables = [
+        converter::FACTORIES,
+        forward::FACTORIES,
+        gate::FACTORIES,
+        inference::FACTORIES,
+        items::CLIP,
+        items::GET,
+        items::SIZE,
+        joins::FACTORIES,
+        limiter::FACTORIES,
+        lists::CONCATENATE,
+        lists::SPLIT,
+        loopback::FACTORIES,
+        loops::BEGIN,
+        loops::END,
+        mux::FACTORIES,
+        std::slice::from_ref(&python_executor::FACTORY),
+        resampler::FACTORIES,
+        session::FACTORIES,
+        shift::FACTORIES,
+        side::FACTORIES,
+        source::FACTORIES,
+        strings::PARSE,
+        thinner::FACTORIES,
+    ];
+    let mut all: Vec<&'static Factory> = tables.into_iter().flatten().collect();
     all.sort_unstable_by_key(|factory| factory.name);
     all
 });

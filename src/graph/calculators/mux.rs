@@ -1,15 +1,8 @@
 //! Calculators that merge several streams into one, and split them again.
 
 use super::{
-    bounds::Output,
-    contract::{Ask, Count, EVERY},
-    value,
-};
-use crate::graph::{
-    calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
-    error::GraphRunError,
-    node::NodeSpec,
-    packet::{Packet, PacketType, Payload},
+    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Factory, GraphRunError, NodeSpec,
+    Output, Packet, PacketType, Payload, StepOutcome, StepResult, value,
 };
 
 /// Factories of this module.
@@ -18,29 +11,59 @@ pub(super) static FACTORIES: &[Factory] = &[
         name: "MuxCalculator",
         about: "Passes on the packets of the INPUT that SELECT names.",
         contract: mux,
-        make: |_, _| Box::new(Mux),
+        make: |_, _| Box::new(send_selected),
     },
     Factory {
         name: "ImmediateMuxCalculator",
         about: "Passes on the packets of all inputs as they come, without those that come too late.",
-        contract: immediate_mux,
-        make: |node, _| Box::new(ImmediateMux::new(node)),
+        contract: |node| {
+            let outputs = node.outputs.len();
+            let ask = Ask::new(node)
+                .takes(EVERY, Count::Some, &PacketType::Any)
+                .demand(outputs == 1 || outputs == 2, || {
+                    format!("expected one or two output streams, got {outputs}")
+                })
+                .gives(EVERY, Count::Any, &PacketType::Any)
+                .settles();
+            let mut contract = ask.contract()?;
+            if let [_, finished] = &mut contract.outputs[..] {
+                *finished = PacketType::Bool;
+            }
+            Ok(contract)
+        },
+        make: |node, _| {
+            Box::new(ImmediateMux {
+                output: Output::new(0),
+                finished: (node.outputs.len() > 1).then(|| Output::new(1)),
+            })
+        },
     },
     Factory {
         name: "MergeCalculator",
         about: "Passes on the packets of all inputs; of several at a time, that of the lowest index.",
-        contract: merge,
-        make: |_, _| Box::new(Merge),
+        contract: |node| {
+            Ask::new(node)
+                .takes("", Count::Some, &PacketType::Any)
+                .gives("", Count::One, &PacketType::Any)
+                .settles()
+                .contract()
+        },
+        make: |_, _| Box::new(send_first),
     },
     Factory {
         name: "RoundRobinDemuxCalculator",
         about: "Gives packets to its OUTPUTs in turn, and tells in SELECT to which.",
-        contract: round_robin,
+        contract: |node| {
+            Ask::new(node)
+                .takes(EVERY, Count::One, &PacketType::Any)
+                .gives("OUTPUT", Count::Some, &PacketType::SameAsInput(0))
+                .gives("SELECT", Count::Optional, &PacketType::Int)
+                .settles()
+                .contract()
+        },
         make: |_, _| Box::new(RoundRobin::default()),
     },
 ];
-
-struct Mux;
 
 fn mux(node: &NodeSpec) -> Result<Contract, String> {
     let by_stream = node.inputs.find("SELECT", 0).is_some();
@@ -61,30 +84,22 @@ fn mux(node: &NodeSpec) -> Result<Contract, String> {
     }
 }
 
-impl Calculator for Mux {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        let select = value::tagged(context, "SELECT").or_else(|| value::side(context, "SELECT"));
-        let Some(select) = select else {
-            return Ok(StepOutcome::Next);
-        };
-        let select = value::int(select, "SELECT")?;
-        let inputs: Vec<usize> = context.node.inputs.tagged("INPUT").collect();
-        let chosen = usize::try_from(select).ok();
-        let Some(place) = chosen.and_then(|select| inputs.get(select)) else {
-            return Err(GraphRunError::internal(format!(
-                "SELECT: expected 0 to {}, got {select}",
-                inputs.len() - 1
-            )));
-        };
-        let packet = &context.inputs[*place];
-        if !packet.is_empty() {
-            context.send_packet(0, packet.clone());
-        }
-        Ok(StepOutcome::Next)
-    }
+fn send_selected(context: &mut CalculatorContext<'_>) -> StepResult {
+    let select = value::tagged(context, "SELECT").or_else(|| value::side(context, "SELECT"));
+    let Some(select) = select else {
+        return Ok(StepOutcome::Next);
+    };
+    let select = value::int(select, "SELECT")?;
+    let inputs: Vec<usize> = context.node.inputs.tagged("INPUT").collect();
+    let chosen = usize::try_from(select).ok();
+    let Some(place) = chosen.and_then(|select| inputs.get(select)) else {
+        return Err(GraphRunError::internal(format!(
+            "SELECT: expected 0 to {}, got {select}",
+            inputs.len() - 1
+        )));
+    };
+    context.forward(*place, 0);
+    Ok(StepOutcome::Next)
 }
 
 struct ImmediateMux {
@@ -93,36 +108,8 @@ struct ImmediateMux {
     finished: Option<Output>,
 }
 
-impl ImmediateMux {
-    fn new(node: &NodeSpec) -> Self {
-        Self {
-            output: Output::new(0),
-            finished: (node.outputs.len() > 1).then(|| Output::new(1)),
-        }
-    }
-}
-
-fn immediate_mux(node: &NodeSpec) -> Result<Contract, String> {
-    let outputs = node.outputs.len();
-    let ask = Ask::new(node)
-        .takes(EVERY, Count::Some, &PacketType::Any)
-        .demand(outputs == 1 || outputs == 2, || {
-            format!("expected one or two output streams, got {outputs}")
-        })
-        .gives(EVERY, Count::Any, &PacketType::Any)
-        .settles();
-    let mut contract = ask.contract()?;
-    if let [_, finished] = &mut contract.outputs[..] {
-        *finished = PacketType::Bool;
-    }
-    Ok(contract)
-}
-
 impl Calculator for ImmediateMux {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let inputs = context.inputs;
         for packet in inputs.iter().filter(|packet| !packet.is_empty()) {
             if packet.at() >= self.output.bound() {
@@ -137,27 +124,11 @@ impl Calculator for ImmediateMux {
     }
 }
 
-struct Merge;
-
-fn merge(node: &NodeSpec) -> Result<Contract, String> {
-    Ask::new(node)
-        .takes("", Count::Some, &PacketType::Any)
-        .gives("", Count::One, &PacketType::Any)
-        .settles()
-        .contract()
-}
-
-impl Calculator for Merge {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        let mut packets = context.inputs.iter();
-        if let Some(packet) = packets.find(|packet| !packet.is_empty()) {
-            context.send_packet(0, packet.clone());
-        }
-        Ok(StepOutcome::Next)
+fn send_first(context: &mut CalculatorContext<'_>) -> StepResult {
+    if let Some(place) = context.inputs.iter().position(|packet| !packet.is_empty()) {
+        context.forward(place, 0);
     }
+    Ok(StepOutcome::Next)
 }
 
 #[derive(Default)]
@@ -165,31 +136,15 @@ struct RoundRobin {
     next: usize,
 }
 
-fn round_robin(node: &NodeSpec) -> Result<Contract, String> {
-    Ask::new(node)
-        .takes(EVERY, Count::One, &PacketType::Any)
-        .gives("OUTPUT", Count::Some, &PacketType::SameAsInput(0))
-        .gives("SELECT", Count::Optional, &PacketType::Int)
-        .settles()
-        .contract()
-}
-
 impl Calculator for RoundRobin {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
-        let packet = &context.inputs[0];
-        if packet.is_empty() {
-            return Ok(StepOutcome::Next);
-        }
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         // Ports are sorted by tag, so those of OUTPUT come before SELECT.
-        let outputs = context.node.outputs.tagged("OUTPUT").count();
-        context.send_packet(self.next, packet.clone());
-        if let Some(select) = context.node.outputs.find("SELECT", 0) {
-            context.send(select, Payload::Int(self.next as i64));
+        if context.forward(0, self.next) {
+            if let Some(select) = context.node.outputs.find("SELECT", 0) {
+                context.send(select, Payload::Int(self.next as i64));
+            }
+            self.next = (self.next + 1) % context.node.outputs.tagged("OUTPUT").count();
         }
-        self.next = (self.next + 1) % outputs;
         Ok(StepOutcome::Next)
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         packet::{Packet, PacketType, Payload},
         timestamp::Timestamp,
     },
-    python::{self, HandlerGenerator, HandlerInstance, Produced, PythonHandler, Raised},
+    python::{self, HandlerError, HandlerGenerator, HandlerInstance, Produced},
 };
 
 /// Tag of the side packet of Python nodes.
@@ -65,7 +65,7 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
 }
 
 fn make(node: &Arc<NodeSpec>, resources: &dyn Resources) -> Box<dyn Calculator> {
-    let Some(handler) = resources.python(&node.name) else {
+    let Some(instance) = resources.python(&node.name) else {
         return Box::new(Missing);
     };
     let inputs = node.inputs.iter().enumerate();
@@ -78,11 +78,10 @@ fn make(node: &Arc<NodeSpec>, resources: &dyn Resources) -> Box<dyn Calculator> 
         shared: Arc::new(Shared {
             loop_output: node.outputs.find(LOOPBACK, 0),
             node: Arc::clone(node),
-            instance: handler.instance(),
+            instance,
             generating: Mutex::default(),
             is_silent: resources.hides_python_errors(),
         }),
-        handler: Arc::clone(handler),
     })
 }
 
@@ -102,7 +101,6 @@ impl Calculator for Missing {
 }
 
 struct PythonExecutor {
-    handler: Arc<PythonHandler>,
     shared: Arc<Shared>,
     /// Indices of the inputs passed to `execute`, by tag.
     inputs: Vec<usize>,
@@ -150,37 +148,19 @@ enum Work {
 }
 
 impl PythonExecutor {
-    /// Runs a step inline if it is short, else on another thread.
-    fn step(
-        &self,
-        context: &mut CalculatorContext<'_>,
-        work: Work,
-    ) -> Result<StepOutcome, GraphRunError> {
+    /// Runs a step in the worker.
+    fn step(&self, work: Work) -> StepOutcome {
         let shared = Arc::clone(&self.shared);
-        match self.handler.try_here(move || shared.run(work)) {
-            Ok(outcome) => {
-                for emit in outcome?.emits {
-                    context.emit(emit);
-                }
-                Ok(StepOutcome::Next)
-            }
-            Err(work) => {
-                let handler = Arc::clone(&self.handler);
-                Ok(StepOutcome::Later(Box::pin(async move {
-                    handler.elsewhere(work).await
-                })))
-            }
-        }
+        StepOutcome::Later(Box::pin(async move { shared.run(work).await }))
     }
 }
 
 impl Calculator for PythonExecutor {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        if self.shared.instance.has_state() {
-            self.step(context, Work::Open)
-        } else {
-            Ok(StepOutcome::Next)
-        }
+    fn open(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        Ok(match self.shared.instance.has_state() {
+            true => self.step(Work::Open),
+            false => StepOutcome::Next,
+        })
     }
 
     fn process(
@@ -205,33 +185,27 @@ impl Calculator for PythonExecutor {
                 .loop_input
                 .is_some_and(|place| context.input(place).is_some());
             // Dropped, and thereby closed, if the rest is not wanted.
-            return match self.shared.next(is_back && !context.env.is_ending()) {
-                Some(series) => self.step(context, Work::Next(series)),
-                None => Ok(StepOutcome::Next),
-            };
+            let next = self.shared.next(is_back && !context.env.is_ending());
+            return Ok(next.map_or(StepOutcome::Next, |series| self.step(Work::Next(series))));
         }
         if !matches!(*self.shared.generating(), Generating::Not) {
             return Err(GraphRunError::new(AbseilCode::ResourceExhausted, BUSY));
         }
         let is_complete = inputs.len() == self.inputs.len();
         let at = context.at;
-        self.step(
-            context,
-            Work::Execute {
-                inputs,
-                is_complete,
-                at,
-            },
-        )
+        Ok(self.step(Work::Execute {
+            inputs,
+            is_complete,
+            at,
+        }))
     }
 
-    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn close(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
         drop(std::mem::take(&mut *self.shared.generating()));
-        if self.shared.instance.has_state() {
-            self.step(context, Work::Close)
-        } else {
-            Ok(StepOutcome::Next)
-        }
+        Ok(match self.shared.instance.has_state() {
+            true => self.step(Work::Close),
+            false => StepOutcome::Next,
+        })
     }
 }
 
@@ -247,6 +221,16 @@ impl Shared {
         self.generating
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks the node as busy with a generator, unless it has one.
+    fn is_free_then_busy(&self) -> bool {
+        let mut generating = self.generating();
+        let is_free = matches!(*generating, Generating::Not);
+        if is_free {
+            *generating = Generating::Busy;
+        }
+        is_free
     }
 
     /// Takes the generator that is ready for its next set; marks the node as busy if that is wanted.
@@ -266,20 +250,25 @@ impl Shared {
         }
     }
 
-    /// Runs a step while holding the interpreter.
-    fn run(&self, work: Work) -> Result<Later, GraphRunError> {
+    /// Runs a step.
+    async fn run(&self, work: Work) -> Result<Later, GraphRunError> {
         let mut later = Later::default();
         match work {
-            Work::Open => self.instance.open().map_err(|raised| self.error(&raised))?,
-            Work::Close => self.instance.close(),
-            Work::Next(series) => self.advance(series, &mut later)?,
+            Work::Open => self
+                .instance
+                .open()
+                .await
+                .map_err(|error| self.error(error))?,
+            Work::Close => self.instance.close().await,
+            Work::Next(series) => self.advance(series, &mut later).await?,
             Work::Execute {
                 inputs,
                 is_complete,
                 at,
             } => {
-                let produced = self.instance.execute(&inputs, is_complete);
-                match produced.map_err(|raised| self.error(&raised))? {
+                let generates = self.loop_output.is_some();
+                let produced = self.instance.execute(&inputs, is_complete, generates);
+                match produced.await.map_err(|error| self.error(error))? {
                     Produced::Nothing => {}
                     Produced::Outputs(tensors) => self.send(tensors, at, &mut later)?,
                     Produced::Generator(_) if self.loop_output.is_none() => {
@@ -288,17 +277,14 @@ impl Shared {
                         ));
                     }
                     Produced::Generator(generator) => {
-                        let mut generating = self.generating();
-                        if !matches!(*generating, Generating::Not) {
+                        if !self.is_free_then_busy() {
                             return Err(GraphRunError::new(AbseilCode::ResourceExhausted, BUSY));
                         }
-                        *generating = Generating::Busy;
-                        drop(generating);
                         let series = Series {
                             generator,
                             next: at,
                         };
-                        self.advance(series, &mut later)?;
+                        self.advance(series, &mut later).await?;
                     }
                 }
             }
@@ -307,8 +293,8 @@ impl Shared {
     }
 
     /// Takes the next set of a generator that the node is busy with.
-    fn advance(&self, series: Series, later: &mut Later) -> Result<(), GraphRunError> {
-        let rest = self.set(series, later);
+    async fn advance(&self, series: Series, later: &mut Later) -> Result<(), GraphRunError> {
+        let rest = self.set(series, later).await;
         let (next, outcome) = match rest {
             Ok(Some(series)) => (Generating::Ready(series), Ok(())),
             Ok(None) => (Generating::Not, Ok(())),
@@ -319,9 +305,13 @@ impl Shared {
     }
 
     /// Sends the next set of a generator, and returns the generator if it has more.
-    fn set(&self, mut series: Series, later: &mut Later) -> Result<Option<Series>, GraphRunError> {
-        let set = self.instance.next(&mut series.generator);
-        let Some(tensors) = set.map_err(|raised| self.error(&raised))? else {
+    async fn set(
+        &self,
+        mut series: Series,
+        later: &mut Later,
+    ) -> Result<Option<Series>, GraphRunError> {
+        let set = self.instance.next(&mut series.generator).await;
+        let Some(tensors) = set.map_err(|error| self.error(error))? else {
             return Ok(None);
         };
         let at = series.next;
@@ -329,8 +319,8 @@ impl Shared {
         let next = at.next_allowed();
         if !next.is_ordinary() {
             // Look ahead only here: this may be the last set.
-            let more = self.instance.next(&mut series.generator);
-            return match more.map_err(|raised| self.error(&raised))? {
+            let more = self.instance.next(&mut series.generator).await;
+            return match more.map_err(|error| self.error(error))? {
                 None => Ok(None),
                 Some(_) => Err(self.refuse(format!("the sets have no time left after {at}"))),
             };
@@ -374,9 +364,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Converts an exception raised by Python code to an error; its traceback is already logged.
-    fn error(&self, raised: &Raised) -> GraphRunError {
-        self.reported(&format!("{}: {}", raised.kind, raised.message))
+    /// Converts the error of a call; the traceback of an exception is already logged.
+    fn error(&self, error: HandlerError) -> GraphRunError {
+        match error {
+            HandlerError::Raised(raised) => {
+                self.reported(&format!("{}: {}", raised.kind, raised.message))
+            }
+            HandlerError::Worker(text) => GraphRunError::new(AbseilCode::Aborted, text),
+            HandlerError::Memory(text) => GraphRunError::new(AbseilCode::ResourceExhausted, text),
+        }
     }
 
     /// Creates an error for an invalid result of Python code.

@@ -1,19 +1,10 @@
 //! Resampling of packets to a steady rate.
 
 use super::{
-    bounds::Output,
-    contract::{Ask, Count},
+    AbseilCode, Ask, Calculator, CalculatorContext, Count, Factory, GraphRunError, Output, Packet,
+    PacketType, StepOutcome, StepResult, Timestamp,
 };
-use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
-        error::{AbseilCode, GraphRunError},
-        node::NodeSpec,
-        packet::{Packet, PacketType},
-        timestamp::Timestamp,
-    },
-    proto::mediapipe::PacketResamplerCalculatorOptions,
-};
+use crate::{graph::node::Ports, proto::mediapipe::PacketResamplerCalculatorOptions};
 
 /// Timestamps are in microseconds here.
 const SECOND: f64 = 1_000_000.0;
@@ -25,8 +16,35 @@ const MAX: i64 = 1 << 16;
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PacketResamplerCalculator",
     about: "Sends packets at the option frame_rate: in each period the one that is nearest to its time.",
-    contract,
-    make: |node, _| Box::new(Resampler::new(node)),
+    contract: |node| {
+        let options: PacketResamplerCalculatorOptions = node.options.get().unwrap_or_default();
+        let rate = options.frame_rate();
+        let tag = |ports: &Ports| ports.find("DATA", 0).map_or("", |_| "DATA");
+        Ask::new(node)
+            .takes(tag(&node.inputs), Count::One, &PacketType::Any)
+            .gives(tag(&node.outputs), Count::One, &PacketType::SameAsInput(0))
+            .demand(rate > 0.0 && rate <= SECOND, || {
+                format!("frame_rate: expected more than 0 and at most {SECOND}, got {rate}")
+            })
+            .demand(options.jitter() == 0.0, || {
+                "jitter: expected none, because there is no secure source of random numbers for it"
+                    .to_owned()
+            })
+            .demand(!options.use_input_frame_rate(), || {
+                "use_input_frame_rate: expected false, because streams have no video header here"
+                    .to_owned()
+            })
+            .contract()
+    },
+    make: |node, _| {
+        Box::new(Resampler {
+            options: node.options.get().unwrap_or_default(),
+            output: Output::new(0),
+            first: None,
+            last: None,
+            period: 0,
+        })
+    },
 }];
 
 struct Resampler {
@@ -39,29 +57,6 @@ struct Resampler {
     period: i64,
 }
 
-fn contract(node: &NodeSpec) -> Result<Contract, String> {
-    let options: PacketResamplerCalculatorOptions = node.options.get().unwrap_or_default();
-    let rate = options.frame_rate();
-    let tag = |untagged: bool| if untagged { "" } else { "DATA" };
-    let input = tag(node.inputs.find("DATA", 0).is_none());
-    let output = tag(node.outputs.find("DATA", 0).is_none());
-    Ask::new(node)
-        .takes(input, Count::One, &PacketType::Any)
-        .gives(output, Count::One, &PacketType::SameAsInput(0))
-        .demand(rate > 0.0 && rate <= SECOND, || {
-            format!("frame_rate: expected more than 0 and at most {SECOND}, got {rate}")
-        })
-        .demand(options.jitter() == 0.0, || {
-            "jitter: expected none, because there is no secure source of random numbers for it"
-                .to_owned()
-        })
-        .demand(!options.use_input_frame_rate(), || {
-            "use_input_frame_rate: expected false, because streams have no video header here"
-                .to_owned()
-        })
-        .contract()
-}
-
 /// Converts seconds to timestamp units.
 fn units(seconds: f64) -> i64 {
     // The conversion saturates at the range of the type.
@@ -69,16 +64,6 @@ fn units(seconds: f64) -> i64 {
 }
 
 impl Resampler {
-    fn new(node: &NodeSpec) -> Self {
-        Self {
-            options: node.options.get().unwrap_or_default(),
-            output: Output::new(0),
-            first: None,
-            last: None,
-            period: 0,
-        }
-    }
-
     fn period_of(&self, first: Timestamp, at: Timestamp) -> i64 {
         let since = (i128::from(at.value()) - i128::from(first.value())) as f64;
         (since / SECOND * self.options.frame_rate()).round() as i64
@@ -90,17 +75,14 @@ impl Resampler {
 
     /// Returns the timestamp of the first period if this is the first packet.
     fn begin(&self, at: Timestamp) -> Timestamp {
-        let Some(base) = self.options.base_timestamp.map(Timestamp::new) else {
-            return at;
-        };
-        self.time_of(base, self.period_of(base, at))
+        let base = self.options.base_timestamp.map(Timestamp::new);
+        base.map_or(at, |base| self.time_of(base, self.period_of(base, at)))
     }
 
     fn send(&mut self, context: &mut CalculatorContext<'_>, packet: &Packet, at: Timestamp) {
-        let margin = if self.options.round_limits() {
-            ((SECOND / self.options.frame_rate()) as i64) / 2
-        } else {
-            0
+        let margin = match self.options.round_limits() {
+            true => ((SECOND / self.options.frame_rate()) as i64) / 2,
+            false => 0,
         };
         let (start, end) = (self.options.start_time, self.options.end_time);
         let begun = start.is_none_or(|start| at.value() >= start.saturating_sub(margin));
@@ -112,10 +94,7 @@ impl Resampler {
 }
 
 impl Calculator for Resampler {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let packet = context.inputs[0].clone();
         if packet.is_empty() {
             return Ok(StepOutcome::Next);
@@ -158,7 +137,7 @@ impl Calculator for Resampler {
         Ok(StepOutcome::Next)
     }
 
-    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         if let (Some(first), Some(last)) = (self.first, self.last.take())
             && self.options.flush_last_packet()
             && self.period_of(first, last.at()) == self.period

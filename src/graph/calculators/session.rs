@@ -1,63 +1,51 @@
 //! Lookup of a model or pipeline for the nodes that run it.
 
-use std::sync::Arc;
-
-use crate::{
-    graph::{
-        calculator::{
-            Calculator, CalculatorContext, Contract, Emit, Factory, Resources, StepOutcome,
-        },
-        error::{AbseilCode, GraphRunError},
-        node::NodeSpec,
-        packet::{Packet, PacketType, Payload},
-    },
-    proto::mediapipe::OpenVinoModelServerSessionCalculatorOptions as Options,
+use super::{
+    AbseilCode, Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, Packet,
+    PacketType, Payload, StepOutcome, StepResult,
 };
+use crate::proto::mediapipe::OpenVinoModelServerSessionCalculatorOptions as Options;
 
 /// Tag of the side packet.
 pub(super) const TAG: &str = "SESSION";
 
-pub(super) static FACTORY: Factory = Factory {
+/// Factories of this module.
+pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "OpenVINOModelServerSessionCalculator",
     about: "Finds a model or pipeline of the server, for the nodes that run it.",
-    contract,
-    make,
-};
-
-fn contract(node: &NodeSpec) -> Result<Contract, String> {
-    if !node.inputs.is_empty() || !node.outputs.is_empty() {
-        return Err(format!(
-            "takes and gives no streams; it gives the side packet {TAG} only"
-        ));
-    }
-    if node.side_outputs.len() != 1 || node.side_outputs.find(TAG, 0).is_none() {
-        return Err(format!(
-            "gives exactly one output side packet, which has the tag {TAG}: \
+    contract: |node| {
+        if !node.inputs.is_empty() || !node.outputs.is_empty() {
+            return Err(format!(
+                "takes and gives no streams; it gives the side packet {TAG} only"
+            ));
+        }
+        if node.side_outputs.len() != 1 || node.side_outputs.find(TAG, 0).is_none() {
+            return Err(format!(
+                "gives exactly one output side packet, which has the tag {TAG}: \
              `output_side_packet: \"{TAG}:session\"`"
-        ));
-    }
-    let options: Options = node.options.get().ok_or_else(|| {
-        "needs OpenVINOModelServerSessionCalculatorOptions with servable_name, the model or \
-         pipeline to find"
-            .to_owned()
-    })?;
-    if options.servable_name.is_empty() {
-        return Err("servable_name is empty; it names the model or pipeline to find".to_owned());
-    }
-    Ok(Contract {
-        side_outputs: vec![PacketType::Session],
-        ..Contract::any(node)
-    })
-}
-
-fn make(node: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
-    Box::new(Finder(node.options.get().unwrap_or_default()))
-}
+            ));
+        }
+        let options: Options = node.options.get().ok_or(
+            "needs OpenVINOModelServerSessionCalculatorOptions with servable_name, the model or \
+         pipeline to find",
+        )?;
+        if options.servable_name.is_empty() {
+            return Err(
+                "servable_name is empty; it names the model or pipeline to find".to_owned(),
+            );
+        }
+        Ok(Contract {
+            side_outputs: vec![PacketType::Session],
+            ..Contract::any(node)
+        })
+    },
+    make: |node, _| Box::new(Finder(node.options.get().unwrap_or_default())),
+}];
 
 struct Finder(Options);
 
 impl Calculator for Finder {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let name = &self.0.servable_name;
         let version = version(self.0.servable_version());
         let session = context.env.servables.session(name, version);
@@ -73,10 +61,6 @@ impl Calculator for Finder {
         context.emit(Emit::Side(0, packet));
         Ok(StepOutcome::Next)
     }
-
-    fn process(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        Ok(StepOutcome::Stop)
-    }
 }
 
 /// Parses a version; anything but a number means the default one.
@@ -86,7 +70,7 @@ fn version(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FACTORY, Options, TAG, version};
+    use super::{FACTORIES, Options, TAG, version};
     use crate::graph::{
         calculators::tests::fake::{Fake, Run},
         error::AbseilCode,
@@ -119,7 +103,7 @@ mod tests {
             (Some("-1"), None),
         ] {
             let fake = Fake::new(&["b"], &["a"]);
-            let mut run = Run::new(&FACTORY, node("m", text), &fake);
+            let mut run = Run::new(&FACTORIES[0], node("m", text), &fake);
             let sides = run.open(vec![]).unwrap();
             let [(0, packet)] = &sides[..] else {
                 panic!("{sides:?}");
@@ -134,7 +118,7 @@ mod tests {
     #[test]
     fn no_servable_is_a_failed_precondition() {
         let fake = Fake::missing();
-        let error = Run::new(&FACTORY, node("m", None), &fake)
+        let error = Run::new(&FACTORIES[0], node("m", None), &fake)
             .open(vec![])
             .unwrap_err();
         assert_eq!(error.code, AbseilCode::FailedPrecondition);
@@ -146,24 +130,24 @@ mod tests {
 
     #[test]
     fn it_has_no_streams_and_one_side_packet() {
-        let good = (FACTORY.contract)(&node("m", None)).unwrap();
+        let good = (FACTORIES[0].contract)(&node("m", None)).unwrap();
         assert_eq!(good.side_outputs, [PacketType::Session]);
         let refused = |change: fn(&mut NodeSpec)| {
             let mut node = node("m", None);
             change(&mut node);
-            (FACTORY.contract)(&node).unwrap_err()
+            (FACTORIES[0].contract)(&node).unwrap_err()
         };
         let streams = refused(|node| node.inputs = Ports::of(&["a"]));
         assert!(streams.contains("no streams"), "{streams}");
         for sides in [&["s"][..], &[], &["SESSION:a", "SESSION:1:b"]] {
             let mut node = node("m", None);
             node.side_outputs = Ports::of(sides);
-            let error = (FACTORY.contract)(&node).unwrap_err();
+            let error = (FACTORIES[0].contract)(&node).unwrap_err();
             assert!(error.contains(TAG), "{error}");
         }
         let bare = refused(|node| node.options = NodeOptions::default());
         assert!(bare.contains("servable_name"), "{bare}");
-        let nameless = (FACTORY.contract)(&self::node("", None)).unwrap_err();
+        let nameless = (FACTORIES[0].contract)(&self::node("", None)).unwrap_err();
         assert!(nameless.contains("servable_name is empty"), "{nameless}");
     }
 }

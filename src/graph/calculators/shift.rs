@@ -2,17 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::contract::{Ask, Count, EVERY};
-use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome},
-        error::GraphRunError,
-        node::NodeSpec,
-        packet::{Packet, PacketType},
-        timestamp::Timestamp,
-    },
-    proto::mediapipe::SequenceShiftCalculatorOptions,
+use super::{
+    Ask, Calculator, CalculatorContext, Count, EVERY, Emit, Factory, Packet, PacketType,
+    StepOutcome, StepResult, Timestamp,
 };
+use crate::proto::mediapipe::SequenceShiftCalculatorOptions;
 
 /// Maximum shift of a stream, in packets, all of them kept.
 const MAX: i32 = 100_000;
@@ -21,8 +15,27 @@ const MAX: i32 = 100_000;
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "SequenceShiftCalculator",
     about: "Sends each packet at the time of the one that is packet_offset places behind it.",
-    contract,
-    make: |node, _| Box::new(Shift::new(node)),
+    contract: |node| {
+        let options: SequenceShiftCalculatorOptions = node.options.get().unwrap_or_default();
+        let by = options.packet_offset();
+        Ask::new(node)
+            .takes(EVERY, Count::One, &PacketType::Any)
+            .gives(EVERY, Count::One, &PacketType::SameAsInput(0))
+            .demand((-MAX..=MAX).contains(&by), || {
+                format!("packet_offset: expected {} to {MAX}, got {by}", -MAX)
+            })
+            .settles_if(by == 0)
+            .contract()
+    },
+    make: |node, _| {
+        let options: SequenceShiftCalculatorOptions = node.options.get().unwrap_or_default();
+        Box::new(Shift {
+            size: options.packet_offset().unsigned_abs() as usize,
+            options,
+            packets: VecDeque::new(),
+            times: VecDeque::new(),
+        })
+    },
 }];
 
 struct Shift {
@@ -34,36 +47,8 @@ struct Shift {
     times: VecDeque<Timestamp>,
 }
 
-fn contract(node: &NodeSpec) -> Result<Contract, String> {
-    let options: SequenceShiftCalculatorOptions = node.options.get().unwrap_or_default();
-    let by = options.packet_offset();
-    Ask::new(node)
-        .takes(EVERY, Count::One, &PacketType::Any)
-        .gives(EVERY, Count::One, &PacketType::SameAsInput(0))
-        .demand((-MAX..=MAX).contains(&by), || {
-            format!("packet_offset: expected {} to {MAX}, got {by}", -MAX)
-        })
-        .settles_if(by == 0)
-        .contract()
-}
-
-impl Shift {
-    fn new(node: &NodeSpec) -> Self {
-        let options: SequenceShiftCalculatorOptions = node.options.get().unwrap_or_default();
-        Self {
-            size: options.packet_offset().unsigned_abs() as usize,
-            options,
-            packets: VecDeque::new(),
-            times: VecDeque::new(),
-        }
-    }
-}
-
 impl Calculator for Shift {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let (at, packet) = (context.at, context.inputs[0].clone());
         if packet.is_empty() {
             return Ok(StepOutcome::Next);

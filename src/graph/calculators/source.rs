@@ -1,46 +1,36 @@
 //! Counting source.
 
 use super::{
-    contract::{Ask, Count, EVERY},
-    value,
-};
-use crate::graph::{
-    calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
-    error::{AbseilCode, GraphRunError},
-    node::NodeSpec,
-    packet::{Packet, PacketType, Payload},
-    timestamp::Timestamp,
+    AbseilCode, Ask, Calculator, CalculatorContext, Count, EVERY, Factory, GraphRunError, Packet,
+    PacketType, Payload, StepOutcome, StepResult, Timestamp, value,
 };
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "CountingSourceCalculator",
     about: "Sends numbers in a row, each at the time that it is, in batches, until MAX_COUNT of them.",
-    contract,
-    make: |_, _| {
-        Box::new(Counting {
-            max: None,
-            error: None,
-            size: 1,
-            next: 0,
-            step: 1,
-            batches: 0,
-        })
+    contract: |node| {
+        let has = |tag| node.side_inputs.find(tag, 0).is_some();
+        Ask::new(node)
+            .gives(EVERY, Count::One, &PacketType::Int)
+            .demand(has("MAX_COUNT") || has("ERROR_COUNT"), || {
+                "expected the side packet MAX_COUNT or ERROR_COUNT".to_owned()
+            })
+            .needs("ERROR_ON_OPEN", Count::Optional, &PacketType::Bool)
+            .needs("MAX_COUNT", Count::Optional, &PacketType::Int)
+            .needs("ERROR_COUNT", Count::Optional, &PacketType::Int)
+            .needs("BATCH_SIZE", Count::Optional, &PacketType::Int)
+            .needs("INITIAL_VALUE", Count::Optional, &PacketType::Int)
+            .needs("INCREMENT", Count::Optional, &PacketType::Int)
+            .contract()
     },
+    make: |_, _| Box::new(Counting::default()),
 }];
 
 /// Maximum number of packets of a batch, created at once.
 const MAX: i32 = 1 << 16;
 
-/// Integer side packets.
-const NUMBERS: [&str; 5] = [
-    "MAX_COUNT",
-    "ERROR_COUNT",
-    "BATCH_SIZE",
-    "INITIAL_VALUE",
-    "INCREMENT",
-];
-
+#[derive(Default)]
 struct Counting {
     max: Option<i32>,
     error: Option<i32>,
@@ -50,59 +40,26 @@ struct Counting {
     batches: i32,
 }
 
-fn contract(node: &NodeSpec) -> Result<Contract, String> {
-    let ends = ["MAX_COUNT", "ERROR_COUNT"]
-        .iter()
-        .any(|tag| node.side_inputs.find(tag, 0).is_some());
-    let ask = Ask::new(node)
-        .gives(EVERY, Count::One, &PacketType::Int)
-        .demand(ends, || {
-            "expected the side packet MAX_COUNT or ERROR_COUNT".to_owned()
-        })
-        .needs("ERROR_ON_OPEN", Count::Optional, &PacketType::Bool);
-    let ask = NUMBERS.into_iter().fold(ask, |ask, tag| {
-        ask.needs(tag, Count::Optional, &PacketType::Int)
-    });
-    ask.contract()
-}
-
-/// Reads a side packet with a minimum value.
-fn at_least(
-    context: &CalculatorContext<'_>,
-    tag: &str,
-    least: i32,
-) -> Result<Option<i32>, GraphRunError> {
-    match value::side_int(context, tag)? {
-        Some(value) if value < least => Err(GraphRunError::internal(format!(
-            "side packet {tag}: expected at least {least}, got {value}"
-        ))),
-        other => Ok(other),
-    }
-}
-
 impl Calculator for Counting {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        if value::side_flag(context, "ERROR_ON_OPEN")? == Some(true) {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
+        if value::side_as(context, "ERROR_ON_OPEN", value::flag)? == Some(true) {
             return Err(GraphRunError::new(AbseilCode::NotFound, "expected error"));
         }
-        self.error = at_least(context, "ERROR_COUNT", 0)?;
-        self.max = at_least(context, "MAX_COUNT", 0)?;
-        self.size = at_least(context, "BATCH_SIZE", 1)?.unwrap_or(1);
+        self.error = value::at_least(context, "ERROR_COUNT", 0)?;
+        self.max = value::at_least(context, "MAX_COUNT", 0)?;
+        self.size = value::at_least(context, "BATCH_SIZE", 1)?.unwrap_or(1);
         if self.size > MAX {
+            let size = self.size;
             return Err(GraphRunError::invalid(format!(
-                "side packet BATCH_SIZE: expected at most {MAX}, got {}",
-                self.size
+                "side packet BATCH_SIZE: expected at most {MAX}, got {size}"
             )));
         }
-        self.next = value::side_int(context, "INITIAL_VALUE")?.unwrap_or(0);
-        self.step = at_least(context, "INCREMENT", 1)?.unwrap_or(1);
+        self.next = value::side_as(context, "INITIAL_VALUE", value::int)?.unwrap_or(0);
+        self.step = value::at_least(context, "INCREMENT", 1)?.unwrap_or(1);
         Ok(StepOutcome::Next)
     }
 
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         if self.error.is_some_and(|error| self.batches >= error) {
             return Err(GraphRunError::internal("expected error"));
         }
@@ -114,10 +71,8 @@ impl Calculator for Counting {
             let packet = Packet::new(Payload::Int(value), Timestamp::new(value));
             context.send_packet(0, packet);
             self.next = self.next.checked_add(self.step).ok_or_else(|| {
-                GraphRunError::new(
-                    AbseilCode::OutOfRange,
-                    format!("counted to the highest int, {}", i32::MAX),
-                )
+                let text = format!("counted to the highest int, {}", i32::MAX);
+                GraphRunError::new(AbseilCode::OutOfRange, text)
             })?;
         }
         self.batches += 1;

@@ -1,83 +1,48 @@
 //! Parsing of numbers in strings.
 
+use super::elements::variants;
 use super::{
-    contract::{Ask, Count, EVERY},
-    elements::{Typed, element, family},
-    value,
-};
-use crate::graph::{
-    calculator::{Calculator, CalculatorContext, Contract, Emit, StepOutcome},
-    error::GraphRunError,
-    node::NodeSpec,
-    packet::{Packet, PacketType, Payload},
+    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Emit, Factory, GraphRunError,
+    NodeSpec, Packet, PacketType, Payload, StepOutcome, StepResult, value,
 };
 
 /// Factories of this module.
-pub(super) static PARSE: &[Typed] = family!(
+pub(super) static PARSE: &[Factory] = variants!(
     "StringTo",
     "Calculator",
     "Reads a number out of a string; both are side packets.",
     contract,
-    |node, _| Box::new(Parse {
-        width: width(&node.calculator)
-    }),
-    [
-        ("Int", PacketType::Int),
-        ("Int32", PacketType::Int),
-        ("Int64", PacketType::Int),
-        ("Uint", PacketType::UInt),
-        ("Uint32", PacketType::UInt),
-        ("Uint64", PacketType::UInt),
-    ]
+    |_, _| Box::new(Parse),
+    ["Int", "Int32", "Int64", "Uint", "Uint32", "Uint64"]
 );
 
-/// Number types.
-#[derive(Clone, Copy)]
-enum Width {
-    Int32,
-    Int64,
-    Uint32,
-    Uint64,
-}
+struct Parse;
 
-struct Parse {
-    width: Width,
-}
-
-fn width(calculator: &str) -> Width {
-    match calculator {
-        "StringToInt64Calculator" => Width::Int64,
-        "StringToUintCalculator" | "StringToUint32Calculator" => Width::Uint32,
-        "StringToUint64Calculator" => Width::Uint64,
-        _ => Width::Int32,
-    }
-}
-
-fn contract(node: &NodeSpec) -> Result<Contract, String> {
+fn contract(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
     Ask::new(node)
         .needs(EVERY, Count::One, &PacketType::Text)
-        .makes(EVERY, Count::One, &element(PARSE, node))
+        .makes(EVERY, Count::One, element)
         .contract()
 }
 
 impl Calculator for Parse {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let text = match context.side(0) {
             Some(Payload::Text(text)) => text.trim_ascii(),
             Some(other) => return Err(value::unlike("string", other, "side packet")),
             None => return Ok(StepOutcome::Next),
         };
-        let (number, kind) = match self.width {
-            Width::Int32 => (
-                text.parse::<i32>().ok().map(|n| Payload::Int(n.into())),
-                "int32",
-            ),
-            Width::Int64 => (text.parse().ok().map(Payload::Int), "int64"),
-            Width::Uint32 => (
-                text.parse::<u32>().ok().map(|n| Payload::UInt(n.into())),
-                "uint32",
-            ),
-            Width::Uint64 => (text.parse().ok().map(Payload::UInt), "uint64"),
+        let (number, kind) = match context.node.calculator.as_str() {
+            "StringToInt64Calculator" => (text.parse().ok().map(Payload::Int), "int64"),
+            "StringToUintCalculator" | "StringToUint32Calculator" => {
+                let number = text.parse::<u32>().ok();
+                (number.map(|number| Payload::UInt(number.into())), "uint32")
+            }
+            "StringToUint64Calculator" => (text.parse().ok().map(Payload::UInt), "uint64"),
+            _ => {
+                let number = text.parse::<i32>().ok();
+                (number.map(|number| Payload::Int(number.into())), "int32")
+            }
         };
         let number = number.ok_or_else(|| {
             GraphRunError::invalid(format!(
@@ -86,10 +51,6 @@ impl Calculator for Parse {
         })?;
         context.emit(Emit::Side(0, Packet::side(number)));
         Ok(StepOutcome::Next)
-    }
-
-    fn process(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        Ok(StepOutcome::Stop)
     }
 }
 

@@ -1,28 +1,38 @@
 //! Thinning of a stream to one packet per period.
 
 use super::{
-    bounds::Output,
-    contract::{Ask, Count, EVERY},
-    value,
+    Ask, Calculator, CalculatorContext, Count, EVERY, Factory, GraphRunError, NodeSpec, Output,
+    Packet, PacketType, StepOutcome, StepResult, Timestamp, value,
 };
-use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
-        error::GraphRunError,
-        node::NodeSpec,
-        packet::{Packet, PacketType},
-        timestamp::Timestamp,
-    },
-    proto::mediapipe::{
-        PacketThinnerCalculatorOptions, packet_thinner_calculator_options::ThinnerType,
-    },
+use crate::proto::mediapipe::{
+    PacketThinnerCalculatorOptions, packet_thinner_calculator_options::ThinnerType,
 };
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PacketThinnerCalculator",
     about: "Passes one packet of each period on: the first after a pause, or the nearest to its middle.",
-    contract,
+    contract: |node| {
+        let options: PacketThinnerCalculatorOptions = node.options.get().unwrap_or_default();
+        let Thinner {
+            start,
+            end,
+            is_async,
+            ..
+        } = Thinner::new(node);
+        Ask::new(node)
+            .takes(EVERY, Count::One, &PacketType::Any)
+            .needs("PERIOD", Count::Optional, &PacketType::Int)
+            .gives(EVERY, Count::One, &PacketType::SameAsInput(0))
+            .demand(options.period() >= 1, || {
+                format!("period: expected at least 1, got {}", options.period())
+            })
+            .demand(start < end, || {
+                format!("expected a start_time before the end_time, got {start} and {end}")
+            })
+            .settles_if(is_async)
+            .contract()
+    },
     make: |node, _| Box::new(Thinner::new(node)),
 }];
 
@@ -40,34 +50,13 @@ struct Thinner {
     saved: Option<Packet>,
 }
 
-fn contract(node: &NodeSpec) -> Result<Contract, String> {
-    let options: PacketThinnerCalculatorOptions = node.options.get().unwrap_or_default();
-    let thinner = Thinner::new(node);
-    Ask::new(node)
-        .takes(EVERY, Count::One, &PacketType::Any)
-        .needs("PERIOD", Count::Optional, &PacketType::Int)
-        .gives(EVERY, Count::One, &PacketType::SameAsInput(0))
-        .demand(options.period() >= 1, || {
-            format!("period: expected at least 1, got {}", options.period())
-        })
-        .demand(thinner.start < thinner.end, || {
-            format!(
-                "expected a start_time before the end_time, got {} and {}",
-                thinner.start, thinner.end
-            )
-        })
-        .settles_if(thinner.is_async)
-        .contract()
-}
-
 impl Thinner {
     fn new(node: &NodeSpec) -> Self {
         let options: PacketThinnerCalculatorOptions = node.options.get().unwrap_or_default();
         let is_async = options.thinner_type() == ThinnerType::Async;
-        let first = if is_async {
-            Timestamp::MIN
-        } else {
-            Timestamp::new(0)
+        let first = match is_async {
+            true => Timestamp::MIN,
+            false => Timestamp::new(0),
         };
         let start = options.start_time.map_or(first, Timestamp::new);
         Self {
@@ -126,8 +115,7 @@ impl Thinner {
                 }
                 return;
             }
-            let saved = saved.moved(self.time(before));
-            self.output.send(context, saved);
+            self.flush(context);
         }
         let bound = self.time(at);
         self.output.raise(context, bound);
@@ -136,13 +124,13 @@ impl Thinner {
 }
 
 impl Calculator for Thinner {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         if let Some(period) = value::side(context, "PERIOD") {
             self.period = value::long(period, "side packet PERIOD")?;
-            if self.period < 1 {
+            let period = self.period;
+            if period < 1 {
                 return Err(GraphRunError::internal(format!(
-                    "side packet PERIOD: expected at least 1, got {}",
-                    self.period
+                    "side packet PERIOD: expected at least 1, got {period}"
                 )));
             }
         }
@@ -150,10 +138,7 @@ impl Calculator for Thinner {
         Ok(StepOutcome::Next)
     }
 
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let packet = context.inputs[0].clone();
         if context.at >= self.end {
             self.flush(context);
@@ -168,7 +153,7 @@ impl Calculator for Thinner {
         Ok(StepOutcome::Next)
     }
 
-    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         self.flush(context);
         Ok(StepOutcome::Next)
     }

@@ -1,10 +1,6 @@
 //! Accessors for packet values, as needed by calculators.
 
-use crate::graph::{
-    calculator::CalculatorContext,
-    error::GraphRunError,
-    packet::{Packet, Payload},
-};
+use super::{CalculatorContext, GraphRunError, Packet, Payload};
 
 /// Reads an `int`: 32 bits in graphs; wider values are accepted if they fit.
 pub(super) fn int(payload: &Payload, what: &str) -> Result<i32, GraphRunError> {
@@ -13,13 +9,9 @@ pub(super) fn int(payload: &Payload, what: &str) -> Result<i32, GraphRunError> {
         Payload::UInt(value) => i32::try_from(*value).ok(),
         other => return Err(unlike("int", other, what)),
     };
-    fits.ok_or_else(|| {
-        GraphRunError::invalid(format!(
-            "{what}: expected an int from {} to {}, got {payload:?}",
-            i32::MIN,
-            i32::MAX
-        ))
-    })
+    let (low, high) = (i32::MIN, i32::MAX);
+    let text = || format!("{what}: expected an int from {low} to {high}, got {payload:?}");
+    fits.ok_or_else(|| GraphRunError::invalid(text()))
 }
 
 /// Reads an `int64`.
@@ -57,24 +49,30 @@ pub(super) fn side<'a>(context: &'a CalculatorContext<'_>, tag: &str) -> Option<
     context.side(place)
 }
 
-/// Reads an `int` side packet.
-pub(super) fn side_int(
+/// Reads a side packet by tag, if it is named and given.
+pub(super) fn side_as<T>(
     context: &CalculatorContext<'_>,
     tag: &str,
-) -> Result<Option<i32>, GraphRunError> {
-    side(context, tag)
-        .map(|payload| int(payload, &format!("side packet {tag}")))
+    read: fn(&Payload, &str) -> Result<T, GraphRunError>,
+) -> Result<Option<T>, GraphRunError> {
+    let payload = side(context, tag);
+    payload
+        .map(|payload| read(payload, &format!("side packet {tag}")))
         .transpose()
 }
 
-/// Reads a `bool` side packet.
-pub(super) fn side_flag(
+/// Reads an `int` side packet with a minimum value.
+pub(super) fn at_least(
     context: &CalculatorContext<'_>,
     tag: &str,
-) -> Result<Option<bool>, GraphRunError> {
-    side(context, tag)
-        .map(|payload| flag(payload, &format!("side packet {tag}")))
-        .transpose()
+    least: i32,
+) -> Result<Option<i32>, GraphRunError> {
+    match side_as(context, tag, int)? {
+        Some(value) if value < least => Err(GraphRunError::internal(format!(
+            "side packet {tag}: expected at least {least}, got {value}"
+        ))),
+        other => Ok(other),
+    }
 }
 
 /// Returns the value on an input with a tag, if there is such an input and value.

@@ -40,28 +40,20 @@ impl Draft<'_> {
     pub(super) fn handler(&self, place: usize) -> Option<InputHandler> {
         let entry = &self.spec.nodes[place];
         let node = &self.nodes[place];
-        let none = NodeOptions::default();
         let of_calculator = node.contract.as_ref().and_then(|contract| contract.handler);
-        let own = entry.handler.as_ref();
-        let own = own.or_else(|| {
-            self.spec
-                .handler
-                .as_ref()
-                .filter(|_| of_calculator.is_none())
-        });
-        let (name, options, at, options_at) = match own {
-            Some(HandlerEntry {
-                name,
-                options,
-                at,
-                options_at,
-            }) => (name.as_str(), options, *at, *options_at),
-            None => {
-                let name = of_calculator.unwrap_or(DEFAULT);
-                (name, &none, entry.at, entry.at)
-            }
+        let of_graph = self
+            .spec
+            .handler
+            .as_ref()
+            .filter(|_| of_calculator.is_none());
+        let usual = HandlerEntry {
+            name: of_calculator.unwrap_or(DEFAULT).to_owned(),
+            options: NodeOptions::default(),
+            at: entry.at,
+            options_at: entry.at,
         };
-        let of_node = entry.handler.is_some();
+        let written = entry.handler.as_ref().or(of_graph).unwrap_or(&usual);
+        let (name, options) = (written.name.as_str(), &written.options);
         let known = KNOWN.contains(&name);
         // A node without inputs needs no handler; with misspelled ports its inputs are unknown.
         if known && (entry.spec.inputs.is_empty() || !entry.is_sound) {
@@ -69,13 +61,17 @@ impl Draft<'_> {
         }
         match handler(name, options, &entry.spec) {
             Ok(handler) => {
-                self.advise(place, name, options, options_at, &handler);
+                self.advise(place, written, &handler);
                 Some(handler)
             }
             Err((message, hint)) => {
                 // An unknown handler of the graph is one error, not one for each node.
-                let at = if known { options_at } else { at };
-                let node = (of_node || known).then_some(&*entry.spec.name);
+                let at = if known {
+                    written.options_at
+                } else {
+                    written.at
+                };
+                let node = (entry.handler.is_some() || known).then_some(&*entry.spec.name);
                 self.found.wiring(node, at, message, hint);
                 None
             }
@@ -83,17 +79,11 @@ impl Draft<'_> {
     }
 
     /// Warns of probable mistakes.
-    fn advise(
-        &self,
-        place: usize,
-        name: &str,
-        options: &NodeOptions,
-        at: usize,
-        handler: &InputHandler,
-    ) {
+    fn advise(&self, place: usize, written: &HandlerEntry, handler: &InputHandler) {
+        let (name, at) = (&written.name, written.options_at);
         let entry = &self.spec.nodes[place];
         let own = format!("mediapipe.{name}Options");
-        for other in options.names().filter(|other| *other != own) {
+        for other in written.options.names().filter(|other| *other != own) {
             let message = format!("{name} does not look at {other}");
             self.found.warn(at, Some(&entry.spec.name), message);
         }
@@ -107,14 +97,15 @@ impl Draft<'_> {
             );
             self.found.warn(at, Some(&entry.spec.name), message);
         }
-        let loopback = entry.spec.inputs.find("LOOPBACK", 0);
         let is_apart = |loopback: usize| match handler {
             InputHandler::SyncSet(sets) => sets.iter().any(|set| *set == [loopback]),
             InputHandler::Immediate => true,
             _ => false,
         };
-        let loopback = loopback.filter(|_| !self.nodes[place].is_loopback_wrong);
-        if let Some(loopback) = loopback.filter(|loopback| !is_apart(*loopback)) {
+        if let Some(loopback) = entry.spec.inputs.find("LOOPBACK", 0)
+            && !self.nodes[place].is_loopback_wrong
+            && !is_apart(loopback)
+        {
             let port = &entry.spec.inputs[loopback];
             let at = entry.written.inputs[port.written].at;
             let message = format!(
@@ -158,27 +149,19 @@ fn handler(name: &str, options: &NodeOptions, node: &NodeSpec) -> Result<InputHa
         "TimestampAlignInputStreamHandler" => {
             let options: TimestampAlignInputStreamHandlerOptions =
                 options.get().unwrap_or_default();
-            if options.timestamp_base_tag_index.is_none() {
-                return Err((
-                    "TimestampAlignInputStreamHandler needs timestamp_base_tag_index".to_owned(),
-                    Some(known_inputs(node)),
-                ));
-            }
-            InputHandler::TimestampAlign(place(
-                "timestamp_base_tag_index",
-                options.timestamp_base_tag_index(),
-                node,
-            )?)
+            let Some(base) = &options.timestamp_base_tag_index else {
+                let message = "TimestampAlignInputStreamHandler needs timestamp_base_tag_index";
+                return Err((message.to_owned(), Some(known_inputs(node))));
+            };
+            InputHandler::TimestampAlign(place("timestamp_base_tag_index", base, node)?)
         }
         _ => {
             let hint = nearest(name, KNOWN).map_or_else(
                 || format!("there are {}", KNOWN.join(", ")),
                 |near| format!("did you mean {near}?"),
             );
-            return Err((
-                format!("the input stream handler \"{name}\" is not known"),
-                Some(hint),
-            ));
+            let message = format!("the input stream handler \"{name}\" is not known");
+            return Err((message, Some(hint)));
         }
     })
 }
@@ -191,30 +174,25 @@ fn sync_sets(
     let mut sets = Vec::new();
     for set in &options.sync_set {
         if set.tag_index.is_empty() {
-            return Err((
-                "a sync_set names no input".to_owned(),
-                Some(known_inputs(node)),
-            ));
+            let message = "a sync_set names no input".to_owned();
+            return Err((message, Some(known_inputs(node))));
         }
         let mut places = Vec::new();
         for text in &set.tag_index {
             let place = place("sync_set", text, node)?;
             if !taken.insert(place) {
-                return Err((
-                    format!(
-                        "\"{text}\" stands twice in sync sets, and an input can be in one only"
-                    ),
-                    None,
-                ));
+                let message = format!(
+                    "\"{text}\" stands twice in sync sets, and an input can be in one only"
+                );
+                return Err((message, None));
             }
             places.push(place);
         }
         places.sort_unstable();
         sets.push(places);
     }
-    let rest: Vec<usize> = (0..node.inputs.len())
-        .filter(|place| !taken.contains(place))
-        .collect();
+    let rest = (0..node.inputs.len()).filter(|place| !taken.contains(place));
+    let rest: Vec<usize> = rest.collect();
     if !rest.is_empty() {
         sets.push(rest);
     }
@@ -224,12 +202,9 @@ fn sync_sets(
 /// Finds the input that an option refers to.
 fn place(option: &str, text: &str, node: &NodeSpec) -> Result<usize, Wrong> {
     let at = tag_index(text).map_err(|message| (format!("{option}: {message}"), None))?;
-    node.inputs.find(&at.tag, at.index).ok_or_else(|| {
-        (
-            format!("{option}: \"{text}\" is not an input stream of the node"),
-            Some(known_inputs(node)),
-        )
-    })
+    let message = || format!("{option}: \"{text}\" is not an input stream of the node");
+    let found = node.inputs.find(&at.tag, at.index);
+    found.ok_or_else(|| (message(), Some(known_inputs(node))))
 }
 
 /// Lists the inputs of a node, for hints.
@@ -240,10 +215,6 @@ pub(super) fn known_inputs(node: &NodeSpec) -> String {
 
 fn positive(option: &str, value: i32) -> Result<usize, Wrong> {
     let good = usize::try_from(value).ok().filter(|value| *value > 0);
-    good.ok_or_else(|| {
-        (
-            format!("{option} is {value}"),
-            Some("write a number above 0".to_owned()),
-        )
-    })
+    let hint = || Some("write a number above 0".to_owned());
+    good.ok_or_else(|| (format!("{option} is {value}"), hint()))
 }

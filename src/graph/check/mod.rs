@@ -19,9 +19,8 @@ use super::{
     calculator::{Contract, Factory},
     calculators,
     file::GraphSpec,
-    packet::PacketType,
     pbtxt,
-    plan::{GraphPlan, GraphPlanNode, GraphPort, PoolSize, SidePacketPlan, StreamPlan},
+    plan::{GraphPlan, GraphPlanNode, PoolSize},
     rules::{self, Found},
 };
 use crate::{
@@ -76,17 +75,7 @@ fn graph(
         return None;
     }
     let pool = pool(text, found);
-    let document = match pbtxt::read(text) {
-        Ok(document) => document,
-        Err(errors) => {
-            for error in errors {
-                found.add_text(error);
-            }
-            return None;
-        }
-    };
-    let mut spec = GraphSpec::new(&document, text, found)?;
-    drop(document);
+    let mut spec = GraphSpec::new(found)?;
     spec.pool = pool;
     ports::validate(&spec, found);
     python::validate(&spec, found);
@@ -125,28 +114,26 @@ fn graph(
     }
     let plan = GraphPlan {
         nodes,
-        streams: draft.streams,
-        sides: draft.sides,
-        inputs: draft.graph_inputs,
-        outputs: draft.graph_outputs,
         max_queue,
         report_deadlock: spec.report_deadlock,
         pool,
+        ..draft.plan
     };
     Some((plan, spec))
 }
 
 fn pool(text: &str, found: &Found<'_>) -> PoolSize {
-    let Some(directive) = pbtxt::directive(text) else {
+    let mut directives = pbtxt::directives(text);
+    let Some((at, value)) = directives.next() else {
         return PoolSize::Off;
     };
-    if let Some(again) = directive.again {
+    if let Some((again, _)) = directives.next() {
         let message = "OVMS_GRAPH_QUEUE_MAX_SIZE is set again, and the first one counts";
         found.warn(again, None, message.to_owned());
     }
-    directive.size.unwrap_or_else(|value| {
+    pbtxt::pool_size(value).unwrap_or_else(|| {
         let message = format!("Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: \"{value}\"");
-        let error = found.error(rules::POOL, directive.at, message);
+        let error = found.error(rules::POOL, at, message);
         found.add(error.hint("write a number from 0 on, or AUTO"));
         PoolSize::Off
     })
@@ -157,10 +144,8 @@ struct Draft<'a> {
     spec: &'a GraphSpec,
     found: &'a Found<'a>,
     nodes: Vec<DraftNode>,
-    streams: Vec<StreamPlan>,
-    sides: Vec<SidePacketPlan>,
-    graph_inputs: Vec<GraphPort>,
-    graph_outputs: Vec<GraphPort>,
+    /// Plan, so far without nodes and settings.
+    plan: GraphPlan,
     by_name: HashMap<&'a str, usize>,
     sides_by_name: HashMap<&'a str, usize>,
 }
@@ -212,10 +197,7 @@ impl<'a> Draft<'a> {
         });
         Self {
             nodes: nodes.collect(),
-            streams: Vec::new(),
-            sides: Vec::new(),
-            graph_inputs: Vec::new(),
-            graph_outputs: Vec::new(),
+            plan: GraphPlan::default(),
             by_name: HashMap::new(),
             sides_by_name: HashMap::new(),
             spec,
@@ -240,12 +222,5 @@ impl<'a> Draft<'a> {
                 }
             }
         }
-    }
-
-    /// Returns the type of a node's input, as far as known.
-    fn input_type(&self, node: usize, place: usize) -> PacketType {
-        let contract = self.nodes[node].contract.as_ref();
-        let kind = contract.and_then(|contract| contract.inputs.get(place));
-        kind.cloned().unwrap_or(PacketType::Any)
     }
 }

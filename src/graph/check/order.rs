@@ -1,12 +1,17 @@
 //! Cycles of nodes.
 
+use petgraph::{
+    algo::kosaraju_scc,
+    graph::{DiGraph, NodeIndex},
+};
+
 use super::{Draft, rules};
 use crate::graph::plan::StreamSource;
 
 impl Draft<'_> {
     /// Finds cycles through streams that are no back edges, and through side packets; each is one error.
     pub(super) fn cycles(&self) {
-        for cycle in components(&self.followers()) {
+        for cycle in components(self.edges()) {
             if self.found.is_full(rules::WIRING) {
                 return;
             }
@@ -14,28 +19,28 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns the consumers of each node.
-    fn followers(&self) -> Vec<Vec<usize>> {
-        let mut followers = vec![Vec::new(); self.nodes.len()];
-        for stream in &self.streams {
+    /// Returns the pairs of nodes of which one consumes what the other produces.
+    fn edges(&self) -> Vec<(usize, usize)> {
+        let mut edges = Vec::new();
+        for stream in &self.plan.streams {
             let StreamSource::Node(from, _) = stream.from else {
                 continue;
             };
-            for (to, place) in &stream.to {
-                let node = &self.nodes[*to];
+            for &(to, place) in &stream.to {
+                let node = &self.nodes[to];
                 // An invalid loopback is already reported.
-                let is_reported = *to == from && node.is_loopback_wrong;
-                if !node.back_edges[*place] && !is_reported {
-                    followers[from].push(*to);
+                let is_reported = to == from && node.is_loopback_wrong;
+                if !node.back_edges[place] && !is_reported {
+                    edges.push((from, to));
                 }
             }
         }
-        for side in &self.sides {
+        for side in &self.plan.sides {
             if let Some((from, _)) = side.from {
-                followers[from].extend(side.to.iter().map(|(to, _)| *to));
+                edges.extend(side.to.iter().map(|&(to, _)| (from, to)));
             }
         }
-        followers
+        edges
     }
 
     fn tell(&self, cycle: &[usize]) {
@@ -59,7 +64,7 @@ impl Draft<'_> {
         );
         let within = |place: &usize| {
             let stream = self.nodes[first].inputs[*place]?;
-            match self.streams[stream].from {
+            match self.plan.streams[stream].from {
                 StreamSource::Node(from, _) if cycle.contains(&from) => Some(*place),
                 _ => None,
             }
@@ -78,58 +83,18 @@ impl Draft<'_> {
 }
 
 /// Returns the sets of nodes that depend on each other (strongly connected components with a
-/// cycle), each in the order of the nodes. Tarjan's algorithm, with an explicit stack: graphs may
-/// be long.
-fn components(followers: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    const NEW: usize = usize::MAX;
-    let count = followers.len();
-    let mut index = vec![NEW; count];
-    let mut low = vec![0; count];
-    let mut is_open = vec![false; count];
-    let mut open = Vec::new();
-    let mut next = 0;
-    let mut found = Vec::new();
-    for root in 0..count {
-        if index[root] != NEW {
-            continue;
-        }
-        let mut path = vec![(root, 0)];
-        while let Some((node, step)) = path.last_mut() {
-            let node = *node;
-            if *step == 0 {
-                index[node] = next;
-                low[node] = next;
-                next += 1;
-                is_open[node] = true;
-                open.push(node);
-            }
-            if let Some(&to) = followers[node].get(*step) {
-                *step += 1;
-                if index[to] == NEW {
-                    path.push((to, 0));
-                } else if is_open[to] {
-                    low[node] = low[node].min(index[to]);
-                }
-                continue;
-            }
-            path.pop();
-            if let Some((above, _)) = path.last() {
-                low[*above] = low[*above].min(low[node]);
-            }
-            if low[node] == index[node] {
-                let start = open.iter().rposition(|known| *known == node);
-                let mut component = open.split_off(start.unwrap_or_default());
-                for member in &component {
-                    is_open[*member] = false;
-                }
-                if component.len() > 1 || followers[node].contains(&node) {
-                    component.sort_unstable();
-                    found.push(component);
-                }
-            }
-        }
-    }
-    found
+/// cycle), each in the order of the nodes.
+fn components(edges: impl IntoIterator<Item = (usize, usize)>) -> Vec<Vec<usize>> {
+    let graph = DiGraph::<(), (), usize>::from_edges(edges);
+    // The algorithm does not recurse: graphs may be long.
+    let mut found = kosaraju_scc(&graph);
+    found.retain(|nodes| nodes.len() > 1 || graph.contains_edge(nodes[0], nodes[0]));
+    let found = found.into_iter().map(|nodes| {
+        let mut nodes: Vec<usize> = nodes.into_iter().map(NodeIndex::index).collect();
+        nodes.sort_unstable();
+        nodes
+    });
+    found.collect()
 }
 
 #[cfg(test)]
@@ -138,17 +103,15 @@ mod tests {
 
     #[test]
     fn nodes_that_wait_for_each_other_are_found() {
-        // 0 → 1 → 2 → 0, 2 → 3, 3 → 3, 4 → 3
-        let followers = [vec![1], vec![2], vec![0, 3], vec![3], vec![3]];
-        assert_eq!(components(&followers), [vec![3], vec![0, 1, 2]]);
-        assert_eq!(components(&[vec![1], vec![2], vec![]]), [[0_usize; 0]; 0]);
+        let edges = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 3), (4, 3)];
+        assert_eq!(components(edges), [vec![3], vec![0, 1, 2]]);
+        assert_eq!(components([(0, 1), (1, 2)]), [[0_usize; 0]; 0]);
     }
 
     #[test]
     fn long_chains_need_no_stack() {
         let count = 300_000;
-        let mut followers: Vec<Vec<usize>> = (1..count).map(|to| vec![to]).collect();
-        followers.push(vec![0]);
-        assert_eq!(components(&followers).len(), 1);
+        let edges = (0..count).map(|from| (from, (from + 1) % count));
+        assert_eq!(components(edges).len(), 1);
     }
 }

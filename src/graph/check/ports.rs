@@ -33,12 +33,13 @@ pub(super) fn is_tflite(entry: &PortEntry) -> bool {
 pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
     repeated(&spec.inputs, rules::INPUT_NAME, "inputs", found);
     repeated(&spec.outputs, rules::OUTPUT_NAME, "outputs", found);
-    if spec.inputs.is_empty() || spec.outputs.is_empty() {
-        let missing = match (spec.inputs.is_empty(), spec.outputs.is_empty()) {
-            (true, true) => "input_stream and output_stream",
-            (true, false) => "input_stream",
-            _ => "output_stream",
-        };
+    let missing = match (spec.inputs.is_empty(), spec.outputs.is_empty()) {
+        (true, true) => Some("input_stream and output_stream"),
+        (true, false) => Some("input_stream"),
+        (false, true) => Some("output_stream"),
+        (false, false) => None,
+    };
+    if let Some(missing) = missing {
         let message =
             format!("a graph having less than one input or output is disallowed: no {missing}");
         let hint =
@@ -74,14 +75,9 @@ fn repeated(ports: &[PortEntry], rule: Rule, kind: &str, found: &Found<'_>) {
 
 /// Checks rules 9 to 11.
 fn requests(spec: &GraphSpec, found: &Found<'_>) {
-    let request = spec
-        .inputs
-        .iter()
-        .find(|entry| form(entry, true) == PacketForm::Request);
-    let response = spec
-        .outputs
-        .iter()
-        .find(|entry| form(entry, false) == PacketForm::Response);
+    let (mut inputs, mut outputs) = (spec.inputs.iter(), spec.outputs.iter());
+    let request = inputs.find(|entry| form(entry, true) == PacketForm::Request);
+    let response = outputs.find(|entry| form(entry, false) == PacketForm::Response);
     match (request, response) {
         (Some(request), None) => {
             let message = format!(
@@ -106,10 +102,9 @@ fn requests(spec: &GraphSpec, found: &Found<'_>) {
             ];
             for (rule, ports, kind) in counted {
                 if let Some(second) = ports.get(1) {
-                    let message = format!(
-                        "a graph of whole requests has one {kind}, this one has {}",
-                        ports.len()
-                    );
+                    let count = ports.len();
+                    let message =
+                        format!("a graph of whole requests has one {kind}, this one has {count}");
                     found.add(found.error(rule, second.at, message));
                 }
             }

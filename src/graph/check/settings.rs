@@ -35,11 +35,9 @@ pub(super) fn executors<'a>(spec: &'a GraphSpec, found: &Found<'_>) -> HashSet<&
         }
         let kind = executor.kind.as_str();
         if !KINDS.contains(&kind) {
-            let near = nearest(kind, KINDS);
-            add(
-                format!("the executor type \"{kind}\" is not known"),
-                Some(format!("did you mean {}?", near.unwrap_or(KINDS[1]))),
-            );
+            let near = nearest(kind, KINDS).unwrap_or(KINDS[1]);
+            let message = format!("the executor type \"{kind}\" is not known");
+            add(message, Some(format!("did you mean {near}?")));
         }
     }
     names
@@ -50,23 +48,21 @@ pub(super) fn executor(names: &HashSet<&str>, entry: &NodeEntry, found: &Found<'
     let Some((name, at)) = &entry.executor else {
         return;
     };
-    let (message, hint) = if is_reserved(name) {
-        (
-            format!("\"{name}\" is a reserved executor name"),
-            Some("leave it out for the default executor".to_owned()),
-        )
-    } else if names.contains(name.as_str()) {
-        return;
-    } else {
+    let add = |message: String, hint: String| {
+        found.wiring(Some(&entry.spec.name), *at, message, Some(hint));
+    };
+    if is_reserved(name) {
+        let message = format!("\"{name}\" is a reserved executor name");
+        add(message, "leave it out for the default executor".to_owned());
+    } else if !names.contains(name.as_str()) {
         let near = nearest(name, names.iter().copied());
         let hint = near.map_or_else(
             || format!("add `executor {{ name: \"{name}\" }}` to the graph"),
             |name| format!("did you mean \"{name}\"?"),
         );
         let message = format!("the executor \"{name}\" is not declared in an ExecutorConfig");
-        (message, Some(hint))
-    };
-    found.wiring(Some(&entry.spec.name), *at, message, hint);
+        add(message, hint);
+    }
 }
 
 /// Returns the maximum number of packets in a queue; `None` for no limit.

@@ -41,12 +41,28 @@ fn resolve(count: usize, carried: impl Fn(usize) -> Carried) -> Vec<PacketType> 
     types.map(|kind| kind.unwrap_or(PacketType::Any)).collect()
 }
 
+/// Returns the type of an output by its contract, as far as known: its own, or that of an input.
+fn carried(
+    kinds: Option<&Vec<PacketType>>,
+    place: usize,
+    same: impl Fn(usize) -> Option<Carried>,
+) -> Carried {
+    let carried = match kinds.and_then(|kinds| kinds.get(place)) {
+        Some(PacketType::SameAsInput(input)) => same(*input),
+        Some(kind) => Some(Carried::Type(kind.clone())),
+        None => None,
+    };
+    carried.unwrap_or(Carried::Type(PacketType::Any))
+}
+
 impl Draft<'_> {
     /// Resolves the types of all streams and side packets, and checks their consumers.
     pub(super) fn types(&mut self) {
-        let sides = resolve(self.sides.len(), |side| self.of_side(side));
-        let streams = resolve(self.streams.len(), |stream| self.of_stream(stream, &sides));
-        for (stream, kind) in self.streams.iter_mut().zip(streams) {
+        let sides = resolve(self.plan.sides.len(), |side| self.of_side(side));
+        let streams = resolve(self.plan.streams.len(), |stream| {
+            self.of_stream(stream, &sides)
+        });
+        for (stream, kind) in self.plan.streams.iter_mut().zip(streams) {
             stream.carries = kind;
         }
         self.validate_inputs();
@@ -55,68 +71,61 @@ impl Draft<'_> {
     }
 
     fn of_stream(&self, stream: usize, sides: &[PacketType]) -> Carried {
-        let (node, place) = match self.streams[stream].from {
+        match self.plan.streams[stream].from {
             StreamSource::Graph(input) => {
-                let port = &self.graph_inputs[input];
-                let tag = &port.port.at.tag;
-                let is_known = !tag.starts_with("TFLITE_TENSOR");
-                return Carried::Type(if is_known {
-                    port.form.carries()
-                } else {
-                    PacketType::Any
-                });
+                let port = &self.plan.inputs[input];
+                let is_known = !port.port.at.tag.starts_with("TFLITE_TENSOR");
+                let kind = is_known.then(|| port.form.carries());
+                Carried::Type(kind.unwrap_or(PacketType::Any))
             }
-            StreamSource::Node(node, place) => (&self.nodes[node], place),
-        };
-        let contract = node.contract.as_ref();
-        match contract.and_then(|contract| contract.outputs.get(place)) {
-            Some(PacketType::SameAsInput(input)) => match node.inputs.get(*input) {
-                Some(Some(stream)) => Carried::Like(*stream),
-                Some(None) => Carried::Type(PacketType::Any),
-                None => Carried::Type(
-                    node.side_inputs
-                        .get(*input)
-                        .map_or(PacketType::Any, |side| sides[*side].clone()),
-                ),
-            },
-            Some(kind) => Carried::Type(kind.clone()),
-            None => Carried::Type(PacketType::Any),
+            StreamSource::Node(node, place) => {
+                let node = &self.nodes[node];
+                let kinds = node.contract.as_ref().map(|contract| &contract.outputs);
+                carried(kinds, place, |input| match node.inputs.get(input) {
+                    Some(stream) => stream.map(Carried::Like),
+                    None => Some(Carried::Type(sides[*node.side_inputs.get(input)?].clone())),
+                })
+            }
         }
     }
 
     fn of_side(&self, side: usize) -> Carried {
-        let side = &self.sides[side];
-        let Some((node, place)) = side.from else {
-            return Carried::Type(if side.name == PYTHON_RESOURCES {
-                PacketType::PythonResources
-            } else {
-                PacketType::Any
-            });
-        };
-        let node = &self.nodes[node];
-        let contract = node.contract.as_ref();
-        match contract.and_then(|contract| contract.side_outputs.get(place)) {
-            Some(PacketType::SameAsInput(input)) => match node.side_inputs.get(*input) {
-                Some(side) => Carried::Like(*side),
-                None => Carried::Type(PacketType::Any),
-            },
-            Some(kind) => Carried::Type(kind.clone()),
+        let side = &self.plan.sides[side];
+        match side.from {
+            None if side.name == PYTHON_RESOURCES => Carried::Type(PacketType::PythonResources),
             None => Carried::Type(PacketType::Any),
+            Some((node, place)) => {
+                let node = &self.nodes[node];
+                let contract = node.contract.as_ref();
+                let kinds = contract.map(|contract| &contract.side_outputs);
+                let same = |input| node.side_inputs.get(input).copied().map(Carried::Like);
+                carried(kinds, place, same)
+            }
         }
     }
 
     fn validate_inputs(&self) {
-        for stream in &self.streams {
+        for stream in &self.plan.streams {
             for (node, place) in &stream.to {
-                let takes = self.input_type(*node, *place);
-                if stream.carries.fits(&takes) || self.found.is_full(rules::WIRING) {
+                let contract = self.nodes[*node].contract.as_ref();
+                let takes = contract.and_then(|contract| contract.inputs.get(*place));
+                let Some(takes) = takes.filter(|takes| !stream.carries.fits(takes)) else {
                     continue;
+                };
+                if self.found.is_full(rules::WIRING) {
+                    return;
                 }
                 let entry = &self.spec.nodes[*node];
                 let port = &entry.spec.inputs[*place];
                 let written = &entry.written.inputs[port.written];
+                let mut hint = None;
                 let gives = match stream.from {
-                    StreamSource::Graph(_) => "the input of the graph".to_owned(),
+                    StreamSource::Graph(_) => {
+                        let tag =
+                            |prefix| format!("tag the input of the graph {prefix}:{}", stream.name);
+                        hint = PacketForm::prefix(takes).map(tag);
+                        "the input of the graph".to_owned()
+                    }
                     StreamSource::Node(from, _) => {
                         format!("node \"{}\"", self.spec.nodes[from].spec.name)
                     }
@@ -125,13 +134,7 @@ impl Draft<'_> {
                     "the input \"{}\" takes {takes}, but {gives} sends {}",
                     written.text, stream.carries
                 );
-                let hint = match stream.from {
-                    StreamSource::Graph(_) => PacketForm::prefix(&takes).map(|prefix| {
-                        format!("tag the input of the graph {prefix}:{}", stream.name)
-                    }),
-                    StreamSource::Node(..) => None,
-                };
-                let hint = hint.or_else(|| converter(&stream.carries, &takes));
+                let hint = hint.or_else(|| converter(&stream.carries, takes));
                 let name = &entry.spec.name;
                 self.found.wiring(Some(name), written.at, message, hint);
             }
@@ -139,26 +142,26 @@ impl Draft<'_> {
     }
 
     fn validate_outputs(&self) {
-        for output in &self.graph_outputs {
-            let stream = &self.streams[output.stream];
+        for output in &self.plan.outputs {
+            let stream = &self.plan.streams[output.stream];
             let takes = output.form.carries();
             let entry = &self.spec.outputs[output.port.written];
             if stream.carries.fits(&takes) || ports::is_tflite(entry) {
                 continue;
             }
-            let message = format!(
-                "the output \"{}\" of the graph takes {takes}, but gets {}",
-                entry.text, stream.carries
-            );
-            let hint = PacketForm::prefix(&stream.carries)
-                .map(|prefix| format!("tag it {prefix}:{}", output.port.name))
-                .or_else(|| Some(format!("clients cannot be sent {}", stream.carries)));
-            self.found.wiring(None, entry.at, message, hint);
+            let (text, gets) = (&entry.text, &stream.carries);
+            let message =
+                format!("the output \"{text}\" of the graph takes {takes}, but gets {gets}");
+            let hint = match PacketForm::prefix(gets) {
+                Some(prefix) => format!("tag it {prefix}:{}", output.port.name),
+                None => format!("clients cannot be sent {gets}"),
+            };
+            self.found.wiring(None, entry.at, message, Some(hint));
         }
     }
 
     fn validate_sides(&self, types: &[PacketType]) {
-        for (side, gives) in self.sides.iter().zip(types) {
+        for (side, gives) in self.plan.sides.iter().zip(types) {
             for (node, place) in &side.to {
                 let contract = self.nodes[*node].contract.as_ref();
                 let takes = contract.and_then(|contract| contract.side_inputs.get(*place));
@@ -168,10 +171,8 @@ impl Draft<'_> {
                 let entry = &self.spec.nodes[*node];
                 let port = &entry.spec.side_inputs[*place];
                 let written = &entry.written.side_inputs[port.written];
-                let message = format!(
-                    "the side packet \"{}\" takes {takes}, but is {gives}",
-                    written.text
-                );
+                let text = &written.text;
+                let message = format!("the side packet \"{text}\" takes {takes}, but is {gives}");
                 let name = &entry.spec.name;
                 self.found.wiring(Some(name), written.at, message, None);
             }

@@ -7,6 +7,7 @@ use crate::{
     error::nearest,
     graph::{
         file::{NodeEntry, PortEntry, tag_index},
+        node::Ports,
         packet::PacketType,
         plan::{GraphPort, SidePacketPlan, StreamPlan, StreamSource},
     },
@@ -25,13 +26,13 @@ fn like<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<
     near.map(|name| format!("did you mean \"{name}\"?"))
 }
 
-/// Returns the ports of one kind with those of the file, by index.
+/// Returns the ports of one kind: index, name, and port of the file.
 fn by_place<'a>(
-    ports: &'a crate::graph::node::Ports,
+    ports: &'a Ports,
     entries: &'a [PortEntry],
-) -> impl Iterator<Item = (usize, &'a PortEntry)> {
+) -> impl Iterator<Item = (usize, &'a str, &'a PortEntry)> {
     let ports = ports.iter().enumerate();
-    ports.map(|(place, port)| (place, &entries[port.written]))
+    ports.map(|(place, port)| (place, port.name.as_str(), &entries[port.written]))
 }
 
 impl<'a> Draft<'a> {
@@ -56,9 +57,9 @@ impl<'a> Draft<'a> {
             };
             // Duplicate names are checked by another rule.
             if begun.insert(port.name.as_str(), entry.at).is_none() {
-                let from = StreamSource::Graph(self.graph_inputs.len());
+                let from = StreamSource::Graph(self.plan.inputs.len());
                 let stream = self.stream(&port.name, from);
-                self.graph_inputs.push(GraphPort {
+                self.plan.inputs.push(GraphPort {
                     port: port.clone(),
                     stream,
                     form: ports::form(entry, true),
@@ -66,37 +67,42 @@ impl<'a> Draft<'a> {
             }
         }
         for (node, entry) in self.spec.nodes.iter().enumerate() {
-            let broken = entry.written.outputs.iter();
-            doubtful.extend(
-                broken
-                    .filter(|port| port.port.is_none())
-                    .map(PortEntry::name),
-            );
-            let spec: &'a _ = entry.spec.as_ref();
-            for (place, written) in by_place(&spec.outputs, &entry.written.outputs) {
-                let name = spec.outputs[place].name.as_str();
-                if let Some(first) = begun.get(name) {
-                    if !self.found.is_full(rules::WIRING) {
-                        let (line, column) = self.found.lines.place(*first);
-                        let message = format!("the stream \"{name}\" is produced twice");
-                        let hint = format!("the other producer is at {line}:{column}; rename one");
-                        let of = Some(&*spec.name);
-                        self.found.wiring(of, written.at, message, Some(hint));
-                    }
-                    self.nodes[node].outputs.push(None);
-                    continue;
-                }
-                begun.insert(name, written.at);
-                let stream = self.stream(name, StreamSource::Node(node, place));
-                self.nodes[node].outputs.push(Some(stream));
+            let written = entry.written.outputs.iter();
+            let invalid = written.filter(|port| port.port.is_none());
+            doubtful.extend(invalid.map(PortEntry::name));
+            for (place, name, written) in by_place(&entry.spec.outputs, &entry.written.outputs) {
+                let is_first = self.is_first(&mut begun, "stream", entry, written);
+                let stream = is_first.then(|| self.stream(name, StreamSource::Node(node, place)));
+                self.nodes[node].outputs.push(stream);
             }
         }
         doubtful
     }
 
+    /// Returns whether a producer is the first; another is reported.
+    fn is_first(
+        &self,
+        begun: &mut HashMap<&'a str, usize>,
+        kind: &str,
+        entry: &NodeEntry,
+        written: &'a PortEntry,
+    ) -> bool {
+        let name = written.name();
+        let Some(first) = begun.get(name) else {
+            begun.insert(name, written.at);
+            return true;
+        };
+        let (line, column) = self.found.lines.place(*first);
+        let message = format!("the {kind} \"{name}\" is produced twice");
+        let hint = format!("the other producer is at {line}:{column}; rename one");
+        let node = Some(&*entry.spec.name);
+        self.found.wiring(node, written.at, message, Some(hint));
+        false
+    }
+
     fn stream(&mut self, name: &'a str, from: StreamSource) -> usize {
-        let stream = self.streams.len();
-        self.streams.push(StreamPlan {
+        let stream = self.plan.streams.len();
+        self.plan.streams.push(StreamPlan {
             name: name.to_owned(),
             from,
             to: Vec::new(),
@@ -114,18 +120,14 @@ impl<'a> Draft<'a> {
             let mut back_edges = vec![false; inputs.len()];
             let mut seen = HashSet::new();
             for info in &entry.infos {
-                let place = tag_index(&info.tag_index)
-                    .map_err(|message| format!("input_stream_info: {message}"))
-                    .and_then(|at| {
-                        inputs.find(&at.tag, at.index).ok_or_else(|| {
-                            format!("\"{}\" is not an input stream of the node", info.tag_index)
-                        })
-                    });
-                let name = Some(&*entry.spec.name);
+                let (name, text) = (Some(&*entry.spec.name), &info.tag_index);
+                let unknown = || format!("\"{text}\" is not an input stream of the node");
+                let at = tag_index(text).map_err(|wrong| format!("input_stream_info: {wrong}"));
+                let place = at.and_then(|at| inputs.find(&at.tag, at.index).ok_or_else(unknown));
                 match place {
                     Ok(place) if seen.insert(place) => back_edges[place] = info.back_edge,
                     Ok(_) => {
-                        let message = format!("input_stream_info has \"{}\" twice", info.tag_index);
+                        let message = format!("input_stream_info has \"{text}\" twice");
                         self.found.wiring(name, info.at, message, None);
                     }
                     Err(message) => {
@@ -144,18 +146,15 @@ impl<'a> Draft<'a> {
 
     fn consumers(&mut self, doubtful: &HashSet<&str>) {
         for (node, entry) in self.spec.nodes.iter().enumerate() {
-            for (place, written) in by_place(&entry.spec.inputs, &entry.written.inputs) {
-                let port = &entry.spec.inputs[place];
-                let name = port.name.as_str();
+            for (place, name, written) in by_place(&entry.spec.inputs, &entry.written.inputs) {
                 let stream = self.by_name.get(name).copied();
                 self.nodes[node].inputs.push(stream);
                 if let Some(stream) = stream {
-                    let stream = &mut self.streams[stream];
+                    let stream = &mut self.plan.streams[stream];
                     stream.to.push((node, place));
                     // The simple case of a back edge that is not needed.
-                    if self.nodes[node].back_edges[place]
-                        && matches!(stream.from, StreamSource::Graph(_))
-                    {
+                    let is_marked = self.nodes[node].back_edges[place];
+                    if is_marked && matches!(stream.from, StreamSource::Graph(_)) {
                         let message = format!(
                             "the input \"{}\" is marked as a back edge, but comes from an input of \
                              the graph",
@@ -164,7 +163,8 @@ impl<'a> Draft<'a> {
                         self.found.warn(written.at, Some(&entry.spec.name), message);
                     }
                     // Errors in half of a loopback are reported there.
-                } else if !doubtful.contains(name) && !is_loopback(entry, port) {
+                } else if !doubtful.contains(name) && !is_loopback(entry, &entry.spec.inputs[place])
+                {
                     self.missing(entry, written, name);
                 }
             }
@@ -175,7 +175,7 @@ impl<'a> Draft<'a> {
         if self.found.is_full(rules::WIRING) {
             return;
         }
-        let node = &entry.spec.name;
+        let node = Some(&*entry.spec.name);
         let message =
             format!("Input stream \"{name}\" does not have a corresponding output stream");
         let own: HashSet<&str> = entry.spec.outputs.iter().map(|p| p.name.as_str()).collect();
@@ -184,8 +184,7 @@ impl<'a> Draft<'a> {
         let hint = hint.unwrap_or_else(|| {
             "name it as an input_stream of the graph, or as the output_stream of a node".to_owned()
         });
-        self.found
-            .wiring(Some(node), written.at, message, Some(hint));
+        self.found.wiring(node, written.at, message, Some(hint));
     }
 
     fn outputs(&mut self, doubtful: &HashSet<&str>) {
@@ -193,8 +192,9 @@ impl<'a> Draft<'a> {
             let Some(port) = &entry.port else { continue };
             let name = port.name.as_str();
             if let Some(&stream) = self.by_name.get(name) {
-                self.streams[stream].outputs.push(self.graph_outputs.len());
-                self.graph_outputs.push(GraphPort {
+                let place = self.plan.outputs.len();
+                self.plan.streams[stream].outputs.push(place);
+                self.plan.outputs.push(GraphPort {
                     port: port.clone(),
                     stream,
                     form: ports::form(entry, false),
@@ -213,22 +213,14 @@ impl<'a> Draft<'a> {
     fn side_producers(&mut self) {
         let mut begun: HashMap<&'a str, usize> = HashMap::new();
         for (node, entry) in self.spec.nodes.iter().enumerate() {
-            let spec: &'a _ = entry.spec.as_ref();
-            for (place, written) in by_place(&spec.side_outputs, &entry.written.side_outputs) {
-                let name = spec.side_outputs[place].name.as_str();
-                if let Some(first) = begun.get(name) {
-                    let (line, column) = self.found.lines.place(*first);
-                    let message = format!("the side packet \"{name}\" is produced twice");
-                    let hint = format!("the other producer is at {line}:{column}; rename one");
-                    let of = Some(&*spec.name);
-                    self.found.wiring(of, written.at, message, Some(hint));
-                    self.nodes[node].side_outputs.push(None);
-                    continue;
+            let entries = &entry.written.side_outputs;
+            for (place, name, written) in by_place(&entry.spec.side_outputs, entries) {
+                let is_first = self.is_first(&mut begun, "side packet", entry, written);
+                let side = is_first.then(|| self.side(name));
+                if let Some(side) = side {
+                    self.plan.sides[side].from = Some((node, place));
                 }
-                begun.insert(name, written.at);
-                let side = self.side(name);
-                self.sides[side].from = Some((node, place));
-                self.nodes[node].side_outputs.push(Some(side));
+                self.nodes[node].side_outputs.push(side);
             }
         }
         for entry in &self.spec.side_inputs {
@@ -254,17 +246,14 @@ impl<'a> Draft<'a> {
     }
 
     fn side(&mut self, name: &'a str) -> usize {
-        if let Some(&side) = self.sides_by_name.get(name) {
-            return side;
-        }
-        let side = self.sides.len();
-        self.sides.push(SidePacketPlan {
-            name: name.to_owned(),
-            from: None,
-            to: Vec::new(),
-        });
-        self.sides_by_name.insert(name, side);
-        side
+        *self.sides_by_name.entry(name).or_insert_with(|| {
+            self.plan.sides.push(SidePacketPlan {
+                name: name.to_owned(),
+                from: None,
+                to: Vec::new(),
+            });
+            self.plan.sides.len() - 1
+        })
     }
 
     /// Connects consumers of side packets. Those that no node produces come from requests or from
@@ -274,7 +263,7 @@ impl<'a> Draft<'a> {
             let spec: &'a _ = entry.spec.as_ref();
             for (place, port) in spec.side_inputs.iter().enumerate() {
                 let side = self.side(&port.name);
-                self.sides[side].to.push((node, place));
+                self.plan.sides[side].to.push((node, place));
                 self.nodes[node].side_inputs.push(side);
             }
         }

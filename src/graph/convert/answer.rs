@@ -9,7 +9,7 @@ use crate::{
         timestamp::Timestamp,
     },
     request::{InferResponse, LooseTensor, Parameter},
-    tensor::{DataType, Tensor, TensorMap},
+    tensor::{DataType, Tensor},
 };
 
 /// Version reported by graphs.
@@ -38,32 +38,30 @@ pub fn output(port: &GraphPort, packet: &Packet) -> Result<LooseTensor, GraphRun
             shape: tensor.shape().to_vec(),
             data: tensor.bytes().clone(),
         }),
-        _ => Err(unfit(port, packet)),
+        _ => {
+            let (expected, actual) = (port.form.carries(), packet.payload().map(Payload::kind));
+            let actual = actual.map_or_else(|| "nothing".to_owned(), |kind| kind.to_string());
+            Err(GraphRunError::internal(format!(
+                "Failed to get packet from output stream \"{name}\". Expected: {expected}; Actual: \
+                 {actual}"
+            )))
+        }
     }
 }
 
 fn loose(name: &str, dtype: DataType, tensor: &Tensor) -> LooseTensor {
-    let lengths = tensor.shape().iter();
     LooseTensor {
         name: name.to_owned(),
         datatype: dtype.kserve().to_owned(),
-        shape: lengths
-            .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
-            .collect(),
+        shape: lengths(tensor).collect(),
         data: tensor.data().clone(),
     }
 }
 
-fn unfit(port: &GraphPort, packet: &Packet) -> GraphRunError {
-    let expected = port.form.carries();
-    let actual = packet.payload().map_or_else(
-        || "nothing".to_owned(),
-        |payload| payload.kind().to_string(),
-    );
-    GraphRunError::internal(format!(
-        "Failed to get packet from output stream \"{}\". Expected: {expected}; Actual: {actual}",
-        port.port.name
-    ))
+/// Returns the shape of a tensor as messages have it.
+pub(in crate::graph) fn lengths(tensor: &Tensor) -> impl Iterator<Item = i64> {
+    let lengths = tensor.shape().iter();
+    lengths.map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
 }
 
 /// Builds a response from the packets of outputs, in that order: all of them for a unary request,
@@ -82,9 +80,7 @@ pub fn response<'a>(
         model_name: graph.to_owned(),
         model_version: VERSION,
         id: id.to_owned(),
-        outputs: TensorMap::default(),
-        loose: Vec::new(),
-        parameters: Vec::new(),
+        ..InferResponse::default()
     };
     let mut at = Timestamp::UNSET;
     for (port, packet) in packets {

@@ -24,11 +24,8 @@ pub(super) fn read(input: &InputTensor) -> Result<Tensor> {
         )));
     }
     let names = ["height", "width", "number of channels"];
-    if let Some((name, length)) = names
-        .iter()
-        .zip(&input.shape)
-        .find(|(_, length)| **length <= 0)
-    {
+    let mut lengths_by_name = names.iter().zip(&input.shape);
+    if let Some((name, length)) = lengths_by_name.find(|(_, length)| **length <= 0) {
         return Err(Error::invalid(format!(
             "Invalid input shape - Invalid Mediapipe Image input {name}. Expected greater than 0; \
              Actual: {length}; Expected layout - HWC."
@@ -46,10 +43,10 @@ pub(super) fn read(input: &InputTensor) -> Result<Tensor> {
     };
     let expected = size(dtype, &shape)?;
     if bytes.len() != expected {
+        let actual = bytes.len();
         return Err(Error::invalid(format!(
             "Invalid content size of tensor proto - Invalid Mediapipe Image input buffer size. \
-             Actual: {}; Expected: {expected}",
-            bytes.len()
+             Actual: {actual}; Expected: {expected}"
         )));
     }
     if !channels.contains(&shape[2]) {

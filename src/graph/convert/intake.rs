@@ -1,6 +1,6 @@
 //! Conversion of a request to packets, one input after another.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 
@@ -16,77 +16,40 @@ use crate::{
     tensor::{DataType, ShapeText, Tensor, byte_size, elements, strings::Strings},
 };
 
-/// Iterator over the packets of a request, in the order of its inputs, each with the index of the
-/// graph's input; ends with the first error.
-pub struct RequestPackets<'a> {
-    plan: &'a GraphPlan,
-    request: &'a Arc<InferRequest>,
-    at: Timestamp,
-    next: usize,
-}
-
-/// Converts a request to packets lazily, so that each packet can be sent before the next input is
-/// validated.
-#[must_use]
+/// Converts a request to packets lazily, in the order of its inputs, each with the index of the
+/// graph's input, so that each packet can be sent before the next input is validated. Nothing is to
+/// be taken after an error.
 pub fn packets<'a>(
     plan: &'a GraphPlan,
     request: &'a Arc<InferRequest>,
     at: Timestamp,
-) -> RequestPackets<'a> {
-    RequestPackets {
-        plan,
-        request,
-        at,
-        next: 0,
-    }
-}
-
-impl Iterator for RequestPackets<'_> {
-    type Item = Result<(usize, Packet)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let place = self.next;
-        if let [input] = &self.plan.inputs[..]
-            && input.form == PacketForm::Request
-        {
-            self.next = usize::MAX;
-            let payload = || Payload::Request(Arc::clone(self.request));
-            return (place == 0).then(|| Ok((0, Packet::new(payload(), self.at))));
-        }
-        let input = self.request.inputs.get(place)?;
-        let made = self.packet(input);
-        self.next = match made {
-            Ok(_) => place + 1,
-            Err(_) => usize::MAX,
-        };
-        Some(made)
-    }
-}
-
-impl RequestPackets<'_> {
-    fn packet(&self, input: &InputTensor) -> Result<(usize, Packet)> {
-        let Some(place) = self.plan.input(&input.name) else {
+) -> impl Iterator<Item = Result<(usize, Packet)>> {
+    let whole = move || Payload::Request(Arc::clone(request));
+    let is_whole = matches!(&plan.inputs[..], [input] if input.form == PacketForm::Request);
+    let inputs: &[InputTensor] = if is_whole { &[] } else { &request.inputs };
+    let parts = inputs.iter().enumerate().map(move |(index, input)| {
+        let Some(place) = plan.input(&input.name) else {
             return Err(Error::invalid(format!(
                 "Unexpected input - {} is unexpected",
                 input.name
             )));
         };
-        if self.next == 0 {
-            check_message(self.request)?;
+        if index == 0 {
+            check_message(request)?;
         }
-        let payload = match self.plan.inputs[place].form {
+        let payload = match plan.inputs[place].form {
             PacketForm::OvTensor => Payload::Tensor(TensorKind::OpenVino, ov_tensor(input)?),
             PacketForm::MpTensor => Payload::Tensor(TensorKind::MediaPipe, mp_tensor(input)?),
             PacketForm::TfTensor => Payload::Tensor(TensorKind::TensorFlow, tf_tensor(input)?),
             PacketForm::Image => Payload::Tensor(TensorKind::Image, image::read(input)?),
             PacketForm::Python => Payload::Python(python::read(input)?),
             // Only as the sole input, which the check of graphs ensures.
-            PacketForm::Request | PacketForm::Response => {
-                Payload::Request(Arc::clone(self.request))
-            }
+            PacketForm::Request | PacketForm::Response => whole(),
         };
-        Ok((place, Packet::new(payload, self.at)))
-    }
+        Ok((place, Packet::new(payload, at)))
+    });
+    let first = is_whole.then(|| Ok((0, Packet::new(whole(), at))));
+    first.into_iter().chain(parts)
 }
 
 /// Checks the data fields of all inputs of a request.
@@ -111,56 +74,49 @@ fn check_message(request: &InferRequest) -> Result<()> {
 
 fn ov_tensor(input: &InputTensor) -> Result<Tensor> {
     let shape = lengths(input, 0)?;
-    match input.datatype {
-        Declared::Known(DataType::String) => string_tensor(input, shape),
-        Declared::Known(dtype) => tensor(input, dtype, shape),
-        Declared::Unknown(_) => Err(not_supported(input, "OpenVINO")),
+    match supported(input, "OpenVINO", |_| true)? {
+        DataType::String => string_tensor(input, shape),
+        dtype => tensor(input, dtype, shape),
     }
 }
 
 fn mp_tensor(input: &InputTensor) -> Result<Tensor> {
-    match input.datatype {
-        Declared::Known(dtype) if is_mp(dtype) => {
-            let shape = lengths(input, 1)?;
-            if shape.is_empty() {
-                return Err(Error::invalid(format!(
-                    "Invalid input shape - Expected: at least one dimension for Mediapipe tensor; \
-                     Actual: (); input name: {}",
-                    input.name
-                )));
-            }
-            tensor(input, dtype, shape)
-        }
-        _ => Err(not_supported(input, "Mediapipe")),
+    let dtype = supported(input, "Mediapipe", is_mp)?;
+    let shape = lengths(input, 1)?;
+    if shape.is_empty() {
+        return Err(invalid(
+            input,
+            "Invalid input shape - Expected: at least one dimension for Mediapipe tensor; Actual: ()",
+        ));
     }
+    tensor(input, dtype, shape)
 }
 
 fn tf_tensor(input: &InputTensor) -> Result<Tensor> {
-    match input.datatype {
-        Declared::Known(dtype) if is_tf(dtype) => {
-            let shape = lengths(input, 0)?;
-            tensor(input, dtype, shape)
-        }
-        _ => Err(not_supported(input, "Tensorflow")),
-    }
+    let dtype = supported(input, "Tensorflow", is_tf)?;
+    tensor(input, dtype, lengths(input, 0)?)
 }
 
 /// Returns whether MediaPipe's tensors support an element type.
-pub(in crate::graph) const fn is_mp(dtype: DataType) -> bool {
+pub(in crate::graph) fn is_mp(dtype: DataType) -> bool {
     use DataType::{Bool, F16, F32, I8, I32, U8};
     matches!(dtype, F32 | F16 | I32 | I8 | U8 | Bool)
 }
 
 /// Returns whether TensorFlow's tensors support an element type.
-pub(in crate::graph) const fn is_tf(dtype: DataType) -> bool {
+pub(in crate::graph) fn is_tf(dtype: DataType) -> bool {
     !matches!(dtype, DataType::Bf16 | DataType::String)
 }
 
-fn not_supported(input: &InputTensor, whose: &str) -> Error {
-    Error::invalid(format!(
-        "Invalid input precision - Not supported precision for {whose} tensor deserialization: {}",
-        input.datatype.text(Dialect::KServe)
-    ))
+/// Returns the datatype of an input, if a framework supports it.
+fn supported(input: &InputTensor, whose: &str, is: fn(DataType) -> bool) -> Result<DataType> {
+    match input.datatype {
+        Declared::Known(dtype) if is(dtype) => Ok(dtype),
+        _ => Err(Error::invalid(format!(
+            "Invalid input precision - Not supported precision for {whose} tensor deserialization: {}",
+            input.datatype.text(Dialect::KServe)
+        ))),
+    }
 }
 
 /// Returns the declared shape if no dimension is below the minimum.
@@ -168,11 +124,8 @@ pub(super) fn lengths(input: &InputTensor, least: usize) -> Result<Vec<usize>> {
     let length = |&length: &i64| usize::try_from(length).ok().filter(|&l| l >= least);
     let shape: Option<_> = input.shape.iter().map(length).collect();
     shape.ok_or_else(|| {
-        Error::invalid(format!(
-            "Invalid input shape - Negative dimension size is not acceptable: {}; input name: {}",
-            ShapeText(&input.shape),
-            input.name
-        ))
+        let text = "Invalid input shape - Negative dimension size is not acceptable";
+        invalid(input, format_args!("{text}: {}", ShapeText(&input.shape)))
     })
 }
 
@@ -182,12 +135,9 @@ fn tensor(input: &InputTensor, dtype: DataType, shape: Vec<usize>) -> Result<Ten
     let bytes = match &input.data {
         Data::Raw(bytes) if bytes.len() == size => bytes.clone(),
         Data::Raw(bytes) => {
-            return Err(Error::invalid(format!(
-                "Invalid content size of tensor proto - Expected: {size} bytes; Actual: {} bytes; \
-                 input name: {}",
-                bytes.len(),
-                input.name
-            )));
+            let (text, actual) = ("Invalid content size of tensor proto", bytes.len());
+            let text = format_args!("{text} - Expected: {size} bytes; Actual: {actual} bytes");
+            return Err(invalid(input, text));
         }
         _ => values(input, dtype, &shape)?,
     };
@@ -201,10 +151,8 @@ fn string_tensor(input: &InputTensor, shape: Vec<usize>) -> Result<Tensor> {
         Data::Unfit(_) | Data::Both => values(input, DataType::String, &shape)?,
     };
     let strings = Strings::new(framed).map_err(|error| {
-        Error::invalid(format!(
-            "Inputs inside buffer does not match expected format. - {error}; input name: {}",
-            input.name
-        ))
+        let text = "Inputs inside buffer does not match expected format.";
+        invalid(input, format_args!("{text} - {error}"))
     })?;
     let expected = elements(&shape).ok_or_else(too_large)?;
     if strings.count() != expected {
@@ -242,18 +190,21 @@ pub(super) fn values(input: &InputTensor, dtype: DataType, shape: &[usize]) -> R
                 input.name
             ),
         )),
-        Data::Unfit(reason) => Err(Error::invalid(format!(
-            "Invalid value in tensor proto container - {reason}; input name: {}",
-            input.name
-        ))),
+        Data::Unfit(reason) => {
+            let text = format_args!("Invalid value in tensor proto container - {reason}");
+            Err(invalid(input, text))
+        }
         Data::Raw(_) | Data::Both => Err(Error::internal("values asked of an input without any")),
     }
 }
 
 fn count_error(input: &InputTensor, expected: usize, actual: usize) -> Error {
-    Error::invalid(format!(
-        "Invalid number of values in tensor proto container - Expected: {expected} values; \
-         Actual: {actual} values; input name: {}",
-        input.name
-    ))
+    let text = "Invalid number of values in tensor proto container";
+    let text = format_args!("{text} - Expected: {expected} values; Actual: {actual} values");
+    invalid(input, text)
+}
+
+/// Creates the error of an input, with its name.
+fn invalid(input: &InputTensor, text: impl fmt::Display) -> Error {
+    Error::invalid(format!("{text}; input name: {}", input.name))
 }

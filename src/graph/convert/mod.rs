@@ -6,15 +6,14 @@
 mod answer;
 mod image;
 mod intake;
+mod parameters;
 mod python;
-mod side;
-mod stamp;
 
+pub(super) use answer::lengths;
 pub use answer::{VERSION, output, response};
-pub use intake::{RequestPackets, packets};
+pub use intake::packets;
 pub(super) use intake::{is_mp, is_tf};
-pub use side::{PYTHON, side_packets};
-pub use stamp::{TIMESTAMP, following, timestamp};
+pub use parameters::{PYTHON, TIMESTAMP, following, side_packets, timestamp};
 
 #[cfg(test)]
 mod tests;

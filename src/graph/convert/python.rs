@@ -12,16 +12,16 @@ use crate::{
 /// others are passed on unchanged.
 pub(super) fn read(input: &InputTensor) -> Result<HandlerTensor> {
     let lengths = lengths(input, 0)?;
-    let (bytes, format) = match (&input.datatype, &input.data) {
+    let (bytes, is_typed) = match (&input.datatype, &input.data) {
         (Declared::Known(DataType::String), Data::Raw(bytes) | Data::Values { bytes, .. }) => {
-            (bytes.clone(), None)
+            (bytes.clone(), false)
         }
         (Declared::Known(DataType::String), _) => {
-            (values(input, DataType::String, &lengths)?, None)
+            (values(input, DataType::String, &lengths)?, false)
         }
         // Python has no format for bfloat16.
         (Declared::Known(DataType::Bf16) | Declared::Unknown(_), Data::Raw(bytes)) => {
-            (bytes.clone(), None)
+            (bytes.clone(), false)
         }
         (Declared::Known(DataType::Bf16) | Declared::Unknown(_), _) => {
             return Err(Error::invalid(
@@ -38,11 +38,11 @@ pub(super) fn read(input: &InputTensor) -> Result<HandlerTensor> {
                     bytes.len()
                 )));
             }
-            (bytes.clone(), Some(*dtype))
+            (bytes.clone(), true)
         }
         (Declared::Known(dtype), _) => {
             size(*dtype, &lengths)?;
-            (values(input, *dtype, &lengths)?, Some(*dtype))
+            (values(input, *dtype, &lengths)?, true)
         }
     };
     let datatype = input.datatype.text(Dialect::KServe);
@@ -51,6 +51,6 @@ pub(super) fn read(input: &InputTensor) -> Result<HandlerTensor> {
         datatype,
         input.shape.clone(),
         bytes,
-        format,
+        is_typed,
     ))
 }

@@ -6,10 +6,12 @@ mod tests;
 use std::collections::HashMap;
 
 use super::{
-    calculator::{Contract, Factory},
+    calculator::Contract,
+    calculators,
     file::{GraphSpec, NodeEntry, PortEntry},
     node::Port,
-    packet::{PacketType, TensorKind},
+    packet::PacketType,
+    plan::PacketForm,
 };
 use crate::draw::{
     Diagram, DiagramEdge, DiagramKind, DiagramNode, DiagramNodeKind, DiagramPort, DiagramStream,
@@ -35,16 +37,8 @@ type StreamSources<'a> = HashMap<&'a str, (usize, String, PacketType)>;
 
 /// Makes the diagram of a graph file. `is_there` returns whether a handler file exists.
 #[must_use]
-pub fn diagram(
-    name: &str,
-    spec: &GraphSpec,
-    factories: &[&'static Factory],
-    is_there: &dyn Fn(&str) -> bool,
-) -> Diagram {
-    let find = |entry: &NodeEntry| {
-        let mut factories = factories.iter();
-        factories.find(|it| it.name == entry.spec.calculator)
-    };
+pub fn diagram(name: &str, spec: &GraphSpec, is_there: &dyn Fn(&str) -> bool) -> Diagram {
+    let find = |entry: &NodeEntry| calculators::find(&entry.spec.calculator);
     let nodes = spec.nodes.iter().map(|entry| {
         let missing = match entry.spec.handler_path() {
             _ if find(entry).is_none() => Some("no such calculator"),
@@ -61,14 +55,11 @@ pub fn diagram(
     let contracts: Vec<Contract> = contracts.collect();
     let request = DiagramNode::request(ends(&spec.inputs));
     let response = DiagramNode::response(ends(&spec.outputs));
+    let nodes = [request].into_iter().chain(nodes).chain([response]);
     Diagram {
         kind: DiagramKind::Graph,
         name: name.to_owned(),
-        nodes: [request]
-            .into_iter()
-            .chain(nodes)
-            .chain([response])
-            .collect(),
+        nodes: nodes.collect(),
         edges: edges(spec, &contracts),
         levels: Vec::new(),
     }
@@ -106,7 +97,7 @@ fn edges(spec: &GraphSpec, contracts: &[Contract]) -> Vec<DiagramEdge> {
     let (mut streams, mut sides) = (StreamSources::new(), StreamSources::new());
     for input in &spec.inputs {
         let tag = input.tag();
-        let source = (REQUEST, tag.to_owned(), carried(tag));
+        let source = (REQUEST, tag.to_owned(), PacketForm::of_tag(tag).carries());
         streams.entry(input.name()).or_insert(source);
     }
     for (index, (entry, contract)) in nodes() {
@@ -131,7 +122,7 @@ fn edges(spec: &GraphSpec, contracts: &[Contract]) -> Vec<DiagramEdge> {
     }
     for output in &spec.outputs {
         let to = (spec.nodes.len() + 1, output.tag().to_owned());
-        let kind = carried(output.tag());
+        let kind = PacketForm::of_tag(output.tag()).carries();
         edges.push(edge(&streams, output.name(), StreamKind::Stream, to, &kind));
     }
     for (index, (entry, contract)) in nodes() {
@@ -194,21 +185,4 @@ fn tag(port: &Port) -> String {
         (tag, 0) if !tag.is_empty() => tag.to_owned(),
         _ => port.at.to_string(),
     }
-}
-
-/// Returns the type of an input or output of a graph to clients, by the prefix of its tag.
-fn carried(tag: &str) -> PacketType {
-    let known = [
-        ("OVMS_PY_TENSOR", PacketType::Python),
-        ("OVTENSOR", PacketType::Tensor(TensorKind::OpenVino)),
-        ("TENSOR", PacketType::Tensor(TensorKind::MediaPipe)),
-        ("TFTENSOR", PacketType::Tensor(TensorKind::TensorFlow)),
-        ("IMAGE", PacketType::Tensor(TensorKind::Image)),
-        ("REQUEST", PacketType::Request),
-        ("RESPONSE", PacketType::Response),
-    ];
-    let found = known
-        .into_iter()
-        .find(|(prefix, _)| tag.starts_with(prefix));
-    found.map_or(PacketType::Tensor(TensorKind::OpenVino), |(_, kind)| kind)
 }

@@ -3,7 +3,7 @@
 use super::diagram;
 use crate::{
     draw::{Diagram, Style, dot, html, mermaid, svg, text},
-    graph::{calculators, file::GraphSpec},
+    graph::file::GraphSpec,
 };
 
 /// A generator behind a node, with a model's session that nobody uses, and a stream of nobody.
@@ -44,7 +44,7 @@ node { calculator: "NoCalculator" input_stream: "token" input_side_packet: "SESS
 fn drawn() -> Diagram {
     let is_there = |path: &str| path != "w.py";
     let spec = GraphSpec::read(TEXT, "g.pbtxt").unwrap();
-    diagram("g", &spec, calculators::all(), &is_there)
+    diagram("g", &spec, &is_there)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use prost_reflect::DynamicMessage;
 
 use super::{
     node::{NodeOptions, NodeSpec, Port, Ports},
-    pbtxt::{self, Document, Field, Value, all},
+    pbtxt::{self, Field, TextError, Value, all},
     plan::PoolSize,
     rules::{self, Found},
 };
@@ -39,8 +39,6 @@ pub struct GraphSpec {
     pub side_outputs: Vec<PortEntry>,
     /// Executors of nodes.
     pub executors: Vec<ExecutorEntry>,
-    /// Number of threads of the default executor.
-    pub num_threads: Option<i32>,
     /// Maximum number of packets in a queue, with its position.
     pub max_queue_size: Option<(i32, usize)>,
     /// Whether a deadlock caused by full queues is an error.
@@ -155,23 +153,21 @@ impl GraphSpec {
     /// Fails if the text is not a graph file.
     pub fn read(text: &str, file: &str) -> Result<Self, Diagnostics> {
         let found = Found::new(text, file);
-        let spec = match pbtxt::read(text) {
-            Ok(document) => Self::new(&document, text, &found),
-            Err(errors) => {
-                errors.into_iter().for_each(|error| found.add_text(error));
-                None
-            }
-        };
+        let spec = Self::new(&found);
         // A text that makes no graph has errors.
         spec.ok_or_else(|| found.end().err().unwrap_or_default())
     }
 
-    /// Builds the specification from a file; errors in single ports and options are reported, and
+    /// Builds the specification of a text; errors in single ports and options are reported, and
     /// the rest is built without them.
-    pub(super) fn new(document: &Document, text: &str, found: &Found<'_>) -> Option<Self> {
+    pub(super) fn new(found: &Found<'_>) -> Option<Self> {
+        let text = found.text;
+        let read = pbtxt::read(text);
+        let reported =
+            |errors: Vec<TextError>| errors.into_iter().for_each(|it| found.add_text(it));
+        let document = read.map_err(reported).ok()?;
         // The bytes are of a message just decoded with its own descriptor.
         let graph: CalculatorGraphConfig = document.message.transcode_to().ok()?;
-        let source = Source { text, found };
         let fields = Fields::new(&document.fields, text);
         let names = unique_names(&graph.node);
         let messages = document.message.get_field_by_name("node");
@@ -182,19 +178,13 @@ impl GraphSpec {
         for (((node, name), message), value) in
             graph.node.iter().zip(names).zip(messages).zip(values)
         {
-            nodes.push(source.node(node, name, message.as_message()?, value));
+            nodes.push(read_node(found, node, name, message.as_message()?, value));
         }
         let top = |field: &'static str, texts: &[String]| {
             ports(found, field, None, texts, fields.all(field)).0
         };
         let handler = graph.input_stream_handler.as_ref();
-        let handler = handler.and_then(|handler| {
-            source.handler(
-                handler,
-                &document.message,
-                fields.first("input_stream_handler"),
-            )
-        });
+        let handler = handler.and_then(|it| read_handler(it, &document.message, fields));
         let executors = graph.executor.iter().zip(fields.all("executor"));
         Some(Self {
             inputs: top("input_stream", &graph.input_stream),
@@ -208,7 +198,6 @@ impl GraphSpec {
                     at: value.at,
                 })
                 .collect(),
-            num_threads: graph.num_threads,
             max_queue_size: fields.with(graph.max_queue_size, "max_queue_size"),
             report_deadlock: graph.report_deadlock(),
             handler,
@@ -244,117 +233,98 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Context for reading nodes.
-struct Source<'a> {
-    text: &'a str,
-    found: &'a Found<'a>,
+fn read_node(
+    found: &Found<'_>,
+    node: &Node,
+    name: String,
+    message: &DynamicMessage,
+    value: &Value,
+) -> NodeEntry {
+    let fields = Fields::new(value.fields(), found.text);
+    let mut is_sound = true;
+    let mut read = |field: &'static str, texts: &[String]| {
+        let (entries, sound) = ports(found, field, Some(&name), texts, fields.all(field));
+        is_sound &= sound;
+        entries
+    };
+    let written = NodePorts {
+        inputs: read("input_stream", &node.input_stream),
+        outputs: read("output_stream", &node.output_stream),
+        side_inputs: read("input_side_packet", &node.input_side_packet),
+        side_outputs: read("output_side_packet", &node.output_side_packet),
+    };
+    let sorted = |entries: &[PortEntry]| {
+        let ports = entries.iter().filter_map(|entry| entry.port.clone());
+        Ports::new(ports.collect())
+    };
+    let spec = NodeSpec {
+        calculator: node.calculator().to_owned(),
+        inputs: sorted(&written.inputs),
+        outputs: sorted(&written.outputs),
+        side_inputs: sorted(&written.side_inputs),
+        side_outputs: sorted(&written.side_outputs),
+        options: options::of_node(found, &name, node, message, fields),
+        place: found.lines.place(value.at),
+        name,
+    };
+    let handler = node.input_stream_handler.as_ref();
+    let handler = handler.and_then(|handler| read_handler(handler, message, fields));
+    let infos = node.input_stream_info.iter();
+    let infos = infos.zip(fields.all("input_stream_info"));
+    NodeEntry {
+        at: value.at,
+        given: node.name.clone().filter(|name| !name.is_empty()),
+        infos: infos
+            .map(|(info, value)| InfoEntry {
+                tag_index: info.tag_index().to_owned(),
+                back_edge: info.back_edge(),
+                at: value.at,
+            })
+            .collect(),
+        handler,
+        executor: fields
+            .with(node.executor.clone(), "executor")
+            .filter(|(name, _)| !name.is_empty()),
+        max_in_flight: fields.with(node.max_in_flight, "max_in_flight"),
+        written,
+        is_sound,
+        spec: Arc::new(spec),
+    }
 }
 
-impl Source<'_> {
-    fn node(
-        &self,
-        node: &Node,
-        name: String,
-        message: &DynamicMessage,
-        value: &Value,
-    ) -> NodeEntry {
-        let found = self.found;
-        let fields = Fields::new(value.fields(), self.text);
-        let mut is_sound = true;
-        let mut read = |field: &'static str, texts: &[String]| {
-            let (entries, sound) = ports(found, field, Some(&name), texts, fields.all(field));
-            is_sound &= sound;
-            entries
-        };
-        let written = NodePorts {
-            inputs: read("input_stream", &node.input_stream),
-            outputs: read("output_stream", &node.output_stream),
-            side_inputs: read("input_side_packet", &node.input_side_packet),
-            side_outputs: read("output_side_packet", &node.output_side_packet),
-        };
-        let sorted = |entries: &[PortEntry]| {
-            let ports = entries.iter().filter_map(|entry| entry.port.clone());
-            Ports::new(ports.collect())
-        };
-        let spec = NodeSpec {
-            is_named: node.name.as_deref().is_some_and(|name| !name.is_empty()),
-            calculator: node.calculator().to_owned(),
-            inputs: sorted(&written.inputs),
-            outputs: sorted(&written.outputs),
-            side_inputs: sorted(&written.side_inputs),
-            side_outputs: sorted(&written.side_outputs),
-            options: self.options(&name, node, message, fields),
-            place: found.lines.place(value.at),
-            name,
-        };
-        let handler = node.input_stream_handler.as_ref().and_then(|handler| {
-            self.handler(handler, message, fields.first("input_stream_handler"))
-        });
-        let infos = node.input_stream_info.iter();
-        let infos = infos.zip(fields.all("input_stream_info"));
-        NodeEntry {
-            at: value.at,
-            given: node.name.clone().filter(|name| !name.is_empty()),
-            infos: infos
-                .map(|(info, value)| InfoEntry {
-                    tag_index: info.tag_index().to_owned(),
-                    back_edge: info.back_edge(),
-                    at: value.at,
-                })
-                .collect(),
-            handler,
-            executor: fields
-                .with(node.executor.clone(), "executor")
-                .filter(|(name, _)| !name.is_empty()),
-            max_in_flight: fields.with(node.max_in_flight, "max_in_flight"),
-            written,
-            is_sound,
-            spec: Arc::new(spec),
-        }
-    }
-
-    fn handler(
-        &self,
-        handler: &InputStreamHandlerConfig,
-        message: &DynamicMessage,
-        value: Option<&Value>,
-    ) -> Option<HandlerEntry> {
-        let value = value?;
-        let message = message.get_field_by_name("input_stream_handler")?;
-        let fields = Fields::new(value.fields(), self.text);
-        let name = fields.first("input_stream_handler");
-        let at = name.map_or(value.at, |name| name.at);
-        let options = fields.first("options");
-        let first = options.and_then(|options| options.fields().first());
-        Some(HandlerEntry {
-            name: handler.input_stream_handler().to_owned(),
-            options: options::of_extensions(message.as_message()?),
-            at,
-            options_at: first.map_or(at, |field| field.at),
-        })
-    }
+fn read_handler(
+    handler: &InputStreamHandlerConfig,
+    message: &DynamicMessage,
+    fields: Fields<'_>,
+) -> Option<HandlerEntry> {
+    let value = fields.first("input_stream_handler")?;
+    let message = message.get_field_by_name("input_stream_handler")?;
+    let fields = Fields::new(value.fields(), fields.text);
+    let name = fields.first("input_stream_handler");
+    let at = name.map_or(value.at, |name| name.at);
+    let options = fields.first("options");
+    let first = options.and_then(|options| options.fields().first());
+    Some(HandlerEntry {
+        name: handler.input_stream_handler().to_owned(),
+        options: options::of_extensions(message.as_message()?),
+        at,
+        options_at: first.map_or(at, |field| field.at),
+    })
 }
 
 /// Returns a unique name for each node: its own or that of its calculator, numbered if several
 /// share it.
 fn unique_names(nodes: &[Node]) -> Vec<String> {
     fn own(node: &Node) -> &str {
-        let name = node.name();
-        if name.is_empty() {
-            node.calculator()
-        } else {
-            name
-        }
+        let name = Some(node.name()).filter(|name| !name.is_empty());
+        name.unwrap_or(node.calculator())
     }
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for node in nodes {
         *counts.entry(own(node)).or_default() += 1;
     }
-    let mut taken: HashSet<String> = counts
-        .iter()
-        .filter(|(_, count)| **count == 1)
-        .map(|(name, _)| (*name).to_owned())
-        .collect();
+    let single = counts.iter().filter(|(_, count)| **count == 1);
+    let mut taken: HashSet<String> = single.map(|(name, _)| (*name).to_owned()).collect();
     let mut next: HashMap<&str, usize> = HashMap::new();
     let names = nodes.iter().map(|node| {
         let name = own(node);

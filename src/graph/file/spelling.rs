@@ -10,12 +10,14 @@ use crate::graph::{
     rules::{self, Found},
 };
 
-/// Error for an invalid port or reference to an input.
-struct Misspelled {
-    part: &'static str,
-    found: String,
-    expected: &'static str,
-    hint: Option<String>,
+/// Error for an invalid port or reference to an input: message, and hint.
+type Misspelled = (String, Option<String>);
+
+fn misspelled(part: &str, text: &str, expected: &str, hint: Option<String>) -> Misspelled {
+    (
+        format!("the {part} \"{text}\" is not like {expected}"),
+        hint,
+    )
 }
 
 /// Reads the ports of one kind, of a node or of the graph, from a field of it. Also returns whether all are
@@ -41,33 +43,25 @@ pub(super) fn ports<'a>(
         };
         match read(text) {
             Ok((tag, index, name)) => {
-                let index = index.unwrap_or_else(|| {
-                    if tag.is_empty() {
-                        untagged += 1;
-                        untagged - 1
-                    } else {
-                        0
-                    }
-                });
+                let index = index.unwrap_or(if tag.is_empty() { untagged } else { 0 });
+                untagged += usize::from(tag.is_empty());
                 let at = TagIndex {
                     tag: tag.to_owned(),
                     index,
                 };
-                if let Some(first) = seen.insert(at.clone(), entries.len()) {
+                let first = *seen.entry(at.clone()).or_insert(entries.len());
+                if let Some(first) = entries.get(first) {
                     is_sound = false;
-                    let (line, column) = found.lines.place(entries[first].at);
-                    error(
-                        value.at,
-                        format!(
-                            "{field} has the tag {at} twice: \"{}\" and \"{text}\"",
-                            entries[first].text
-                        ),
-                        Some(format!(
-                            "the other is at {line}:{column}; number them, {tag}:0:… and {tag}:1:…, or \
-                             give one another tag"
-                        )),
+                    let (line, column) = found.lines.place(first.at);
+                    let message = format!(
+                        "{field} has the tag {at} twice: \"{}\" and \"{text}\"",
+                        first.text
                     );
-                    seen.insert(at.clone(), first);
+                    let hint = format!(
+                        "the other is at {line}:{column}; number them, {tag}:0:… and {tag}:1:…, or \
+                         give one another tag"
+                    );
+                    error(value.at, message, Some(hint));
                 }
                 entry.port = Some(Port {
                     at,
@@ -75,59 +69,33 @@ pub(super) fn ports<'a>(
                     written,
                 });
             }
-            Err(wrong) => {
+            Err((message, hint)) => {
                 is_sound = false;
-                let Misspelled {
-                    part,
-                    found,
-                    expected,
-                    hint,
-                } = wrong;
-                error(
-                    value.at,
-                    format!("{field} \"{text}\": the {part} \"{found}\" is not like {expected}"),
-                    hint,
-                );
+                error(value.at, format!("{field} \"{text}\": {message}"), hint);
             }
         }
         entries.push(entry);
     }
-    if is_sound && !found.is_full(rules::WIRING) {
-        is_sound = without_holes(field, &entries, &seen, &error);
-    }
-    (entries, is_sound)
-}
-
-/// Checks that the indexes of each tag begin at 0 without gaps.
-fn without_holes(
-    field: &str,
-    entries: &[PortEntry],
-    seen: &HashMap<TagIndex, usize>,
-    error: &impl Fn(usize, String, Option<String>),
-) -> bool {
-    let mut is_sound = true;
-    for entry in entries {
-        let Some(port) = &entry.port else { continue };
-        let Some(before) = port.at.index.checked_sub(1) else {
+    // The indexes of each tag begin at 0 without gaps.
+    let is_counted = is_sound && !found.is_full(rules::WIRING);
+    for entry in entries.iter().filter(|_| is_counted) {
+        let Some(Port { at, .. }) = &entry.port else {
             continue;
         };
-        let below = TagIndex {
-            tag: port.at.tag.clone(),
-            index: before,
-        };
-        if !seen.contains_key(&below) {
+        let below = at.index.checked_sub(1).map(|index| TagIndex {
+            tag: at.tag.clone(),
+            index,
+        });
+        if let Some(below) = below.filter(|below| !seen.contains_key(below)) {
             is_sound = false;
-            error(
-                entry.at,
-                format!(
-                    "{field} \"{}\" has the index {}, but there is no {below}",
-                    entry.text, port.at.index
-                ),
-                Some("indexes of a tag count up from 0".to_owned()),
-            );
+            let (text, index) = (&entry.text, at.index);
+            let message =
+                format!("{field} \"{text}\" has the index {index}, but there is no {below}");
+            let hint = "indexes of a tag count up from 0".to_owned();
+            error(entry.at, message, Some(hint));
         }
     }
-    is_sound
+    (entries, is_sound)
 }
 
 /// Splits a port: tag, index if one is written, name.
@@ -137,12 +105,12 @@ fn read(text: &str) -> Result<(&str, Option<usize>, &str), Misspelled> {
         [given] => Ok(("", None, name(given)?)),
         [given_tag, given] => Ok((tag(given_tag)?, None, name(given)?)),
         [given_tag, number, given] => Ok((tag(given_tag)?, Some(index(number)?), name(given)?)),
-        _ => Err(Misspelled {
-            part: "text",
-            found: text.to_owned(),
-            expected: "name, TAG:name or TAG:index:name",
-            hint: None,
-        }),
+        _ => Err(misspelled(
+            "text",
+            text,
+            "name, TAG:name or TAG:index:name",
+            None,
+        )),
     }
 }
 
@@ -168,8 +136,8 @@ fn name(text: &str) -> Result<&str, Misspelled> {
 /// Checks a word whose letters are all of one case, to which `fold` changes them.
 fn word<'a>(
     text: &'a str,
-    part: &'static str,
-    expected: &'static str,
+    part: &str,
+    expected: &str,
     fold: fn(&str) -> String,
 ) -> Result<&'a str, Misspelled> {
     let folded = fold(text);
@@ -180,24 +148,15 @@ fn word<'a>(
     if would_do && folded == text {
         return Ok(text);
     }
-    Err(Misspelled {
-        part,
-        found: text.to_owned(),
-        expected,
-        hint: would_do.then(|| format!("write {folded}")),
-    })
+    let hint = would_do.then(|| format!("write {folded}"));
+    Err(misspelled(part, text, expected, hint))
 }
 
 fn index(text: &str) -> Result<usize, Misspelled> {
     let is_plain = text == "0" || !text.starts_with('0');
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let value = (is_plain && digits).then(|| text.parse().ok()).flatten();
-    value.ok_or_else(|| Misspelled {
-        part: "index",
-        found: text.to_owned(),
-        expected: "0|[1-9][0-9]*",
-        hint: None,
-    })
+    value.ok_or_else(|| misspelled("index", text, "0|[1-9][0-9]*", None))
 }
 
 #[cfg(test)]

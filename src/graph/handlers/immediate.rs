@@ -48,15 +48,14 @@ impl Rule for Immediate {
     fn take(&mut self, at: Timestamp, inputs: &mut [Input]) -> Vec<Packet> {
         let mut packets = Vec::with_capacity(inputs.len());
         for (place, input) in inputs.iter_mut().enumerate() {
-            let wishes = self.wish(place, input) == Some(at);
-            if wishes && let Some(processed) = self.processed.get_mut(place) {
+            if self.wish(place, input) != Some(at) {
+                packets.push(Packet::empty(at));
+                continue;
+            }
+            packets.push(input.take(at));
+            if let Some(processed) = self.processed.get_mut(place) {
                 *processed = at;
             }
-            packets.push(if wishes {
-                input.take(at)
-            } else {
-                Packet::empty(at)
-            });
         }
         packets
     }

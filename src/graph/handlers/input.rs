@@ -77,6 +77,11 @@ impl Input {
         self.head().map_or(self.bound, Packet::at)
     }
 
+    /// Returns whether there is a packet, and its timestamp or the lowest that may still arrive.
+    pub(super) fn next(&self) -> (bool, Timestamp) {
+        (!self.queue.is_empty(), self.time())
+    }
+
     /// Returns the lowest timestamp that may still arrive.
     pub(in crate::graph) const fn bound(&self) -> Timestamp {
         self.bound

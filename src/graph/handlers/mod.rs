@@ -3,22 +3,20 @@
 //! A handler inspects the queues of a node and returns whether a timestamp is ready; only then are
 //! the packets of that timestamp taken. Inspection is cheap and may be repeated.
 
-mod barrier;
-mod default;
-mod early_close;
-mod fixed_size;
+mod by_time;
 mod immediate;
 mod input;
 mod mux;
-mod sync_set;
 #[cfg(test)]
 mod tests;
 mod timestamp_align;
 
 pub(in crate::graph) use self::input::Input;
 use self::{
-    barrier::Barrier, default::ByTime, early_close::EarlyClose, fixed_size::FixedSize,
-    immediate::Immediate, mux::Mux, sync_set::SyncSet, timestamp_align::TimestampAlign,
+    by_time::{Barrier, ByTime, FixedSize, SyncSet},
+    immediate::Immediate,
+    mux::Mux,
+    timestamp_align::TimestampAlign,
 };
 use super::{packet::Packet, plan::InputHandler, timestamp::Timestamp};
 
@@ -34,7 +32,7 @@ pub(in crate::graph) enum Look {
 }
 
 /// Interface of a handler.
-trait Rule {
+pub(in crate::graph) trait Rule {
     /// Returns the state of the queues. May drop packets that will never be taken.
     fn look(&mut self, inputs: &mut [Input]) -> Look;
 
@@ -51,16 +49,14 @@ trait Rule {
 /// Handler of a node in a run.
 #[derive(Debug)]
 pub(in crate::graph) enum Policy {
-    /// See [`InputHandler::Default`].
-    Default(ByTime),
+    /// See [`InputHandler::Default`] and [`InputHandler::EarlyClose`].
+    ByTime(ByTime),
     /// See [`InputHandler::Immediate`].
     Immediate(Immediate),
     /// See [`InputHandler::SyncSet`].
     SyncSet(SyncSet),
     /// See [`InputHandler::Barrier`].
     Barrier(Barrier),
-    /// See [`InputHandler::EarlyClose`].
-    EarlyClose(EarlyClose),
     /// See [`InputHandler::Mux`].
     Mux(Mux),
     /// See [`InputHandler::FixedSize`].
@@ -74,49 +70,40 @@ impl Policy {
     /// returns timestamps without a packet, once they are settled.
     pub(in crate::graph) fn new(handler: &InputHandler, inputs: usize, wants_bounds: bool) -> Self {
         match handler {
-            InputHandler::Default => Self::Default(ByTime::new(wants_bounds)),
+            InputHandler::Default => Self::ByTime(ByTime::new(wants_bounds, false)),
             InputHandler::Immediate => Self::Immediate(Immediate::new(inputs, wants_bounds)),
             InputHandler::SyncSet(sets) => Self::SyncSet(SyncSet::new(sets, wants_bounds)),
             InputHandler::Barrier => Self::Barrier(Barrier),
-            InputHandler::EarlyClose => Self::EarlyClose(EarlyClose::new(wants_bounds)),
+            InputHandler::EarlyClose => Self::ByTime(ByTime::new(wants_bounds, true)),
             InputHandler::Mux => Self::Mux(Mux),
             InputHandler::FixedSize {
                 trigger,
                 target,
                 fixed_min,
-            } => Self::FixedSize(FixedSize::new(*trigger, *target, *fixed_min, wants_bounds)),
+            } => Self::FixedSize(FixedSize {
+                inner: ByTime::new(wants_bounds, false),
+                trigger: (*trigger).max(1),
+                target: (*target).max(1),
+                fixed_min: *fixed_min,
+                kept: Timestamp::UNSET,
+            }),
             InputHandler::TimestampAlign(base) => {
                 Self::TimestampAlign(TimestampAlign::new(*base, inputs))
             }
         }
     }
 
-    fn rule(&mut self) -> &mut dyn Rule {
+    /// Returns the handler itself.
+    pub(in crate::graph) fn rule(&mut self) -> &mut dyn Rule {
         match self {
-            Self::Default(rule) => rule,
+            Self::ByTime(rule) => rule,
             Self::Immediate(rule) => rule,
             Self::SyncSet(rule) => rule,
             Self::Barrier(rule) => rule,
-            Self::EarlyClose(rule) => rule,
             Self::Mux(rule) => rule,
             Self::FixedSize(rule) => rule,
             Self::TimestampAlign(rule) => rule,
         }
-    }
-
-    /// Returns the state of the queues.
-    pub(in crate::graph) fn look(&mut self, inputs: &mut [Input]) -> Look {
-        self.rule().look(inputs)
-    }
-
-    /// Takes the packets of the timestamp just found.
-    pub(in crate::graph) fn take(&mut self, at: Timestamp, inputs: &mut [Input]) -> Vec<Packet> {
-        self.rule().take(at, inputs)
-    }
-
-    /// Returns the lowest timestamp at which the node may still run.
-    pub(in crate::graph) fn floor(&mut self, inputs: &[Input]) -> Timestamp {
-        self.rule().floor(inputs)
     }
 }
 
@@ -126,20 +113,18 @@ fn lowest(inputs: &[Input]) -> Timestamp {
     times.min().unwrap_or(Timestamp::DONE)
 }
 
-/// Checks a group of inputs: the lowest timestamp with a packet, once no packet can arrive at or
+/// Checks a group of inputs, given by whether they have a packet and their times: the lowest timestamp with a packet, once no packet can arrive at or
 /// before it on the others. With `wants_bounds` also the highest settled timestamp, if it is after
 /// the one processed last.
-fn together<'a>(
-    inputs: impl Iterator<Item = &'a Input>,
+fn together(
+    inputs: impl Iterator<Item = (bool, Timestamp)>,
     wants_bounds: bool,
     processed: Timestamp,
 ) -> Look {
     let (mut packet, mut bound) = (Timestamp::DONE, Timestamp::DONE);
-    for input in inputs {
-        match input.head() {
-            Some(head) => packet = packet.min(head.at()),
-            None => bound = bound.min(input.bound()),
-        }
+    for (has_packet, time) in inputs {
+        let lowest = if has_packet { &mut packet } else { &mut bound };
+        *lowest = time.min(*lowest);
     }
     if packet.min(bound) >= Timestamp::ONE_OVER_POST_STREAM {
         return Look::Done;

@@ -1,6 +1,6 @@
 //! `TimestampAlignInputStreamHandler`: timestamps are shifted to align the first packets.
 
-use super::{Input, Look, Rule};
+use super::{Input, Look, Rule, together};
 use crate::graph::{packet::Packet, timestamp::Timestamp};
 
 /// Handler that works as the default one, with the timestamps of the other inputs shifted by the
@@ -52,22 +52,9 @@ impl Rule for TimestampAlign {
             self.align(at, inputs);
             return Look::At(at);
         }
-        let (mut packet, mut bound) = (Timestamp::DONE, Timestamp::DONE);
-        for (input, time) in inputs.iter().zip(self.aligned(inputs)) {
-            let lowest = if input.len() > 0 {
-                &mut packet
-            } else {
-                &mut bound
-            };
-            *lowest = time.min(*lowest);
-        }
-        if packet.min(bound) >= Timestamp::ONE_OVER_POST_STREAM {
-            Look::Done
-        } else if bound > packet {
-            Look::At(packet)
-        } else {
-            Look::Wait
-        }
+        let times = inputs.iter().zip(self.aligned(inputs));
+        let times = times.map(|(input, time)| (input.len() > 0, time));
+        together(times, false, Timestamp::UNSTARTED)
     }
 
     fn take(&mut self, at: Timestamp, inputs: &mut [Input]) -> Vec<Packet> {

@@ -2,12 +2,12 @@
 
 use prost::Message;
 use prost_reflect::{
-    DynamicMessage, ExtensionDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage,
-    Value as Bound,
+    Cardinality, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MapKey,
+    MessageDescriptor, ReflectMessage, Value as Bound,
 };
 
 use super::{
-    MAX_ERRORS, TextError, messages, scalar,
+    MAX_ERRORS, MESSAGES, TextError, scalar,
     tree::{Field, Name, Shape, Value, cut},
 };
 use crate::error::nearest;
@@ -25,7 +25,7 @@ pub(super) fn graph(text: &str, fields: &[Field]) -> Result<DynamicMessage, Vec<
         depth: 0,
         errors: Vec::new(),
     };
-    let graph = messages()
+    let graph = MESSAGES
         .get_message_by_name(GRAPH)
         .expect("own descriptors have it");
     let message = binder.message(&graph, fields, 0);
@@ -77,19 +77,13 @@ impl Binder<'_> {
                 self.node = None;
             }
         }
-        let missing = kind.fields().filter(|field| {
-            field.cardinality() == prost_reflect::Cardinality::Required
-                && !fields
-                    .iter()
-                    .any(|given| given.plain(self.text) == Some(field.name()))
-        });
-        for field in missing.collect::<Vec<_>>() {
+        for field in kind.fields() {
             let (name, kind) = (field.name(), kind.full_name());
-            self.error(
-                at,
-                format!("the required field \"{name}\" of {kind} is missing"),
-                Some(format!("add `{name}: …` there")),
-            );
+            let mut given = fields.iter().map(|given| given.plain(self.text));
+            if field.cardinality() == Cardinality::Required && !given.any(|it| it == Some(name)) {
+                let message = format!("the required field \"{name}\" of {kind} is missing");
+                self.error(at, message, Some(format!("add `{name}: …` there")));
+            }
         }
         message
     }
@@ -105,55 +99,23 @@ impl Binder<'_> {
     }
 
     fn field(&mut self, message: &mut DynamicMessage, field: &Field) {
-        let kind = message.descriptor();
         match &field.name {
             Name::Plain(_) => {
                 let name = field.plain(self.text).unwrap_or_default();
-                let Some(slot) = kind.get_field_by_name(name) else {
-                    let known: Vec<String> = kind.fields().map(|f| f.name().to_owned()).collect();
-                    let near = nearest(name, known.iter().map(String::as_str));
-                    let hint = near.map_or_else(
-                        || without(&kind, &known),
-                        |name| format!("did you mean \"{name}\"?"),
-                    );
-                    self.error(
-                        field.at,
-                        format!("{} has no field \"{}\"", kind.full_name(), cut(name)),
-                        Some(hint),
-                    );
+                let Some(slot) = self.slot(message, name, field.at) else {
                     return;
                 };
-                if !slot.is_list() && !slot.is_map() {
-                    let is_set = message.has_field(&slot);
-                    let oneof = slot.containing_oneof();
-                    let other = oneof
-                        .and_then(|oneof| oneof.fields().find(|other| message.has_field(other)));
-                    if is_set {
-                        self.error(field.at, format!("\"{name}\" is set twice"), None);
-                        return;
-                    }
-                    if let Some(other) = other {
-                        let other = other.name();
-                        self.error(
-                            field.at,
-                            format!("\"{name}\" and \"{other}\" cannot both be set"),
-                            None,
-                        );
-                        return;
-                    }
-                }
                 let is_many = slot.is_list() || slot.is_map();
                 if let Some(value) = self.values(&slot.kind(), name, is_many, &field.value) {
                     merge(message.get_field_mut(&slot), value);
                 }
             }
             Name::Extension(name) => {
-                let Some(slot) = self.extension(&kind, name, field.at) else {
+                let Some(slot) = self.extension(&message.descriptor(), name, field.at) else {
                     return;
                 };
                 if message.has_extension(&slot) {
-                    self.error(field.at, format!("[{name}] is set twice"), None);
-                    return;
+                    return self.error(field.at, format!("[{name}] is set twice"), None);
                 }
                 let (name, is_many) = (format!("[{name}]"), slot.is_list() || slot.is_map());
                 if let Some(value) = self.values(&slot.kind(), &name, is_many, &field.value) {
@@ -164,91 +126,96 @@ impl Binder<'_> {
         }
     }
 
+    /// Finds the field of a name, if it can be set.
+    fn slot(&mut self, message: &DynamicMessage, name: &str, at: usize) -> Option<FieldDescriptor> {
+        let kind = message.descriptor();
+        let Some(slot) = kind.get_field_by_name(name) else {
+            let known: Vec<String> = kind.fields().map(|f| f.name().to_owned()).collect();
+            let hint = near(name, &known).map(|name| format!("did you mean \"{name}\"?"));
+            let hint = hint.unwrap_or_else(|| without(&kind, &known));
+            let message = format!("{} has no field \"{}\"", kind.full_name(), cut(name));
+            self.error(at, message, Some(hint));
+            return None;
+        };
+        if slot.is_list() || slot.is_map() {
+            return Some(slot);
+        }
+        let oneof = slot.containing_oneof();
+        let other = oneof.and_then(|oneof| oneof.fields().find(|other| message.has_field(other)));
+        if message.has_field(&slot) {
+            self.error(at, format!("\"{name}\" is set twice"), None);
+        } else if let Some(other) = other {
+            let other = other.name();
+            let message = format!("\"{name}\" and \"{other}\" cannot both be set");
+            self.error(at, message, None);
+        } else {
+            return Some(slot);
+        }
+        None
+    }
+
     fn extension(
         &mut self,
         kind: &MessageDescriptor,
         name: &str,
         at: usize,
     ) -> Option<ExtensionDescriptor> {
-        if let Some(found) = kind.get_extension_by_full_name(name) {
-            return Some(found);
+        let found = kind.get_extension_by_full_name(name);
+        if found.is_some() {
+            return found;
         }
-        let mut others = messages().all_extensions();
+        let (of, mut others) = (kind.full_name(), MESSAGES.all_extensions());
         if let Some(other) = others.find(|other| other.full_name() == name) {
             let place = other.containing_message();
-            self.error(
-                at,
-                format!("[{name}] is an option of {}", place.full_name()),
-                Some(format!("{} does not take it", kind.full_name())),
-            );
-            return None;
+            let message = format!("[{name}] is an option of {}", place.full_name());
+            self.error(at, message, Some(format!("{of} does not take it")));
+        } else {
+            let known = kind.extensions().map(|known| known.full_name().to_owned());
+            let known: Vec<String> = known.collect();
+            let hint = near(name, &known).map(|name| format!("did you mean [{name}]?"));
+            let message = format!("{of} has no extension \"{}\"", cut(name));
+            self.error(at, message, hint);
         }
-        let known: Vec<String> = kind
-            .extensions()
-            .map(|extension| extension.full_name().to_owned())
-            .collect();
-        let near = nearest(name, known.iter().map(String::as_str));
-        self.error(
-            at,
-            format!("{} has no extension \"{}\"", kind.full_name(), cut(name)),
-            near.map(|name| format!("did you mean [{name}]?")),
-        );
         None
     }
 
     fn any(&mut self, message: &mut DynamicMessage, address: &str, field: &Field) {
         let kind = message.descriptor();
         if kind.full_name() != ANY {
-            self.error(
-                field.at,
-                format!(
-                    "{} takes no type in brackets, found [{}]",
-                    kind.full_name(),
-                    cut(address)
-                ),
-                Some("types belong into `node_options: { … }`".to_owned()),
-            );
-            return;
+            let (kind, found) = (kind.full_name(), cut(address));
+            let message = format!("{kind} takes no type in brackets, found [{found}]");
+            let hint = "types belong into `node_options: { … }`".to_owned();
+            return self.error(field.at, message, Some(hint));
         }
         let name = address.rsplit('/').next().unwrap_or_default();
-        let Some(inner) = messages().get_message_by_name(name) else {
-            let known = messages().all_messages();
+        let Some(inner) = MESSAGES.get_message_by_name(name) else {
+            let known = MESSAGES.all_messages();
             let known: Vec<String> = known.map(|known| known.full_name().to_owned()).collect();
-            let near = nearest(name, known.iter().map(String::as_str));
-            self.error(
-                field.at,
-                format!("the type \"{}\" is not known", cut(name)),
-                near.map(|name| format!("did you mean [type.googleapis.com/{name}]?")),
-            );
-            return;
+            let near = near(name, &known);
+            let hint = near.map(|name| format!("did you mean [type.googleapis.com/{name}]?"));
+            let message = format!("the type \"{}\" is not known", cut(name));
+            return self.error(field.at, message, hint);
         };
         if message.has_field_by_name("type_url") {
-            self.error(
-                field.at,
-                "one `{ … }` takes one type, found a second".to_owned(),
-                Some("write each type into a `node_options` of its own".to_owned()),
-            );
-            return;
+            let message = "one `{ … }` takes one type, found a second".to_owned();
+            let hint = "write each type into a `node_options` of its own".to_owned();
+            return self.error(field.at, message, Some(hint));
         }
-        let Some(Bound::Message(inner)) =
-            self.value(&Kind::Message(inner), address, &field.value, field.at)
-        else {
-            return;
-        };
-        message.set_field_by_name("type_url", Bound::String(address.to_owned()));
-        message.set_field_by_name("value", Bound::Bytes(inner.encode_to_vec().into()));
+        let value = self.value(&Kind::Message(inner), address, &field.value, field.at);
+        if let Some(Bound::Message(inner)) = value {
+            message.set_field_by_name("type_url", Bound::String(address.to_owned()));
+            message.set_field_by_name("value", Bound::Bytes(inner.encode_to_vec().into()));
+        }
     }
 
     /// Reads the value of a field: one, or a list if the field is repeated.
     fn values(&mut self, kind: &Kind, name: &str, is_many: bool, value: &Value) -> Option<Bound> {
-        if is_many {
-            let values = value.each().iter();
-            let values: Vec<_> = values
-                .filter_map(|value| self.value(kind, name, value, value.at))
-                .collect();
-            return Some(Bound::List(values));
+        if !is_many {
+            return self.value(kind, name, value, value.at);
         }
-        self.value(kind, name, value, value.at)
+        let values = value.each().iter();
+        let values = values.filter_map(|value| self.value(kind, name, value, value.at));
+        Some(Bound::List(values.collect()))
     }
 
     fn value(&mut self, kind: &Kind, name: &str, value: &Value, at: usize) -> Option<Bound> {
@@ -277,22 +244,30 @@ impl Binder<'_> {
         expected: &str,
         hint: Option<String>,
     ) -> Option<Bound> {
-        let found = match value.shape {
-            Shape::Scalar => {
-                let line = self.text[value.at..].lines().next().unwrap_or_default();
-                let end = line.find([' ', '\t', ',', ';', '}', ']', '#']);
-                let is_text = line.starts_with(['"', '\'']);
-                let word = match end {
-                    Some(end) if !is_text => &line[..end],
-                    _ => line,
-                };
-                format!("{name}: {}, ", cut(word.trim_end()))
-            }
-            _ => format!("{name}: "),
-        };
-        self.error(value.at, format!("{found}expected {expected}"), hint);
+        let mut found = String::new();
+        if matches!(value.shape, Shape::Scalar) {
+            let line = self.text[value.at..].lines().next().unwrap_or_default();
+            let is_text = line.starts_with(['"', '\'']);
+            let mut words = line.split([' ', '\t', ',', ';', '}', ']', '#']);
+            let word = if is_text {
+                line
+            } else {
+                words.next().unwrap_or_default()
+            };
+            found = format!("{}, ", cut(word.trim_end()));
+        }
+        self.error(
+            value.at,
+            format!("{name}: {found}expected {expected}"),
+            hint,
+        );
         None
     }
+}
+
+/// Returns the nearest of the known names.
+fn near<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
+    nearest(name, known.iter().map(String::as_str))
 }
 
 /// Describes the fields a message has, for the error about an unknown one.

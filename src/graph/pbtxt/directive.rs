@@ -5,44 +5,20 @@ use crate::graph::plan::PoolSize;
 /// Name of the directive.
 const NAME: &str = "OVMS_GRAPH_QUEUE_MAX_SIZE";
 
-/// Directive of a file.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::graph) struct Directive {
-    /// Position of its value, in bytes.
-    pub(in crate::graph) at: usize,
-    /// Parsed value, or its text if invalid.
-    pub(in crate::graph) size: Result<PoolSize, String>,
-    /// Position of a second directive, which is ignored.
-    pub(in crate::graph) again: Option<usize>,
-}
-
-/// Finds the directive of a file: a line that is a comment, `# OVMS_GRAPH_QUEUE_MAX_SIZE: 4`.
-pub(in crate::graph) fn directive(text: &str) -> Option<Directive> {
-    let mut found: Option<Directive> = None;
-    for line in text.split_inclusive('\n') {
-        let comment = line.trim_start().strip_prefix('#');
-        let named = comment.and_then(|comment| comment.trim_start().strip_prefix(NAME));
-        let value = named.and_then(|rest| rest.trim_start().strip_prefix(':'));
-        let Some(value) = value.map(str::trim) else {
-            continue;
-        };
+/// Finds the directives of a file, of which the first counts: lines that are comments,
+/// `# OVMS_GRAPH_QUEUE_MAX_SIZE: 4`. Returns the position of each value, in bytes, and the value.
+pub(in crate::graph) fn directives(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split_inclusive('\n').filter_map(|line| {
+        let comment = line.trim_start().strip_prefix('#')?;
+        let named = comment.trim_start().strip_prefix(NAME)?;
+        let value = named.trim_start().strip_prefix(':')?.trim();
         // Both are slices of the same text.
-        let at = value.as_ptr() as usize - text.as_ptr() as usize;
-        match &mut found {
-            None => {
-                found = Some(Directive {
-                    at,
-                    size: size(value).ok_or_else(|| value.to_owned()),
-                    again: None,
-                });
-            }
-            Some(first) => first.again = first.again.or(Some(at)),
-        }
-    }
-    found
+        Some((value.as_ptr() as usize - text.as_ptr() as usize, value))
+    })
 }
 
-fn size(value: &str) -> Option<PoolSize> {
+/// Parses the value of a directive.
+pub(in crate::graph) fn pool_size(value: &str) -> Option<PoolSize> {
     if value == "AUTO" {
         return Some(PoolSize::Auto);
     }
@@ -58,12 +34,12 @@ fn size(value: &str) -> Option<PoolSize> {
 
 #[cfg(test)]
 mod tests {
-    use super::directive;
+    use super::{directives, pool_size};
     use crate::graph::plan::PoolSize;
 
     #[test]
     fn values_are_numbers_or_auto() {
-        let size = |text: &str| directive(text).map(|found| found.size);
+        let size = |text: &str| directives(text).next().map(|(_, value)| pool_size(value));
         for (text, expected) in [
             ("# OVMS_GRAPH_QUEUE_MAX_SIZE: 4", PoolSize::Fixed(4)),
             ("a\n\t#OVMS_GRAPH_QUEUE_MAX_SIZE :AUTO\r\nb", PoolSize::Auto),
@@ -73,11 +49,12 @@ mod tests {
                 PoolSize::Fixed(usize::MAX),
             ),
         ] {
-            assert_eq!(size(text), Some(Ok(expected)), "{text:?}");
+            assert_eq!(size(text), Some(Some(expected)), "{text:?}");
         }
         for bad in ["-1", "many", "", "4 # four", "+4", "1.5", "auto"] {
             let text = format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: {bad}\n");
-            assert_eq!(size(&text), Some(Err(bad.to_owned())), "{bad:?}");
+            assert_eq!(size(&text), Some(None), "{bad:?}");
+            assert_eq!(directives(&text).next().map(|(_, value)| value), Some(bad));
         }
     }
 
@@ -90,16 +67,14 @@ mod tests {
             "# see OVMS_GRAPH_QUEUE_MAX_SIZE: 4",
             "# OVMS_GRAPH_QUEUE_MAX_SIZE 4",
         ] {
-            assert_eq!(directive(text), None, "{text:?}");
+            assert_eq!(directives(text).next(), None, "{text:?}");
         }
     }
 
     #[test]
-    fn the_first_counts() {
+    fn all_are_found() {
         let text = "# OVMS_GRAPH_QUEUE_MAX_SIZE: 4\n# OVMS_GRAPH_QUEUE_MAX_SIZE: 5\n";
-        let found = directive(text).unwrap();
-        assert_eq!(found.size, Ok(PoolSize::Fixed(4)));
-        assert_eq!(found.again, Some(text.len() - 2));
-        assert_eq!(found.at, 29);
+        let found: Vec<_> = directives(text).collect();
+        assert_eq!(found, [(29, "4"), (text.len() - 2, "5")]);
     }
 }

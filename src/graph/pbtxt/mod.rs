@@ -15,7 +15,7 @@ mod tests;
 mod token;
 mod tree;
 
-pub(super) use directive::directive;
+pub(super) use directive::{directives, pool_size};
 pub(super) use token::token_end;
 pub(super) use tree::{Field, Value, all};
 
@@ -28,13 +28,8 @@ pub(super) const LONGEST: usize = 16 << 20;
 pub(super) const MAX_ERRORS: usize = 100;
 
 /// Descriptors of the messages of graphs and of their options.
-static MESSAGES: LazyLock<DescriptorPool> =
+pub(super) static MESSAGES: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(GRAPH_DESCRIPTORS).expect("own descriptors are valid"));
-
-/// Returns the descriptors of graphs and of their options.
-pub(super) fn messages() -> &'static DescriptorPool {
-    &MESSAGES
-}
 
 /// Contents of a file.
 #[derive(Debug)]
@@ -59,12 +54,12 @@ pub(super) struct TextError {
 }
 
 impl TextError {
-    fn new(at: usize, message: impl Into<String>) -> Self {
+    const fn new(at: usize, message: String, hint: Option<String>) -> Self {
         Self {
             at,
             node: None,
-            message: message.into(),
-            hint: None,
+            message,
+            hint,
         }
     }
 }
@@ -78,10 +73,8 @@ impl TextError {
 pub(super) fn read(text: &str) -> Result<Document, Vec<TextError>> {
     if text.len() > LONGEST {
         let message = format!("the file has {} bytes, more than {LONGEST}", text.len());
-        return Err(vec![TextError {
-            hint: Some("split the graph".to_owned()),
-            ..TextError::new(0, message)
-        }]);
+        let hint = Some("split the graph".to_owned());
+        return Err(vec![TextError::new(0, message, hint)]);
     }
     let fields = tree::read(text).map_err(|error| vec![error])?;
     let message = bind::graph(text, &fields)?;

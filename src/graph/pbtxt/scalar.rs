@@ -1,5 +1,7 @@
 //! Scalar values: strings, numbers, booleans.
 
+use std::fmt::Display;
+
 use prost_reflect::{Kind as FieldKind, Value};
 
 use super::token::{Kind, Lexer, Token};
@@ -28,71 +30,45 @@ pub(super) fn read(text: &str, at: usize, kind: &FieldKind) -> Result<Value, Unf
     let mut token = lexer.next().map_err(|_| Unfit::from("a value"))?;
     if matches!(kind, FieldKind::String | FieldKind::Bytes) {
         let bytes = text_at(text, at)?;
-        return if *kind == FieldKind::Bytes {
-            Ok(Value::Bytes(bytes.into()))
-        } else {
-            let text = String::from_utf8(bytes);
-            text.map(Value::String)
-                .map_err(|_| Unfit::from("a string in UTF-8"))
-        };
+        if *kind == FieldKind::Bytes {
+            return Ok(Value::Bytes(bytes.into()));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| Unfit::from("a string in UTF-8"));
+        return text.map(Value::String);
     }
     let is_negative = token.kind == Kind::Mark(b'-');
     if is_negative {
         token = lexer.next().map_err(|_| Unfit::from("a number"))?;
     }
     let word = lexer.slice(token);
-    let number = |low: i128, high: i128, expected: &str| {
-        let value = integer(token, word).ok_or_else(|| Unfit::from(expected))?;
-        let value = if is_negative { -value } else { value };
-        if (low..=high).contains(&value) {
-            Ok(value)
-        } else {
-            Err(Unfit {
-                expected: format!("{expected} from {low} to {high}"),
-                hint: None,
-            })
-        }
-    };
-    // Each range is that of the target type.
-    #[expect(clippy::cast_possible_truncation, reason = "in the range")]
-    #[expect(clippy::cast_sign_loss, reason = "in the range")]
+    let integer = integer(token, word).map(|value| if is_negative { -value } else { value });
     Ok(match kind {
         FieldKind::Int32 | FieldKind::Sint32 | FieldKind::Sfixed32 => {
-            Value::I32(number(i32::MIN.into(), i32::MAX.into(), "a whole number")? as i32)
+            Value::I32(whole(integer, i32::MIN, i32::MAX)?)
         }
         FieldKind::Int64 | FieldKind::Sint64 | FieldKind::Sfixed64 => {
-            Value::I64(number(i64::MIN.into(), i64::MAX.into(), "a whole number")? as i64)
+            Value::I64(whole(integer, i64::MIN, i64::MAX)?)
         }
-        FieldKind::Uint32 | FieldKind::Fixed32 => {
-            Value::U32(number(0, u32::MAX.into(), "a whole number")? as u32)
-        }
-        FieldKind::Uint64 | FieldKind::Fixed64 => {
-            Value::U64(number(0, u64::MAX.into(), "a whole number")? as u64)
-        }
+        FieldKind::Uint32 | FieldKind::Fixed32 => Value::U32(whole(integer, 0, u32::MAX)?),
+        FieldKind::Uint64 | FieldKind::Fixed64 => Value::U64(whole(integer, 0, u64::MAX)?),
         FieldKind::Float | FieldKind::Double => {
             let value = float(token, word).ok_or_else(|| Unfit::from("a number"))?;
             let value = if is_negative { -value } else { value };
-            if *kind == FieldKind::Float {
-                Value::F32(value as f32)
-            } else {
-                Value::F64(value)
+            match kind {
+                FieldKind::Float => Value::F32(value as f32),
+                _ => Value::F64(value),
             }
         }
-        FieldKind::Bool => {
-            let value = match (word, integer(token, word)) {
-                ("true" | "True" | "t", _) | (_, Some(1)) => Some(true),
-                ("false" | "False" | "f", _) | (_, Some(0)) => Some(false),
-                _ => None,
-            };
-            let value = value.filter(|_| !is_negative);
-            Value::Bool(value.ok_or_else(|| Unfit::from("`true` or `false`"))?)
-        }
+        FieldKind::Bool => Value::Bool(match (word, integer) {
+            ("true" | "True" | "t", _) | (_, Some(1)) if !is_negative => true,
+            ("false" | "False" | "f", _) | (_, Some(0)) if !is_negative => false,
+            _ => return Err(Unfit::from("`true` or `false`")),
+        }),
         FieldKind::Enum(known) => {
             let number = if token.kind == Kind::Ident && !is_negative {
                 known.get_value_by_name(word).map(|value| value.number())
             } else {
-                let value = number(i32::MIN.into(), i32::MAX.into(), "a value").ok();
-                let value = value.and_then(|value| i32::try_from(value).ok());
+                let value = integer.and_then(|value| i32::try_from(value).ok());
                 value.filter(|value| known.get_value(*value).is_some())
             };
             Value::EnumNumber(number.ok_or_else(|| {
@@ -110,17 +86,22 @@ pub(super) fn read(text: &str, at: usize, kind: &FieldKind) -> Result<Value, Unf
     })
 }
 
+/// Returns a number in the range of its type.
+fn whole<T: TryFrom<i128> + Display>(value: Option<i128>, low: T, high: T) -> Result<T, Unfit> {
+    let value = value.ok_or_else(|| Unfit::from("a whole number"))?;
+    let unfit = || Unfit::from(&*format!("a whole number from {low} to {high}"));
+    T::try_from(value).map_err(|_| unfit())
+}
+
 fn integer(token: Token, word: &str) -> Option<i128> {
     if token.kind != Kind::Number {
         return None;
     }
     let hex = word.strip_prefix("0x").or(word.strip_prefix("0X"));
-    let (digits, radix) = if let Some(digits) = hex {
-        (digits, 16)
-    } else if word.len() > 1 && word.starts_with('0') {
-        (&word[1..], 8)
-    } else {
-        (word, 10)
+    let (digits, radix) = match hex {
+        Some(digits) => (digits, 16),
+        None if word.len() > 1 && word.starts_with('0') => (&word[1..], 8),
+        None => (word, 10),
     };
     u64::from_str_radix(digits, radix).ok().map(i128::from)
 }
@@ -155,11 +136,9 @@ pub(super) fn text_at(text: &str, at: usize) -> Result<Vec<u8>, Unfit> {
         is_any = true;
         unescape(&text[token.start + 1..token.end - 1], &mut bytes)?;
     }
-    if is_any {
-        Ok(bytes)
-    } else {
-        Err(Unfit::from("a string in quotes"))
-    }
+    is_any
+        .then_some(bytes)
+        .ok_or(Unfit::from("a string in quotes"))
 }
 
 fn unescape(mut rest: &str, into: &mut Vec<u8>) -> Result<(), Unfit> {
@@ -196,15 +175,14 @@ fn unescape(mut rest: &str, into: &mut Vec<u8>) -> Result<(), Unfit> {
         let value = u32::from_str_radix(&code[..count], radix).ok();
         let value = value.filter(|_| count >= digits);
         let is_char = matches!(escape, 'u' | 'U');
-        let done = match value {
-            Some(value) if is_char => char::from_u32(value).map(|found| {
-                let mut buffer = [0; 4];
-                into.extend_from_slice(found.encode_utf8(&mut buffer).as_bytes());
-            }),
-            Some(value) => u8::try_from(value).ok().map(|byte| into.push(byte)),
-            None => None,
-        };
-        if done.is_none() {
+        if let Some(found) = value.filter(|_| is_char).and_then(char::from_u32) {
+            into.extend_from_slice(found.encode_utf8(&mut [0; 4]).as_bytes());
+        } else if let Some(byte) = value
+            .filter(|_| !is_char)
+            .and_then(|v| u8::try_from(v).ok())
+        {
+            into.push(byte);
+        } else {
             return Err(Unfit {
                 expected: format!("a string without the unknown escape `\\{escape}`"),
                 hint: Some("write `\\\\` for a backslash".to_owned()),

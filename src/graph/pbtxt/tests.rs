@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
-use super::{LONGEST, MAX_ERRORS, messages, read};
+use super::{LONGEST, MAX_ERRORS, MESSAGES, read};
 use crate::diagnostic::LineIndex;
 use crate::proto::mediapipe::{
     CalculatorGraphConfig, ConstantSidePacketCalculatorOptions, GateCalculatorOptions,
@@ -136,12 +136,12 @@ fn options_have_maps_enums_and_choices() {
 
 #[test]
 fn every_option_is_found_by_its_extension() {
-    let extensions = messages().all_extensions();
+    let extensions = MESSAGES.all_extensions();
     let mut count = 0;
     for extension in extensions.filter(|known| known.full_name().starts_with("mediapipe.")) {
         count += 1;
         let name = extension.full_name();
-        let options = messages()
+        let options = MESSAGES
             .get_message_by_name(name.strip_suffix(".ext").unwrap())
             .unwrap();
         let required: String = options
@@ -385,7 +385,7 @@ fn words() -> impl Strategy<Value = String> {
 
 /// Parses a text with the protobuf library.
 fn by_library(text: &str) -> Option<DynamicMessage> {
-    let graph = messages().get_message_by_name("mediapipe.CalculatorGraphConfig");
+    let graph = MESSAGES.get_message_by_name("mediapipe.CalculatorGraphConfig");
     DynamicMessage::parse_text_format(graph.unwrap(), text).ok()
 }
 
@@ -412,7 +412,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read(graph in graphs()) {
         let mut message = DynamicMessage::new(
-            messages().get_message_by_name("mediapipe.CalculatorGraphConfig").unwrap(),
+            MESSAGES.get_message_by_name("mediapipe.CalculatorGraphConfig").unwrap(),
         );
         message.transcode_from(&graph).unwrap();
         for pretty in [true, false] {

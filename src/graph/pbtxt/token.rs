@@ -46,7 +46,11 @@ impl<'a> Lexer<'a> {
         let bytes = self.text.as_bytes();
         let start = self.at;
         let Some(&first) = bytes.get(start) else {
-            return Ok(self.token(Kind::End, start));
+            return Ok(Token {
+                kind: Kind::End,
+                start,
+                end: start,
+            });
         };
         let kind = match first {
             b'A'..=b'Z' | b'a'..=b'z' | b'_' => {
@@ -63,23 +67,16 @@ impl<'a> Lexer<'a> {
             _ => {
                 let found = self.text[start..].chars().next().unwrap_or_default();
                 let message = format!("{found:?} means nothing here");
-                return Err(TextError::new(start, message));
+                return Err(TextError::new(start, message, None));
             }
         };
-        Ok(self.token(kind, start))
+        let end = self.at;
+        Ok(Token { kind, start, end })
     }
 
     /// Returns the text of a token.
     pub(super) fn slice(&self, token: Token) -> &'a str {
         &self.text[token.start..token.end]
-    }
-
-    const fn token(&self, kind: Kind, start: usize) -> Token {
-        Token {
-            kind,
-            start,
-            end: self.at,
-        }
     }
 
     fn skip(&mut self) {
@@ -130,7 +127,7 @@ impl<'a> Lexer<'a> {
                         "the string that begins here does not end in its line: expected {}",
                         char::from(quote)
                     );
-                    return Err(TextError::new(start, message));
+                    return Err(TextError::new(start, message, None));
                 }
                 // The character after a backslash never ends the string, whether it is
                 // an escape or not.

@@ -120,10 +120,7 @@ impl Reader<'_> {
             (format!("`{}`", cut(self.lexer.slice(token))), hint)
         };
         let message = format!("found {found}, expected {expected}");
-        Err(TextError {
-            hint,
-            ..TextError::new(token.start, message)
-        })
+        Err(TextError::new(token.start, message, hint))
     }
 
     /// Parses fields up to the closing mark, or to the end of the text.
@@ -158,11 +155,8 @@ impl Reader<'_> {
         match self.opened.len() {
             0 => self.node = None,
             1 if self.opened[0].0 == "node" => {
-                let takes = match name {
-                    Some("name") => true,
-                    Some("calculator") => self.node.is_none(),
-                    _ => false,
-                };
+                let takes =
+                    name == Some("name") || (name == Some("calculator") && self.node.is_none());
                 if takes && matches!(field.value.shape, Shape::Scalar) {
                     let text = super::scalar::text_at(self.text, field.value.at).ok();
                     self.node = text.and_then(|text| String::from_utf8(text).ok());
@@ -222,10 +216,9 @@ impl Reader<'_> {
             self.bump();
         }
         let name = name.into_boxed_str();
-        Ok(if is_type {
-            Name::Type(name)
-        } else {
-            Name::Extension(name)
+        Ok(match is_type {
+            true => Name::Type(name),
+            false => Name::Extension(name),
         })
     }
 
@@ -255,15 +248,12 @@ impl Reader<'_> {
                 self.deeper(at)?;
                 self.bump();
                 let mut values = Vec::new();
-                if !self.takes(b']')? {
-                    loop {
-                        values.push(self.value(name, named_at, false)?);
-                        if self.takes(b']')? {
-                            break;
-                        }
-                        if !self.takes(b',')? {
-                            return self.unexpected("`,` or `]`");
-                        }
+                let mut is_over = self.takes(b']')?;
+                while !is_over {
+                    values.push(self.value(name, named_at, false)?);
+                    is_over = self.takes(b']')?;
+                    if !is_over && !self.takes(b',')? {
+                        return self.unexpected("`,` or `]`");
                     }
                 }
                 self.depth -= 1;
@@ -277,14 +267,11 @@ impl Reader<'_> {
                 self.bump();
                 Shape::Scalar
             }
-            Kind::Text => {
-                while self.peek()?.kind == Kind::Text {
+            Kind::Text | Kind::Ident | Kind::Number => {
+                self.bump();
+                while token.kind == Kind::Text && self.peek()?.kind == Kind::Text {
                     self.bump();
                 }
-                Shape::Scalar
-            }
-            Kind::Ident | Kind::Number => {
-                self.bump();
                 Shape::Scalar
             }
             _ => {
@@ -309,10 +296,8 @@ impl Reader<'_> {
             return Ok(());
         }
         let message = format!("messages are nested deeper than {DEEPEST} levels");
-        Err(TextError {
-            hint: Some("no graph needs that: look for a brace too many".to_owned()),
-            ..TextError::new(at, message)
-        })
+        let hint = "no graph needs that: look for a brace too many".to_owned();
+        Err(TextError::new(at, message, Some(hint)))
     }
 }
 
@@ -321,11 +306,8 @@ pub(super) fn cut(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut chars = text.chars();
     let short: String = chars.by_ref().take(LONGEST).collect();
-    if chars.next().is_some() {
-        format!("{short}…")
-    } else {
-        short
-    }
+    let more = chars.next().map_or("", |_| "…");
+    short + more
 }
 
 impl Field {

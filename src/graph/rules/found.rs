@@ -11,7 +11,7 @@ use crate::{
 /// Collector of errors and warnings, with their positions in the file.
 pub(in crate::graph) struct Found<'a> {
     pub(in crate::graph) lines: LineIndex,
-    text: &'a str,
+    pub(in crate::graph) text: &'a str,
     file: Arc<str>,
     kept: RefCell<Kept>,
 }
@@ -114,9 +114,8 @@ impl<'a> Found<'a> {
     pub(in crate::graph) fn end(self) -> Result<Vec<Diagnostic>, Diagnostics> {
         let mut found = self.kept.into_inner().found;
         let number = |error: &Diagnostic| error.rule.map(|rule| rule.number);
-        found
-            .errors
-            .sort_by_key(|error| (number(error), error.order()));
+        let order = |error: &Diagnostic| (number(error), error.order());
+        found.errors.sort_by_key(order);
         found.warnings.sort_by_key(Diagnostic::order);
         match found.errors.is_empty() {
             true => Ok(found.warnings),
@@ -127,14 +126,9 @@ impl<'a> Found<'a> {
 
 /// Returns the status text of a graph with errors, with the reason.
 pub(in crate::graph) fn status(errors: &Diagnostics) -> String {
-    let status = errors.status();
-    match errors.errors.first() {
-        Some(Diagnostic {
-            node: Some(node),
-            message,
-            ..
-        }) => format!("{status} - node `{node}`: {message}"),
-        Some(error) => format!("{status} - {}", error.message),
-        None => String::new(),
-    }
+    let (status, first) = (errors.status(), errors.errors.first());
+    first.map_or_else(String::new, |error| match &error.node {
+        Some(node) => format!("{status} - node `{node}`: {}", error.message),
+        None => format!("{status} - {}", error.message),
+    })
 }

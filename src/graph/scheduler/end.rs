@@ -39,14 +39,13 @@ impl Scheduler {
             return true;
         }
         if is_too_much || is_heavy {
-            let what = if is_heavy {
-                "More than 64 MiB".to_owned()
-            } else {
-                format!("More than {MAX_IN_QUEUE} packets")
+            let what = match is_heavy {
+                true => "64 MiB".to_owned(),
+                false => format!("{MAX_IN_QUEUE} packets"),
             };
+            let names = names();
             let text = format!(
-                "{what} wait for other streams before they can be used, on: {}",
-                names()
+                "More than {what} wait for other streams before they can be used, on: {names}"
             );
             self.fail(GraphRunError::new(AbseilCode::ResourceExhausted, text));
             return true;
@@ -66,13 +65,10 @@ impl Scheduler {
             return;
         };
         if self.nodes[node].phase == Phase::Waiting {
-            let missing = self.plan.nodes[node].side_inputs.iter();
-            let mut missing = missing.filter(|side| self.sides[**side].is_none());
-            let name = missing
-                .next()
-                .map(|side| self.plan.sides[*side].name.as_str());
-            let error = missing_side(name.unwrap_or_default());
-            return self.fail(error);
+            let mut sides = self.plan.nodes[node].side_inputs.iter();
+            let missing = sides.find(|side| self.sides[**side].is_none());
+            let name = missing.map(|side| self.plan.sides[*side].name.as_str());
+            return self.fail(missing_side(name.unwrap_or_default()));
         }
         let known = &mut self.nodes[node];
         // Queued packets are released up to their timestamp; without any, or if that has no effect,
@@ -93,6 +89,9 @@ impl Scheduler {
                 return;
             }
         }
-        self.stop(node);
+        // Its inputs will not arrive.
+        known.is_stopped = true;
+        known.is_blocked = false;
+        self.go_on(node);
     }
 }

@@ -1,13 +1,12 @@
 //! Scheduling of the nodes of a graph: a state machine over packets, timestamps and bounds.
 //!
 //! It knows no calculators and never waits. The driver of a run pushes packets in, runs the
-//! [`GraphJob`]s returned by [`Scheduler::next`], reports their outcomes ([`Scheduler::done`]), and
+//! [`GraphJob`]s returned by [`Scheduler::next_job`], reports their outcomes ([`Scheduler::done`]), and
 //! takes the output packets ([`Scheduler::take_output`]). The order of jobs depends on these calls
 //! alone.
 
 mod end;
 mod flow;
-mod line;
 mod node;
 mod order;
 mod queue;
@@ -17,7 +16,7 @@ mod tests;
 
 use std::{collections::VecDeque, sync::Arc};
 
-use self::{line::Line, node::Node, queue::Ready};
+use self::{flow::Line, node::Node, queue::Ready};
 use super::{
     error::{AbseilCode, CalculatorStep, GraphRunError},
     packet::Packet,
@@ -39,7 +38,7 @@ const MAX_ERRORS: usize = 16;
 
 /// State of a run of a graph.
 #[derive(Debug)]
-pub struct Scheduler {
+pub(super) struct Scheduler {
     plan: Arc<GraphPlan>,
     nodes: Vec<Node>,
     /// Nodes by rank.
@@ -70,29 +69,27 @@ pub struct Scheduler {
 
 /// Step of a node to run.
 #[derive(Debug)]
-pub struct GraphJob {
-    /// Ticket to be returned with the outcome.
-    pub ticket: Ticket,
-    /// Index of the node.
-    pub node: usize,
-    /// Step to call.
-    pub step: CalculatorStep,
+pub(super) struct GraphJob {
+    /// Node and step to call, to be returned with the outcome.
+    pub(super) ticket: Ticket,
     /// Timestamp of the inputs; [`Timestamp::UNSTARTED`] to open, [`Timestamp::DONE`] to close.
-    pub at: Timestamp,
+    pub(super) at: Timestamp,
     /// Inputs, by index; none to open and to close.
-    pub inputs: Vec<Packet>,
+    pub(super) inputs: Vec<Packet>,
     /// Timestamp of the next packet in the queue of each input, else its bound; [`Timestamp::DONE`]
     /// if it is closed and its queue is empty.
-    pub bounds: Vec<Timestamp>,
+    pub(super) bounds: Vec<Timestamp>,
     /// Side packets, by index; empty where an optional one is not given.
-    pub side: Arc<[Packet]>,
+    pub(super) side: Arc<[Packet]>,
 }
 
 /// Identifier of a job, to report its outcome.
 #[derive(Debug)]
-pub struct Ticket {
-    node: usize,
-    step: CalculatorStep,
+pub(super) struct Ticket {
+    /// Index of the node.
+    pub(super) node: usize,
+    /// Step to call.
+    pub(super) step: CalculatorStep,
     number: u64,
     /// Whether the run had failed when the job began: its outcome is ignored.
     is_late: bool,
@@ -104,7 +101,10 @@ impl Scheduler {
     /// # Errors
     ///
     /// Fails if a side packet is missing that a node needs and no node produces.
-    pub fn new(plan: Arc<GraphPlan>, mut side: Vec<Option<Packet>>) -> Result<Self, GraphRunError> {
+    pub(super) fn new(
+        plan: Arc<GraphPlan>,
+        mut side: Vec<Option<Packet>>,
+    ) -> Result<Self, GraphRunError> {
         side.resize(plan.sides.len(), None);
         for (known, given) in plan.sides.iter().zip(&side) {
             let mut takers = known.to.iter();
@@ -125,7 +125,9 @@ impl Scheduler {
         let nodes = nodes.map(|node| Node::new(&plan, node, ranks[node], &none));
         let mut scheduler = Self {
             nodes: nodes.collect(),
-            lines: (0..plan.streams.len())
+            lines: plan
+                .streams
+                .iter()
                 .map(|stream| Line::new(&plan, stream))
                 .collect(),
             sides: side,
@@ -148,18 +150,13 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    /// Sets the number of output packets that may wait before nodes pause; at least one.
-    pub fn set_backlog(&mut self, packets: usize) {
-        self.backlog = packets.max(1);
-    }
-
     /// Pushes a packet into an input of the graph.
     ///
     /// # Errors
     ///
     /// Fails, and with it the run, if the timestamp does not increase; fails if the run has failed,
     /// or if the input is closed.
-    pub fn push(&mut self, input: usize, packet: Packet) -> Result<(), GraphRunError> {
+    pub(super) fn push(&mut self, input: usize, packet: Packet) -> Result<(), GraphRunError> {
         if let Some(error) = self.error() {
             return Err(error);
         }
@@ -176,23 +173,14 @@ impl Scheduler {
 
     /// Returns the highest timestamp that a generating node has sent to itself, to continue at.
     #[must_use]
-    pub fn generated(&self) -> Option<Timestamp> {
+    pub(super) fn generated(&self) -> Option<Timestamp> {
         let loops = self.plan.loops();
         let last = loops.map(|stream| self.lines[stream].last).max()?;
         (last != Timestamp::UNSET).then_some(last)
     }
 
-    /// Raises the bound of an input of the graph: no earlier packets follow.
-    pub fn bound(&mut self, input: usize, bound: Timestamp) {
-        if bound == Timestamp::DONE {
-            self.close_input(input);
-        } else {
-            self.raise(self.plan.inputs[input].stream, bound);
-        }
-    }
-
     /// Closes an input of the graph.
-    pub fn close_input(&mut self, input: usize) {
+    fn close_input(&mut self, input: usize) {
         let stream = self.plan.inputs[input].stream;
         if !self.lines[stream].is_closed() {
             self.open_inputs -= 1;
@@ -201,17 +189,17 @@ impl Scheduler {
     }
 
     /// Closes all inputs of the graph.
-    pub fn close_inputs(&mut self) {
+    pub(super) fn close_inputs(&mut self) {
         for input in 0..self.plan.inputs.len() {
             self.close_input(input);
         }
     }
 
     /// Returns whether a packet should be pushed now: not while a queue that it would enter is
-    /// full, or too many outputs are waiting. Once [`Scheduler::next`] has returned `None`, nothing
+    /// full, or too many outputs are waiting. Once [`Scheduler::next_job`] has returned `None`, nothing
     /// runs and all outputs are taken, it is true.
     #[must_use]
-    pub fn accepts(&self, input: usize) -> bool {
+    pub(super) fn accepts(&self, input: usize) -> bool {
         let stream = self.plan.inputs[input].stream;
         let is_through = !self.plan.streams[stream].outputs.is_empty();
         !self.errors.is_empty()
@@ -220,7 +208,7 @@ impl Scheduler {
     }
 
     /// Returns the next output packet of the graph, with the index of the output.
-    pub fn take_output(&mut self) -> Option<(usize, Packet)> {
+    pub(super) fn take_output(&mut self) -> Option<(usize, Packet)> {
         let (output, packet) = self.outputs.pop_front()?;
         self.outputs_bytes = self.outputs_bytes.saturating_sub(packet.bytes());
         Some((output, packet))
@@ -228,7 +216,7 @@ impl Scheduler {
 
     /// Returns whether nothing runs or can run until a packet is pushed or an input closed.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         let is_waiting = || {
             self.opens.is_empty()
                 && self.ready.is_empty()
@@ -238,23 +226,17 @@ impl Scheduler {
         self.running == 0 && self.closes.is_empty() && (!self.errors.is_empty() || is_waiting())
     }
 
-    /// Returns the number of jobs in flight.
-    #[must_use]
-    pub const fn is_running(&self) -> usize {
-        self.running
-    }
-
     /// Returns whether the run is over: every node is closed or was never opened. Outputs may still
     /// wait.
     #[must_use]
-    pub fn is_finished(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.running == 0
             && self.left == 0
             && (!self.errors.is_empty() || self.open_inputs == 0 || !self.nodes.is_empty())
     }
 
     /// Fails the run: no node is opened or called any more, and open ones are closed.
-    pub fn fail(&mut self, error: GraphRunError) {
+    pub(super) fn fail(&mut self, error: GraphRunError) {
         let is_first = self.errors.is_empty();
         if self.errors.len() < MAX_ERRORS {
             self.errors.push(error);
@@ -266,13 +248,13 @@ impl Scheduler {
 
     /// Returns all errors of the run, merged into one.
     #[must_use]
-    pub fn error(&self) -> Option<GraphRunError> {
+    pub(super) fn error(&self) -> Option<GraphRunError> {
         GraphRunError::of_run(&self.errors)
     }
 
     /// Returns whether an output packet is waiting.
     #[must_use]
-    pub fn has_output(&self) -> bool {
+    pub(super) fn has_output(&self) -> bool {
         !self.outputs.is_empty()
     }
 

@@ -36,11 +36,7 @@ fn takers(plan: &GraphPlan, node: usize, mut each: impl FnMut(usize)) {
     let planned = &plan.nodes[node];
     for stream in &planned.outputs {
         for &(to, place) in &plan.streams[*stream].to {
-            if !plan.nodes[to]
-                .back_edges
-                .get(place)
-                .is_some_and(|back| *back)
-            {
+            if plan.nodes[to].back_edges.get(place) != Some(&true) {
                 each(to);
             }
         }

@@ -29,11 +29,7 @@ impl Scheduler {
 
     /// Returns the next job, which the driver has to run; `None` if there is none before a job
     /// ends, a packet is pushed, an input is closed, or an output is taken.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "no iterator: more may come after `None`"
-    )]
-    pub fn next(&mut self) -> Option<GraphJob> {
+    pub(in crate::graph) fn next_job(&mut self) -> Option<GraphJob> {
         loop {
             if !self.errors.is_empty() {
                 let node = self.closes.pop_front()?;
@@ -49,10 +45,17 @@ impl Scheduler {
                 self.validate(self.order[rank])
             } else if let Some(node) = self.sources.pop_front() {
                 self.validate_source(node)
-            } else if self.running > 0 || !self.unstick() {
+            } else if self.running > 0 {
                 return None;
-            } else {
+            } else if self.full > 0 && self.make_room() {
+                // A deadlock is resolved.
                 continue;
+            } else if self.open_inputs == 0 && self.left > 0 {
+                // Only loops are left.
+                self.end_loop();
+                continue;
+            } else {
+                return None;
             };
             if job.is_some() {
                 return job;
@@ -69,7 +72,7 @@ impl Scheduler {
         if known.is_stopped {
             return (known.in_flight == 0).then(|| self.close_job(node));
         }
-        let look = known.policy.look(&mut known.inputs);
+        let look = known.policy.rule().look(&mut known.inputs);
         self.relax(node);
         match look {
             Look::At(at) if !self.is_held_up(node) => return Some(self.process_job(node, at)),
@@ -101,7 +104,7 @@ impl Scheduler {
     fn process_job(&mut self, node: usize, at: Timestamp) -> GraphJob {
         let known = &mut self.nodes[node];
         known.is_blocked = false;
-        let inputs = known.policy.take(at, &mut known.inputs);
+        let inputs = known.policy.rule().take(at, &mut known.inputs);
         let number = known.take_off(at);
         self.ready.serve(known.rank);
         if known.may_run() {
@@ -120,13 +123,8 @@ impl Scheduler {
             let side = side.map(|side| side.unwrap_or(Packet::empty(Timestamp::UNSET)));
             known.side = side.collect();
         }
-        self.job(
-            node,
-            CalculatorStep::Open,
-            Timestamp::UNSTARTED,
-            0,
-            Vec::new(),
-        )
+        let at = Timestamp::UNSTARTED;
+        self.job(node, CalculatorStep::Open, at, 0, Vec::new())
     }
 
     fn close_job(&mut self, node: usize) -> GraphJob {
@@ -158,8 +156,6 @@ impl Scheduler {
                 number,
                 is_late: !self.errors.is_empty(),
             },
-            node,
-            step,
             at,
             inputs,
             bounds,
@@ -169,13 +165,11 @@ impl Scheduler {
 
     /// Reports the outcome of a job: the emitted packets, or the calculator's error (the prefix
     /// with step and node is added here).
-    pub fn done(&mut self, ticket: Ticket, outcome: Result<Later, GraphRunError>) {
+    pub(in crate::graph) fn done(&mut self, ticket: Ticket, outcome: Result<Later, GraphRunError>) {
         self.running -= 1;
         let node = ticket.node;
-        let outcome = outcome.map_err(|error| {
-            let name = &self.plan.nodes[node].spec.name;
-            error.of_node(ticket.step, name)
-        });
+        let name = &self.plan.nodes[node].spec.name;
+        let outcome = outcome.map_err(|error| error.of_node(ticket.step, name));
         match ticket.step {
             CalculatorStep::Open => self.opened(node, outcome),
             CalculatorStep::Process => self.processed(node, ticket.number, outcome),
@@ -242,13 +236,9 @@ impl Scheduler {
         if is_late {
             return;
         }
-        let is_well = self.errors.is_empty();
-        let ended = outcome.and_then(|later| {
-            if is_well {
-                self.emit(node, later.emits)?;
-                self.shut(node)?;
-            }
-            Ok(())
+        let ended = outcome.and_then(|later| match self.errors.is_empty() {
+            true => self.emit(node, later.emits).and_then(|()| self.shut(node)),
+            false => Ok(()),
         });
         if let Err(error) = ended {
             self.fail(error);
@@ -256,7 +246,7 @@ impl Scheduler {
     }
 
     /// Schedules a node again after a step.
-    fn go_on(&mut self, node: usize) {
+    pub(super) fn go_on(&mut self, node: usize) {
         let known = &mut self.nodes[node];
         if known.is_stopped {
             known.inputs.iter_mut().for_each(Input::close);
@@ -276,9 +266,7 @@ impl Scheduler {
         self.ready.clear();
         self.sources.clear();
         for (place, node) in self.nodes.iter_mut().enumerate() {
-            for input in &mut node.inputs {
-                *input = Input::new();
-            }
+            node.inputs.fill_with(Input::new);
             node.flights.clear();
             match node.phase {
                 Phase::Waiting => {
@@ -291,18 +279,6 @@ impl Scheduler {
         }
     }
 
-    /// Resolves a deadlock, or ends loops if only those are left; returns whether anything has changed.
-    fn unstick(&mut self) -> bool {
-        if self.full > 0 && self.make_room() {
-            return true;
-        }
-        if self.open_inputs == 0 && self.left > 0 {
-            self.end_loop();
-            return true;
-        }
-        false
-    }
-
     /// Returns whether the producer of a stream is blocked: an open input of the graph, or a
     /// waiting node.
     pub(super) fn is_awaited(&self, stream: usize) -> bool {
@@ -310,12 +286,5 @@ impl Scheduler {
             StreamSource::Graph(_) => !self.lines[stream].is_closed(),
             StreamSource::Node(node, _) => self.nodes[node].is_blocked,
         }
-    }
-
-    /// Forces a node to stop: its inputs will not arrive.
-    pub(super) fn stop(&mut self, node: usize) {
-        self.nodes[node].is_stopped = true;
-        self.nodes[node].is_blocked = false;
-        self.go_on(node);
     }
 }

@@ -5,6 +5,8 @@
 
 mod bytes;
 
+use std::fmt::Display;
+
 use ::bytes::Bytes;
 
 use self::bytes::Planned;
@@ -14,7 +16,7 @@ use crate::{
     openvino::SlotInput,
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
-    tensor::{DataType, Dim, ShapeText, byte_size, elements, images::PixelLimit},
+    tensor::{DataType, ShapeText, byte_size, elements, images::PixelLimit},
 };
 
 /// Returns whether validating a request may take longer than an async worker should be held up:
@@ -104,67 +106,70 @@ fn check_input(expected: &TensorInfo, input: InputTensor, dialect: Dialect) -> R
     }
     let shape = check_shape(expected, &input, dialect)?;
     let data = check_data(expected, &shape, input.data, dialect)?;
-    Ok(Planned::Ready(SlotInput {
-        port: expected.port,
-        shape,
-        data,
-    }))
+    Ok(Planned::Ready(SlotInput::new(expected.port, shape, data)))
 }
 
 /// Returns the shape as declared, none of its lengths negative.
 fn lengths(expected: &TensorInfo, input: &InputTensor) -> Result<Vec<usize>> {
     let lengths = input.shape.iter().map(|&length| usize::try_from(length));
     lengths.collect::<Result<_, _>>().map_err(|_| {
-        Error::invalid(format!(
-            "Invalid input shape - Negative or zero dimension size is not acceptable: {}; input \
-             name: {}",
-            ShapeText(&input.shape),
-            expected.name
-        ))
+        let shape = ShapeText(&input.shape);
+        let text = "Invalid input shape - Negative or zero dimension size is not acceptable";
+        refused(expected, format_args!("{text}: {shape}"))
     })
 }
 
+/// Makes the error of an input.
+fn refused(expected: &TensorInfo, text: impl Display) -> Error {
+    Error::invalid(format!("{text}; input name: {}", expected.name))
+}
+
 fn check_shape(expected: &TensorInfo, input: &InputTensor, dialect: Dialect) -> Result<Vec<usize>> {
-    let name = &expected.name;
     let actual = ShapeText(&input.shape);
     let shape = lengths(expected, input)?;
-    check_type(expected, &input.datatype, dialect)?;
+    if input.datatype != Declared::Known(expected.dtype) {
+        let (precision, actual) = (expected.dtype.precision(), input.datatype.text(dialect));
+        return Err(refused(
+            expected,
+            format_args!("Invalid input precision - Expected: {precision}; Actual: {actual}"),
+        ));
+    }
     let allowed = &expected.shape.0;
     if shape.len() != allowed.len() {
-        return Err(Error::invalid(format!(
-            "Invalid number of shape dimensions - Expected: {}; Actual: {actual}; input name: \
-             {name}",
-            expected.shape
-        )));
+        let text = "Invalid number of shape dimensions";
+        return Err(refused(
+            expected,
+            format_args!("{text} - Expected: {}; Actual: {actual}", expected.shape),
+        ));
     }
-    let fits = |(&length, allowed): (&usize, &Dim)| allowed.allows(length);
-    if shape.iter().zip(allowed).all(fits) {
+    if expected.shape.allows(&shape) {
         return Ok(shape);
     }
     // The batch is reported first, wherever the layout has it.
     let batch = expected.layout.axis('N', shape.len());
-    Err(Error::invalid(match batch {
-        Some(axis) if !allowed[axis].allows(shape[axis]) => format!(
-            "Invalid input batch size - Expected: {}; Actual: {}; input name: {name}",
-            allowed[axis], shape[axis]
-        ),
-        _ => format!(
-            "Invalid input shape - Expected: {}; Actual: {actual}; input name: {name}",
-            expected.shape
-        ),
-    }))
+    Err(match batch {
+        Some(axis) if !allowed[axis].allows(shape[axis]) => {
+            unfit_batch(expected, allowed[axis], shape[axis])
+        }
+        _ => unfit_shape(expected, actual),
+    })
 }
 
-fn check_type(expected: &TensorInfo, declared: &Declared, dialect: Dialect) -> Result<()> {
-    if *declared == Declared::Known(expected.dtype) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "Invalid input precision - Expected: {}; Actual: {}; input name: {}",
-        expected.dtype.precision(),
-        declared.text(dialect),
-        expected.name
-    )))
+/// Says that a batch is of another size.
+fn unfit_batch(expected: &TensorInfo, size: impl Display, actual: impl Display) -> Error {
+    refused(
+        expected,
+        format_args!("Invalid input batch size - Expected: {size}; Actual: {actual}"),
+    )
+}
+
+/// Says that a shape is another one.
+fn unfit_shape(expected: &TensorInfo, actual: impl Display) -> Error {
+    let shape = &expected.shape;
+    refused(
+        expected,
+        format_args!("Invalid input shape - Expected: {shape}; Actual: {actual}"),
+    )
 }
 
 fn check_data(
@@ -173,23 +178,24 @@ fn check_data(
     data: Data,
     dialect: Dialect,
 ) -> Result<Bytes> {
-    let name = &expected.name;
     match data {
-        Data::Raw(bytes) => match byte_size(expected.dtype, shape) {
-            Ok(Some(size)) if size == bytes.len() => Ok(bytes),
-            Ok(size) => Err(Error::invalid(format!(
-                "Invalid content size of tensor proto - Expected: {} bytes; Actual: {} bytes; \
-                 input name: {name}",
-                size.unwrap_or_default(),
-                bytes.len()
-            ))),
-            Err(_) => Err(Error::invalid(format!(
-                "Invalid content size of tensor proto - Expected: more bytes than memory can \
-                 hold for shape {}; Actual: {} bytes; input name: {name}",
-                ShapeText(shape),
-                bytes.len()
-            ))),
-        },
+        Data::Raw(bytes) => {
+            let needed = match byte_size(expected.dtype, shape) {
+                Ok(Some(size)) if size == bytes.len() => return Ok(bytes),
+                Ok(size) => format!("{} bytes", size.unwrap_or_default()),
+                Err(_) => format!(
+                    "more bytes than memory can hold for shape {}",
+                    ShapeText(shape)
+                ),
+            };
+            let actual = bytes.len();
+            Err(refused(
+                expected,
+                format_args!(
+                    "Invalid content size of tensor proto - Expected: {needed}; Actual: {actual} bytes"
+                ),
+            ))
+        }
         Data::Values { count, bytes } if elements(shape) == Some(count) => Ok(bytes),
         Data::Values { count, .. } => Err(count_error(expected, shape, count, dialect)),
         Data::Unfit(reason) => Err(unfit(expected, &reason)),
@@ -207,18 +213,18 @@ fn count_error(expected: &TensorInfo, shape: &[usize], actual: usize, dialect: D
         || "more values than memory can hold".to_owned(),
         |count| format!("{count}{unit}"),
     );
-    Error::invalid(format!(
-        "Invalid number of values in tensor proto container - Expected: {needed}; Actual: \
-         {actual}{unit}; input name: {}",
-        expected.name
-    ))
+    let text = "Invalid number of values in tensor proto container";
+    refused(
+        expected,
+        format_args!("{text} - Expected: {needed}; Actual: {actual}{unit}"),
+    )
 }
 
 fn unfit(expected: &TensorInfo, reason: &str) -> Error {
-    Error::invalid(format!(
-        "Invalid value in tensor proto container - {reason}; input name: {}",
-        expected.name
-    ))
+    refused(
+        expected,
+        format_args!("Invalid value in tensor proto container - {reason}"),
+    )
 }
 
 /// Returns the places of the outputs that are asked for, in that order; all by name if none is.

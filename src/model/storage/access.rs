@@ -1,14 +1,17 @@
 //! A service with its credentials, or without.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use object_store::ObjectStore;
 
 use super::{
-    CredentialsError, StorageEnvironment, StorageError,
+    StorageEnvironment, StorageError,
     answer::InnermostCause,
     azure, gcs,
     http::{Connector, retries},
@@ -16,6 +19,7 @@ use super::{
     options::StorageLimits,
     s3,
 };
+use crate::error::{Error, ErrorKind};
 
 /// Access to a bucket.
 #[derive(Debug)]
@@ -72,9 +76,15 @@ impl Access {
         environment: &StorageEnvironment,
         limits: &StorageLimits,
     ) -> Result<Self, StorageError> {
-        let refuse = |source: CredentialsError| StorageError::Credentials {
-            base_path: location.to_string(),
-            source,
+        let refuse = |error: Error| {
+            let has_no_account = error.kind() == ErrorKind::NotFound;
+            let text = format!("the credentials for {location} cannot be used");
+            let refused = StorageError::caused(text, error);
+            if has_no_account {
+                refused.with_hint(azure::NO_ACCOUNT)
+            } else {
+                refused
+            }
         };
         let found = match location.service {
             Service::S3 => s3::find(location, environment),
@@ -88,22 +98,22 @@ impl Access {
             retries: retries(limits),
         };
         let open = |identity| {
-            (found.open)(&setting, identity)
-                .map_err(|error| refuse(CredentialsError::Form(InnermostCause::of(&error))))
+            (found.open)(&setting, identity).map_err(|error| {
+                let cause = InnermostCause::of(&error);
+                let text = format!("they are not of the right form: {cause}");
+                refuse(Error::invalid(text))
+            })
         };
-        let (given, machine) = match (found.credentials, found.ask_machine) {
-            (true, _) => (open(Identity::Given)?, None),
-            (false, true) => (
-                open(Identity::Anonymous)?,
-                // A machine without an identity is no error.
-                open(Identity::Machine).ok(),
-            ),
-            (false, false) => (open(Identity::Anonymous)?, None),
+        let identity = match found.credentials {
+            true => Identity::Given,
+            false => Identity::Anonymous,
         };
+        let asks = !found.credentials && found.ask_machine;
         Ok(Self {
-            given,
+            given: open(identity)?,
             as_machine: AtomicBool::new(false),
-            machine,
+            // A machine without an identity is no error.
+            machine: asks.then(|| open(Identity::Machine).ok()).flatten(),
             credentials: found.credentials,
             server: found.server,
             region: found.region,
@@ -133,4 +143,10 @@ impl Access {
     pub(super) fn go_on_as_machine(&self) {
         self.as_machine.store(true, Ordering::Relaxed);
     }
+}
+
+/// Makes the error of a file of credentials, which a variable names.
+pub(super) fn unreadable(path: &Path, variable: &str, error: std::io::Error) -> Error {
+    let text = format!("cannot read {}, which `{variable}` names", path.display());
+    Error::invalid(text).with_source(error)
 }

@@ -9,10 +9,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
 
 use super::{
-    CredentialsError, StorageEnvironment,
+    StorageEnvironment,
     access::{Found, Identity},
     location::Location,
 };
+use crate::error::{Error, ErrorKind, Result};
+
+/// Hint for a user whose environment names no account, which Azure needs in any case.
+pub(super) const NO_ACCOUNT: &str =
+    "set AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT for a public container";
 
 /// Meaning of `UseDevelopmentStorage=true`; the account and key of every emulator.
 const EMULATOR: &str = "AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1";
@@ -27,13 +32,11 @@ const PRINCIPAL: [(&str, Key); 6] = [
     ("IDENTITY_ENDPOINT", Key::MsiEndpoint),
 ];
 
-pub(super) fn find(
-    location: &Location,
-    environment: &StorageEnvironment,
-) -> Result<Found, CredentialsError> {
+pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Result<Found> {
     let account = match environment.get("AZURE_STORAGE_CONNECTION_STRING") {
         Some(text) => Account::parse(text)?,
-        None => Account::of(environment).ok_or(CredentialsError::NoAccount)?,
+        None => Account::of(environment)
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "no storage account is named"))?,
     };
     let mut builder = MicrosoftAzureBuilder::new()
         .with_container_name(&location.bucket)
@@ -83,8 +86,8 @@ struct Account {
 
 impl Account {
     /// Reads a connection string: `Name=value` pairs with `;` between.
-    fn parse(text: &str) -> Result<Self, CredentialsError> {
-        const E: fn(&'static str) -> CredentialsError = CredentialsError::ConnectionString;
+    fn parse(text: &str) -> Result<Self> {
+        let refuse = |reason| Error::invalid(format!("`AZURE_STORAGE_CONNECTION_STRING` {reason}"));
         let mut pairs = BTreeMap::new();
         for pair in text
             .split(';')
@@ -93,7 +96,7 @@ impl Account {
         {
             let (name, value) = pair
                 .split_once('=')
-                .ok_or(E("is not made of `Name=value` pairs with `;` between"))?;
+                .ok_or_else(|| refuse("is not made of `Name=value` pairs with `;` between"))?;
             pairs.insert(name.trim().to_ascii_lowercase(), value.trim());
         }
         if pairs
@@ -107,7 +110,7 @@ impl Account {
         let name = find("accountname")
             .map(str::to_owned)
             .or_else(|| blobs.as_deref().and_then(account_of))
-            .ok_or(E("has no `AccountName`"))?;
+            .ok_or_else(|| refuse("has no `AccountName`"))?;
         let endpoint = blobs.unwrap_or_else(|| {
             let scheme = find("defaultendpointsprotocol").unwrap_or("https");
             let suffix = find("endpointsuffix").unwrap_or("core.windows.net");

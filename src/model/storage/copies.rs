@@ -51,10 +51,7 @@ impl Copies {
     /// Opens the folder of a source, and clears away what others have left half done.
     pub(super) fn open(cache: &Path, source: &Source) -> Result<Self, StorageError> {
         let folder = cache.join(source.folder_name());
-        options::make(&folder).map_err(|source| StorageError::Cache {
-            path: folder.clone(),
-            source,
-        })?;
+        options::make(&folder).map_err(|error| StorageError::cache(&folder, error))?;
         let copies = Self {
             folder,
             held: Mutex::default(),
@@ -68,7 +65,7 @@ impl Copies {
     }
 
     /// Returns the folder of a version, if it is there with every file.
-    pub(super) fn find(&self, version: &RemoteVersion, files: &[&Object]) -> Option<PathBuf> {
+    pub(super) fn find(&self, version: &RemoteVersion, files: &[Object]) -> Option<PathBuf> {
         let name = name(version);
         let path = self.folder.join(&name);
         let lock = File::open(&path).ok()?;
@@ -92,10 +89,7 @@ impl Copies {
 
     /// Makes a folder to be filled.
     pub(super) fn begin(&self) -> Result<Unfinished, StorageError> {
-        let failed = |source| StorageError::Cache {
-            path: self.folder.clone(),
-            source,
-        };
+        let failed = |error| StorageError::cache(&self.folder, error);
         let folder = tempfile::Builder::new()
             .prefix(UNFINISHED)
             .tempdir_in(&self.folder)
@@ -110,15 +104,14 @@ impl Copies {
         &self,
         unfinished: Unfinished,
         version: &RemoteVersion,
-        files: &[&Object],
+        files: &[Object],
     ) -> Result<PathBuf, StorageError> {
         let name = name(version);
         let path = self.folder.join(&name);
-        if let Err(source) = fs::rename(unfinished.path(), &path) {
+        if let Err(error) = fs::rename(unfinished.path(), &path) {
             // Another server was faster.
-            return self
-                .find(version, files)
-                .ok_or(StorageError::Cache { path, source });
+            let found = self.find(version, files);
+            return found.ok_or_else(|| StorageError::cache(&path, error));
         }
         let Unfinished { folder, lock } = unfinished;
         // It is elsewhere now, and stays.
@@ -127,23 +120,14 @@ impl Copies {
         Ok(path)
     }
 
-    /// Deletes what was downloaded of a version, in every state it had.
-    pub(super) fn forget(&self, number: i64) {
-        self.remove_all(|name| number_of(name) == Some(number));
-    }
-
     /// Deletes every version but these.
     pub(super) fn keep_only(&self, versions: &[RemoteVersion]) {
         let kept: Vec<String> = versions.iter().map(name).collect();
-        self.remove_all(|found| {
-            number_of(found).is_some() && !kept.iter().any(|name| name == found)
-        });
-    }
-
-    fn remove_all(&self, unwanted: impl Fn(&str) -> bool) {
-        for name in self.names().iter().filter(|name| unwanted(name)) {
-            self.release(name);
-            self.remove(name);
+        for name in self.names() {
+            if number_of(&name).is_some() && !kept.contains(&name) {
+                self.release(&name);
+                self.remove(&name);
+            }
         }
     }
 
@@ -325,19 +309,19 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_forgotten_unless_another_server_uses_it() {
+    fn a_version_is_deleted_unless_another_server_uses_it() {
         let cache = tempfile::tempdir().unwrap();
         let one = Copies::open(cache.path(), &SOURCE).unwrap();
         let other = Copies::open(cache.path(), &SOURCE).unwrap();
         let (_, path) = get(&one, &version("a"));
         let (_, changed) = get(&one, &version("b"));
         assert!(!get(&other, &version("a")).0);
-        one.forget(1);
+        one.keep_only(&[]);
         assert!(path.exists());
         assert!(!changed.exists());
-        other.forget(2);
+        other.keep_only(&[version("a")]);
         assert!(path.exists());
-        other.forget(1);
+        other.keep_only(&[]);
         assert!(!path.exists());
         assert_eq!(entries(cache.path()), 0);
     }

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -46,18 +46,19 @@ pub(super) struct Download<'a> {
     pub(super) base_path: &'a str,
     pub(super) folder: &'a Path,
     pub(super) progress: &'a watch::Sender<DownloadProgress>,
+    /// When its progress was last logged.
+    pub(super) logged: Mutex<Instant>,
     /// Function that turns a failure that is not about one object into the error.
     pub(super) explain: &'a (dyn Fn(object_store::Error) -> StorageError + Sync),
 }
 
 impl Download<'_> {
     /// Writes every object to its file.
-    pub(super) async fn run(&self, objects: &[&Object]) -> Result<(), StorageError> {
-        let log = LogClock::new();
+    pub(super) async fn run(&self, objects: &[Object]) -> Result<(), StorageError> {
         // Boxed, or the compiler cannot tell that whoever awaits this may be sent to another thread.
         let downloads: Vec<_> = objects
             .iter()
-            .map(|object| self.one(object, &log).boxed())
+            .map(|object| self.one(object).boxed())
             .collect();
         stream::iter(downloads)
             .buffer_unordered(AT_ONCE)
@@ -65,13 +66,13 @@ impl Download<'_> {
             .await
     }
 
-    async fn one(&self, object: &Object, log: &LogClock) -> Result<(), StorageError> {
+    async fn one(&self, object: &Object) -> Result<(), StorageError> {
         let path = self.folder.join(&object.name);
         let (parts, writer) = write(path);
         let received = async {
             // An empty object may stand for a folder, which cannot be read.
             if object.size > 0 {
-                self.receive(object, parts, log).await?;
+                self.receive(object, parts).await?;
             }
             Ok(())
         };
@@ -85,7 +86,6 @@ impl Download<'_> {
         &self,
         object: &Object,
         parts: mpsc::Sender<Bytes>,
-        log: &LogClock,
     ) -> Result<(), StorageError> {
         let name = || object.path.to_string();
         let changed = || StorageError::Changed { object: name() };
@@ -103,16 +103,15 @@ impl Download<'_> {
             return Err(changed());
         }
         let mut received = 0;
-        let broken_off = |received, source| StorageError::BrokenOff {
-            object: name(),
-            received,
-            expected: object.size,
-            source,
+        let broken_off = |received| {
+            let (name, expected) = (name(), object.size);
+            format!("the download of `{name}` broke off after {received} of {expected} bytes")
         };
         let mut body = answer.into_stream();
         while let Some(part) = body.next().await {
-            let part =
-                part.map_err(|error| broken_off(received, Some(InnermostCause::of(&error))))?;
+            let part = part.map_err(|error| {
+                StorageError::caused(broken_off(received), InnermostCause::of(&error))
+            })?;
             let length = part.len() as u64;
             received += length;
             if received > object.size {
@@ -122,19 +121,26 @@ impl Download<'_> {
                 // The writer has failed, and says why.
                 return Ok(());
             }
-            self.count(length, log);
+            self.count(length);
         }
         if received < object.size {
-            return Err(broken_off(received, None));
+            return Err(StorageError::other(broken_off(received)));
         }
         Ok(())
     }
 
-    fn count(&self, length: u64, log: &LogClock) {
+    fn count(&self, length: u64) {
         self.progress.send_modify(|progress| {
             progress.received += length;
         });
-        if log.is_due() {
+        let is_due = self.logged.lock().is_ok_and(|mut last| {
+            let is_due = last.elapsed() >= LOG_EVERY;
+            if is_due {
+                *last = Instant::now();
+            }
+            is_due
+        });
+        if is_due {
             let DownloadProgress {
                 version,
                 received,
@@ -172,27 +178,7 @@ fn write(
             // The folder's name will say that it is whole, after a power failure as well.
             file.sync_all()
         })();
-        written.map_err(|source| StorageError::Cache { path, source })
+        written.map_err(|error| StorageError::cache(&path, error))
     });
     (sender, writer)
-}
-
-/// Clock that limits how often progress is logged.
-struct LogClock(std::sync::Mutex<Instant>);
-
-impl LogClock {
-    fn new() -> Self {
-        Self(std::sync::Mutex::new(Instant::now()))
-    }
-
-    fn is_due(&self) -> bool {
-        let Ok(mut last) = self.0.lock() else {
-            return false;
-        };
-        let due = last.elapsed() >= LOG_EVERY;
-        if due {
-            *last = Instant::now();
-        }
-        due
-    }
 }

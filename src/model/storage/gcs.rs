@@ -12,17 +12,15 @@ use object_store::{
 };
 
 use super::{
-    CredentialsError, StorageEnvironment,
-    access::{Found, Identity},
+    StorageEnvironment,
+    access::{Found, Identity, unreadable},
     location::Location,
 };
+use crate::error::Result;
 
 const GOOGLE: &str = "https://storage.googleapis.com";
 
-pub(super) fn find(
-    location: &Location,
-    environment: &StorageEnvironment,
-) -> Result<Found, CredentialsError> {
+pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Result<Found> {
     let file = credentials(environment)?;
     let mut builder = GoogleCloudStorageBuilder::new().with_bucket_name(&location.bucket);
     let emulator = environment.first(&["STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT"]);
@@ -62,17 +60,11 @@ pub(super) fn find(
 }
 
 /// Finds the file of credentials, and sees that it can be read.
-fn credentials(environment: &StorageEnvironment) -> Result<Option<PathBuf>, CredentialsError> {
+fn credentials(environment: &StorageEnvironment) -> Result<Option<PathBuf>> {
     const VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
     if let Some(path) = environment.get(VARIABLE).map(PathBuf::from) {
-        return match std::fs::File::open(&path) {
-            Ok(_) => Ok(Some(path)),
-            Err(source) => Err(CredentialsError::File {
-                path,
-                variable: VARIABLE,
-                source,
-            }),
-        };
+        std::fs::File::open(&path).map_err(|error| unreadable(&path, VARIABLE, error))?;
+        return Ok(Some(path));
     }
     let of_the_tools = environment
         .path("HOME")

@@ -12,7 +12,11 @@ use object_store::{
 };
 use reqwest::{NoProxy, Proxy};
 
-use super::{StorageEnvironment, StorageError, answer::StorageRefusal, options::StorageLimits};
+use super::{
+    StorageEnvironment, StorageError,
+    answer::{InnermostCause, StorageRefusal},
+    options::StorageLimits,
+};
 use crate::https::{self, CertificatesError};
 
 /// Maximum bytes read of the body of a refusal.
@@ -21,11 +25,9 @@ const LARGEST_REFUSAL: usize = 1 << 16;
 /// Hosts of the clouds' metadata services; never behind a proxy.
 const METADATA_HOSTS: &str = "169.254.169.254,169.254.170.2,metadata.google.internal,metadata";
 
-/// Makes the clients of one storage.
+/// The client of one storage, which turns refusals into errors.
 #[derive(Debug, Clone)]
-pub(super) struct Connector {
-    http: reqwest::Client,
-}
+pub(super) struct Connector(reqwest::Client);
 
 impl Connector {
     /// Makes a connector; blocks while it reads certificates.
@@ -37,9 +39,11 @@ impl Connector {
         environment: &StorageEnvironment,
         limits: &StorageLimits,
     ) -> Result<Self, StorageError> {
-        let refuse = |source: CertificatesError| StorageError::Certificates {
-            base_path: base_path.to_owned(),
-            source,
+        let refuse = |error: CertificatesError| {
+            let text = format!("cannot make secure connections for {base_path}");
+            let hint = "install the package ca-certificates, or name a file of certificates in \
+                        SSL_CERT_FILE";
+            StorageError::caused(text, error).with_hint(hint)
         };
         let builder = if secure {
             https::trusting()
@@ -58,11 +62,10 @@ impl Connector {
         for proxy in proxies(environment)? {
             builder = builder.proxy(proxy);
         }
-        let http = builder.build().map_err(|error| StorageError::Request {
-            base_path: base_path.to_owned(),
-            source: super::answer::InnermostCause::of(&error),
-        })?;
-        Ok(Self { http })
+        let http = builder
+            .build()
+            .map_err(|error| StorageError::request(base_path, InnermostCause::of(&error)))?;
+        Ok(Self(http))
     }
 }
 
@@ -79,7 +82,8 @@ fn proxies(environment: &StorageEnvironment) -> Result<Vec<Proxy>, StorageError>
         if let Some((variable, url)) = named {
             let url: &str = url;
             // The URL may have a password in it, so it is not logged.
-            let proxy = proxy(url.to_owned()).map_err(|_| StorageError::Proxy { variable })?;
+            let proxy = proxy(url.to_owned())
+                .map_err(|_| StorageError::other(format!("`{variable}` is no URL of a proxy")))?;
             proxies.push(proxy.no_proxy(NoProxy::from_string(&direct)));
         }
         Ok(())
@@ -91,7 +95,7 @@ fn proxies(environment: &StorageEnvironment) -> Result<Vec<Proxy>, StorageError>
 
 impl HttpConnector for Connector {
     fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Client(self.http.clone())))
+        Ok(HttpClient::new(self.clone()))
     }
 }
 
@@ -108,13 +112,9 @@ pub(super) fn retries(limits: &StorageLimits) -> RetryConfig {
     }
 }
 
-/// A client that turns refusals into errors.
-#[derive(Debug)]
-struct Client(reqwest::Client);
-
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
-impl HttpService for Client {
+impl HttpService for Connector {
     fn call<'s, 'a>(&'s self, request: HttpRequest) -> Answer<'a>
     where
         's: 'a,
@@ -146,7 +146,7 @@ impl HttpService for Client {
 
 #[cfg(test)]
 mod tests {
-    use super::{StorageEnvironment, StorageError, proxies};
+    use super::{StorageEnvironment, proxies};
 
     fn count(variables: &[(&str, &str)]) -> usize {
         let environment = variables.iter().copied().collect();
@@ -166,7 +166,6 @@ mod tests {
         let environment: StorageEnvironment =
             [("HTTPS_PROXY", "http://a:secret@")].into_iter().collect();
         let refused = proxies(&environment).unwrap_err();
-        assert!(matches!(refused, StorageError::Proxy { .. }));
         assert_eq!(refused.to_string(), "`HTTPS_PROXY` is no URL of a proxy");
     }
 }

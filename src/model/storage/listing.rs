@@ -126,17 +126,17 @@ pub(super) fn plain(tag: &str) -> String {
 
 /// Returns the files of a version to write to disk; refuses paths outside the version's folder, and
 /// too much data.
-pub(super) fn files<'v>(
+pub(super) fn files(
     location: &Location,
-    version: &'v RemoteVersion,
+    version: &RemoteVersion,
     limits: &StorageLimits,
-) -> Result<Vec<&'v Object>, StorageError> {
-    if version.bytes() > limits.bytes {
-        return Err(StorageError::TooLarge {
-            place: format!("{}/{}", location, version.folder),
-            bytes: version.bytes(),
-            limit: limits.bytes,
-        });
+) -> Result<Arc<[Object]>, StorageError> {
+    let (bytes, folder) = (version.bytes(), &version.folder);
+    if bytes > limits.bytes {
+        return Err(StorageError::other(format!(
+            "{location}/{folder} has {bytes} bytes; at most {} are downloaded",
+            limits.bytes
+        )));
     }
     for object in version.objects.iter() {
         let parts = LocalPath::new(&object.name).components();
@@ -145,10 +145,8 @@ pub(super) fn files<'v>(
             .all(|part| matches!(part, Component::Normal(_)))
             && parts.count() == object.name.split('/').count();
         if !plain || object.name.contains('\\') {
-            return Err(StorageError::ObjectName {
-                base_path: location.to_string(),
-                name: format!("{}/{}", version.folder, object.name),
-            });
+            let name = format!("{folder}/{}", object.name);
+            return Err(StorageError::object_name(&location.to_string(), &name));
         }
     }
     // Some tools keep an empty object for each folder.
@@ -160,11 +158,8 @@ pub(super) fn files<'v>(
                 .iter()
                 .any(|other| other.name.starts_with(&inside))
     };
-    Ok(version
-        .objects
-        .iter()
-        .filter(|object| !is_folder(object))
-        .collect())
+    let files = version.objects.iter().filter(|object| !is_folder(object));
+    Ok(files.cloned().collect())
 }
 
 #[cfg(test)]
@@ -172,10 +167,7 @@ mod tests {
     use object_store::{ObjectMeta, path::Path};
 
     use super::{Identity, Location, RemoteVersion, files, plain, sorted};
-    use crate::model::{
-        folders::FolderSurvey,
-        storage::{StorageError, StorageLimits},
-    };
+    use crate::model::{folders::FolderSurvey, storage::StorageLimits};
 
     fn meta(name: &str, size: u64, tag: &str) -> ObjectMeta {
         ObjectMeta {
@@ -265,8 +257,9 @@ mod tests {
         };
         assert_eq!(check("variables/m").unwrap(), 1);
         for name in ["../m", "a/../m", "/m", "a//m", "./m", "a\\m", "", "a/"] {
+            let refused = check(name).unwrap_err().to_string();
             assert!(
-                matches!(check(name), Err(StorageError::ObjectName { .. })),
+                refused.ends_with("has to be a plain relative path"),
                 "{name}"
             );
         }

@@ -56,17 +56,15 @@ pub(super) struct Location {
 
 impl Location {
     pub(super) fn parse(base_path: &str) -> Result<Self, StorageError> {
-        let refuse = |reason: String| StorageError::BasePath {
-            base_path: base_path.to_owned(),
-            reason,
-        };
+        let refuse = |reason: &str| StorageError::base_path(base_path, reason);
         let (service, mut below) = split(base_path)
-            .ok_or_else(|| refuse("it begins with none of `s3://`, `gs://` and `az://`".into()))?;
+            .ok_or_else(|| refuse("it begins with none of `s3://`, `gs://` and `az://`"))?;
         if service == Service::AzureFiles {
-            return Err(StorageError::FileShare(base_path.to_owned()));
+            let hint = "copy the models to a blob container and name it as az://container/path";
+            return Err(refuse("Azure file shares are not supported").with_hint(hint));
         }
         if base_path.split('/').any(|part| part == "..") {
-            return Err(refuse("a path with `..` is not accepted".into()));
+            return Err(refuse("a path with `..` is not accepted"));
         }
         let mut endpoint = None;
         if let Some((server, rest)) = below.split_once('/')
@@ -79,14 +77,14 @@ impl Location {
         let (bucket, prefix) = below.split_once('/').unwrap_or((below, ""));
         let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_$".contains(c);
         if bucket.is_empty() {
-            return Err(refuse("there is no bucket in it".into()));
+            return Err(refuse("there is no bucket in it"));
         }
         if !bucket.chars().all(allowed) {
-            return Err(refuse(format!("`{bucket}` is no name of a bucket")));
+            return Err(refuse(&format!("`{bucket}` is no name of a bucket")));
         }
         let prefix = prefix.trim_matches('/');
         let prefix =
-            Path::parse(prefix).map_err(|_| refuse(format!("`{prefix}` is no plain path")))?;
+            Path::parse(prefix).map_err(|_| refuse(&format!("`{prefix}` is no plain path")))?;
         Ok(Self {
             base_path: base_path.to_owned(),
             service,

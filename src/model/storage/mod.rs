@@ -41,7 +41,7 @@ mod s3;
 pub use answer::{InnermostCause, StorageRefusal};
 pub use download::DownloadProgress;
 pub use environment::StorageEnvironment;
-pub use error::{CredentialsError, StorageError};
+pub use error::StorageError;
 pub use listing::{Identity, Object, RemoteVersion};
 pub use location::is_remote;
 pub use options::{StorageLimits, StorageOptions};

@@ -81,10 +81,8 @@ impl StorageOptions {
 /// that for temporary files.
 fn cache(environment: &StorageEnvironment) -> Result<PathBuf, StorageError> {
     if let Some(path) = environment.get("OVMS_MODEL_CACHE").map(PathBuf::from) {
-        return match make(&path) {
-            Ok(()) => Ok(path),
-            Err(source) => Err(StorageError::Cache { path, source }),
-        };
+        make(&path).map_err(|error| StorageError::cache(&path, error))?;
+        return Ok(path);
     }
     let home = || Some(environment.path("HOME")?.join(".cache"));
     if let Some(caches) = environment.path("XDG_CACHE_HOME").or_else(home) {
@@ -101,8 +99,8 @@ fn cache(environment: &StorageEnvironment) -> Result<PathBuf, StorageError> {
     match made {
         Ok(found) if is_ours_alone(&found, user) => Ok(path),
         // Somebody else may have put it there, and models in it.
-        Ok(_) => Err(StorageError::NoCache),
-        Err(source) => Err(StorageError::Cache { path, source }),
+        Ok(_) => Err(StorageError::no_cache()),
+        Err(error) => Err(StorageError::cache(&path, error)),
     }
 }
 
@@ -122,7 +120,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::{cache, is_ours_alone};
-    use crate::model::storage::{StorageEnvironment, StorageError};
+    use crate::model::storage::StorageEnvironment;
 
     #[test]
     fn the_folder_is_where_the_environment_says() {
@@ -149,10 +147,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().join("below").display().to_string();
         let environment = [("OVMS_MODEL_CACHE", path)].into_iter().collect();
-        assert!(matches!(
-            cache(&environment),
-            Err(StorageError::Cache { .. })
-        ));
+        let refused = cache(&environment).unwrap_err().to_string();
+        assert!(refused.starts_with("cannot use "), "{refused}");
     }
 
     #[test]

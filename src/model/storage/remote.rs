@@ -12,7 +12,7 @@ use tokio::{
 use super::{
     StorageError,
     access::Access,
-    answer::Failure,
+    answer::{Failure, InnermostCause},
     copies::{Copies, Source},
     download::{Download, DownloadProgress},
     listing::{Identity, Object, RemoteVersion, files, sorted},
@@ -75,18 +75,17 @@ impl Storage {
     pub async fn survey(&self) -> Result<FolderSurvey<RemoteVersion>, StorageError> {
         let objects = self.list().await?;
         if objects.is_empty() && !self.location.prefix.is_root() {
-            return Err(StorageError::BasePath {
-                base_path: self.location.to_string(),
-                reason: "there are no objects below it".to_owned(),
-            });
+            let base_path = self.location.to_string();
+            let reason = "there are no objects below it";
+            return Err(StorageError::base_path(&base_path, reason));
         }
         Ok(sorted(&self.location.prefix, objects))
     }
 
     /// Returns the folder with a version's files; downloads them unless they are there.
     ///
-    /// The folder stays until [`Self::forget`] or [`Self::keep_only`] deletes it; until this
-    /// storage is dropped no other server deletes it.
+    /// The folder stays until [`Self::keep_only`] deletes it; until this storage is dropped no other
+    /// server deletes it.
     ///
     /// # Errors
     ///
@@ -95,7 +94,7 @@ impl Storage {
     pub async fn fetch(&self, version: &RemoteVersion) -> Result<PathBuf, StorageError> {
         let files = files(&self.location, version, &self.limits)?;
         let mut failed = self.downloading.lock().await;
-        if let Some(path) = self.find(version).await? {
+        if let Some(path) = self.find(version, &files).await {
             tracing::debug!(folder = %path.display(), "already downloaded");
             return Ok(path);
         }
@@ -112,7 +111,7 @@ impl Storage {
     async fn download(
         &self,
         version: &RemoteVersion,
-        files: &[&Object],
+        files: &Arc<[Object]>,
         again: bool,
     ) -> Result<PathBuf, StorageError> {
         let copies = Arc::clone(&self.copies);
@@ -145,20 +144,17 @@ impl Storage {
             base_path: &base_path,
             folder: unfinished.path(),
             progress: &self.progress,
+            logged: std::sync::Mutex::new(std::time::Instant::now()),
             explain: &|error| self.explain(&error),
         };
         let limit = LEAST_TIME + Duration::from_secs(expected / self.limits.slowest.max(1));
         timeout(limit, download.run(files))
             .await
             .map_err(|_| self.timed_out(limit))??;
-        let (copies, version) = (Arc::clone(&self.copies), version.clone());
-        let (location, limits) = (self.location.clone(), self.limits.clone());
-        let number = version.number;
-        let path = task::blocking("storage finish", move || {
-            let files = self::files(&location, &version, &limits)?;
-            copies.finish(unfinished, &version, &files)
-        })
-        .await?;
+        let (copies, files) = (Arc::clone(&self.copies), Arc::clone(files));
+        let (number, version) = (version.number, version.clone());
+        let finish = move || copies.finish(unfinished, &version, &files);
+        let path = task::blocking("storage finish", finish).await?;
         tracing::info!(
             from = base_path,
             version = number,
@@ -166,12 +162,6 @@ impl Storage {
             "downloaded"
         );
         Ok(path)
-    }
-
-    /// Deletes what was downloaded of a version, unless another server uses it.
-    pub async fn forget(&self, number: i64) {
-        let copies = Arc::clone(&self.copies);
-        task::blocking("storage forget", move || copies.forget(number)).await;
     }
 
     /// Deletes everything that was downloaded but these versions as they are listed.
@@ -186,14 +176,10 @@ impl Storage {
         self.progress.subscribe()
     }
 
-    async fn find(&self, version: &RemoteVersion) -> Result<Option<PathBuf>, StorageError> {
+    async fn find(&self, version: &RemoteVersion, files: &Arc<[Object]>) -> Option<PathBuf> {
         let (copies, version) = (Arc::clone(&self.copies), version.clone());
-        let (location, limits) = (self.location.clone(), self.limits.clone());
-        task::blocking("storage find", move || {
-            let files: Vec<&Object> = self::files(&location, &version, &limits)?;
-            Ok(copies.find(&version, &files))
-        })
-        .await
+        let files = Arc::clone(files);
+        task::blocking("storage find", move || copies.find(&version, &files)).await
     }
 
     /// Lists every object; where anonymous access is denied, with this machine's identity.
@@ -235,10 +221,10 @@ impl Storage {
                 .map_err(|error| self.explain(&error))?
             {
                 if objects.len() == self.limits.objects {
-                    return Err(StorageError::TooManyObjects {
-                        place: self.location.to_string(),
-                        limit: self.limits.objects,
-                    });
+                    let (limit, place) = (self.limits.objects, &self.location);
+                    let text = format!("there are more than {limit} objects in {place}");
+                    let hint = "is this the folder of one model, with its version folders?";
+                    return Err(StorageError::other(text).with_hint(hint));
                 }
                 objects.push(object);
             }
@@ -260,37 +246,41 @@ impl Storage {
     /// Finds the words for a failure of the storage library.
     fn explain(&self, error: &object_store::Error) -> StorageError {
         let base_path = self.location.to_string();
-        let bucket = self.location.bucket.clone();
+        let bucket = &self.location.bucket;
         match Failure::of(error) {
             Failure::Refused(refused) if matches!(refused.status, 301 | 307 | 308) => {
-                StorageError::Region {
-                    bucket,
-                    region: refused.region,
-                    asked: self.access.region.clone(),
-                }
+                let region = refused.region.as_deref();
+                let hint = region.map_or_else(
+                    || "set AWS_REGION to the region of the bucket".to_owned(),
+                    |region| format!("set AWS_REGION={region}"),
+                );
+                StorageError::other(format!(
+                    "bucket `{bucket}` is in region `{}`, not in `{}`",
+                    region.unwrap_or("another"),
+                    self.access.region
+                ))
+                .with_hint(hint)
             }
-            Failure::Refused(refused) if refused.is_missing_bucket() => StorageError::NoBucket {
-                bucket,
-                source: Box::new(refused),
-            },
+            Failure::Refused(refused) if refused.is_missing_bucket() => {
+                StorageError::caused(format!("bucket `{bucket}` does not exist"), refused)
+            }
             Failure::Refused(refused) if refused.wants_credentials() => StorageError::Denied {
                 base_path,
                 anonymous: self.access.is_anonymous(),
                 wanted: self.location.wanted(),
                 source: Box::new(refused),
             },
-            Failure::Refused(refused) => StorageError::Request {
-                base_path,
-                source: super::answer::InnermostCause::of(&refused),
-            },
+            Failure::Refused(refused) => {
+                StorageError::request(&base_path, InnermostCause::of(&refused))
+            }
             Failure::Connection(source) => StorageError::Unreachable {
                 base_path,
                 server: self.access.server.clone(),
                 source,
             },
             Failure::TimedOut => self.timed_out(self.limits.silence),
-            Failure::Name(name) => StorageError::ObjectName { base_path, name },
-            Failure::Other(source) => StorageError::Request { base_path, source },
+            Failure::Name(name) => StorageError::object_name(&base_path, &name),
+            Failure::Other(source) => StorageError::request(&base_path, source),
         }
     }
 }

@@ -9,10 +9,11 @@ use std::{path::PathBuf, sync::Arc};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
 
 use super::{
-    CredentialsError, StorageEnvironment,
-    access::{Found, Identity},
+    StorageEnvironment,
+    access::{Found, Identity, unreadable},
     location::Location,
 };
+use crate::error::{Error, Result};
 
 /// Default region of a bucket; Amazon's own tools use the same.
 const DEFAULT_REGION: &str = "us-east-1";
@@ -37,37 +38,28 @@ const ROLES: [(&str, Key); 7] = [
     ),
 ];
 
-pub(super) fn find(
-    location: &Location,
-    environment: &StorageEnvironment,
-) -> Result<Found, CredentialsError> {
+pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Result<Found> {
     let mut builder = AmazonS3Builder::new().with_bucket_name(&location.bucket);
-    let mut region = environment.first(&["AWS_REGION", "AWS_DEFAULT_REGION"]);
-    let profile = match keys(environment)? {
-        Some(keys) => {
-            builder = with_keys(builder, &keys);
-            None
-        }
+    let keys = match keys(environment)? {
+        Some(keys) => Some(keys),
         None => profile(environment)?,
     };
-    let mut credentials = builder.get_config_value(&Key::AccessKeyId).is_some();
-    if let Some(profile) = &profile {
-        builder = with_keys(builder, &profile.keys);
-        region = region.or(profile.region.as_deref());
-        credentials = true;
+    let mut credentials = keys.is_some();
+    if let Some(keys) = &keys {
+        builder = with_keys(builder, keys);
     }
+    let region = environment.first(&["AWS_REGION", "AWS_DEFAULT_REGION"]);
+    let region = region.or(keys.as_ref().and_then(|keys| keys.region.as_deref()));
     if !credentials {
         for (variable, key) in ROLES {
             if let Some(value) = environment.get(variable) {
                 builder = builder.with_config(key, value);
             }
         }
-        let has = |names: [&str; 2]| names.iter().all(|name| environment.get(name).is_some());
-        credentials = has(["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"])
-            || environment
-                .get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-                .is_some()
-            || has([
+        let has = |names: &[&str]| names.iter().all(|name| environment.get(name).is_some());
+        credentials = has(&["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"])
+            || has(&["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"])
+            || has(&[
                 "AWS_CONTAINER_CREDENTIALS_FULL_URI",
                 "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
             ]);
@@ -122,6 +114,8 @@ struct Keys {
     id: String,
     secret: String,
     token: Option<String>,
+    /// The region of the profile that they are from.
+    region: Option<String>,
 }
 
 fn with_keys(builder: AmazonS3Builder, keys: &Keys) -> AmazonS3Builder {
@@ -134,15 +128,19 @@ fn with_keys(builder: AmazonS3Builder, keys: &Keys) -> AmazonS3Builder {
     }
 }
 
-fn keys(environment: &StorageEnvironment) -> Result<Option<Keys>, CredentialsError> {
+fn keys(environment: &StorageEnvironment) -> Result<Option<Keys>> {
     const ID: &str = "AWS_ACCESS_KEY_ID";
     const SECRET: &str = "AWS_SECRET_ACCESS_KEY";
-    let half = |given, missing| Err(CredentialsError::Half { given, missing });
+    let half = |given, missing| {
+        let text = format!("`{given}` is set and `{missing}` is not");
+        Err(Error::invalid(text))
+    };
     match (environment.get(ID), environment.get(SECRET)) {
         (Some(id), Some(secret)) => Ok(Some(Keys {
             id: id.to_owned(),
             secret: secret.to_owned(),
             token: environment.get("AWS_SESSION_TOKEN").map(str::to_owned),
+            region: None,
         })),
         (Some(_), None) => half(ID, SECRET),
         (None, Some(_)) => half(SECRET, ID),
@@ -150,13 +148,8 @@ fn keys(environment: &StorageEnvironment) -> Result<Option<Keys>, CredentialsErr
     }
 }
 
-struct Profile {
-    keys: Keys,
-    region: Option<String>,
-}
-
 /// Reads the keys of `AWS_PROFILE` from the file of credentials.
-fn profile(environment: &StorageEnvironment) -> Result<Option<Profile>, CredentialsError> {
+fn profile(environment: &StorageEnvironment) -> Result<Option<Keys>> {
     let Some(name) = environment.get("AWS_PROFILE") else {
         return Ok(None);
     };
@@ -167,34 +160,34 @@ fn profile(environment: &StorageEnvironment) -> Result<Option<Profile>, Credenti
             .map_or_else(|| home.join(".aws").join(name), PathBuf::from)
     };
     let path = file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
-    let text = std::fs::read_to_string(&path).map_err(|source| CredentialsError::File {
-        path: path.clone(),
-        variable: "AWS_PROFILE",
-        source,
-    })?;
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| unreadable(&path, "AWS_PROFILE", error))?;
     if !text.lines().any(|line| is_section(line, name)) {
-        return Err(CredentialsError::NoProfile {
-            profile: name.to_owned(),
-            path,
-        });
+        let path = path.display();
+        return Err(Error::invalid(format!(
+            "there is no profile `{name}` in {path}"
+        )));
     }
     let key = |key: &'static str| {
-        entry(&text, name, key).ok_or_else(|| CredentialsError::NoKey {
-            profile: name.to_owned(),
-            key,
+        entry(&text, name, key).ok_or_else(|| {
+            Error::invalid(format!(
+                "profile `{name}` has no `{key}`; only profiles with keys are supported, not \
+                 roles, single sign-on or processes"
+            ))
         })
     };
-    let keys = Keys {
-        id: key("aws_access_key_id")?,
-        secret: key("aws_secret_access_key")?,
-        token: entry(&text, name, "aws_session_token"),
-    };
+    let (id, secret) = (key("aws_access_key_id")?, key("aws_secret_access_key")?);
     // The region is a setting, which stands in another file; it need not be there.
     let settings = std::fs::read_to_string(file("AWS_CONFIG_FILE", "config")).unwrap_or_default();
     let region = entry(&settings, &format!("profile {name}"), "region")
         .or_else(|| entry(&settings, name, "region"))
         .or_else(|| entry(&text, name, "region"));
-    Ok(Some(Profile { keys, region }))
+    Ok(Some(Keys {
+        id,
+        secret,
+        token: entry(&text, name, "aws_session_token"),
+        region,
+    }))
 }
 
 fn is_section(line: &str, name: &str) -> bool {
@@ -220,7 +213,7 @@ fn entry(text: &str, section: &str, key: &str) -> Option<String> {
 mod tests {
     use std::fs;
 
-    use super::{CredentialsError, Location, StorageEnvironment, find, profile};
+    use super::{Location, StorageEnvironment, find, profile};
 
     fn found(base_path: &str, variables: &[(&str, &str)]) -> String {
         let location = Location::parse(base_path).unwrap();
@@ -287,26 +280,17 @@ mod tests {
             profile(&environment)
         };
         let models = read("models").unwrap().unwrap();
-        assert_eq!(models.keys.id, "id");
-        assert_eq!(models.keys.secret, "a=b");
+        assert_eq!(models.id, "id");
+        assert_eq!(models.secret, "a=b");
         assert_eq!(models.region.as_deref(), Some("eu-west-1"));
-        assert!(matches!(
-            read("roles"),
-            Err(CredentialsError::NoKey {
-                key: "aws_access_key_id",
-                ..
-            })
-        ));
-        assert!(matches!(
-            read("default"),
-            Err(CredentialsError::NoKey {
-                key: "aws_secret_access_key",
-                ..
-            })
-        ));
-        assert!(matches!(
-            read("other"),
-            Err(CredentialsError::NoProfile { .. })
-        ));
+        let refused = ["roles", "default", "other"].map(|name| {
+            let error = read(name).err().unwrap().to_string();
+            error.replace(&aws.display().to_string(), "~/.aws")
+        });
+        insta::assert_snapshot!(refused.join("\n"), @"
+        profile `roles` has no `aws_access_key_id`; only profiles with keys are supported, not roles, single sign-on or processes
+        profile `default` has no `aws_secret_access_key`; only profiles with keys are supported, not roles, single sign-on or processes
+        there is no profile `other` in ~/.aws/credentials
+        ");
     }
 }

@@ -1,121 +1,70 @@
 //! An infer request: runs inferences, one at a time, on the tensors that it has.
 
-use openvino::InferenceError;
-use openvino_sys::{
-    ov_infer_request_cancel, ov_infer_request_free, ov_infer_request_get_input_tensor_by_index,
-    ov_infer_request_get_output_tensor_by_index, ov_infer_request_get_tensor,
-    ov_infer_request_infer, ov_infer_request_set_input_tensor_by_index,
-    ov_infer_request_set_output_tensor_by_index, ov_infer_request_start_async, ov_infer_request_t,
-    ov_infer_request_wait_for,
-};
+use openvino_sys as sys;
 
 use super::{
-    Tensor,
-    handle::{Handle, freed},
-    status::{check, text},
+    Side, Tensor,
+    handle::{Handle, Result, check, text},
 };
 
-freed!(ov_infer_request_t: ov_infer_request_free);
-
 /// An infer request, which keeps its compiled model alive.
-pub(in crate::openvino) struct InferRequest(Handle<ov_infer_request_t>);
+pub(in crate::openvino) type InferRequest = Handle<sys::ov_infer_request_t>;
 
 // SAFETY: an infer request belongs to no thread, and all that changes it takes it alone (`&mut`).
 unsafe impl Send for InferRequest {}
 
 impl InferRequest {
-    /// Takes an infer request over, and makes its tensors zero.
-    pub(super) fn new(
-        request: Handle<ov_infer_request_t>,
-        inputs: usize,
-        outputs: usize,
-    ) -> Result<Self, InferenceError> {
-        let request = Self(request);
-        for index in 0..inputs {
-            // SAFETY: the request is alive; the function puts the pointer to a new tensor there.
-            let tensor = unsafe {
-                Handle::made(|tensor| {
-                    ov_infer_request_get_input_tensor_by_index(request.0.get(), index, tensor)
-                })
-            }?;
-            Tensor::new(tensor).clear()?;
-        }
-        for index in 0..outputs {
-            request.get_output_tensor_by_index(index)?.clear()?;
-        }
-        Ok(request)
-    }
-
     /// Returns the tensor of the input or output that has a name.
-    pub(in crate::openvino) fn get_tensor(&self, name: &str) -> Result<Tensor, InferenceError> {
+    pub(crate) fn named_tensor(&self, name: &str) -> Result<Tensor> {
         let name = text(name)?;
+        let get = sys::ov_infer_request_get_tensor;
         // SAFETY: the request is alive, the name ends with a zero byte and lives until the call
         // returns; the function puts the pointer to a new tensor there.
-        let tensor = unsafe {
-            Handle::made(|tensor| ov_infer_request_get_tensor(self.0.get(), name.as_ptr(), tensor))
-        }?;
-        Ok(Tensor::new(tensor))
+        unsafe { Handle::made(|tensor| get(self.get(), name.as_ptr(), tensor)) }
     }
 
-    /// Returns the tensor of an output, by its place.
-    pub(in crate::openvino) fn get_output_tensor_by_index(
-        &self,
-        index: usize,
-    ) -> Result<Tensor, InferenceError> {
+    /// Returns the tensor of an input or output, by its place.
+    pub(crate) fn tensor(&self, side: Side, index: usize) -> Result<Tensor> {
+        let get = match side {
+            Side::Input => sys::ov_infer_request_get_input_tensor_by_index,
+            Side::Output => sys::ov_infer_request_get_output_tensor_by_index,
+        };
         // SAFETY: the request is alive; the function puts the pointer to a new tensor there.
-        let tensor = unsafe {
-            Handle::made(|tensor| {
-                ov_infer_request_get_output_tensor_by_index(self.0.get(), index, tensor)
-            })
-        }?;
-        Ok(Tensor::new(tensor))
+        unsafe { Handle::made(|tensor| get(self.get(), index, tensor)) }
     }
 
-    /// Has the inferences read an input from a tensor, which stays alive for as long.
-    pub(in crate::openvino) fn set_input_tensor_by_index(
-        &mut self,
-        index: usize,
-        tensor: &Tensor,
-    ) -> Result<(), InferenceError> {
+    /// Has the inferences read an input from a tensor, or write an output to it. The tensor stays
+    /// alive for as long.
+    pub(crate) fn set_tensor(&mut self, side: Side, index: usize, tensor: &Tensor) -> Result<()> {
+        let set = match side {
+            Side::Input => sys::ov_infer_request_set_input_tensor_by_index,
+            Side::Output => sys::ov_infer_request_set_output_tensor_by_index,
+        };
         // SAFETY: request and tensor are alive, and the request holds the tensor's memory itself.
-        check(unsafe {
-            ov_infer_request_set_input_tensor_by_index(self.0.get(), index, tensor.as_ptr())
-        })
-    }
-
-    /// Has the inferences write an output to a tensor, which stays alive for as long.
-    pub(in crate::openvino) fn set_output_tensor_by_index(
-        &mut self,
-        index: usize,
-        tensor: &Tensor,
-    ) -> Result<(), InferenceError> {
-        // SAFETY: request and tensor are alive, and the request holds the tensor's memory itself.
-        check(unsafe {
-            ov_infer_request_set_output_tensor_by_index(self.0.get(), index, tensor.as_ptr())
-        })
+        check(unsafe { set(self.get(), index, tensor.get()) })
     }
 
     /// Runs an inference and waits for its end.
-    pub(in crate::openvino) fn infer(&mut self) -> Result<(), InferenceError> {
+    pub(crate) fn infer(&mut self) -> Result<()> {
         // SAFETY: the request is alive and ours alone (`&mut`).
-        check(unsafe { ov_infer_request_infer(self.0.get()) })
+        check(unsafe { sys::ov_infer_request_infer(self.get()) })
     }
 
     /// Starts an inference, and does not wait for it.
-    pub(in crate::openvino) fn infer_async(&mut self) -> Result<(), InferenceError> {
+    pub(crate) fn infer_async(&mut self) -> Result<()> {
         // SAFETY: the request is alive and ours alone (`&mut`).
-        check(unsafe { ov_infer_request_start_async(self.0.get()) })
+        check(unsafe { sys::ov_infer_request_start_async(self.get()) })
     }
 
     /// Waits for the end of an inference, in milliseconds; that it has not ended is an error.
-    pub(in crate::openvino) fn wait(&mut self, most: i64) -> Result<(), InferenceError> {
+    pub(crate) fn wait(&mut self, most: i64) -> Result<()> {
         // SAFETY: the request is alive and ours alone (`&mut`).
-        check(unsafe { ov_infer_request_wait_for(self.0.get(), most) })
+        check(unsafe { sys::ov_infer_request_wait_for(self.get(), most) })
     }
 
     /// Asks the device to end the inference early.
-    pub(in crate::openvino) fn cancel(&mut self) -> Result<(), InferenceError> {
+    pub(crate) fn cancel(&mut self) -> Result<()> {
         // SAFETY: the request is alive and ours alone (`&mut`).
-        check(unsafe { ov_infer_request_cancel(self.0.get()) })
+        check(unsafe { sys::ov_infer_request_cancel(self.get()) })
     }
 }

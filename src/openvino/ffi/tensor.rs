@@ -2,38 +2,22 @@
 
 use std::{ptr, slice};
 
-use openvino::{ElementType, InferenceError};
-use openvino_sys::{
-    ov_element_type_e, ov_shape_free, ov_shape_t, ov_tensor_create, ov_tensor_data, ov_tensor_free,
-    ov_tensor_get_byte_size, ov_tensor_get_element_type, ov_tensor_get_shape, ov_tensor_get_size,
-    ov_tensor_t,
-};
+use openvino::ElementType;
+use openvino_sys::{self as sys, ov_element_type_e, ov_shape_t};
 
-use super::{
-    handle::{Handle, freed},
-    status::{check, unfit},
-};
-
-freed!(ov_tensor_t: ov_tensor_free);
+use super::handle::{Handle, Result, check, given, unfit};
 
 /// A tensor of the runtime's, or the share of one that an infer request has.
-pub(in crate::openvino) struct Tensor(Handle<ov_tensor_t>);
+pub(in crate::openvino) type Tensor = Handle<sys::ov_tensor_t>;
 
 // SAFETY: a tensor belongs to no thread, and all that changes it takes it alone (`&mut`). An infer
 // request that has it, too, is used by its owner alone: a slot has both.
 unsafe impl Send for Tensor {}
 
 impl Tensor {
-    pub(super) const fn new(tensor: Handle<ov_tensor_t>) -> Self {
-        Self(tensor)
-    }
-
     /// Makes a tensor whose elements are zero. It has at least one dimension: the C interface knows
     /// no others.
-    pub(in crate::openvino) fn zeros(
-        element: ElementType,
-        shape: &[usize],
-    ) -> Result<Self, InferenceError> {
+    pub(crate) fn zeros(element: ElementType, shape: &[usize]) -> Result<Self> {
         if shape.is_empty() {
             return Err(unfit("a tensor without dimensions cannot be made"));
         }
@@ -47,46 +31,34 @@ impl Tensor {
         };
         // SAFETY: the shape has as many dimensions as its rank and lives until the call returns,
         // which copies it; the function puts the pointer to a new tensor there.
-        let tensor =
-            unsafe { Handle::made(|tensor| ov_tensor_create(element.into(), shape, tensor)) }?;
-        let mut tensor = Self(tensor);
+        let mut tensor =
+            unsafe { Self::made(|tensor| sys::ov_tensor_create(element.into(), shape, tensor)) }?;
         tensor.clear()?;
         Ok(tensor)
     }
 
     /// Makes the elements zero, so that none is memory that nobody wrote; strings are empty anyway.
-    pub(super) fn clear(&mut self) -> Result<(), InferenceError> {
-        if self.get_element_type()? == ElementType::String {
-            return Ok(());
-        }
-        let size = self.get_byte_size()?;
-        if size > 0 {
-            let start = self.start()?;
-            // SAFETY: the tensor has `size` bytes from `start`, is ours alone (`&mut`), and is of
-            // numbers, which may have any bytes.
-            unsafe { ptr::write_bytes(start, 0, size) };
+    pub(super) fn clear(&mut self) -> Result<()> {
+        if self.get_element_type()? != ElementType::String {
+            let (start, size) = (self.start()?, self.get_byte_size()?);
+            if size > 0 {
+                // SAFETY: the tensor has `size` bytes from `start`, is ours alone (`&mut`), and is of
+                // numbers, which may have any bytes.
+                unsafe { ptr::write_bytes(start, 0, size) };
+            }
         }
         Ok(())
     }
 
-    /// Returns the pointer, for calls that take a tensor.
-    pub(in crate::openvino) const fn as_ptr(&self) -> *const ov_tensor_t {
-        self.0.get()
-    }
-
-    /// Returns the pointer, for calls that change a tensor.
-    pub(in crate::openvino) const fn as_mut_ptr(&mut self) -> *mut ov_tensor_t {
-        self.0.get()
-    }
-
     /// Returns the lengths of its dimensions.
-    pub(in crate::openvino) fn get_shape(&self) -> Result<Vec<usize>, InferenceError> {
-        let mut shape = ov_shape_t {
+    pub(crate) fn get_shape(&self) -> Result<Vec<usize>> {
+        let empty = ov_shape_t {
             rank: 0,
             dims: ptr::null_mut(),
         };
         // SAFETY: the tensor is alive; the shape goes into a variable of ours.
-        check(unsafe { ov_tensor_get_shape(self.as_ptr(), &raw mut shape) })?;
+        let get = |shape| unsafe { sys::ov_tensor_get_shape(self.get(), shape) };
+        let mut shape = given(empty, get)?;
         let count = match shape.dims.is_null() {
             true => 0,
             false => usize::try_from(shape.rank).unwrap_or(0),
@@ -98,36 +70,37 @@ impl Tensor {
         };
         let lengths = (0..count).map(length).collect();
         // SAFETY: the shape was filled by the call above, and its dimensions have been copied.
-        check(unsafe { ov_shape_free(&raw mut shape) })?;
+        check(unsafe { sys::ov_shape_free(&raw mut shape) })?;
         Ok(lengths)
     }
 
     /// Returns the type of its elements.
-    pub(in crate::openvino) fn get_element_type(&self) -> Result<ElementType, InferenceError> {
-        let mut element = ov_element_type_e::DYNAMIC;
-        // SAFETY: the tensor is alive; the type goes into a variable of ours.
-        check(unsafe { ov_tensor_get_element_type(self.as_ptr(), &raw mut element) })?;
-        Ok(element.into())
+    pub(crate) fn get_element_type(&self) -> Result<ElementType> {
+        let element = given(ov_element_type_e::DYNAMIC, |element| {
+            // SAFETY: the tensor is alive; the type goes into a variable of ours.
+            unsafe { sys::ov_tensor_get_element_type(self.get(), element) }
+        });
+        Ok(element?.into())
     }
 
     /// Returns the number of its elements.
-    pub(in crate::openvino) fn get_size(&self) -> Result<usize, InferenceError> {
-        let mut count = 0;
+    pub(crate) fn get_size(&self) -> Result<usize> {
         // SAFETY: the tensor is alive; the number goes into a variable of ours.
-        check(unsafe { ov_tensor_get_size(self.as_ptr(), &raw mut count) })?;
-        Ok(count)
+        given(0, |count| unsafe {
+            sys::ov_tensor_get_size(self.get(), count)
+        })
     }
 
     /// Returns the number of its bytes.
-    pub(in crate::openvino) fn get_byte_size(&self) -> Result<usize, InferenceError> {
-        let mut size = 0;
+    pub(crate) fn get_byte_size(&self) -> Result<usize> {
         // SAFETY: the tensor is alive; the number goes into a variable of ours.
-        check(unsafe { ov_tensor_get_byte_size(self.as_ptr(), &raw mut size) })?;
-        Ok(size)
+        given(0, |size| unsafe {
+            sys::ov_tensor_get_byte_size(self.get(), size)
+        })
     }
 
     /// Returns its bytes.
-    pub(in crate::openvino) fn get_raw_data(&self) -> Result<&[u8], InferenceError> {
+    pub(crate) fn get_raw_data(&self) -> Result<&[u8]> {
         let (start, size) = (self.start()?, self.get_byte_size()?);
         if size == 0 {
             return Ok(&[]);
@@ -139,7 +112,7 @@ impl Tensor {
     }
 
     /// Returns its bytes, to be changed; they are those of numbers.
-    pub(in crate::openvino) fn get_raw_data_mut(&mut self) -> Result<&mut [u8], InferenceError> {
+    pub(crate) fn get_raw_data_mut(&mut self) -> Result<&mut [u8]> {
         let (start, size) = (self.start()?, self.get_byte_size()?);
         if size == 0 {
             return Ok(&mut []);
@@ -149,10 +122,9 @@ impl Tensor {
     }
 
     /// Returns where its elements begin; null if it has none.
-    fn start(&self) -> Result<*mut u8, InferenceError> {
-        let mut start = ptr::null_mut();
+    fn start(&self) -> Result<*mut u8> {
         // SAFETY: the tensor is alive; the pointer goes into a variable of ours.
-        check(unsafe { ov_tensor_data(self.as_ptr(), &raw mut start) })?;
-        Ok(start.cast())
+        let data = |start| unsafe { sys::ov_tensor_data(self.get(), start) };
+        Ok(given(ptr::null_mut(), data)?.cast())
     }
 }

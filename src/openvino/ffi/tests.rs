@@ -2,10 +2,13 @@
 
 use std::{fs, path::Path};
 
-use openvino::{DeviceType, ElementType, PropertyKey};
+use openvino::{ElementType, PropertyKey};
 
-use super::{CompiledModel, Core, Range, Tensor};
-use crate::openvino::testing::open;
+use super::{CompiledModel, Core, Side, Tensor};
+use crate::{
+    openvino::testing::open,
+    tensor::{Dim, PartialShape},
+};
 
 /// `y = x + w`, with 1024 numbers of weights.
 const MODEL: &str = r#"<?xml version="1.0"?>
@@ -34,7 +37,7 @@ fn saved(folder: &Path) -> String {
 fn compiled(folder: &Path) -> CompiledModel {
     let mut core = Core::new().unwrap();
     let model = core.read_model_from_file(&saved(folder), "").unwrap();
-    core.compile_model(&model, &DeviceType::CPU).unwrap()
+    core.compile_model(&model, "CPU").unwrap()
 }
 
 #[test]
@@ -45,24 +48,20 @@ fn a_port_has_name_type_and_shape() {
     let mut model = core
         .read_model_from_file(&saved(folder.path()), "")
         .unwrap();
-    let counts = (model.get_inputs_len(), model.get_outputs_len());
+    let counts = (model.count(Side::Input), model.count(Side::Output));
     assert_eq!(counts, (Ok(1), Ok(1)));
-    let any = Range { least: 0, most: -1 };
-    let fixed = |length| Range {
-        least: length,
-        most: length,
-    };
-    let port = model.get_input_by_index(0).unwrap();
+    let shape = |length| PartialShape(vec![length, Dim::Fixed(1024)]);
+    let port = model.port(Side::Input, 0).unwrap();
     assert_eq!(port.get_name().as_deref(), Ok("x"));
     assert_eq!(port.get_element_type(), Ok(ElementType::F32));
-    assert_eq!(port.get_shape(), Ok(Some(vec![any, fixed(1024)])));
+    assert_eq!(port.get_shape(), Ok(Some(shape(Dim::Any))));
     assert!(model.is_dynamic());
-    model.reshape(&[(0, vec![fixed(2), fixed(1024)])]).unwrap();
-    let port = model.get_output_by_index(0).unwrap();
+    model.reshape(&[(0, shape(Dim::Fixed(2)))]).unwrap();
+    let port = model.port(Side::Output, 0).unwrap();
     assert_eq!(port.get_name().as_deref(), Ok("y"));
-    assert_eq!(port.get_shape(), Ok(Some(vec![fixed(2), fixed(1024)])));
+    assert_eq!(port.get_shape(), Ok(Some(shape(Dim::Fixed(2)))));
     assert!(!model.is_dynamic());
-    assert!(model.get_input_by_index(1).is_err());
+    assert!(model.port(Side::Input, 1).is_err());
 }
 
 #[test]
@@ -77,7 +76,7 @@ fn the_last_port_of_a_model_gives_its_weights_back() {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         maps.contains(folder.path().to_str().unwrap())
     };
-    let ports = [model.get_input_by_index(0), model.get_output_by_index(0)];
+    let ports = [Side::Input, Side::Output].map(|side| model.port(side, 0));
     drop(model);
     assert!(is_mapped(), "a port keeps its model");
     drop(ports);
@@ -95,10 +94,10 @@ fn an_inference_reads_one_tensor_and_writes_another() {
         .get_raw_data_mut()
         .unwrap()
         .copy_from_slice(&2_f32.to_le_bytes().repeat(2048));
-    request.set_input_tensor_by_index(0, &input).unwrap();
+    request.set_tensor(Side::Input, 0, &input).unwrap();
     drop(input);
     request.infer().unwrap();
-    let output = request.get_output_tensor_by_index(0).unwrap();
+    let output = request.tensor(Side::Output, 0).unwrap();
     drop(request);
     assert_eq!(output.get_shape(), Ok(vec![2, 1024]));
     assert_eq!(
@@ -124,8 +123,7 @@ fn refusals_have_the_runtimes_message() {
     let error = core.add_extension(Path::new("/no/such/library.so"));
     let message = error.unwrap_err().message.unwrap();
     assert!(message.contains("library.so"), "{message}");
-    let zero = DeviceType::Other("C\0PU".into());
-    let error = core.get_property(&zero, &PropertyKey::DeviceFullName);
+    let error = core.get_property("C\0PU", &PropertyKey::DeviceFullName);
     let message = error.unwrap_err().message.unwrap();
     assert_eq!(message, "a text has a zero byte");
 }

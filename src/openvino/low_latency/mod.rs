@@ -7,11 +7,7 @@
 
 mod python;
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fs, io, path::Path, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,60 +18,18 @@ use super::{
     layouts,
     load::{self, Load},
     names::Port,
-    options::LayoutOption,
     prepare, runtime,
     runtime_error::OpenVinoError,
 };
-use crate::tensor::{Dim, PartialShape};
+use crate::{
+    error::{Error, Result},
+    tensor::{Dim, PartialShape},
+};
 
 /// Time limit of the transformation. Most of it goes to reading and writing the weights.
 const LIMIT: Duration = Duration::from_secs(300);
 
 const SCRIPT: &str = include_str!("unroll.py");
-
-/// Error of the low latency transformation.
-#[derive(Debug, thiserror::Error)]
-pub enum LowLatencyError {
-    /// There is no Python.
-    #[error(
-        "it needs Python with the `openvino` package, and no Python runs (tried {tried}); get both \
-         with `ovms setup`"
-    )]
-    NoPython {
-        /// The programs that were tried.
-        tried: String,
-        /// Error of starting the last of them.
-        #[source]
-        source: io::Error,
-    },
-    /// Python does not have the package, or cannot use it.
-    #[error(
-        "it needs the Python package `openvino`, which {} cannot import ({said}); get it with \
-         `ovms setup` or `pip install openvino=={version}`, with numpy",
-        python.display(), version = runtime::PINNED_VERSION
-    )]
-    NoPackage {
-        /// The program.
-        python: PathBuf,
-        /// Output of the program.
-        said: OpenVinoError,
-    },
-    /// It took too long.
-    #[error("it did not end within {} s", .0.as_secs())]
-    TooLong(Duration),
-    /// OpenVINO refused, or the process came to an end.
-    #[error("{0}")]
-    Failed(OpenVinoError),
-    /// The folder for the transformed model cannot be used.
-    #[error("cannot use the folder for temporary files {}", path.display())]
-    Folder {
-        /// The folder; `TMPDIR` names another one.
-        path: PathBuf,
-        /// Error from the operating system.
-        #[source]
-        source: io::Error,
-    },
-}
 
 /// Input of the script.
 #[derive(Debug, Serialize)]
@@ -136,8 +90,10 @@ pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadE
     };
     drop(prepared.model);
 
-    let folder = folder()?;
-    let outcome = unroll(&request, folder.path())?;
+    let outcome = folder().and_then(|folder| Ok((unroll(&request, folder.path())?, folder)));
+    let (outcome, folder) = outcome.map_err(|error| {
+        Error::internal("cannot apply low_latency_transformation").with_source(error)
+    })?;
     if outcome.found == 0 {
         tracing::warn!(
             model = load.name,
@@ -162,12 +118,12 @@ pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadE
 }
 
 /// Describes tensors as the model itself has them.
-fn own(ports: &[(Port, Option<&LayoutOption>)]) -> Result<Vec<Tensor>, ModelLoadError> {
+fn own(ports: &[Port<'_>]) -> Result<Vec<Tensor>, ModelLoadError> {
     ports
         .iter()
-        .map(|(port, option)| {
+        .map(|port| {
             let mut shape = port.shape.clone();
-            if let (Some(shape), Some(axes)) = (&mut shape, layouts::turned(port, *option)?) {
+            if let (Some(shape), Some(axes)) = (&mut shape, layouts::turned(port)?) {
                 let public = std::mem::take(&mut shape.0);
                 let mut turned: Vec<_> = axes.into_iter().zip(public).collect();
                 turned.sort_unstable_by_key(|(axis, _)| *axis);
@@ -236,23 +192,17 @@ fn sweep() {
 }
 
 /// Makes a folder that only this user can read and that is removed when dropped.
-fn folder() -> Result<tempfile::TempDir, LowLatencyError> {
+fn folder() -> Result<tempfile::TempDir> {
     sweep();
     tempfile::Builder::new()
         .prefix(&format!("{PREFIX}{}-", std::process::id()))
         .tempdir()
-        .map_err(|source| LowLatencyError::Folder {
-            path: std::env::temp_dir(),
-            source,
-        })
+        .map_err(|error| unusable(&std::env::temp_dir(), error))
 }
 
 /// Runs the pass; the model that comes of it is in the folder then.
-fn unroll(request: &Request<'_>, folder: &Path) -> Result<Outcome, LowLatencyError> {
-    let unusable = |source| LowLatencyError::Folder {
-        path: folder.to_owned(),
-        source,
-    };
+fn unroll(request: &Request<'_>, folder: &Path) -> Result<Outcome> {
+    let unusable = |error| unusable(folder, error);
     let script = folder.join("unroll.py");
     fs::write(&script, SCRIPT).map_err(unusable)?;
     let text = serde_json::to_vec(request).map_err(failed)?;
@@ -262,8 +212,18 @@ fn unroll(request: &Request<'_>, folder: &Path) -> Result<Outcome, LowLatencyErr
     serde_json::from_slice(&text).map_err(failed)
 }
 
-fn failed(error: serde_json::Error) -> LowLatencyError {
-    LowLatencyError::Failed(OpenVinoError::new(&error.to_string()))
+/// Makes the error of a folder that cannot be used; `TMPDIR` names another one.
+fn unusable(folder: &Path, error: io::Error) -> Error {
+    let folder = folder.display();
+    Error::internal(format!(
+        "cannot use the folder for temporary files {folder}"
+    ))
+    .with_source(error)
+}
+
+/// Makes an error of what OpenVINO or the process said.
+fn failed(error: impl ToString) -> Error {
+    Error::internal(OpenVinoError::new(&error.to_string()).to_string())
 }
 
 #[cfg(test)]
@@ -288,10 +248,11 @@ mod tests {
 
     #[test]
     fn tensors_are_described_in_the_models_own_layout() {
-        let port = |shape| Port {
+        let port = |shape, layout| Port {
             own: "x".to_owned(),
             public: "picture".to_owned(),
             shape,
+            layout,
         };
         let shape = PartialShape([1, 20, 30, 3].map(Dim::Fixed).into());
         let layout = |text| Layout::parse(text).unwrap();
@@ -300,9 +261,9 @@ mod tests {
             model: Some(layout("NCHW")),
         };
         let ports = [
-            (port(Some(shape.clone())), Some(&turned)),
-            (port(Some(shape)), None),
-            (port(None), None),
+            port(Some(shape.clone()), Some(&turned)),
+            port(Some(shape), None),
+            port(None, None),
         ];
         let tensors = own(&ports).unwrap();
         let reported: Vec<_> = tensors

@@ -14,8 +14,11 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::LowLatencyError;
-use crate::openvino::runtime_error::OpenVinoError;
+use super::{failed, unusable};
+use crate::{
+    error::{Error, Result},
+    openvino::{runtime::PINNED_VERSION, runtime_error::OpenVinoError},
+};
 
 /// The script's exit code for "the package cannot be imported".
 const NO_PACKAGE: i32 = 3;
@@ -79,44 +82,32 @@ impl Python {
     ///
     /// Fails with the end of what the script wrote to stderr, and if it takes longer than the
     /// limit; it is ended then.
-    pub(super) fn run(&self, script: &Path, limit: Duration) -> Result<(), LowLatencyError> {
-        let unusable = |source| LowLatencyError::Folder {
-            path: env::temp_dir(),
-            source,
-        };
-        let mut said = tempfile::tempfile().map_err(unusable)?;
+    pub(super) fn run(&self, script: &Path, limit: Duration) -> Result<()> {
+        let mut said = tempfile::tempfile().map_err(|error| unusable(&env::temp_dir(), error))?;
         let (program, mut child) = self.start(script, &said)?;
-        let status = match child.wait(limit) {
-            Ok(Some(status)) => status,
-            Ok(None) => return Err(LowLatencyError::TooLong(limit)),
-            Err(error) => {
-                return Err(LowLatencyError::Failed(OpenVinoError::new(
-                    &error.to_string(),
-                )));
-            }
+        let Some(status) = child.wait(limit).map_err(failed)? else {
+            let limit = limit.as_secs();
+            return Err(Error::internal(format!("it did not end within {limit} s")));
         };
         if status.success() {
             return Ok(());
         }
         let said = last_lines(&mut said).unwrap_or_default();
+        let program = program.display();
         Err(match status.code() {
-            Some(NO_PACKAGE) => LowLatencyError::NoPackage {
-                python: program.to_owned(),
-                said: OpenVinoError::new(&said),
-            },
-            Some(_) if !said.trim().is_empty() => {
-                LowLatencyError::Failed(OpenVinoError::new(&said))
-            }
+            Some(NO_PACKAGE) => Error::internal(format!(
+                "it needs the Python package `openvino`, which {program} cannot import ({}); get it \
+                 with `ovms setup` or `pip install openvino=={PINNED_VERSION}`, with numpy",
+                OpenVinoError::new(&said)
+            )),
+            Some(_) if !said.trim().is_empty() => failed(said),
             // It was ended from outside, or ended without a word.
-            _ => LowLatencyError::Failed(OpenVinoError::new(&format!(
-                "{said}\n{} ended with {status}",
-                program.display()
-            ))),
+            _ => failed(format!("{said}\n{program} ended with {status}")),
         })
     }
 
     /// Starts the first of the programs that is there.
-    fn start(&self, script: &Path, said: &File) -> Result<(&Path, Process), LowLatencyError> {
+    fn start(&self, script: &Path, said: &File) -> Result<(&Path, Process)> {
         let mut missing = io::Error::from(io::ErrorKind::NotFound);
         for program in &self.programs {
             match self
@@ -127,15 +118,14 @@ impl Python {
                 Err(error) => missing = error,
             }
         }
-        let tried: Vec<String> = self
-            .programs
-            .iter()
-            .map(|program| program.display().to_string())
-            .collect();
-        Err(LowLatencyError::NoPython {
-            tried: tried.join(", "),
-            source: missing,
-        })
+        let tried = self.programs.iter().map(|program| program.display());
+        let tried: Vec<String> = tried.map(|program| program.to_string()).collect();
+        let text = format!(
+            "it needs Python with the `openvino` package, and no Python runs (tried {}); get both \
+             with `ovms setup`",
+            tried.join(", ")
+        );
+        Err(Error::internal(text).with_source(missing))
     }
 
     fn command(&self, program: &Path, script: &Path, said: &File) -> io::Result<Command> {
@@ -216,7 +206,7 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    use super::{LowLatencyError, Python};
+    use super::{Python, Result};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -230,7 +220,7 @@ mod tests {
     }
 
     /// Runs a shell script in the place of Python.
-    fn run(script: &str, limit: Duration) -> Result<(), LowLatencyError> {
+    fn run(script: &str, limit: Duration) -> Result<()> {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("script");
         fs::write(&path, script).unwrap();
@@ -346,7 +336,7 @@ mod tests {
         // Whoever opens it to read waits until somebody opens it to write: for ever here.
         let script = format!("cat {0} & cat {0}", fifo.display());
         let error = run(&script, Duration::from_secs(1)).unwrap_err();
-        assert!(matches!(error, LowLatencyError::TooLong(_)), "{error}");
+        assert_eq!(error.message(), "it did not end within 1 s");
         // Opening it to write fails when nobody is left who reads.
         let end = Instant::now() + LONG;
         let write = || {

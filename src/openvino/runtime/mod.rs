@@ -13,8 +13,6 @@ use std::{
     sync::OnceLock,
 };
 
-use openvino::DeviceType;
-
 pub use survey::{Device, SearchedPlace, devices, devices_of_opened, list_devices_with, survey};
 
 use super::{ffi::Core, runtime_error::OpenVinoError};
@@ -113,33 +111,17 @@ pub struct Opened {
 /// Fails if there is none, or if `OPENVINO_INSTALL_DIR` is given and has none: a place that was
 /// named on purpose is not passed over in silence.
 pub fn find(places: &RuntimeSearchPath) -> Result<FoundRuntime, RuntimeError> {
-    if let Some(dir) = &places.install_dir {
-        return library_under(dir)
-            .map(|library| FoundRuntime {
-                origin: RuntimeOrigin::InstallDir,
-                library,
-            })
-            .ok_or_else(|| RuntimeError::InstallDir(dir.clone()));
-    }
-    let named = [
-        (RuntimeOrigin::ActiveVenv, &places.venv),
-        (RuntimeOrigin::Managed, &places.managed),
-    ];
-    for (origin, dir) in named {
-        if let Some(library) = dir.as_deref().and_then(library_under) {
-            return Ok(FoundRuntime { origin, library });
+    for place in survey::searched(places) {
+        let origin = place.origin;
+        match (place.library, place.folder) {
+            (Some(library), _) => return Ok(FoundRuntime { origin, library }),
+            (None, Some(dir)) if origin == RuntimeOrigin::InstallDir => {
+                return Err(RuntimeError::InstallDir(dir));
+            }
+            _ => {}
         }
     }
-    let from_path = places.library_path.iter().flat_map(std::env::split_paths);
-    let system = places.system.then(system_folders).unwrap_or_default();
-    from_path
-        .chain(system)
-        .find_map(|folder| library_in(&folder))
-        .map(|library| FoundRuntime {
-            origin: RuntimeOrigin::System,
-            library,
-        })
-        .ok_or(RuntimeError::Missing)
+    Err(RuntimeError::Missing)
 }
 
 /// Finds a runtime and opens it for the rest of the process. A second call changes nothing.
@@ -174,38 +156,32 @@ pub fn version() -> Option<String> {
     opened().map(|_| openvino::version().build_number)
 }
 
-/// Bounds the arenas of the system's allocator, which the runtime uses, to one for each core.
+/// Bounds the arenas of the system's allocator, which the runtime uses, to one for each core. Other
+/// systems' allocators have no such number.
 ///
 /// By default there are eight for each core, and the threads of each new model move to the next of
 /// them, so that memory grows with reloads until all of them have been used.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn bound_arenas() {
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    let arenas = i32::try_from(cores.max(2)).unwrap_or(i32::MAX);
-    // SAFETY: the call changes a number of the allocator and takes no pointer. A refusal (0) leaves
-    // the default, which is no error.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, arenas);
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let arenas = i32::try_from(cores.max(2)).unwrap_or(i32::MAX);
+        // SAFETY: the call changes a number of the allocator and takes no pointer. A refusal (0)
+        // leaves the default, which is no error.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, arenas) };
     }
 }
 
-/// Asks the system's allocator, which the runtime uses, to give back what is free. Takes
-/// milliseconds where there is much: for after mass removals, never for the path of a request.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+/// Asks the system's allocator, which the runtime uses, to give back what is free; other systems' see to
+/// it themselves. Takes milliseconds where there is much: for after mass removals, never for the path of
+/// a request.
 pub fn trim() {
     // SAFETY: the call takes no pointer and only gives back what is free.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     unsafe {
         libc::malloc_trim(0);
     }
 }
-
-/// Other systems' allocators see to it themselves.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub fn trim() {}
-
-/// Other systems' allocators have no such number.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn bound_arenas() {}
 
 /// Compiles a model of one operation on the CPU, to see that the opened runtime has what it
 /// needs: its plugins, its front ends, the libraries under them.
@@ -217,7 +193,7 @@ pub fn check(opened: &Opened) -> Result<(), RuntimeError> {
     let compile = || -> Result<(), OpenVinoError> {
         let mut core = Core::new()?;
         let model = core.read_model_from_buffer(TINY_MODEL.as_bytes())?;
-        core.compile_model(&model, &DeviceType::CPU)?;
+        core.compile_model(&model, "CPU")?;
         Ok(())
     };
     compile().map_err(|reason| RuntimeError::Broken {

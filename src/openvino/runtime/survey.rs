@@ -1,9 +1,6 @@
 //! Survey of the runtime beyond the fact that it works: all places searched, and the devices.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::{path::PathBuf, sync::OnceLock};
 
 use openvino::PropertyKey;
 use serde::{Deserialize, Serialize};
@@ -37,34 +34,36 @@ pub struct Device {
 /// Looks at every place that there is, in the order of [`find`](super::find), and opens nothing.
 #[must_use]
 pub fn survey(places: &RuntimeSearchPath) -> Vec<SearchedPlace> {
+    searched(places).collect()
+}
+
+/// Looks at one place after the other.
+pub(super) fn searched(places: &RuntimeSearchPath) -> impl Iterator<Item = SearchedPlace> {
     let named = [
         (RuntimeOrigin::InstallDir, &places.install_dir),
         (RuntimeOrigin::ActiveVenv, &places.venv),
         (RuntimeOrigin::Managed, &places.managed),
     ];
-    let mut looked: Vec<SearchedPlace> = named
-        .into_iter()
-        .filter_map(|(origin, folder)| {
-            let folder = folder.clone()?;
-            let library = library_under(&folder);
-            Some(SearchedPlace {
-                origin,
-                folder: Some(folder),
-                library,
-            })
+    let named = named.into_iter().filter_map(|(origin, folder)| {
+        let folder = folder.clone()?;
+        Some(SearchedPlace {
+            origin,
+            library: library_under(&folder),
+            folder: Some(folder),
         })
-        .collect();
-    let from_path = places.library_path.iter().flat_map(std::env::split_paths);
-    let system = places.system.then(system_folders).unwrap_or_default();
-    let mut folders = from_path.chain(system).peekable();
-    if folders.peek().is_some() {
-        looked.push(SearchedPlace {
+    });
+    let of_system = || {
+        let from_path = places.library_path.iter().flat_map(std::env::split_paths);
+        let system = places.system.then(system_folders).unwrap_or_default();
+        let mut folders = from_path.chain(system).peekable();
+        folders.peek()?;
+        Some(SearchedPlace {
             origin: RuntimeOrigin::System,
             folder: None,
-            library: folders.find_map(|folder: PathBuf| library_in(Path::new(&folder))),
-        });
-    }
-    looked
+            library: folders.find_map(|folder| library_in(&folder)),
+        })
+    };
+    named.chain(std::iter::once_with(of_system).flatten())
 }
 
 /// Lists the devices of the opened runtime. Blocks: plugins are loaded for it.
@@ -105,7 +104,7 @@ fn list() -> Result<Vec<Device>, OpenVinoError> {
     let devices = core.available_devices()?;
     let describe = |name: String| Device {
         full_name: core
-            .get_property(&name.as_str().into(), &PropertyKey::DeviceFullName)
+            .get_property(&name, &PropertyKey::DeviceFullName)
             .map(|name| name.trim().to_owned())
             .unwrap_or_default(),
         name,

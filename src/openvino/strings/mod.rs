@@ -13,35 +13,10 @@ use bytes::Bytes;
 use openvino::{ElementType, InferenceError};
 
 use super::{ffi::Tensor, runtime_error::OpenVinoError};
-use crate::tensor::strings;
-
-/// Error of string tensors.
-#[derive(Debug, thiserror::Error)]
-pub enum StringsError {
-    /// The runtime refused or failed.
-    #[error("OpenVINO failed to {step}")]
-    Runtime {
-        /// Step that failed.
-        step: &'static str,
-        /// Error from the runtime.
-        #[source]
-        source: OpenVinoError,
-    },
-    /// The runtime's strings are laid out in a way that is not known here.
-    #[error("this build of OpenVINO keeps strings in a form that cannot be read")]
-    Layout,
-    /// As many strings were given as the tensor does not have.
-    #[error("found {actual} strings for a tensor of {expected}")]
-    Count {
-        /// Elements of the tensor.
-        expected: usize,
-        /// Strings given.
-        actual: usize,
-    },
-    /// A string of 4 GiB or more has no framed form.
-    #[error("the model gave a string of {0} bytes")]
-    Long(usize),
-}
+use crate::{
+    error::{Error, Result},
+    tensor::strings,
+};
 
 /// A libstdc++ string: the address of its bytes, their number, and either the bytes themselves (15 at
 /// most, and a zero byte) or in the first 8 bytes the capacity.
@@ -71,18 +46,20 @@ impl CppString {
 }
 
 /// Fills a string tensor with framed strings, as many as it has elements.
-pub(super) fn write(tensor: &mut Tensor, framed: &[u8]) -> Result<(), StringsError> {
+pub(super) fn write(tensor: &mut Tensor, framed: &[u8]) -> Result<()> {
     let expected = tensor.get_size().map_err(runtime("read a tensor's size"))?;
     let actual = strings::strings(framed).count();
     if expected != actual {
-        return Err(StringsError::Count { expected, actual });
+        return Err(Error::internal(format!(
+            "found {actual} strings for a tensor of {expected}"
+        )));
     }
     if actual == 0 {
         return Ok(());
     }
     let has_zeros = strings::strings(framed).any(|string| string.contains(&0));
     if has_zeros && !is_known() {
-        return Err(StringsError::Layout);
+        return Err(unknown_layout());
     }
     set(tensor, framed, actual)?;
     if has_zeros {
@@ -93,7 +70,7 @@ pub(super) fn write(tensor: &mut Tensor, framed: &[u8]) -> Result<(), StringsErr
 
 /// Sets the strings by the C interface. It takes them to end at a zero byte, so each zero byte of
 /// their own is another one for now.
-fn set(tensor: &mut Tensor, framed: &[u8], count: usize) -> Result<(), StringsError> {
+fn set(tensor: &mut Tensor, framed: &[u8], count: usize) -> Result<()> {
     let mut texts = Vec::with_capacity(framed.len() + count);
     let mut starts = Vec::with_capacity(count);
     for string in strings::strings(framed) {
@@ -108,17 +85,17 @@ fn set(tensor: &mut Tensor, framed: &[u8], count: usize) -> Result<(), StringsEr
     // SAFETY: the tensor is alive and ours alone (`&mut`); `pointers` has `count` texts, each of which ends with a zero byte
     // within `texts`, and both live until the call returns. The texts are copied.
     let status = unsafe {
-        openvino_sys::ov_tensor_set_string_data(tensor.as_mut_ptr(), pointers.as_mut_ptr(), count)
+        openvino_sys::ov_tensor_set_string_data(tensor.get(), pointers.as_mut_ptr(), count)
     };
     InferenceError::convert(status, None).map_err(runtime("set strings"))
 }
 
 /// Puts the zero bytes of the strings where others stand for them.
-fn put_zeros(tensor: &mut Tensor, framed: &[u8]) -> Result<(), StringsError> {
+fn put_zeros(tensor: &mut Tensor, framed: &[u8]) -> Result<()> {
     let found = headers(tensor)?;
     for (header, string) in found.into_iter().zip(strings::strings(framed)) {
         if header.length != string.len() {
-            return Err(StringsError::Layout);
+            return Err(unknown_layout());
         }
         for (index, _) in string.iter().enumerate().filter(|(_, byte)| **byte == 0) {
             let target = (header.data as *mut u8).wrapping_add(index);
@@ -132,14 +109,14 @@ fn put_zeros(tensor: &mut Tensor, framed: &[u8]) -> Result<(), StringsError> {
 }
 
 /// Reads a string tensor as framed strings.
-pub(super) fn read(tensor: &Tensor) -> Result<Bytes, StringsError> {
+pub(super) fn read(tensor: &Tensor) -> Result<Bytes> {
     if !is_known() {
-        return Err(StringsError::Layout);
+        return Err(unknown_layout());
     }
     read_as_known(tensor)
 }
 
-fn read_as_known(tensor: &Tensor) -> Result<Bytes, StringsError> {
+fn read_as_known(tensor: &Tensor) -> Result<Bytes> {
     let found = headers(tensor)?;
     let total: usize = found.iter().map(|header| header.length + 4).sum();
     let mut framed = Vec::with_capacity(total);
@@ -148,19 +125,23 @@ fn read_as_known(tensor: &Tensor) -> Result<Bytes, StringsError> {
         // than `isize::MAX`; they belong to the tensor, which outlives this loop and which nobody
         // changes meanwhile, as a slot has one user at a time.
         let string = unsafe { std::slice::from_raw_parts(header.data as *const u8, header.length) };
-        strings::push(&mut framed, string).map_err(|_| StringsError::Long(header.length))?;
+        strings::push(&mut framed, string).map_err(|_| {
+            let length = header.length;
+            // It has no framed form.
+            Error::internal(format!("the model gave a string of {length} bytes"))
+        })?;
     }
     Ok(framed.into())
 }
 
 /// Copies the strings' own fields out of a tensor, and validates each.
-fn headers(tensor: &Tensor) -> Result<Vec<CppString>, StringsError> {
+fn headers(tensor: &Tensor) -> Result<Vec<CppString>> {
     let reach = runtime("reach a string tensor");
     let count = tensor.get_size().map_err(&reach)?;
     let size = tensor.get_byte_size().map_err(&reach)?;
     let element = tensor.get_element_type().map_err(&reach)?;
     if element != ElementType::String || count.checked_mul(size_of::<CppString>()) != Some(size) {
-        return Err(StringsError::Layout);
+        return Err(unknown_layout());
     }
     if count == 0 {
         return Ok(Vec::new());
@@ -175,7 +156,7 @@ fn headers(tensor: &Tensor) -> Result<Vec<CppString>, StringsError> {
             if header.is_sound(place as usize) {
                 Ok(header)
             } else {
-                Err(StringsError::Layout)
+                Err(unknown_layout())
             }
         })
         .collect()
@@ -197,13 +178,13 @@ pub(super) fn is_known() -> bool {
     })
 }
 
-fn probe() -> Result<bool, StringsError> {
+fn probe() -> Result<bool> {
     // Empty, as long as a string holds itself, one longer, and one that surely has memory.
     let lengths = [0, 1, LOCAL, LOCAL + 1, 1000];
     let mut framed = Vec::new();
     for length in lengths {
         let string: Vec<u8> = (b'a'..=b'z').cycle().take(length).collect();
-        strings::push(&mut framed, &string).map_err(|_| StringsError::Long(length))?;
+        strings::push(&mut framed, &string).expect("they are short");
     }
     let mut tensor = new_tensor(lengths.len())?;
     set(&mut tensor, &framed, lengths.len())?;
@@ -220,15 +201,19 @@ fn probe() -> Result<bool, StringsError> {
     Ok(read_as_known(&tensor)? == framed)
 }
 
-fn new_tensor(count: usize) -> Result<Tensor, StringsError> {
+fn new_tensor(count: usize) -> Result<Tensor> {
     Tensor::zeros(ElementType::String, &[count]).map_err(runtime("make a string tensor"))
 }
 
+fn unknown_layout() -> Error {
+    Error::internal("this build of OpenVINO keeps strings in a form that cannot be read")
+}
+
 /// Names the step at which the runtime failed.
-fn runtime(step: &'static str) -> impl Fn(InferenceError) -> StringsError {
-    move |error| StringsError::Runtime {
-        step,
-        source: error.into(),
+fn runtime(step: &'static str) -> impl Fn(InferenceError) -> Error {
+    move |error| {
+        let source = OpenVinoError::from(error);
+        Error::internal(format!("OpenVINO failed to {step}")).with_source(source)
     }
 }
 

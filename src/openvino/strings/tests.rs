@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{CppString, LOCAL_AT, StringsError, is_known, new_tensor, read, write};
+use super::{CppString, LOCAL_AT, is_known, new_tensor, read, write};
 use crate::{
     openvino::{ffi::Tensor, testing::open},
     tensor::strings::push,
@@ -42,13 +42,10 @@ fn another_number_of_strings_is_refused() {
     open();
     let mut tensor = new_tensor(2).unwrap();
     let three = framed(&[vec![], vec![], vec![]]);
-    assert!(matches!(
-        write(&mut tensor, &three),
-        Err(StringsError::Count {
-            expected: 2,
-            actual: 3
-        })
-    ));
+    assert_eq!(
+        write(&mut tensor, &three).unwrap_err().message(),
+        "found 3 strings for a tensor of 2"
+    );
     let mut none = new_tensor(0).unwrap();
     write(&mut none, &[]).unwrap();
     assert!(read(&none).unwrap().is_empty());
@@ -58,7 +55,10 @@ fn another_number_of_strings_is_refused() {
 fn numbers_are_not_read_as_strings() {
     open();
     let numbers = Tensor::zeros(openvino::ElementType::F64, &[4]).unwrap();
-    assert!(matches!(read(&numbers), Err(StringsError::Layout)));
+    assert_eq!(
+        read(&numbers).unwrap_err().message(),
+        "this build of OpenVINO keeps strings in a form that cannot be read"
+    );
 }
 
 #[test]

@@ -3,21 +3,18 @@
 use std::collections::HashMap;
 
 use super::{
-    draft::{Draft, DraftNode, Gathers, Link},
+    draft::{Draft, Gathers, Link},
     metadata::{dim, prepend},
     order::Stack,
 };
 use crate::{
-    config::{EmptyResults, NodeKind},
+    config::EmptyResults,
     pipeline::{
         adapt::Adapter,
         info::{PipelineInfo, PipelineTensor},
-        plan::{
-            Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanKind,
-            PlanOutput,
-        },
+        plan::{Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanOutput},
     },
-    tensor::{Dim, Layout, PartialShape},
+    tensor::Dim,
 };
 
 impl Draft<'_> {
@@ -35,21 +32,17 @@ impl Draft<'_> {
             .zip(stacks)
             .map(|(node, stack)| PipelinePlanNode {
                 name: node.name.to_owned(),
-                kind: kind(node),
+                kind: node.config.map(|config| config.kind.clone()),
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 opens: None,
                 gathers: Vec::new(),
-                levels: ids(stack.as_deref().unwrap_or_default(), &level_of),
+                levels: (stack.iter().flatten().map(|node| level_of[node])).collect(),
                 sources: Vec::new(),
                 consumers: Vec::new(),
             })
             .collect();
-        if let (Some(entry), Some(exit)) = (nodes.first_mut(), self.nodes.len().checked_sub(1)) {
-            entry.kind = PlanKind::Entry;
-            entry.outputs = inputs.iter().map(|input| output(&input.name)).collect();
-            nodes[exit].kind = PlanKind::Exit;
-        }
+        nodes[0].outputs = inputs.iter().map(|input| output(&input.name)).collect();
         for (node, level) in &level_of {
             nodes[*node].opens = Some(*level);
         }
@@ -61,10 +54,8 @@ impl Draft<'_> {
                 nodes[index].gathers = vec![level_of[&from]];
             }
         }
-        if let (Some(exit), Some(first)) = (
-            nodes.len().checked_sub(1),
-            nodes.last().and_then(|exit| exit.inputs.first()),
-        ) {
+        let exit = nodes.len() - 1;
+        if let Some(first) = nodes[exit].inputs.first() {
             let source = &nodes[first.source.index()];
             nodes[exit].gathers = source.levels.iter().copied().chain(source.opens).collect();
         }
@@ -151,9 +142,7 @@ impl Draft<'_> {
 
     /// Returns the outputs of the pipeline.
     fn plan_outputs(&self, nodes: &[PipelinePlanNode], levels: &[Level]) -> Vec<PipelineTensor> {
-        let Some(exit) = nodes.last() else {
-            return Vec::new();
-        };
+        let exit = &nodes[nodes.len() - 1];
         let front: Vec<Dim> = exit
             .gathers
             .iter()
@@ -161,20 +150,10 @@ impl Draft<'_> {
             .collect();
         let outputs = exit.inputs.iter().enumerate().map(|(port, input)| {
             let source = &nodes[input.source.index()];
-            let mut output = PipelineTensor {
-                name: input.name.clone(),
-                dtype: None,
-                shape: PartialShape(Vec::new()),
-                layout: Layout::unspecified(0),
-                port,
-            };
-            if let Some(tensor) = &source.outputs[input.output].tensor {
-                output.dtype = tensor.dtype;
-                output.shape = tensor.shape.clone();
-                output.layout = tensor.layout.clone();
-                if source.opens.is_some() {
-                    output.shape.0.remove(0);
-                }
+            let tensor = source.outputs[input.output].tensor.as_ref();
+            let mut output = PipelineTensor::new(&input.name, tensor, port);
+            if tensor.is_some() && source.opens.is_some() {
+                output.shape.0.remove(0);
             }
             prepend(&mut output, &front);
             output
@@ -207,29 +186,5 @@ fn output(name: &str) -> PlanOutput {
         name: name.to_owned(),
         tensor: None,
         consumers: Vec::new(),
-    }
-}
-
-fn ids(stack: &[usize], level_of: &HashMap<usize, LevelId>) -> Vec<LevelId> {
-    stack.iter().map(|node| level_of[node]).collect()
-}
-
-fn kind(node: &DraftNode<'_>) -> PlanKind {
-    match node.config.map(|config| &config.kind) {
-        None => PlanKind::Entry,
-        Some(NodeKind::Model {
-            model_name,
-            version,
-        }) => PlanKind::Model {
-            name: model_name.clone(),
-            version: *version,
-        },
-        Some(NodeKind::Custom {
-            library_name,
-            params,
-        }) => PlanKind::Custom {
-            library: library_name.clone(),
-            params: params.clone(),
-        },
     }
 }

@@ -159,47 +159,36 @@ impl<'a> Draft<'a> {
                 continue;
             };
             let mut is_again = false;
-            let failure = match &config.kind {
+            let described = match &config.kind {
                 NodeKind::Model {
                     model_name,
                     version,
                 } => {
-                    let described = sources.model(model_name, *version);
-                    let mut before = self.nodes[..index].iter();
-                    is_again = matches!(described, Err(MissingModel::Unknown(_)))
-                        && before.any(|node| node.model() == Some(model_name));
-                    let node = &mut self.nodes[index];
-                    match described {
+                    let (before, rest) = self.nodes.split_at_mut(index);
+                    let node = &mut rest[0];
+                    match sources.model(model_name, *version) {
                         Ok(facts) => {
-                            let info = facts.info;
                             (node.stateful, node.auto) = (facts.stateful, facts.auto);
-                            node.facts = Some(CustomFacts {
-                                inputs: info.inputs.iter().map(TensorSource::from).collect(),
-                                outputs: info.outputs.iter().map(TensorSource::from).collect(),
-                                is_open: false,
-                            });
-                            continue;
+                            Ok(CustomFacts::from(&facts.info))
                         }
                         Err(missing) => {
+                            is_again = matches!(missing, MissingModel::Unknown(_))
+                                && before.iter().any(|it| it.model() == Some(model_name));
                             if let MissingModel::NotLooked { stateful, auto, .. } = missing {
                                 (node.stateful, node.auto) = (stateful, auto);
                             }
-                            failure::of_model(model_name, missing)
+                            Err(failure::of_model(model_name, missing))
                         }
                     }
                 }
-                NodeKind::Custom {
-                    library_name,
-                    params,
-                } => match sources.custom(config, library_name, params) {
-                    Ok(facts) => {
-                        self.nodes[index].facts = Some(facts);
-                        continue;
-                    }
-                    Err(error) => failure::of_custom(library_name, error),
-                },
+                NodeKind::Custom { library_name, .. } => sources
+                    .custom(config, library_name)
+                    .map_err(|error| failure::of_custom(library_name, error)),
             };
-            self.not_known(index, failure, is_again);
+            match described {
+                Ok(facts) => self.nodes[index].facts = Some(facts),
+                Err(failure) => self.not_known(index, failure, is_again),
+            }
         }
     }
 

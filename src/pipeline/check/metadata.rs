@@ -9,7 +9,7 @@ use crate::{
         rules,
         sources::TensorSource,
     },
-    tensor::{Dim, Layout, PartialShape},
+    tensor::{Dim, Layout},
 };
 
 impl Draft<'_> {
@@ -26,25 +26,13 @@ impl Draft<'_> {
             let (used, tensor) = self.input(index);
             if !used {
                 // Whoever names another one by mistake means this one.
-                if self.breaks(&[rules::MISSING_SOURCE, rules::MISSING_NODE]) {
-                    continue;
+                if !self.breaks(&[rules::MISSING_SOURCE, rules::MISSING_NODE]) {
+                    let text = format!("the input `{name}` is left out, since no node uses it");
+                    self.warn(&place, text);
                 }
-                let text = format!("the input `{name}` is left out, since no node uses it");
-                self.warn(&place, text);
                 continue;
             }
-            let mut input = PipelineTensor {
-                name: name.clone(),
-                dtype: None,
-                shape: PartialShape(Vec::new()),
-                layout: Layout::unspecified(0),
-                port: inputs.len(),
-            };
-            if let Some(tensor) = tensor {
-                input.dtype = tensor.dtype;
-                input.shape = tensor.shape;
-                input.layout = tensor.layout;
-            }
+            let mut input = PipelineTensor::new(name, tensor.as_ref(), inputs.len());
             if let Some(count) = self.nodes[0].count {
                 let layout = split(&input.layout, input.shape.0.len());
                 prepend(&mut input, &[dim(count)]);

@@ -66,23 +66,16 @@ impl Draft<'_> {
         };
         let entry = self.nodes[0].count.is_some();
         let fed = inputs.clone().filter(is_string).find(fed).filter(|_| entry);
-        let mut found = Vec::new();
-        if let Some(input) = own {
-            found.push((
-                "demultiply_count",
-                format!("the string input `{}` of a demultiplexer", input.name),
-            ));
-        }
-        if let Some(input) = fed {
-            found.push((
-                "inputs",
-                format!(
-                    "the string input `{}`, fed by a request that is split",
-                    input.name
-                ),
-            ));
-        }
-        for (key, found) in found {
+        let own = own.map(|input| {
+            let found = format!("the string input `{}` of a demultiplexer", input.name);
+            ("demultiply_count", found)
+        });
+        let fed = fed.map(|input| {
+            let name = &input.name;
+            let found = format!("the string input `{name}`, fed by a request that is split");
+            ("inputs", found)
+        });
+        for (key, found) in [own, fed].into_iter().flatten() {
             let message = (found, "numbers where there is a demultiply_count");
             let next = "take the demultiply_count away";
             self.error(index, rules::SPLIT_STRINGS, key, message, next);

@@ -8,7 +8,7 @@ use std::{collections::HashMap, iter, mem};
 
 use super::{
     dims::common_shape,
-    sources::{CustomFacts, ModelFacts, Sources, TensorSource},
+    sources::{CustomFacts, Sources, TensorSource},
 };
 use crate::{
     config::{NodeConfig, NodeKind, PipelineConfig},
@@ -58,24 +58,17 @@ fn node(config: &NodeConfig, sources: &impl Sources) -> DiagramNode {
                 version: *version,
             };
             let known = sources.model(model_name, *version);
-            let known = known.map(|ModelFacts { info, .. }| CustomFacts {
-                inputs: info.inputs.iter().map(TensorSource::from).collect(),
-                outputs: info.outputs.iter().map(TensorSource::from).collect(),
-                is_open: false,
-            });
+            let known = known.map(|facts| CustomFacts::from(&facts.info));
             let missing = |why| missing::model(model_name, *version, &why);
             (kind, known.map_err(missing))
         }
-        NodeKind::Custom {
-            library_name,
-            params,
-        } => {
+        NodeKind::Custom { library_name, .. } => {
             let library = library_name.clone();
             let kind = match sources.is_python(library_name) {
                 true => DiagramNodeKind::Python { library },
                 false => DiagramNodeKind::Custom { library },
             };
-            let known = sources.custom(config, library_name, params);
+            let known = sources.custom(config, library_name);
             (
                 kind,
                 known.map_err(|why| missing::custom(library_name, &why)),

@@ -20,11 +20,10 @@ use tokio::sync::OnceCell;
 
 use self::node::Way;
 use super::{
-    abort::Abort,
-    definition::{Models, PipelineDefinition, Used},
+    definition::{LoadedVersion, PipelineDefinition, Used},
     fit,
     flow::{NodeJob, RequestFlow},
-    plan::NodeId,
+    trace::{NodeTrace, Trace},
 };
 use crate::{
     error::{Error, Result},
@@ -33,31 +32,6 @@ use crate::{
     task,
     tensor::Tensor,
 };
-
-/// Sees what runs.
-pub trait PipelineObserver: Send + Sync {
-    /// A node has run.
-    fn ran(&self, ran: Ran<'_>);
-}
-
-/// One run of a node.
-#[derive(Debug)]
-pub struct Ran<'a> {
-    /// The node.
-    pub node: NodeId,
-    /// Session of the run, as [`super::Sessions::key`] writes it; empty for the request as a whole.
-    pub session: String,
-    /// When the last of its inputs was there.
-    pub ready: Instant,
-    /// When the run itself began.
-    pub started: Instant,
-    /// When it ended.
-    pub ended: Instant,
-    /// Its inputs, in the order of [`super::PipelinePlanNode::inputs`].
-    pub inputs: &'a [Tensor],
-    /// Its outputs, in the order of [`super::PipelinePlanNode::outputs`].
-    pub outputs: &'a [Tensor],
-}
 
 /// State shared by the runs of a request.
 struct Shared {
@@ -79,10 +53,16 @@ struct Waiting {
 struct Outcome {
     ready: super::Ready,
     since: Instant,
-    times: Option<(Instant, Instant)>,
-    /// Kept for a watch only.
+    done: Result<EndedRun>,
+}
+
+/// A run that has ended well.
+struct EndedRun {
+    /// Kept for a trace only.
     inputs: Vec<Tensor>,
-    outputs: Result<Vec<Tensor>>,
+    outputs: Vec<Tensor>,
+    started: Instant,
+    ended: Instant,
 }
 
 type Running = FuturesUnordered<Pin<Box<dyn Future<Output = Outcome> + Send>>>;
@@ -102,7 +82,7 @@ struct Driver<'a> {
     flow: RequestFlow,
     pools: Vec<Pool>,
     running: Running,
-    watch: Option<&'a dyn PipelineObserver>,
+    trace: Option<&'a Trace>,
     /// The exit, once it is its turn.
     exit: Option<NodeJob>,
 }
@@ -116,23 +96,22 @@ impl PipelineDefinition {
     /// Fails with the first failure; the text names node and part.
     pub async fn run(
         self: &Arc<Self>,
-        models: &impl Models,
+        models: impl Fn(&str, Option<i64>) -> Result<LoadedVersion>,
         inputs: Vec<Tensor>,
         origin: RequestOrigin,
-        watch: Option<&dyn PipelineObserver>,
+        trace: Option<&Trace>,
     ) -> Result<Vec<Tensor>> {
-        let plan = self.plan();
+        let plan = &self.plan;
         let used = self.used(models)?;
-        let (flow, jobs) = RequestFlow::start(Arc::clone(plan), inputs).map_err(explain)?;
-        let pools = used.pools.iter().enumerate().map(|(pool, most)| Pool {
-            most: *most,
-            model: (0..used.models.len())
-                .find(|node| used.pool_of[*node] == pool && used.models[*node].is_some()),
+        let (flow, jobs) = RequestFlow::start(Arc::clone(plan), inputs)?;
+        let pools = used.pools.iter().map(|&(most, model)| Pool {
+            most,
+            model,
             running: 0,
             waiting: VecDeque::new(),
         });
         let instances = if self.has_python() {
-            plan.nodes().len()
+            plan.nodes.len()
         } else {
             0
         };
@@ -143,15 +122,15 @@ impl PipelineDefinition {
                 used,
                 instances: (0..instances).map(|_| OnceCell::new()).collect(),
                 origin,
-                watched: watch.is_some(),
+                watched: trace.is_some(),
             }),
             flow,
             running: FuturesUnordered::new(),
-            watch,
+            trace,
             exit: None,
         };
         let tensors = driver.drive(jobs).await?;
-        for output in &plan.info().outputs {
+        for output in &plan.info.outputs {
             fit::output(output, &tensors[output.port])
                 .map_err(|error| of_node(error, &plan.node(plan.exit()).name, ""))?;
         }
@@ -179,15 +158,15 @@ impl Driver<'_> {
             return Err(Error::internal("Internal server error")
                 .with_source("a bug: nothing runs and the response is not there"));
         };
-        let plan = Arc::clone(self.shared.definition.plan());
-        node::gathered(exit, plan).await.map_err(explain)
+        let plan = Arc::clone(&self.shared.definition.plan);
+        node::gathered(exit, plan).await
     }
 
     /// Takes in what can run and starts as much of it as may be. If that is one node and nothing else
     /// is in flight, it is returned instead.
     fn take(&mut self, jobs: Vec<NodeJob>) -> Option<Waiting> {
         let since = Instant::now();
-        let exit = self.shared.definition.plan().exit();
+        let exit = self.shared.definition.plan.exit();
         let is_idle = self.running.is_empty();
         let mut only = None;
         let single = jobs.len() == 1;
@@ -229,7 +208,8 @@ impl Driver<'_> {
             *running += 1;
             let run = Arc::clone(&self.shared).run(next);
             self.running.push(if way == Way::Spread && most > 1 {
-                Box::pin(spread(run))
+                // Another thread may take it.
+                Box::pin(task::joined(async { task::Task::spawn(run).await }))
             } else {
                 Box::pin(run)
             });
@@ -238,58 +218,34 @@ impl Driver<'_> {
 
     /// Takes in how a run went; returns a node that can run alone, if so.
     fn finish(&mut self, outcome: Outcome) -> Result<Option<Waiting>> {
-        let plan = Arc::clone(self.shared.definition.plan());
+        let plan = Arc::clone(&self.shared.definition.plan);
         let ready = outcome.ready;
         let pool = self.shared.used.pool_of[ready.node.index()];
         self.pools[pool].running -= 1;
-        let key = || self.flow.schedule().sessions().key(&plan, ready.session);
-        let outputs = outcome
-            .outputs
-            .map_err(|error| of_node(error, &plan.node(ready.node).name, &key()))?;
-        if let Some((started, ended)) = outcome.times {
-            let took = ended.saturating_duration_since(started);
-            self.shared.definition.times(ready.node).ran(took);
-            if let Some(watch) = self.watch {
-                watch.ran(Ran {
-                    node: ready.node,
-                    session: key(),
-                    ready: outcome.since,
-                    started,
-                    ended,
-                    inputs: &outcome.inputs,
-                    outputs: &outputs,
-                });
-            }
+        let key = || self.flow.schedule.sessions.key(&plan, ready.session);
+        let name = &plan.node(ready.node).name;
+        let done = outcome.done;
+        let done = done.map_err(|error| of_node(error, name, &key()))?;
+        let took = done.ended.saturating_duration_since(done.started);
+        self.shared.definition.times(ready.node).ran(took);
+        if let Some(trace) = self.trace {
+            trace.add(NodeTrace {
+                node: ready.node,
+                session: key(),
+                ready: outcome.since,
+                started: done.started,
+                ended: done.ended,
+                inputs: done.inputs,
+                outputs: done.outputs.clone(),
+            });
         }
-        let jobs = self.flow.finished(ready, outputs).map_err(|abort| {
-            let key = self.flow.schedule().sessions().key(&plan, ready.session);
-            of_part(explain(abort), &key)
+        let jobs = self.flow.finished(ready, done.outputs).map_err(|error| {
+            let key = self.flow.schedule.sessions.key(&plan, ready.session);
+            of_part(error, &key)
         })?;
         self.start(pool);
         Ok(self.take(jobs))
     }
-}
-
-/// Runs in a task of its own, so that another thread may take it.
-async fn spread(run: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
-    match task::Task::spawn(run).await {
-        Ok(outcome) => outcome,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down and nobody waits for the answer.
-            Err(_) => std::future::pending().await,
-        },
-    }
-}
-
-/// Makes the error for the client of what the flow has refused.
-fn explain(abort: Abort) -> Error {
-    let node = match &abort {
-        // Not an error, and clients know the text as it is.
-        Abort::NoResults { .. } => return abort.into(),
-        abort => abort.node().to_owned(),
-    };
-    of_node(abort.into(), &node, "")
 }
 
 /// Says which node failed, and for which part.

@@ -7,15 +7,14 @@ use std::{
 
 use tokio::sync::Semaphore;
 
-use super::{Outcome, Shared, Waiting};
+use super::{EndedRun, Outcome, Shared, Waiting};
 use crate::{
-    custom_node,
+    custom_node::{self, Node},
     error::{Error, Result},
     metrics::RequestRecord,
-    openvino::SlotInput,
+    openvino::{SlotInput, SlotQueue},
     pipeline::{
-        abort::Abort,
-        definition::{Custom, Model, Work},
+        definition::{Model, Work},
         fit,
         flow::NodeJob,
         plan::{PipelinePlan, PipelinePlanNode},
@@ -59,59 +58,56 @@ impl Way {
 }
 
 /// Gathers the inputs of a node, away from the async workers if that is a lot to copy.
-pub(super) async fn gathered(job: NodeJob, plan: Arc<PipelinePlan>) -> Result<Vec<Tensor>, Abort> {
+pub(super) async fn gathered(job: NodeJob, plan: Arc<PipelinePlan>) -> Result<Vec<Tensor>> {
     let effort = job.effort(&plan);
     task::sized("gather", effort, move || job.tensors(&plan)).await
 }
 
 /// Outputs of a node, with start and end of its run.
-type Done = (Vec<Tensor>, Instant, Instant);
+type Timed = (Vec<Tensor>, Instant, Instant);
 
 impl Shared {
     pub(super) async fn run(self: Arc<Self>, waiting: Waiting) -> Outcome {
         let Waiting { job, since } = waiting;
-        let ready = job.ready;
-        let mut outcome = Outcome {
-            ready,
+        Outcome {
+            ready: job.ready,
             since,
-            times: None,
-            inputs: Vec::new(),
-            outputs: Ok(Vec::new()),
-        };
-        match self.execute(job, &mut outcome.inputs).await {
-            Ok((outputs, started, ended)) => {
-                outcome.times = Some((started, ended));
-                outcome.outputs = Ok(outputs);
-            }
-            Err(error) => outcome.outputs = Err(error),
+            done: self.execute(job).await,
         }
-        outcome
     }
 
-    async fn execute(&self, job: NodeJob, kept: &mut Vec<Tensor>) -> Result<Done> {
-        let plan = self.definition.plan();
+    async fn execute(&self, job: NodeJob) -> Result<EndedRun> {
+        let plan = &self.definition.plan;
         let id = job.ready.node;
         let node = plan.node(id);
-        let tensors = gathered(job, Arc::clone(plan))
-            .await
-            .map_err(super::explain)?;
-        if self.watched {
-            kept.clone_from(&tensors);
-        }
-        match (self.definition.work(id), &self.used.models[id.index()]) {
-            (Work::Custom(custom), _) => {
-                validate_open(plan, node, &tensors)?;
-                run_custom(custom, node, tensors).await
-            }
-            (Work::Python(python, _), _) => {
-                let instance = &self.instances[id.index()];
-                let instance = instance.get_or_try_init(|| python.open()).await?;
-                run_python(python, Arc::clone(instance), node, tensors).await
-            }
-            (_, Some(model)) => self.run_model(model, node, tensors).await,
-            _ => Err(Error::internal("Internal server error")
-                .with_source("a bug: a node without anything to run")),
-        }
+        let tensors = gathered(job, Arc::clone(plan)).await?;
+        let inputs = match self.watched {
+            true => tensors.clone(),
+            false => Vec::new(),
+        };
+        let (outputs, started, ended) =
+            match (self.definition.work(id), &self.used.models[id.index()]) {
+                (Work::Custom(custom, gate, _), _) => {
+                    validate_open(plan, node, &tensors)?;
+                    run_custom(custom, gate, node, tensors).await?
+                }
+                (Work::Python(python, _), _) => {
+                    let instance = &self.instances[id.index()];
+                    let instance = instance.get_or_try_init(|| python.open()).await?;
+                    run_python(python, Arc::clone(instance), node, tensors).await?
+                }
+                (_, Some(model)) => self.run_model(model, node, tensors).await?,
+                _ => {
+                    return Err(Error::internal("Internal server error")
+                        .with_source("a bug: a node without anything to run"));
+                }
+            };
+        Ok(EndedRun {
+            inputs,
+            outputs,
+            started,
+            ended,
+        })
     }
 
     async fn run_model(
@@ -119,21 +115,19 @@ impl Shared {
         model: &Model,
         node: &PipelinePlanNode,
         tensors: Vec<Tensor>,
-    ) -> Result<Done> {
+    ) -> Result<Timed> {
         let expected = &model.bound.inputs;
         let mut inputs = Vec::with_capacity(tensors.len());
         for ((port, expected), tensor) in expected.iter().zip(tensors) {
             fit::input(&node.name, expected, &tensor)?;
             let (_, shape, data) = tensor.into_parts();
-            inputs.push(SlotInput {
-                port: *port,
-                shape,
-                data,
-            });
+            inputs.push(SlotInput::new(*port, shape, data));
         }
         let call = RequestRecord::new(model.version.reporter(), self.origin);
         let wanted = model.bound.outputs.clone();
-        let ran = model.version.run_node(&model.loaded, inputs, wanted, &call);
+        // Requests to pipelines are bounded before they begin.
+        let queue = SlotQueue::Admitted;
+        let ran = (model.version).run_ports(&model.loaded, inputs, wanted, &call, queue);
         let (outputs, times) = ran.await.inspect_err(|error| call.failed(error))?;
         call.ran_node(times.ended);
         Ok((outputs, times.started, times.ended))
@@ -157,20 +151,16 @@ async fn run_python(
     instance: Arc<HandlerInstance>,
     node: &PipelinePlanNode,
     tensors: Vec<Tensor>,
-) -> Result<Done> {
+) -> Result<Timed> {
     let names = node.inputs.iter().map(|input| &input.name);
     let inputs = names.zip(&tensors);
     let mut inputs: Vec<_> = inputs
         .map(|(name, tensor)| python::input(name, tensor))
         .collect();
     inputs.sort_by(|a, b| a.name().cmp(b.name()));
-    let validate = Arc::clone(handle);
-    let call = handle.call(move || {
-        let started = Instant::now();
-        let outputs = validate.outputs(instance.execute(&inputs, true));
-        (outputs, started, Instant::now())
-    });
-    let (outputs, started, ended) = call.await;
+    let started = Instant::now();
+    let outputs = handle.outputs(instance.execute(&inputs, true, false).await);
+    let ended = Instant::now();
     let outputs = outputs?;
     let wanted = node.outputs.iter();
     let wanted = wanted.map(|output| handle.wanted(&outputs, &output.name));
@@ -178,16 +168,17 @@ async fn run_python(
 }
 
 async fn run_custom(
-    custom: &Custom,
+    custom: &Arc<Node>,
+    gate: &Arc<Semaphore>,
     node: &PipelinePlanNode,
     tensors: Vec<Tensor>,
-) -> Result<Done> {
+) -> Result<Timed> {
     let names = node.inputs.iter().map(|input| input.name.clone());
     let inputs: Vec<(String, Tensor)> = names.zip(tensors).collect();
     // A run that never ends keeps its place, and no more than these are ever lost to it.
-    let place = Arc::clone(&custom.gate).acquire_owned().await;
+    let place = Arc::clone(gate).acquire_owned().await;
     let of_all = ALL_CUSTOM.acquire().await;
-    let handle = Arc::clone(&custom.node);
+    let handle = Arc::clone(custom);
     let (outputs, started, ended) = task::blocking("custom node", move || {
         let started = Instant::now();
         let named: Vec<(&str, &Tensor)> = inputs

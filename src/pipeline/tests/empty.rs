@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::{numbers, plan, values};
 use crate::{
-    error::{Error, ErrorKind},
+    error::{ErrorKind, Result},
     pipeline::{
-        abort::Abort,
         flow::{NodeJob, RequestFlow},
         plan::{Count, PipelinePlan},
         scheduler::Ready,
@@ -70,8 +69,6 @@ fn a_node_that_gathers_nothing_runs_with_nothing() {
     let ready = exit.ready;
     assert_eq!(values(&exit.tensors(&plan).unwrap()[0]), [5]);
     assert_eq!(flow.finished(ready, Vec::new()).unwrap(), []);
-    assert!(flow.schedule().is_done());
-    assert_eq!(flow.schedule().running(), 0);
 }
 
 #[test]
@@ -107,7 +104,7 @@ fn what_cannot_be_empty_is_reported_to_the_client() {
         let (plan, mut flow, jobs) = start(checked);
         let ready = only(jobs).ready;
         let jobs = flow.finished(ready, vec![numbers(&[0, 7], 0)]).unwrap();
-        Error::from(only(jobs).tensors(&plan).unwrap_err())
+        only(jobs).tensors(&plan).unwrap_err()
     };
     let mut refused = allowing(None, &NODES, &["g"]);
     let takes = refused.nodes[3].inputs[1].tensor.as_mut().unwrap();
@@ -129,7 +126,7 @@ fn what_cannot_be_empty_is_reported_to_the_client() {
 #[test]
 fn within_parts_either_all_have_nothing_or_it_is_an_error() {
     let nodes = ["d 1>3 request split 2", "e 2>2 d split 2", "x 1>1 e"];
-    let run = |inner: &[&str], outputs: &[&str], parts: [usize; 2]| {
+    let run = |inner: &[&str], outputs: &[&str], parts: [usize; 2]| -> Result<_> {
         let mut checked = allowing(None, &[&nodes[..], inner].concat(), outputs);
         checked.levels[1].count = Count::Dynamic;
         let (plan, mut flow, mut jobs) = start(checked);
@@ -166,11 +163,9 @@ fn within_parts_either_all_have_nothing_or_it_is_an_error() {
     assert_eq!(shapes, [[2, 0, 0], [2, 0, 3]]);
     for parts in [[0, 2], [2, 0], [2, 1]] {
         let abort = run(&[], &["x", "e"], parts).unwrap_err();
-        assert!(matches!(abort, Abort::Uneven { .. }), "{abort}");
-        assert_eq!(
-            abort.text(),
-            "Gathered tensor shards dimensions are different"
-        );
+        let text = "Gathered tensor shards dimensions are different";
+        assert!(abort.message().starts_with(text), "{abort}");
+        assert!(abort.message().contains("as many within each"), "{abort}");
         assert_eq!(abort.kind(), ErrorKind::Internal);
     }
 }

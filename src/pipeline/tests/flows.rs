@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{numbers, plan, values};
 use crate::pipeline::{
-    abort::Abort,
     flow::{NodeJob, RequestFlow},
     plan::PipelinePlan,
 };
@@ -47,7 +46,6 @@ fn a_request_passes_and_every_tensor_with_it() {
     let ready = exit.ready;
     assert_eq!(exit.tensors(&plan).unwrap(), [numbers(&[1], 7), input]);
     assert_eq!(flow.finished(ready, Vec::new()).unwrap(), []);
-    assert!(flow.schedule().is_done());
 }
 
 #[test]
@@ -83,9 +81,8 @@ fn the_first_failure_ends_it_and_frees_what_is_kept() {
     let abort = flow
         .finished(d.ready, vec![numbers(&[0, 1], 0)])
         .unwrap_err();
-    assert!(matches!(abort, Abort::NoResults { .. }));
+    assert!(abort.kind() == crate::error::ErrorKind::Aborted);
     assert!(watched.is_unique(), "dropped with the request");
     let y = take(&plan, &mut jobs, "y");
     assert_eq!(flow.finished(y.ready, vec![numbers(&[1], 0)]).unwrap(), []);
-    assert_eq!(flow.schedule().running(), 0);
 }

@@ -47,12 +47,7 @@ impl Sources for Any {
 
     /// Reads ranks from the name of the library: those of `a`, `b`, … before `>`, that of `z`
     /// behind it.
-    fn custom(
-        &self,
-        _node: &NodeConfig,
-        library: &str,
-        _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError> {
+    fn custom(&self, _node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError> {
         let (inputs, output) = library.split_once('>').unwrap();
         let rank = |digit: char| digit.to_digit(10).unwrap() as usize;
         let inputs = inputs.chars().zip(["a", "b", "c", "d"]);

@@ -9,11 +9,11 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::random::{Nothing, Random, Value};
 use crate::{
     config::{EmptyResults, NodeKind, PipelineConfig},
+    error::ErrorKind,
     pipeline::{
-        abort::Abort,
         check,
         flow::RequestFlow,
-        plan::{Count, PipelinePlan, PipelinePlanNode, PlanKind},
+        plan::{Count, PipelinePlan, PipelinePlanNode},
         scheduler::Ready,
     },
     tensor::{
@@ -50,7 +50,11 @@ fn value(tensor: &Tensor) -> Value {
 }
 
 /// Runs a request, one job at a time, in any order.
-fn run(random: &Random, plan: &Arc<PipelinePlan>, rng: &mut StdRng) -> Result<Vec<Value>, Abort> {
+fn run(
+    random: &Random,
+    plan: &Arc<PipelinePlan>,
+    rng: &mut StdRng,
+) -> crate::error::Result<Vec<Value>> {
     // Inputs that no node uses are not asked for.
     let (inputs, used) = (random.config().inputs, &plan.node(plan.entry()).outputs);
     let given = inputs.iter().zip(&random.request);
@@ -64,7 +68,7 @@ fn run(random: &Random, plan: &Arc<PipelinePlan>, rng: &mut StdRng) -> Result<Ve
         assert!(runs.insert(ready), "each runs once");
         let node = plan.node(ready.node);
         let inputs = job.tensors(plan)?;
-        if node.kind == PlanKind::Exit {
+        if ready.node == plan.exit() {
             assert!(jobs.is_empty(), "the response waits for all");
             return Ok(inputs.iter().map(value).collect());
         }
@@ -192,8 +196,8 @@ fn random_pipelines_have_what_matters() {
         let random = Random::new(seed, 5);
         let plan = check(&random.config(), &random).unwrap().plan;
         let mut note = |what, is_there: bool| is_there.then(|| found.insert(what));
-        for node in plan.nodes() {
-            let inner = node.kind != PlanKind::Exit;
+        for node in &plan.nodes {
+            let inner = node.name != "response";
             note("three levels", node.levels.len() >= 3);
             note(
                 "a gather within a level",
@@ -223,12 +227,12 @@ fn random_pipelines_have_what_matters() {
         }
         let entry = plan.node(plan.entry());
         note("a request that is split", entry.opens.is_some());
-        let mut nodes = plan.nodes()[..plan.exit().index()].iter();
+        let mut nodes = plan.nodes[..plan.exit().index()].iter();
         let closes = |node: &PipelinePlanNode| node.gathers.first() == entry.opens.as_ref();
         let closed = entry.opens.is_some() && nodes.any(closes);
         note("a request that is closed by a node", closed);
         let dynamic = plan
-            .levels()
+            .levels
             .iter()
             .any(|level| level.count == Count::Dynamic);
         note("a dynamic count", dynamic);
@@ -265,7 +269,7 @@ proptest! {
         let result = run(&random, &plan, &mut StdRng::seed_from_u64(order));
         match (random.response(), result) {
             (Ok(expected), Ok(found)) => {
-                for (output, value) in plan.info().outputs.iter().zip(0..) {
+                for (output, value) in plan.info.outputs.iter().zip(0..) {
                     let shape = &found[output.port].shape;
                     let allowed = &output.shape.0;
                     let fits = output.dtype.is_none()
@@ -275,7 +279,7 @@ proptest! {
                 }
                 prop_assert_eq!(found, expected);
             }
-            (Err(Nothing), Err(Abort::NoResults { .. })) => {}
+            (Err(Nothing), Err(error)) if error.kind() == ErrorKind::Aborted => {}
             (expected, found) => panic!("{expected:?} but {found:?}\n{random:?}"),
         }
     }

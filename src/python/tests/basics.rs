@@ -38,8 +38,8 @@ fn a_node_is_reported_its_facts() {
         serde_json::json!({
             "node_name": "node",
             "input_names": ["a", "b"],
-            "output_names": ["out"],
-            "outputs_names": ["out"],
+            "output_names": ["out", "a", "b", "c", "d"],
+            "outputs_names": ["out", "a", "b", "c", "d"],
             "base_path": made.folder.path().to_str().unwrap(),
         })
     );
@@ -52,7 +52,7 @@ fn bytes_without_a_format_are_a_row_of_bytes() {
         "my_string",
         vec![3],
         Bytes::from_static(b"twenty three bytes long"),
-        None,
+        false,
     );
     asserts(
         &[input],

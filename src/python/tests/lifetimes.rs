@@ -4,7 +4,9 @@ use std::{fs, sync::Arc};
 
 use bytes::Bytes;
 
-use super::support::{Folder, awaited, executes, floats, handler, outputs, settle, text};
+use super::support::{
+    Folder, Instance, awaited, executes, floats, group, load_into, outputs, text,
+};
 use crate::python::HandlerTensor;
 
 /// Bytes that report when they are dropped.
@@ -25,17 +27,7 @@ fn watched() -> (HandlerTensor, Arc<()>) {
         data: vec![7; 100_000],
         _mark: Arc::clone(&mark),
     });
-    (HandlerTensor::new("a", "BYTES", vec![1], data, None), mark)
-}
-
-#[test]
-fn request_memory_goes_with_the_last_reference() {
-    let made = executes("if inputs: self.kept = inputs[0]\nelse: self.kept = None\nreturn []");
-    let (input, mark) = watched();
-    outputs(made.run(&[input]));
-    assert_eq!(Arc::strong_count(&mark), 2, "the handler keeps it");
-    outputs(made.run(&[]));
-    assert_eq!(Arc::strong_count(&mark), 1, "nobody needs it");
+    (HandlerTensor::new("a", "BYTES", vec![1], data, false), mark)
 }
 
 #[test]
@@ -65,7 +57,7 @@ fn threads_of_a_handler_go_on_between_calls() {
     let made = executes(&format!(
         "import threading, time\ndef work(tensor):\n    time.sleep(0.1)\n    open({out:?}, 'w').write(bytes(tensor).decode())\nthreading.Thread(target=work, args=(inputs[0],)).start()\nreturn []"
     ));
-    let input = HandlerTensor::new("a", "BYTES", vec![1], Bytes::from_static(b"late"), None);
+    let input = HandlerTensor::new("a", "BYTES", vec![1], Bytes::from_static(b"late"), false);
     outputs(made.run(&[input]));
     assert_eq!(awaited(&out), "late");
 }
@@ -88,27 +80,21 @@ fn what_is_replaced_is_freed() {
             "{registry}\nimport helper\nclass Big: pass\nclass OvmsPythonModel:\n    def initialize(self, kwargs):\n        self.big = Big()\n        self.me = self\n        watch('model{number}', self)\n        watch('big{number}', self.big)\n        watch('class{number}', OvmsPythonModel)\n        watch('module{number}', sys.modules[__name__])\n        watch('helper{number}', helper)\n    def execute(self, inputs):\n        return []\n"
         )
     };
+    let workers = group();
     let handlers = Folder::new().with("helper.py", "def function(): pass\nme = function\n");
     for number in 0..3 {
         handlers.write("model.py", &text_of(number));
-        let loaded = handlers.load("model.py").unwrap();
-        outputs(loaded.instance().execute(&[], true));
+        let loaded = load_into(&workers, handlers.file("model.py")).unwrap();
+        outputs(Instance::new(&loaded).execute(&[], true));
         loaded.finalize();
         drop(loaded);
     }
-    settle();
-    let made = executes(
-        "import gc, sys\ngc.collect()\nkept = sys.modules['_test_watch'].kept\nalive = [name for name, reference in kept.items() if reference() is not None]\nimport sys as s\nleft = [name for name in list(sys.modules) if name.startswith('_ovms_handler_') and getattr(sys.modules[name], '__file__', '').startswith(self.folder)]\nreturn [Tensor('out', repr((len(kept), alive)).encode())]",
+    let look = Folder::new().with(
+        "model.py",
+        "import gc, sys\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        gc.collect()\n        kept = sys.modules['_test_watch'].kept\n        alive = [name for name, reference in kept.items() if reference() is not None]\n        return [Tensor('out', repr((len(kept), alive)).encode())]\n",
     );
-    let outputs = {
-        // The folder is only for inspecting the objects left behind.
-        let fixed = handler(
-            &fs::read_to_string(made.folder.file("model.py"))
-                .unwrap()
-                .replace("self.folder", &format!("{:?}", handlers.path())),
-        );
-        fixed.outputs(&[])
-    };
+    let look = load_into(&workers, look.file("model.py")).unwrap();
+    let outputs = outputs(Instance::new(&look).execute(&[], true));
     assert_eq!(text(&outputs[0]), "(15, [])");
 }
 
@@ -119,7 +105,6 @@ fn outputs_outlive_their_handler() {
     let out = made.outputs(&[floats("a", &[1], &[1.0])]);
     made.handler.finalize();
     drop(made);
-    settle();
     assert_eq!(out[0].bytes().len(), 256_000);
     assert_eq!(out[0].bytes()[..3], [0, 1, 2]);
     assert_eq!(out[1].bytes()[..], *b"x");

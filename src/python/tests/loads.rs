@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use super::support::{Folder, handler, load, outputs, text};
+use super::support::{Folder, Instance, handler, load, outputs, text};
 use crate::python::HandlerLoadError;
 
 const INITIALIZATION: &str = "The Python Node state initialization failed";
@@ -67,8 +67,22 @@ fn a_module_that_raises() {
     raises("raise KeyboardInterrupt", "KeyboardInterrupt");
     raises("import sys; sys.exit(3)", "SystemExit: 3");
     raises("exit()", "SystemExit: None");
-    raises("import os; os._exit(4)", "SystemExit: 4");
-    raises("import posix; posix._exit(4)", "SystemExit: 4");
+}
+
+#[test]
+fn a_module_that_ends_its_worker() {
+    for (line, end) in [
+        ("import os; os._exit(4)", "ended with status 4"),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            "was killed by SIGKILL",
+        ),
+    ] {
+        let folder = Folder::new().with("model.py", line);
+        let error = folder.load("model.py").unwrap_err().to_string();
+        let reported = format!("worker of graph test {end} in node node");
+        assert!(error.ends_with(&reported), "{error}");
+    }
 }
 
 fn import_error() -> String {
@@ -183,7 +197,6 @@ fn finalize_runs_once_for_each_object() {
     handler.finalize();
     assert_eq!(take(), "finalized ");
     drop(handler);
-    super::support::settle();
     assert_eq!(take(), "");
 
     folder.write("model.py", &text("pass", "raise ValueError"));
@@ -236,7 +249,7 @@ fn finalize_waits_for_calls() {
         ),
     );
     let handler = folder.load("model.py").unwrap();
-    let instance = handler.instance();
+    let instance = Instance::new(&handler);
     std::thread::scope(|scope| {
         scope.spawn(|| outputs(instance.execute(&[], true)));
         super::support::awaited(&began);
@@ -261,7 +274,7 @@ fn finalize_that_fails_ends_the_handler_all_the_same() {
             "class OvmsPythonModel:\n    def execute(self, inputs): return []\n    def finalize(self): {body}\n"
         ));
         made.handler.finalize();
-        assert!(made.handler.instance().execute(&[], true).is_err());
+        assert!(Instance::new(&made.handler).execute(&[], true).is_err());
     }
 }
 
@@ -295,7 +308,7 @@ fn file_names_of_all_kinds_work() {
         let handler = folder
             .load(&name)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
-        let out = outputs(handler.instance().execute(&[], true));
+        let out = outputs(Instance::new(&handler).execute(&[], true));
         assert_eq!(
             super::support::text(&out[0]),
             folder.file(&name).to_str().unwrap()
@@ -303,7 +316,7 @@ fn file_names_of_all_kinds_work() {
         handlers.push(handler);
     }
     for handler in handlers {
-        outputs(handler.instance().execute(&[], true));
+        outputs(Instance::new(&handler).execute(&[], true));
     }
 }
 

@@ -7,7 +7,6 @@ mod lifetimes;
 mod loads;
 mod memory;
 mod modules;
-mod places;
 mod results;
 mod rules;
 mod states;

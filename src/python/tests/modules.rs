@@ -1,7 +1,7 @@
 //! Tests of the modules of a handler: its own before others of the same name, and fresh ones
 //! after a reload.
 
-use super::support::{Folder, handler, load, outputs, text};
+use super::support::{Folder, Instance, group, handler, load, load_into, outputs, text};
 use crate::python::PythonHandler;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn answers(head: &str, answer: &str) -> String {
 }
 
 fn answer(handler: &Arc<PythonHandler>) -> String {
-    let out = outputs(handler.instance().execute(&[], true));
+    let out = outputs(Instance::new(handler).execute(&[], true));
     text(&out[0]).to_owned()
 }
 
@@ -169,17 +169,24 @@ fn nothing_of_a_handler_is_left_in_the_table_of_modules() {
     let folder = Folder::new()
         .with("model.py", &answers("import sys, helper_of_this_test", "return [name for name in sys.modules if 'helper_of_this_test' in name and not name.startswith('_ovms_handler_')]"))
         .with("helper_of_this_test.py", "import importlib, pickle\n");
-    let handler = folder.load("model.py").unwrap();
+    let workers = group();
+    let handler = load_into(&workers, folder.file("model.py")).unwrap();
     assert_eq!(answer(&handler), "[]");
-    let look = super::support::handler(&answers(
-        "import sys",
-        "return [name for name in sys.modules if 'helper_of_this_test' in name]",
-    ));
-    assert_ne!(answer(&look.handler), "[]");
+    let looks = Folder::new()
+        .with(
+            "look.py",
+            &answers(
+                "import sys",
+                "return [name for name in sys.modules if 'helper_of_this_test' in name]",
+            ),
+        )
+        .with("paths.py", &answers("import sys", "return sys.path"));
+    let look = load_into(&workers, looks.file("look.py")).unwrap();
+    assert_ne!(answer(&look), "[]");
     handler.finalize();
-    assert_eq!(answer(&look.handler), "[]");
-    let paths = super::support::handler(&answers("import sys", "return sys.path"));
-    assert!(!answer(&paths.handler).contains(folder.path().to_str().unwrap()));
+    assert_eq!(answer(&look), "[]");
+    let paths = load_into(&workers, looks.file("paths.py")).unwrap();
+    assert!(!answer(&paths).contains(folder.path().to_str().unwrap()));
 }
 
 #[test]

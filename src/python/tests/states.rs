@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::support::{Folder, Made, awaited, handler, outputs, text};
+use super::support::{Folder, Instance, Made, awaited, handler, outputs, text};
 use crate::python::Produced;
 
 fn counting(folder: &Folder, destroy: &str) -> Made {
@@ -20,7 +20,7 @@ fn each_instance_has_a_state() {
     let made = counting(&folder, DESTROY);
     assert!(made.handler.stateful());
     let (first, second) = (made.instance(), made.instance());
-    let count = |instance: &crate::python::HandlerInstance| {
+    let count = |instance: &super::support::Instance| {
         text(&outputs(instance.execute(&[], true))[0]).to_owned()
     };
     assert_eq!(
@@ -77,7 +77,7 @@ fn create_state_that_fails_is_reported() {
     let made = handler(
         "class OvmsPythonModel:\n    def create_state(self): raise ValueError('no state')\n    def execute(self, inputs, state): return []\n",
     );
-    let instance = made.handler.instance();
+    let instance = Instance::new(&made.handler);
     assert_eq!(
         instance.open().unwrap_err().to_string(),
         "ValueError: no state"
@@ -100,7 +100,7 @@ fn a_running_instance_goes_on_while_its_handler_ends() {
     let instance = made.instance();
     std::thread::scope(|scope| {
         let ending = scope.spawn(|| made.handler.finalize());
-        while made.handler.instance().open().is_ok() {
+        while Instance::new(&made.handler).open().is_ok() {
             std::thread::yield_now();
         }
         outputs(instance.execute(&[], true));

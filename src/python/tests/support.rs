@@ -3,18 +3,15 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, mpsc},
+    sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
 
-use crate::{
-    python::{
-        HandlerInstance, HandlerLoadError, HandlerTensor, NodeFacts, Produced, PythonHandler,
-        Raised, interpreter,
-    },
-    tensor::DataType,
+use crate::python::{
+    HandlerError, HandlerGenerator, HandlerInstance, HandlerLoadError, HandlerOutput,
+    HandlerTensor, NodeFacts, Produced, PythonHandler, Raised, WorkerGroup, WorkerOptions,
 };
 
 /// Folder with Python files, removed at the end.
@@ -49,16 +46,83 @@ impl Folder {
     }
 }
 
-/// Loads a file as the handler of a node `node` with inputs `a`, `b` and output `out`.
+/// Loads a file as the handler of a node `node` with inputs `a`, `b` and outputs of these and other names.
 pub(super) fn load(path: PathBuf) -> Result<Arc<PythonHandler>, HandlerLoadError> {
+    load_into(&group(), path)
+}
+
+/// Makes workers with the packages of the tools.
+pub(super) fn group() -> Arc<WorkerGroup> {
     use_environment();
-    PythonHandler::load(NodeFacts {
-        node_name: "node".to_owned(),
-        input_names: vec!["a".to_owned(), "b".to_owned()],
-        output_names: vec!["out".to_owned()],
-        handler_path: path,
-        params: None,
-    })
+    WorkerGroup::new("graph test".to_owned(), WorkerOptions::default())
+}
+
+/// Loads a file into given workers.
+pub(super) fn load_into(
+    group: &Arc<WorkerGroup>,
+    path: PathBuf,
+) -> Result<Arc<PythonHandler>, HandlerLoadError> {
+    let outputs = ["out", "a", "b", "c", "d"].map(|name| HandlerOutput {
+        has_object: true,
+        ..HandlerOutput::outward(name)
+    });
+    PythonHandler::load(
+        group,
+        NodeFacts {
+            node_name: "node".to_owned(),
+            input_names: vec!["a".to_owned(), "b".to_owned()],
+            outputs: outputs.to_vec(),
+            handler_path: path,
+            params: None,
+        },
+    )
+}
+
+/// An instance, whose calls block.
+pub(super) struct Instance(HandlerInstance, tokio::runtime::Handle);
+
+impl Instance {
+    pub(super) fn new(handler: &Arc<PythonHandler>) -> Self {
+        Self(handler.instance(), handler.group().runtime().clone())
+    }
+
+    pub(super) fn open(&self) -> Result<(), Raised> {
+        self.1.block_on(self.0.open()).map_err(raised)
+    }
+
+    pub(super) fn execute(
+        &self,
+        inputs: &[HandlerTensor],
+        complete: bool,
+    ) -> Result<Produced, Raised> {
+        self.called(inputs, complete).map_err(raised)
+    }
+
+    pub(super) fn called(
+        &self,
+        inputs: &[HandlerTensor],
+        complete: bool,
+    ) -> Result<Produced, HandlerError> {
+        self.1.block_on(self.0.execute(inputs, complete, true))
+    }
+
+    pub(super) fn next(
+        &self,
+        generator: &mut HandlerGenerator,
+    ) -> Result<Option<Vec<HandlerTensor>>, Raised> {
+        self.1.block_on(self.0.next(generator)).map_err(raised)
+    }
+
+    pub(super) fn close(&self) {
+        self.1.block_on(self.0.close());
+    }
+}
+
+fn raised(error: HandlerError) -> Raised {
+    match error {
+        HandlerError::Raised(raised) => raised,
+        other => panic!("{other}"),
+    }
 }
 
 /// Selects the packages of the environment with the tools, if there is one.
@@ -81,15 +145,25 @@ pub(super) fn handler(text: &str) -> Made {
     Made { folder, handler }
 }
 
-/// Loads the body of an `execute(self, inputs)` as a handler; numpy, struct and `Tensor` are there.
+/// Loads the body of an `execute(self, inputs)` as a handler; `Tensor` is there.
 pub(super) fn executes(body: &str) -> Made {
+    executes_in(&group(), body)
+}
+
+/// Loads such a body into given workers.
+pub(super) fn executes_in(workers: &Arc<WorkerGroup>, body: &str) -> Made {
     let body: String = body
         .lines()
         .map(|line| format!("        {line}\n"))
         .collect();
-    handler(&format!(
-        "from pyovms import Tensor\nclass OvmsPythonModel:\n    def execute(self, inputs):\n{body}"
-    ))
+    let folder = Folder::new().with(
+        "model.py",
+        &format!(
+            "from pyovms import Tensor\nclass OvmsPythonModel:\n    def execute(self, inputs):\n{body}"
+        ),
+    );
+    let handler = load_into(workers, folder.file("model.py")).unwrap();
+    Made { folder, handler }
 }
 
 impl Made {
@@ -105,8 +179,8 @@ impl Made {
         self.run(inputs).unwrap_err()
     }
 
-    pub(super) fn instance(&self) -> HandlerInstance {
-        let instance = self.handler.instance();
+    pub(super) fn instance(&self) -> Instance {
+        let instance = Instance::new(&self.handler);
         instance.open().unwrap();
         instance
     }
@@ -132,24 +206,11 @@ pub(super) fn floats(name: &str, shape: &[i64], values: &[f32]) -> HandlerTensor
         .iter()
         .flat_map(|value| value.to_le_bytes())
         .collect();
-    HandlerTensor::new(
-        name,
-        "FP32",
-        shape.to_vec(),
-        Bytes::from(data),
-        Some(DataType::F32),
-    )
+    HandlerTensor::new(name, "FP32", shape.to_vec(), Bytes::from(data), true)
 }
 
 pub(super) fn text(tensor: &HandlerTensor) -> &str {
     std::str::from_utf8(tensor.bytes()).unwrap()
-}
-
-/// Waits until the jobs queued for the thread of the interpreter are done.
-pub(super) fn settle() {
-    let (done, waits) = mpsc::channel();
-    interpreter::later(move |_| done.send(()).unwrap());
-    waits.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
 /// Waits until a handler has written a file, and returns its contents.

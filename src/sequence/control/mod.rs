@@ -5,7 +5,9 @@
 
 use crate::{
     error::{Error, Result},
-    request::{Data, Declared, InferRequest, InputTensor, Parameter, Parameters, Special},
+    request::{
+        Data, Declared, InferRequest, InputTensor, Parameter, Parameters, Special, SpecialInputs,
+    },
     tensor::DataType,
 };
 
@@ -96,23 +98,15 @@ impl Echo {
 ///
 /// Fails with the first error, in the order that clients know.
 pub fn take(request: &mut InferRequest) -> Result<(SequenceCommand, Echo)> {
-    let special = &mut request.special;
-    let id = special.id.take();
-    let id = id.or_else(|| take_input(&mut request.inputs, SEQUENCE_ID, DataType::U64));
-    let control = special.control.take();
-    let control = control.or_else(|| take_input(&mut request.inputs, CONTROL_INPUT, DataType::U32));
-    let id = id.map_or(Ok(0), |input| {
-        value(&input, SEQUENCE_ID, "sequence id", "uint64_val")
-    })?;
-    let control = control.map_or(Ok(0), |input| {
-        value(
-            &input,
-            CONTROL_INPUT,
-            "sequence control input",
-            "uint32_val",
-        )
-    })?;
-    let (starts, ends) = match control {
+    let inputs = &mut request.inputs;
+    let mut read = |special: &mut Option<Special>, name, dtype, what, field| {
+        let special = special.take().or_else(|| take_input(inputs, name, dtype));
+        special.map_or(Ok(0), |input| value(&input, name, what, field))
+    };
+    let SpecialInputs { id, control } = &mut request.special;
+    let id = read(id, SEQUENCE_ID, DataType::U64, "sequence id", "uint64_val")?;
+    let what = "sequence control input";
+    let (starts, ends) = match read(control, CONTROL_INPUT, DataType::U32, what, "uint32_val")? {
         0 => (false, false),
         1 => (true, false),
         2 => (false, true),

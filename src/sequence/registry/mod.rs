@@ -69,7 +69,7 @@ pub(super) struct Inner<I: Clone + PartialEq, S> {
 
 pub(super) struct Entry<I: Clone + PartialEq, S> {
     pub(super) serial: u64,
-    instance: I,
+    pub(super) instance: I,
     /// A request has come that ends it.
     pub(super) ending: bool,
     /// Nothing has succeeded since the last scan.
@@ -120,9 +120,8 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
     ) -> Result<Begun<I, S>, SequenceRefusal> {
         let mut inner = self.lock();
         if command.control.starts() {
-            return self
-                .start(&mut inner, command, instance, bounds, taken)
-                .map(Begun::Turn);
+            let turn = self.start(&mut inner, command, instance, bounds, taken);
+            return turn.map(Begun::Turn);
         }
         let inner = &mut *inner;
         let entry = inner
@@ -152,16 +151,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
                 turn,
             }));
         }
-        entry.busy = true;
-        Ok(Begun::Turn(Turn {
-            sequences: Some(Arc::clone(self)),
-            id: command.id,
-            serial: entry.serial,
-            control: command.control,
-            instance: entry.instance.clone(),
-            state: entry.state.take(),
-            running: false,
-        }))
+        Ok(Begun::Turn(entry.turn(self, command.id, command.control)))
     }
 
     fn start(
@@ -189,28 +179,19 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         let serial = inner.next_serial;
         inner.next_serial += 1;
         inner.add(instance);
-        inner.entries.insert(
-            id,
-            Entry {
-                serial,
-                instance: instance.clone(),
-                ending: command.control.ends(),
-                idle: false,
-                busy: true,
-                state: None,
-                queue: VecDeque::new(),
-            },
-        );
-        self.reporter.sequences().begun();
-        Ok(Turn {
-            sequences: Some(Arc::clone(self)),
-            id,
+        let mut entry = Entry {
             serial,
-            control: command.control,
             instance: instance.clone(),
+            ending: command.control.ends(),
+            idle: false,
+            busy: true,
             state: None,
-            running: false,
-        })
+            queue: VecDeque::new(),
+        };
+        let turn = entry.turn(self, id, command.control);
+        inner.entries.insert(id, entry);
+        self.reporter.sequences().begun();
+        Ok(turn)
     }
 
     /// Returns the instance that a sequence runs on, if there is such a sequence.
@@ -255,13 +236,13 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
 
     /// Removes the sequences of an instance. Returns their states, for the caller to drop.
     pub fn drop_of(&self, instance: &I) -> Vec<S> {
-        self.drop_where(|_, entry| entry.instance == *instance)
+        self.drop_where(|entry| entry.instance == *instance)
     }
 
     /// Does what a periodic scan does: removes sequences that nobody has used since the one
     /// before, of instances that want it so. Returns their states, for the caller to drop.
     pub fn scan(&self, cleans: impl Fn(&I) -> bool) -> Vec<S> {
-        let removed = self.drop_where(|_, entry| {
+        let removed = self.drop_where(|entry| {
             if entry.busy || entry.ending || !cleans(&entry.instance) {
                 return false;
             }
@@ -273,12 +254,12 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
 
     /// Removes sequences. Requests that wait for a turn in one fail since it does not exist;
     /// one that runs ends as it will.
-    fn drop_where(&self, mut gone: impl FnMut(u64, &mut Entry<I, S>) -> bool) -> Vec<S> {
+    fn drop_where(&self, mut gone: impl FnMut(&mut Entry<I, S>) -> bool) -> Vec<S> {
         let mut inner = self.lock();
         let mut removed = Vec::new();
         let mut states = Vec::new();
         for (&id, entry) in &mut inner.entries {
-            if gone(id, entry) {
+            if gone(entry) {
                 removed.push(id);
                 states.extend(entry.state.take());
             }
@@ -320,9 +301,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
 
-impl<I: Clone + PartialEq, S> Sequences<I, S> {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner<I, S>> {
         // No code of others runs under the lock, and what is changed is changed whole.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -340,9 +319,7 @@ impl<I: Clone + PartialEq, S> Inner<I, S> {
         }
         self.next_id
     }
-}
 
-impl<I: Clone + PartialEq, S> Inner<I, S> {
     /// Removes an entry, and with it the requests that wait.
     pub(super) fn remove(&mut self, id: u64) -> Option<Entry<I, S>> {
         let entry = self.entries.remove(&id)?;
@@ -371,12 +348,9 @@ impl<I: Clone + PartialEq, S> Inner<I, S> {
     }
 
     fn refusal(&self, id: u64) -> Option<SequenceRefusal> {
-        self.entries.get(&id).map(|entry| {
-            if entry.ending {
-                SequenceRefusal::Ending
-            } else {
-                SequenceRefusal::Exists
-            }
+        self.entries.get(&id).map(|entry| match entry.ending {
+            true => SequenceRefusal::Ending,
+            false => SequenceRefusal::Exists,
         })
     }
 }

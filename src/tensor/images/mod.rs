@@ -156,7 +156,8 @@ impl ImageTensor<'_> {
         };
         let resizes = self.resizes();
         let keeps_alpha = channels.allows(4) && !channels.allows(3);
-        let mut first: Option<First> = None;
+        // Size and channels of the first image, which the later ones of a batch must have.
+        let mut first: Option<([usize; 2], usize)> = None;
         let mut target = [0; 3];
         let mut data = Vec::new();
         let mut charge = budget.empty();
@@ -170,11 +171,11 @@ impl ImageTensor<'_> {
             let _decoding = budget.charge(image.memory())?;
             let image = image.decode(keeps_alpha).map_err(broken)?;
             let size = [image.height, image.width];
-            if !resizes && first.as_ref().is_some_and(|first| first.size != size) {
+            if !resizes && first.is_some_and(|(first, _)| first != size) {
                 return Err(ImageError::Sizes { index });
             }
-            let expected = match (channels, &first) {
-                (Dim::Any, Some(first)) => Dim::Fixed(first.channels),
+            let expected = match (channels, first) {
+                (Dim::Any, Some((_, channels))) => Dim::Fixed(channels),
                 _ => channels,
             };
             if !expected.allows(image.channels) {
@@ -193,10 +194,7 @@ impl ImageTensor<'_> {
                 let total = total_bytes(self.dtype, images.count(), target)?;
                 charge.add(total)?;
                 data.reserve_exact(total);
-                first = Some(First {
-                    size,
-                    channels: image.channels,
-                });
+                first = Some((size, image.channels));
             }
             if !resizes && size != target[..2] {
                 let shape = self.tensor_shape(images.count(), [size[0], size[1], image.channels]);
@@ -264,12 +262,6 @@ impl ImageTensor<'_> {
             _ => put(data, samples, |s| (whole(s) as u16).to_le_bytes()),
         }
     }
-}
-
-/// Properties of the first image, which the later ones of a batch must have.
-struct First {
-    size: [usize; 2],
-    channels: usize,
 }
 
 fn put<T: Copy, const N: usize>(data: &mut Vec<u8>, samples: &[T], bytes: impl Fn(T) -> [u8; N]) {

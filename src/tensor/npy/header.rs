@@ -5,8 +5,11 @@ use std::{
     str::FromStr,
 };
 
-use super::NpyError;
-use crate::tensor::dtype::DataType;
+use super::no_type;
+use crate::{
+    error::{Error, Result},
+    tensor::dtype::DataType,
+};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -24,44 +27,49 @@ pub(super) struct Header {
 }
 
 impl Header {
-    pub(super) fn read(file: &[u8]) -> Result<Self, NpyError> {
-        let rest = file.strip_prefix(MAGIC).ok_or(NpyError::Magic)?;
+    pub(super) fn read(file: &[u8]) -> Result<Self> {
+        let no_header = || Error::invalid("found no `.npy` header at the start");
+        let rest = file.strip_prefix(MAGIC).ok_or_else(no_header)?;
         let [major, _minor, rest @ ..] = rest else {
-            return Err(NpyError::Magic);
+            return Err(no_header());
         };
         let (length, rest) = match (major, rest) {
             (1, [a, b, rest @ ..]) => (u32::from_le_bytes([*a, *b, 0, 0]), rest),
             (2 | 3, [a, b, c, d, rest @ ..]) => (u32::from_le_bytes([*a, *b, *c, *d]), rest),
-            (1..=3, _) => return Err(NpyError::Header("length")),
-            (version, _) => return Err(NpyError::Version(*version)),
+            (1..=3, _) => return Err(unreadable("length")),
+            (version, _) => {
+                return Err(Error::invalid(format!(
+                    "found version {version} of the format, expected 1, 2 or 3"
+                )));
+            }
         };
         let text = rest
             .get(..length as usize)
             .and_then(|text| std::str::from_utf8(text).ok())
-            .ok_or(NpyError::Header("text"))?;
+            .ok_or_else(|| unreadable("text"))?;
         let descr = value(text, "descr")?;
         let element = descr
             .strip_prefix('\'')
             .and_then(|descr| descr.split_once('\''))
             .map(|(descr, _)| descr)
             // A record: a list of fields.
-            .ok_or_else(|| NpyError::Dtype("record".to_owned()))?
+            .ok_or_else(|| no_type("record"))?
             .parse()?;
         let order = value(text, "fortran_order")?;
         let column_order = match (order.starts_with("True"), order.starts_with("False")) {
             (true, false) => true,
             (false, true) => false,
-            _ => return Err(NpyError::Header("fortran_order")),
+            _ => return Err(unreadable("fortran_order")),
         };
         let shape = value(text, "shape")?
             .strip_prefix('(')
             .and_then(|shape| shape.split_once(')'))
-            .ok_or(NpyError::Header("shape"))?
+            .ok_or_else(|| unreadable("shape"))?
             .0
             .split(',')
             .map(str::trim)
             .filter(|length| !length.is_empty())
-            .map(|length| length.parse().map_err(|_| NpyError::Header("shape")))
+            .map(|length| length.parse().map_err(|_| unreadable("shape")))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             element,
@@ -72,10 +80,15 @@ impl Header {
     }
 }
 
+/// Makes the error of a header that ends early or lacks a key.
+fn unreadable(part: &str) -> Error {
+    Error::invalid(format!("found no readable `{part}` in the header"))
+}
+
 /// Returns the text after a key of the header's dictionary.
-fn value<'a>(text: &'a str, key: &'static str) -> Result<&'a str, NpyError> {
+fn value<'a>(text: &'a str, key: &'static str) -> Result<&'a str> {
     let quoted = format!("'{key}':");
-    let start = text.find(&quoted).ok_or(NpyError::Header(key))?;
+    let start = text.find(&quoted).ok_or_else(|| unreadable(key))?;
     Ok(text[start + quoted.len()..].trim_start())
 }
 
@@ -120,10 +133,10 @@ impl Kind {
 }
 
 impl FromStr for Element {
-    type Err = NpyError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, NpyError> {
-        let unknown = || NpyError::Dtype(text.to_owned());
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || no_type(text);
         let plain = text.trim_start_matches(['<', '>', '|', '=']);
         let swapped = text.starts_with('>');
         let number = DataType::ALL

@@ -21,43 +21,10 @@ use super::{
     dtype::DataType,
     shape::elements,
     strings::unframed,
-    values::{Packer, Value, ValueError, values},
+    transpose::transpose,
+    values::{Packer, Value, values},
 };
-
-/// Why a file is not an array that a tensor can hold.
-#[derive(Debug, thiserror::Error)]
-pub enum NpyError {
-    /// The first bytes are others.
-    #[error("found no `.npy` header at the start")]
-    Magic,
-    /// A version of the format after 3.
-    #[error("found version {0} of the format, expected 1, 2 or 3")]
-    Version(u8),
-    /// The header ends early or lacks a key.
-    #[error("found no readable `{0}` in the header")]
-    Header(&'static str),
-    /// A type of elements that tensors do not have.
-    #[error("found elements of type `{0}`, which no tensor has")]
-    Dtype(String),
-    /// The data ends early, or goes on after the last element.
-    #[error(transparent)]
-    Size(#[from] TensorError),
-    /// A string element does not fit the packed form, or is no text.
-    #[error(transparent)]
-    Value(#[from] ValueError),
-    /// The archive cannot be read.
-    #[error("found no readable archive")]
-    Archive(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// An array of the archive cannot be read.
-    #[error("cannot read array `{name}`")]
-    Member {
-        /// The name of the array.
-        name: String,
-        /// The reason.
-        #[source]
-        source: Box<Self>,
-    },
-}
+use crate::error::{Error, Result};
 
 /// Reads a `.npy` file.
 ///
@@ -66,7 +33,7 @@ pub enum NpyError {
 /// # Errors
 ///
 /// Fails if the file is not in the format, or its elements are of a type that tensors lack.
-pub fn read(file: &Bytes) -> Result<Tensor, NpyError> {
+pub fn read(file: &Bytes) -> Result<Tensor> {
     let header = Header::read(file)?;
     let data = file.slice(header.length..);
     let Element {
@@ -76,13 +43,12 @@ pub fn read(file: &Bytes) -> Result<Tensor, NpyError> {
     } = header.element;
     let expected = elements(&header.shape).and_then(|count| count.checked_mul(width));
     if expected != Some(data.len()) {
-        return Err(TensorError::Size {
+        return Err(refused(TensorError::Size {
             dtype: kind.dtype(),
             shape: super::ShapeText(&header.shape).to_string(),
             expected: expected.unwrap_or(usize::MAX),
             actual: data.len(),
-        }
-        .into());
+        }));
     }
     let data = if header.column_order && header.shape.len() > 1 {
         row_order(&data, &header.shape, width).into()
@@ -102,7 +68,7 @@ pub fn read(file: &Bytes) -> Result<Tensor, NpyError> {
         Kind::Bytes => pack(&data, width, |element| Ok(trimmed(element).to_vec()))?,
         Kind::Unicode => pack(&data, width, utf8)?,
     };
-    Ok(Tensor::new(kind.dtype(), header.shape, data)?)
+    Tensor::new(kind.dtype(), header.shape, data).map_err(refused)
 }
 
 /// Reads the arrays of a `.npz` archive, in the order of the archive.
@@ -110,8 +76,7 @@ pub fn read(file: &Bytes) -> Result<Tensor, NpyError> {
 /// # Errors
 ///
 /// Fails if the archive or one of its arrays cannot be read.
-pub fn read_archive(file: &Bytes) -> Result<Vec<(String, Tensor)>, NpyError> {
-    let broken = |error: zip::result::ZipError| NpyError::Archive(error.into());
+pub fn read_archive(file: &Bytes) -> Result<Vec<(String, Tensor)>> {
     let mut archive = zip::ZipArchive::new(Cursor::new(file)).map_err(broken)?;
     let mut arrays = Vec::with_capacity(archive.len());
     for index in 0..archive.len() {
@@ -121,18 +86,31 @@ pub fn read_archive(file: &Bytes) -> Result<Vec<(String, Tensor)>, NpyError> {
             continue;
         };
         let mut bytes = Vec::new();
-        member
-            .read_to_end(&mut bytes)
-            .map_err(|error| NpyError::Archive(error.into()))?;
-        match read(&bytes.into()) {
-            Ok(tensor) => arrays.push((name, tensor)),
-            Err(source) => {
-                let source = Box::new(source);
-                return Err(NpyError::Member { name, source });
-            }
-        }
+        member.read_to_end(&mut bytes).map_err(broken)?;
+        let tensor = read(&bytes.into()).map_err(|error| {
+            Error::invalid(format!("cannot read array `{name}`")).with_source(error)
+        })?;
+        arrays.push((name, tensor));
     }
     Ok(arrays)
+}
+
+/// Makes the error of an archive that cannot be read.
+fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::invalid("found no readable archive").with_source(error)
+}
+
+/// Makes the error of data that ends early or goes on after the last element, or of a string element that
+/// does not fit the packed form.
+fn refused(error: impl ToString) -> Error {
+    Error::invalid(error.to_string())
+}
+
+/// Makes the error of a type of elements that tensors do not have.
+fn no_type(name: &str) -> Error {
+    Error::invalid(format!(
+        "found elements of type `{name}`, which no tensor has"
+    ))
 }
 
 /// Writes a tensor as a `.npy` file; see the module for BF16 and strings.
@@ -181,43 +159,18 @@ fn write_strings(tensor: &Tensor, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Turns elements that stand in column order into row order.
+/// Turns elements that stand in column order into row order: in row order they have the last axis first.
 fn row_order(data: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
-    let strides: Vec<usize> = shape
-        .iter()
-        .scan(width, |stride, length| {
-            let this = *stride;
-            *stride *= length;
-            Some(this)
-        })
-        .collect();
-    let mut rows = Vec::with_capacity(data.len());
-    let mut index = vec![0; shape.len()];
-    let mut offset = 0;
-    while rows.len() < data.len() {
-        rows.extend_from_slice(&data[offset..offset + width]);
-        for axis in (0..shape.len()).rev() {
-            index[axis] += 1;
-            offset += strides[axis];
-            if index[axis] < shape[axis] {
-                break;
-            }
-            offset -= strides[axis] * shape[axis];
-            index[axis] = 0;
-        }
-    }
-    rows
+    let reversed: Vec<usize> = shape.iter().rev().copied().collect();
+    let axes: Vec<usize> = (0..shape.len()).rev().collect();
+    transpose(data, &reversed, &axes, width)
 }
 
 /// Packs strings of one width as elements of a string tensor.
-fn pack(
-    data: &[u8],
-    width: usize,
-    element: impl Fn(&[u8]) -> Result<Vec<u8>, NpyError>,
-) -> Result<Bytes, NpyError> {
+fn pack(data: &[u8], width: usize, element: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<Bytes> {
     let mut packer = Packer::new(DataType::String, data.len() / width);
     for bytes in data.chunks_exact(width) {
-        packer.push_bytes(&element(bytes)?)?;
+        packer.push_bytes(&element(bytes)?).map_err(refused)?;
     }
     Ok(packer.finish())
 }
@@ -230,12 +183,12 @@ fn trimmed(element: &[u8]) -> &[u8] {
     &element[..end]
 }
 
-fn utf8(element: &[u8]) -> Result<Vec<u8>, NpyError> {
+fn utf8(element: &[u8]) -> Result<Vec<u8>> {
     let text: Option<String> = element
         .chunks_exact(4)
         .map(|unit| char::from_u32(u32::from_le_bytes([unit[0], unit[1], unit[2], unit[3]])))
         .collect();
-    let text = text.ok_or_else(|| NpyError::Dtype("U with bytes that are no text".to_owned()))?;
+    let text = text.ok_or_else(|| no_type("U with bytes that are no text"))?;
     Ok(trimmed(text.as_bytes()).to_vec())
 }
 

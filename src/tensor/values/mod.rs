@@ -130,23 +130,7 @@ impl Packer {
     ///
     /// Fails if the type takes no numbers or the number is out of its range.
     pub fn push_i64(&mut self, value: i64) -> Result<(), ValueError> {
-        match u64::try_from(value) {
-            Ok(value) => self.push_u64(value),
-            Err(_) => {
-                match self.dtype {
-                    DataType::I8 => self.put_checked(i8::try_from(value), value)?,
-                    DataType::I16 => self.put_checked(i16::try_from(value), value)?,
-                    DataType::I32 => self.put_checked(i32::try_from(value), value)?,
-                    DataType::I64 => self.put(&value.to_le_bytes()),
-                    DataType::U8 | DataType::U16 | DataType::U32 | DataType::U64 => {
-                        return Err(self.range(value));
-                    }
-                    #[expect(clippy::cast_precision_loss, reason = "a float takes the nearest")]
-                    _ => self.push_f64(value as f64)?,
-                }
-                Ok(())
-            }
-        }
+        self.push_whole(value.into())
     }
 
     /// Adds a whole number.
@@ -155,18 +139,19 @@ impl Packer {
     ///
     /// Fails if the type takes no numbers or the number is out of its range.
     pub fn push_u64(&mut self, value: u64) -> Result<(), ValueError> {
+        self.push_whole(value.into())
+    }
+
+    fn push_whole(&mut self, value: i128) -> Result<(), ValueError> {
         match self.dtype {
-            DataType::I8 => self.put_checked(i8::try_from(value), value),
-            DataType::I16 => self.put_checked(i16::try_from(value), value),
-            DataType::I32 => self.put_checked(i32::try_from(value), value),
-            DataType::I64 => self.put_checked(i64::try_from(value), value),
-            DataType::U8 => self.put_checked(u8::try_from(value), value),
-            DataType::U16 => self.put_checked(u16::try_from(value), value),
-            DataType::U32 => self.put_checked(u32::try_from(value), value),
-            DataType::U64 => {
-                self.put(&value.to_le_bytes());
-                Ok(())
-            }
+            DataType::I8 => self.put_checked(i8::try_from(value).map(i8::to_le_bytes), value),
+            DataType::I16 => self.put_checked(i16::try_from(value).map(i16::to_le_bytes), value),
+            DataType::I32 => self.put_checked(i32::try_from(value).map(i32::to_le_bytes), value),
+            DataType::I64 => self.put_checked(i64::try_from(value).map(i64::to_le_bytes), value),
+            DataType::U8 => self.put_checked(u8::try_from(value).map(u8::to_le_bytes), value),
+            DataType::U16 => self.put_checked(u16::try_from(value).map(u16::to_le_bytes), value),
+            DataType::U32 => self.put_checked(u32::try_from(value).map(u32::to_le_bytes), value),
+            DataType::U64 => self.put_checked(u64::try_from(value).map(u64::to_le_bytes), value),
             #[expect(clippy::cast_precision_loss, reason = "a float takes the nearest")]
             _ => self.push_f64(value as f64),
         }
@@ -212,19 +197,17 @@ impl Packer {
         self.count += 1;
     }
 
-    fn put_checked<N: LittleEndian, E>(
+    fn put_checked<E, const N: usize>(
         &mut self,
-        converted: Result<N, E>,
-        value: impl ToString,
+        bytes: Result<[u8; N], E>,
+        value: i128,
     ) -> Result<(), ValueError> {
-        match converted {
-            Ok(number) => {
-                number.put(&mut self.bytes);
-                self.count += 1;
-                Ok(())
-            }
-            Err(_) => Err(self.range(value)),
-        }
+        let bytes = bytes.map_err(|_| ValueError::Range {
+            value: value.to_string(),
+            dtype: self.dtype,
+        })?;
+        self.put(&bytes);
+        Ok(())
     }
 
     fn kind(&self, found: impl ToString) -> ValueError {
@@ -233,30 +216,7 @@ impl Packer {
             dtype: self.dtype,
         }
     }
-
-    fn range(&self, value: impl ToString) -> ValueError {
-        ValueError::Range {
-            value: value.to_string(),
-            dtype: self.dtype,
-        }
-    }
 }
-
-/// Integers that append themselves to a buffer.
-trait LittleEndian {
-    fn put(self, bytes: &mut Vec<u8>);
-}
-
-macro_rules! little_endian {
-    ($($int:ty)*) => {$(
-        impl LittleEndian for $int {
-            fn put(self, bytes: &mut Vec<u8>) {
-                bytes.extend_from_slice(&self.to_le_bytes());
-            }
-        }
-    )*};
-}
-little_endian!(i8 i16 i32 i64 u8 u16 u32);
 
 /// Goes through the elements of a tensor.
 ///

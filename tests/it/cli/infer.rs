@@ -1,6 +1,6 @@
 //! `ovms infer` as a program: its help, one request and its bytes on the wire, and exit codes.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::json;
 
@@ -8,9 +8,10 @@ use crate::support::{
     Server,
     cli::{self, ovms},
     dtypes, grpc,
-    infer::{APIS, GRPC, REST, at, command, data, infer, json, port},
+    infer::{APIS, GRPC, REST, TFS_GRPC, TFS_REST, at, command, data, infer, json, port},
     relay::Relay,
     repository,
+    steps::ALL,
 };
 
 /// Runs a command through a relay; returns the bytes on the wire, as text.
@@ -19,14 +20,14 @@ fn sent(server: &Server, api: &str, args: &[&str]) -> String {
 }
 
 /// Runs a command that succeeds through a relay; returns the bytes on the wire.
-pub(crate) fn sent_bytes(server: &Server, api: &str, args: &[&str]) -> Vec<u8> {
+fn sent_bytes(server: &Server, api: &str, args: &[&str]) -> Vec<u8> {
     let relay = Relay::to(port(server, api));
     let run = cli::run(at(relay.port, api).args(args));
     assert_eq!(run.code, Some(0), "{args:?}: {}", run.stderr);
     relay.sent()
 }
 
-pub(crate) fn has(bytes: &[u8], part: &[u8]) -> bool {
+fn has(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
@@ -96,14 +97,25 @@ fn headers_go_with_every_request() {
 #[test]
 fn a_version_is_asked_for_by_its_number() {
     let server = Server::shared("dummy");
-    for api in APIS {
-        let flags = ["dummy", "--zeros", "--model-version", "1"];
-        assert_eq!(json(server, api, &flags)["model_version"], "1");
+    let flags = ["dummy", "--zeros", "--model-version", "1"];
+    for api in ALL {
+        assert_eq!(json(server, api, &flags)["model_version"], "1", "{api}");
     }
-    assert!(
-        sent(server, REST, &["dummy", "--zeros", "--model-version", "1"])
-            .contains("POST /v2/models/dummy/versions/1/infer ")
-    );
+    for (api, heads) in [
+        (REST, &["POST /v2/models/dummy/versions/1/infer "][..]),
+        (
+            TFS_REST,
+            &[
+                "GET /v1/models/dummy/versions/1/metadata ",
+                "POST /v1/models/dummy/versions/1:predict ",
+            ],
+        ),
+    ] {
+        let requests = sent(server, api, &flags);
+        for head in heads {
+            assert!(requests.contains(head), "{head} is not in {requests}");
+        }
+    }
 }
 
 #[test]
@@ -111,8 +123,6 @@ fn elements_travel_in_the_form_asked_for() {
     let server = Server::shared("passthrough_i32");
     let elements = [7_i32, -8, 9];
     let raw: Vec<u8> = elements.iter().flat_map(|it| it.to_le_bytes()).collect();
-    let value = ["passthrough_i32", "-i", "[[7,-8,9]]"];
-    let with = |flags: &[&'static str]| [&value[..], flags].concat();
     for (api, flags, is_raw) in [
         (GRPC, &[][..], true),
         (GRPC, &["--raw"], true),
@@ -120,14 +130,20 @@ fn elements_travel_in_the_form_asked_for() {
         (REST, &[], true),
         (REST, &["--binary"], true),
         (REST, &["--json-data"], false),
+        (TFS_GRPC, &[], true),
+        (TFS_GRPC, &["--raw"], true),
+        (TFS_GRPC, &["--typed"], false),
+        (TFS_REST, &[], false),
+        (TFS_REST, &["--json-data"], false),
     ] {
-        let bytes = sent_bytes(server, api, &with(flags));
+        let args = [&["passthrough_i32", "-i", "[[7,-8,9]]"], flags].concat();
+        let bytes = sent_bytes(server, api, &args);
         assert_eq!(has(&bytes, &raw), is_raw, "{api} {flags:?}");
-        assert_eq!(data(server, api, &with(flags)), json!(elements));
-        if api == REST {
-            let json = has(&bytes, br#""data":[7,-8,9]"#);
-            assert_eq!(json, !is_raw, "{flags:?}");
-        }
+        assert_eq!(data(server, api, &args), json!(elements));
+        let in_json = has(&bytes, br#""data":[7,-8,9]"#);
+        assert_eq!(in_json, api == REST && !is_raw, "{flags:?}");
+        let in_lists = has(&bytes, br#"{"inputs":{"in":[[7,-8,9]]}}"#);
+        assert_eq!(in_lists, api == TFS_REST, "{flags:?}");
     }
 }
 
@@ -146,11 +162,16 @@ fn every_datatype_travels_in_every_form() {
             (GRPC, "--typed"),
             (REST, "--binary"),
             (REST, "--json-data"),
+            (TFS_GRPC, "--raw"),
+            (TFS_GRPC, "--typed"),
+            (TFS_REST, "--json-data"),
         ] {
+            let is_kserve = [GRPC, REST].contains(&api);
             for input in [&from_file, &from_json] {
                 let args = [row.model, "-i", input, form];
                 let raw = infer(&server, api, &[&args[..], &["--output", "raw"]].concat());
-                if row.typed.is_none() && !["--raw", "--binary"].contains(&form) {
+                let has_form = row.typed.is_some() || ["--raw", "--binary"].contains(&form);
+                if is_kserve && !has_form {
                     let text = raw.failure().replace(row.datatype, "<datatype>");
                     insta::allow_duplicates! {
                         insta::assert_snapshot!(text, @"
@@ -162,10 +183,10 @@ fn every_datatype_travels_in_every_form() {
                     }
                     continue;
                 }
-                assert_eq!(raw.failure(), "exit 0\n", "{args:?}");
-                assert_eq!(raw.stdout, row.raw, "{args:?}");
+                assert_eq!(raw.failure(), "exit 0\n", "{api} {args:?}");
+                assert_eq!(raw.stdout, row.raw, "{api} {args:?}");
                 let expected: serde_json::Value = serde_json::from_str(row.json).unwrap();
-                assert_eq!(data(&server, api, &args), expected, "{args:?}");
+                assert_eq!(data(&server, api, &args), expected, "{api} {args:?}");
             }
         }
     }
@@ -175,25 +196,21 @@ fn every_datatype_travels_in_every_form() {
 fn a_closed_pipe_is_a_quiet_end() {
     let server = Server::start("dummy");
     for flags in [
-        &["--output", "table", "--top", "3"][..],
-        &["--output", "json"],
-        &["--output", "npy"],
-        &["--output", "raw"],
-        &["--repeat", "2"],
-        &["--repeat", "2", "--output", "json"],
-        &["--help"],
+        "--zeros --output table --top 3",
+        "--zeros --output json",
+        "--zeros --output npy",
+        "--zeros --output raw",
+        "--zeros --repeat 2",
+        "--zeros --repeat 2 --output json",
+        "--status",
+        "--metadata",
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = command(&server, GRPC)
-            .args(["dummy", "--zeros"])
-            .args(flags)
-            .stdout(writer)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-            .wait_with_output()
-            .unwrap();
+        let mut command = command(&server, GRPC);
+        command.arg("dummy").args(flags.split(' '));
+        let child = command.stdout(writer).stderr(Stdio::piped()).spawn();
+        let output = child.unwrap().wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{flags:?}");
         let notes = String::from_utf8_lossy(&output.stderr).into_owned();
         // The time of a response is printed before the response.
@@ -227,10 +244,7 @@ fn a_full_disk_is_reported() {
 fn neither_help_nor_inference_takes_a_runtime() {
     let server = Server::shared("dummy");
     let home = repository::folder();
-    let bare = |args: &[&str]| {
-        let mut command: Command = cli::bare(home.path());
-        cli::run(command.args(args))
-    };
+    let bare = |args: &[&str]| cli::run(cli::bare(home.path()).args(args));
     assert_eq!(bare(&["infer", "--help"]).failure(), "exit 0\n");
     let url = format!("localhost:{}", server.port);
     let run = bare(&[

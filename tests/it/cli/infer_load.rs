@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::support::{
     Server, busy,
-    infer::{APIS, GRPC, command, failures, infer, interrupt, json},
+    infer::{GRPC, command, failures, infer, interrupt, json},
+    steps::ALL,
 };
 
 const LATENCIES: [&str; 5] = ["mean", "p50", "p90", "p99", "max"];
@@ -17,7 +18,7 @@ const LATENCIES: [&str; 5] = ["mean", "p50", "p90", "p99", "max"];
 /// Flags of a load that the server refuses.
 const REFUSED: [&str; 4] = [
     "dummy",
-    "-i=b:INT32=[0,1,2,3,4,5,6,7,8,9]",
+    "-i=b::2,5=[0,1,2,3,4,5,6,7,8,9]",
     "--repeat=7",
     "--concurrency=2",
 ];
@@ -40,7 +41,7 @@ fn interrupted(server: &Server, api: &str, flags: &[&str]) -> Output {
 #[test]
 fn a_load_is_measured() {
     let server = Server::start("dummy");
-    for api in APIS {
+    for api in ALL {
         let report = json(
             &server,
             api,
@@ -81,7 +82,7 @@ fn a_load_is_measured() {
 #[test]
 fn a_load_is_shown_as_a_table() {
     let server = Server::start("dummy");
-    for api in APIS {
+    for api in ALL {
         let run = infer(&server, api, &["dummy", "--zeros", "--repeat=20"]);
         assert_eq!(run.failure(), "exit 0\n");
         let table = run.text();
@@ -100,7 +101,7 @@ fn a_load_is_shown_as_a_table() {
 #[test]
 fn a_load_ends_in_time() {
     let server = Server::start("dummy");
-    for api in APIS {
+    for api in ALL {
         let started = Instant::now();
         let report = json(&server, api, &["dummy", "--zeros", "--duration=300ms"]);
         let took = started.elapsed().as_secs_f64();
@@ -126,7 +127,7 @@ fn a_load_ends_in_time() {
 #[test]
 fn a_load_that_is_refused_fails() {
     let server = Server::start("dummy");
-    for api in APIS {
+    for api in ALL {
         let table = infer(&server, api, &REFUSED);
         assert_eq!(table.failure(), "exit 1\nerror: 7 of 7 requests failed\n");
         let text = table.text();
@@ -134,7 +135,7 @@ fn a_load_that_is_refused_fails() {
         let cells: Vec<&str> = lines[1].split_whitespace().collect();
         assert_eq!(cells[..2], ["0", "7"], "{text}");
         assert_eq!(cells[4..], ["-"; 5], "{text}");
-        let code = if api == GRPC {
+        let code = if api.ends_with("grpc") {
             "INVALID_ARGUMENT"
         } else {
             "400 Bad Request"
@@ -142,7 +143,7 @@ fn a_load_that_is_refused_fails() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(lines[2..].join("\n").replace(code, "<code>"), @"
             times  error
-                7  the server refused the request: <code>: Invalid input precision - Expected: FP32; Actual: INT32; input name: b
+                7  the server refused the request: <code>: Invalid input batch size - Expected: 1; Actual: 2; input name: b
             ");
         }
 
@@ -161,14 +162,14 @@ fn a_warm_up_that_is_refused_ends_the_load() {
     let flags = [&REFUSED[..], &["--warmup=1"]].concat();
     insta::assert_snapshot!(failures(&server, GRPC, &[&flags]), @"
     exit 1
-    error: the server refused the request: INVALID_ARGUMENT: Invalid input precision - Expected: FP32; Actual: INT32; input name: b
+    error: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 2; input name: b
     ");
 }
 
 #[test]
 fn ctrl_c_prints_what_was_measured() {
     let server = Server::start("dummy");
-    for api in APIS {
+    for api in ALL {
         let output = interrupted(&server, api, &["--output=json", "--concurrency=3"]);
         assert_eq!(output.status.code(), Some(130));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -186,7 +187,7 @@ fn ctrl_c_prints_what_was_measured() {
 #[test]
 fn many_requests_at_once_are_answered() {
     let server = Server::start("dummy");
-    for api in APIS {
+    for api in ALL {
         // More than share a connection.
         let flags = ["dummy", "--zeros", "--repeat=100", "--concurrency=40"];
         assert_eq!(json(&server, api, &flags)["failed"], 0);

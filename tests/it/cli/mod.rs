@@ -1,22 +1,17 @@
 //! The command line: arguments, output, completions, the manual.
 
-mod completions;
 mod completions_names;
 mod completions_shells;
 mod doctor;
 mod examples;
 mod flags;
 mod help;
-mod help_texts;
 mod infer;
 mod infer_errors;
 mod infer_images;
 mod infer_load;
-mod infer_status;
 mod infer_stream;
-mod infer_tfs;
 mod manual;
-mod models;
 mod output_errors;
 mod scripting_curl;
 

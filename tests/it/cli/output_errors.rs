@@ -14,6 +14,7 @@ fn help_that_cannot_be_written_is_reported() {
         "help",
         "infer --help",
         "serve --version",
+        "serve --help",
     ] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let (reader, closed) = std::io::pipe().unwrap();

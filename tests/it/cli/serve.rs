@@ -14,19 +14,6 @@ use crate::support::{
 };
 
 #[test]
-fn a_flag_and_its_value_may_be_one_argument_or_two() {
-    let server_flags = on(free_ports());
-    for flags in [
-        &["--model_name", "dummy", "--model_path", "/nonexistent"][..],
-        &["--model_name=dummy", "--model_path=/nonexistent"],
-    ] {
-        let run = cli::run(cli::command().arg("serve").args(flags).args(&server_flags));
-        assert_eq!(run.code, Some(1), "{}", run.stderr);
-        assert!(run.stderr.contains("/nonexistent"), "{}", run.stderr);
-    }
-}
-
-#[test]
 fn arguments_that_begin_with_a_flag_mean_serve() {
     let ports = free_ports();
     let mut command = cli::command();
@@ -39,16 +26,21 @@ fn arguments_that_begin_with_a_flag_mean_serve() {
     assert_eq!(get(&server, "/v2/models/dummy/ready").status, 200);
 }
 
-#[test]
-fn one_side_may_be_served_alone() {
-    let ports = free_ports();
+/// Serves the model `dummy` with these flags and no others, and waits until it is ready.
+fn dummy(ports: (u16, u16), flags: &[&str]) -> Server {
     let mut command = cli::command();
     command
         .args(["serve", "--model_name=dummy", "--model_path"])
-        .arg(model("dummy"))
-        .arg(format!("--rest_port={}", ports.1));
-    let server = Server::spawn(&mut command, ports);
+        .arg(model("dummy"));
+    let server = Server::spawn(command.args(flags), ports);
     server.wait_ready();
+    server
+}
+
+#[test]
+fn one_side_may_be_served_alone() {
+    let ports = free_ports();
+    let server = dummy(ports, &[&format!("--rest_port={}", ports.1)]);
     assert_eq!(get(&server, "/v2/models/dummy/ready").status, 200);
     assert!(!server.log().contains("gRPC listens"), "{}", server.log());
 }
@@ -56,19 +48,11 @@ fn one_side_may_be_served_alone() {
 #[test]
 fn every_address_of_a_list_is_listened_on() {
     let ports = free_ports();
-    let mut command = cli::command();
-    command
-        .args(["serve", "--model_name=dummy", "--model_path"])
-        .arg(model("dummy"))
-        .arg(format!("--port={}", ports.0))
-        .arg("--grpc_bind_address=127.0.0.1, 127.0.0.2");
-    let server = Server::spawn(&mut command, ports);
-    server.wait_ready();
+    let port = format!("--port={}", ports.0);
+    let server = dummy(ports, &[&port, "--grpc_bind_address=127.0.0.1, 127.0.0.2"]);
     for address in ["127.0.0.1", "127.0.0.2"] {
-        assert!(
-            TcpStream::connect((address, server.port)).is_ok(),
-            "{address}"
-        );
+        let connected = TcpStream::connect((address, server.port));
+        assert!(connected.is_ok(), "{address}");
     }
 }
 
@@ -182,28 +166,6 @@ fn a_log_file_has_what_stdout_has() {
         file.lines().map(message).eq(logged.lines().map(message)),
         "{file}\n{logged}"
     );
-}
-
-#[test]
-fn the_log_level_leaves_out_what_is_less_important() {
-    let ports = free_ports();
-    let mut command = cli::command();
-    command
-        .args([
-            "serve",
-            "--log_level=ERROR",
-            "--model_name=dummy",
-            "--model_path",
-        ])
-        .arg(model("dummy"))
-        .args(on(ports));
-    let server = Server::spawn(&mut command, ports);
-    // There is no line to wait for.
-    crate::support::eventually("the server is ready", || {
-        std::net::TcpStream::connect(("127.0.0.1", server.rest_port)).ok()?;
-        (get(&server, "/v2/health/ready").status == 200).then_some(())
-    });
-    assert_eq!(server.log(), "");
 }
 
 #[test]

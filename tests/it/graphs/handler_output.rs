@@ -12,22 +12,30 @@ fn what_handlers_print_is_an_event_of_a_json_log() {
     let prints = "import sys\nprint('one\\nERROR two')\nprint('three', file=sys.stderr)\n";
     add_python(&mut config, "g", &format!("{prints}{CLASS}"));
     let server = config.begin(&["--log_format", "json"]);
-    server.wait_log("three");
+    for text in ["ERROR two", "three"] {
+        server.wait_log(text);
+    }
     let log = server.log();
     let events = log.lines().map(|line| {
         let event: Value = serde_json::from_str(line).expect("each line is an event");
         event
     });
-    let printed: Vec<String> = events
+    let mut printed: Vec<String> = events
         .filter(|event| event["target"] == "ovms::python")
-        .map(|event| format!("{} {}", event["stream"], event["message"]))
+        .map(|event| {
+            let [of, node, stream, text] =
+                ["of", "node", "stream", "message"].map(|key| event[key].as_str().unwrap());
+            format!("{of} {node} {stream} {text}")
+        })
         .collect();
+    // Each stream is in order.
+    printed.sort_by_key(|line| line.contains("stderr"));
     assert_eq!(
         printed,
         [
-            r#""stdout" "one""#,
-            r#""stdout" "ERROR two""#,
-            r#""stderr" "three""#
+            "graph g py stdout one",
+            "graph g py stdout ERROR two",
+            "graph g py stderr three",
         ]
     );
 }

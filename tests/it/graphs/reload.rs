@@ -4,8 +4,8 @@ use std::{fs, path::Path};
 
 use crate::support::{
     Server, eventually,
-    graphs::{self, LIST, PASS, add, add_python, changes, reload},
-    grpc::Grpc,
+    graphs::{self, LIST, PASS, add, add_python, changes, file, reload, shown},
+    grpc::{Grpc, raw},
     http::get,
     pipelines::{Config, infer, lines, request, status, wait_lines},
 };
@@ -42,7 +42,9 @@ fn another_graph_file_takes_effect_when_somebody_asks() {
         "RELOADING Reload",
         "AVAILABLE ValidationPassed",
     ];
-    assert_eq!(changes(&server, "g"), expected);
+    eventually("it is logged", || {
+        (changes(&server, "g") == expected).then_some(())
+    });
     assert_eq!(
         changes(&server, "h"),
         expected[..1],
@@ -165,4 +167,39 @@ fn a_handler_that_fails_is_ended_as_well() {
     server.signal("TERM");
     assert!(server.wait().success());
     assert_eq!(lines(&log, "end bad").len(), 1);
+}
+
+#[test]
+fn a_handler_that_is_saved_is_noticed() {
+    let says = |text: &str| {
+        format!(
+            "from pyovms import Tensor\nimport helper\nclass OvmsPythonModel:\n  def execute(self, inputs): return [Tensor('out', b'{text}' + helper.SAYS)]\n"
+        )
+    };
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "g", &says("first"));
+    file(&config, "g/helper.py", "SAYS = b'.'\n");
+    let server = config.serve_with(&["--file_system_poll_wait_seconds", "1"]);
+    let client = Grpc::connect(&server);
+    let request = || raw("g", "in", "UINT8", &[1], b"x");
+    let comes = |text: &str| {
+        eventually("the new one answers", || {
+            (shown(&client.infer(request()).ok()?) == text).then_some(())
+        });
+    };
+    comes("out UINT8 [6] first.");
+    file(&config, "g/handler.py", &says("second"));
+    comes("out UINT8 [7] second.");
+    file(&config, "g/helper.py", "SAYS = b'!'\n");
+    comes("out UINT8 [7] second!");
+    // One that breaks takes nothing away, and is mended the same way.
+    file(
+        &config,
+        "g/handler.py",
+        "raise ValueError('half written')\n",
+    );
+    server.wait_log("half written");
+    assert_eq!(shown(&client.answered(request())), "out UINT8 [7] second!");
+    file(&config, "g/handler.py", &says("third"));
+    comes("out UINT8 [6] third!");
 }

@@ -83,7 +83,7 @@ fn a_version_folder_that_vanishes_is_reported() {
         weights,
         options: &options(),
         names: &ovms::openvino::TensorNames::default(),
-        layouts: &ovms::model::layouts::read(&files),
+        layouts: &ovms::model::ir::IrFacts::read(&files).layouts,
         asked: &[],
         guarded: false,
     });

@@ -1,7 +1,5 @@
 //! Operation of a server: checks, logs, metrics, the dashboard, start and stop.
 
-mod config_check;
-mod config_check_depth;
 mod config_schema;
 mod dashboard;
 mod http_logs;

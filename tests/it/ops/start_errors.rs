@@ -4,7 +4,6 @@ use crate::support::{
     Server,
     graphs::{PASS, reload, write},
     http::get,
-    model,
     pipelines::status,
     repository,
 };
@@ -28,20 +27,4 @@ fn a_graph_of_the_flags_that_is_broken_is_reported_and_can_be_fixed() {
     write(root.path(), PASS);
     assert_eq!(reload(&server), 201);
     assert_eq!(status(&server, "g"), "AVAILABLE OK");
-}
-
-#[test]
-fn a_version_that_the_policy_names_and_is_not_there_is_reported() {
-    let policy = r#"{"specific": {"versions": [7]}}"#;
-    let flags = ["--model_version_policy", policy];
-    let server = Server::begin("d", &model("dummy"), &flags);
-    let reported = server.wait_log("there is no version 7 in ");
-    assert!(reported.contains(" WARN model `d`: "), "{reported}");
-    server.wait_ready();
-    assert_eq!(
-        get(&server, "/v1/config").json()["d"]["model_version_status"]
-            .as_array()
-            .map(Vec::len),
-        Some(0)
-    );
 }

@@ -46,11 +46,7 @@ fn each_missing_function_is_reported() {
     for function in FUNCTIONS {
         let path = compiled_with("who.c", &[&format!("-DWITHOUT_{function}")]);
         let error = refused(&path);
-        assert_eq!(
-            error.status(),
-            "Custom node library failed to load symbol",
-            "{function}"
-        );
+        assert!(matches!(error, LibraryError::Symbol { .. }), "{error}");
         let text = error.to_string();
         assert!(
             text.starts_with("Failed to load library name: lib with error: ")
@@ -64,7 +60,7 @@ fn each_missing_function_is_reported() {
 #[test]
 fn the_interface_before_handles_is_refused() {
     let error = refused(&compiled("old_interface.c"));
-    assert_eq!(error.status(), "Custom node library failed to load symbol");
+    assert!(matches!(error, LibraryError::Symbol { .. }), "{error}");
     assert!(error.to_string().ends_with("undefined symbol: initialize"));
 }
 
@@ -89,7 +85,7 @@ fn what_is_no_library_is_reported() {
         folder.path(),
     ] {
         let error = refused(path);
-        assert_eq!(error.status(), "Custom node library failed to open");
+        assert!(matches!(error, LibraryError::Open { .. }), "{error}");
         said += &format!("{error}\n").replace(folder.path().to_str().unwrap(), "<folder>");
     }
     insta::assert_snapshot!(said, @"
@@ -131,10 +127,6 @@ fn paths_do_not_go_up() {
         folder.join(".."),
     ] {
         let error = refused(&up);
-        assert_eq!(
-            error.status(),
-            "The provided base path is invalid or doesn't exists"
-        );
         assert_eq!(
             error.to_string(),
             format!("Path {} escape with .. is forbidden.", up.display())
@@ -234,7 +226,9 @@ fn every_fixture_is_used() {
     let users: Vec<String> = files.collect();
     for entry in fs::read_dir(fixture("custom_nodes")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let quoted = format!("\"{name}\"");
-        assert!(users.iter().any(|user| user.contains(&quoted)), "{name}");
+        // In a test, or behind `library` in a sheet.
+        let uses = [format!("\"{name}\""), format!(" {name}\n")];
+        let is_used = |user: &String| uses.iter().any(|used| user.contains(used));
+        assert!(users.iter().any(is_used), "{name}");
     }
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use ovms::{
-    custom_node::{CustomNodeTensor, Library, Node},
-    tensor::{DataType, Dim, PartialShape, Tensor},
+    custom_node::{Library, Node},
+    servable::TensorSource,
+    task,
+    tensor::{DataType, Dim, Layout, PartialShape, Tensor},
 };
 
 use crate::support::{
@@ -263,10 +265,11 @@ fn a_handle_may_stay_null() {
 fn what_a_node_says_of_its_tensors() {
     let own = Own::open("counting.c");
     let node = own.node(&[("a key", "its value")]);
-    let described = |name: &str, dtype, dims: &[Dim]| CustomNodeTensor {
+    let described = |name: &str, dtype, dims: &[Dim]| TensorSource {
         name: name.to_owned(),
         dtype,
         shape: PartialShape(dims.to_vec()),
+        layout: Layout::unspecified(dims.len()),
     };
     let dims = [Dim::Fixed(1), Dim::Any, Dim::Fixed(10)];
     let expected = [
@@ -321,22 +324,6 @@ fn threads_share_a_handle() {
 }
 
 #[test]
-fn runs_leave_the_async_workers() {
-    let own = Own::open("counting.c");
-    // Each waits for the other, so that one worker could not run both.
-    let node = own.node(&[("meet", "2")]);
-    let input = floats(&[1], &[1.0]);
-    let (one, other) = runtime().block_on(async {
-        let inputs = || vec![("a".to_owned(), input.clone())];
-        tokio::join!(node.run(inputs()), node.run(inputs()))
-    });
-    assert_eq!(one.unwrap().get("a"), Some(&input));
-    assert_eq!(other.unwrap().get("a"), Some(&input));
-    drop(node);
-    own.even();
-}
-
-#[test]
 fn the_last_tensor_ends_the_node_off_the_async_workers() {
     let own = Own::open("counting.c");
     let node = own.node(&[("end_meets", "")]);
@@ -347,10 +334,10 @@ fn the_last_tensor_ends_the_node_off_the_async_workers() {
     runtime().block_on(async {
         // Waits for the next call, which would not come if it ran here.
         drop(outputs);
-        let inputs = vec![("a".to_owned(), input)];
         loop {
             // Until `deinitialize` has begun, a call is not the next one.
-            other.run(inputs.clone()).await.unwrap();
+            other.execute(&[("a", &input)]).unwrap();
+            tokio::task::yield_now().await;
             if own.books().handles[1] == 1 {
                 break;
             }
@@ -367,7 +354,8 @@ fn a_run_that_nobody_waits_for_leaks_nothing() {
     let input = floats(&[1], &[1.0]);
     let runtime = runtime();
     runtime.block_on(async {
-        let run = node.run(vec![("a".to_owned(), input.clone())]);
+        let (node, input) = (Arc::clone(&node), input.clone());
+        let run = task::blocking("custom node", move || node.execute(&[("a", &input)]));
         let mut run = std::pin::pin!(run);
         assert!(futures::poll!(run.as_mut()).is_pending());
         eventually("the run begins", || {

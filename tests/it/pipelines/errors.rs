@@ -37,120 +37,110 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
     let mut config = Config::of(&["dummy"]);
     config.library("shaped", "shaped.c");
     let log = config.beside("log");
-    let spoil = |what: &str| json!({"spoil": what, "log": log});
+    let spoil = |what: &str| json!({"spoil": what});
+    let gives =
+        |out: &str, give: &str, kind: &str| json!({"out": out, "give": give, "give_type": kind});
+    let count = "Custom node library has produced corrupted number of outputs - Node: bad";
+    let size = "Custom node output has invalid content size - Node: bad";
+    // What is the client's fault comes of a model behind the node.
+    let rows = [
+        (
+            "fails",
+            json!({"fail_if": "1"}),
+            500,
+            "Custom node failed during execution - Node: bad",
+        ),
+        (
+            "no_array",
+            spoil("no_array"),
+            500,
+            "Custom node library has returned corrupted outputs handle - Node: bad",
+        ),
+        ("no_count", spoil("no_count"), 500, count),
+        ("negative_count", spoil("negative_count"), 500, count),
+        (
+            "other_name",
+            spoil("other_name"),
+            500,
+            "Custom node output is missing - Node: bad",
+        ),
+        (
+            "no_name",
+            spoil("no_name"),
+            500,
+            "Custom node output is missing name - Node: bad",
+        ),
+        (
+            "unspecified",
+            spoil("unspecified"),
+            500,
+            "Custom node has produced tensor with unspecified precision - Node: bad",
+        ),
+        ("short", spoil("short"), 500, size),
+        ("no_data", spoil("no_data"), 500, size),
+        (
+            "wrong_shape",
+            gives("1,0", "1,9", "1"),
+            400,
+            "Invalid input shape - Node: a input: b Invalid shape - Expected: (1,10); Actual: (1,9)",
+        ),
+        (
+            "wrong_batch",
+            gives("0,10", "2,10", "1"),
+            400,
+            "Invalid input batch size - Node: a input: b Invalid batch size - Expected: 1; Actual: 2",
+        ),
+        (
+            "wrong_rank",
+            gives("1,10", "10", "1"),
+            400,
+            "Invalid number of shape dimensions - Node: a input: b Invalid number of shape dimensions - Expected: (1,10); Actual: (10)",
+        ),
+        (
+            "wrong_type",
+            gives("1,10", "1,10", "7"),
+            400,
+            "Invalid input precision - Node: a input: b Invalid precision - Expected: FP32; Actual: I32",
+        ),
+        (
+            "other_than_told",
+            json!({"out": "1,10", "give": "1,9"}),
+            500,
+            "Internal server error - Node: response",
+        ),
+    ];
     let after = [dl("a", "dummy", "b=bad.y", "a=y")];
-    let mut names = Vec::new();
-    let mut add = |name: &'static str, params: &Value, after: &[Value], output: &str| {
-        both(&mut config, name, params, after, output);
-        names.push(name);
-    };
-    add(
-        "fails",
-        &json!({"fail_if": "1", "log": log}),
-        &[],
-        "out=bad.y",
-    );
-    for name in [
-        "no_array",
-        "no_count",
-        "negative_count",
-        "other_name",
-        "no_name",
-        "unspecified",
-        "short",
-        "no_data",
-    ] {
-        add(name, &spoil(name), &[], "out=bad.y");
+    for (name, params, status, _) in &rows {
+        let mut params = params.clone();
+        params["log"] = json!(log);
+        let (consumer, output) = match status {
+            400 => (&after[..], "out=a.y"),
+            _ => (&[][..], "out=bad.y"),
+        };
+        both(&mut config, name, &params, consumer, output);
     }
-    for (name, out, give, kind) in [
-        ("wrong_shape", "1,0", "1,9", "1"),
-        ("wrong_batch", "0,10", "2,10", "1"),
-        ("wrong_rank", "1,10", "10", "1"),
-        ("wrong_type", "1,10", "1,10", "7"),
-    ] {
-        let params = json!({"out": out, "give": give, "give_type": kind, "log": log});
-        add(name, &params, &after, "out=a.y");
-    }
-    let other = json!({"out": "1,10", "give": "1,9", "log": log});
-    add("other_than_told", &other, &[], "out=bad.y");
 
     let mut server = config.serve();
     let client = Grpc::connect(&server);
-    let mut reported = Vec::new();
-    for name in &names {
-        let parts = format!("{name}_in_parts");
-        reported.push(format!("{name}:"));
-        reported.push(client.refused(ten(name, 1.0)));
-        reported.push(rest(&server, name, 1.0));
-        let part = client.refused(ten(&parts, 0.0));
-        let (text, shard) = part.split_once("shard: split_").unwrap_or((&part, ""));
-        // Where all do it wrong, any of them may be the first.
-        if !shard.is_empty() && *name != "fails" {
-            assert!(["0", "1", "2"].contains(&shard), "{part}");
-            reported.push(format!("{text}shard: split_N"));
+    for (name, _, number, text) in &rows {
+        let code = if *number == 400 {
+            "InvalidArgument"
         } else {
-            reported.push(part);
-        }
+            "Internal"
+        };
+        assert_eq!(client.refused(ten(name, 1.0)), format!("{code}: {text}"));
+        assert_eq!(rest(&server, name, 1.0), format!("{number}: {text}"));
+        let part = client.refused(ten(&format!("{name}_in_parts"), 0.0));
+        let shards: &[&str] = match *name {
+            "fails" => &["; shard: split_1"],
+            "other_than_told" => &[""],
+            // Where all do it wrong, any of them may be the first.
+            _ => &["; shard: split_0", "; shard: split_1", "; shard: split_2"],
+        };
+        let is_named = |shard: &&str| part == format!("{code}: {text}{shard}");
+        assert!(shards.iter().any(is_named), "{name}: {part}");
         assert_eq!(status(&server, name), "AVAILABLE OK");
     }
-    insta::assert_snapshot!(reported.join("\n"), @"
-        fails:
-        Internal: Custom node failed during execution - Node: bad
-        500: Custom node failed during execution - Node: bad
-        Internal: Custom node failed during execution - Node: bad; shard: split_1
-        no_array:
-        Internal: Custom node library has returned corrupted outputs handle - Node: bad
-        500: Custom node library has returned corrupted outputs handle - Node: bad
-        Internal: Custom node library has returned corrupted outputs handle - Node: bad; shard: split_N
-        no_count:
-        Internal: Custom node library has produced corrupted number of outputs - Node: bad
-        500: Custom node library has produced corrupted number of outputs - Node: bad
-        Internal: Custom node library has produced corrupted number of outputs - Node: bad; shard: split_N
-        negative_count:
-        Internal: Custom node library has produced corrupted number of outputs - Node: bad
-        500: Custom node library has produced corrupted number of outputs - Node: bad
-        Internal: Custom node library has produced corrupted number of outputs - Node: bad; shard: split_N
-        other_name:
-        Internal: Custom node output is missing - Node: bad
-        500: Custom node output is missing - Node: bad
-        Internal: Custom node output is missing - Node: bad; shard: split_N
-        no_name:
-        Internal: Custom node output is missing name - Node: bad
-        500: Custom node output is missing name - Node: bad
-        Internal: Custom node output is missing name - Node: bad; shard: split_N
-        unspecified:
-        Internal: Custom node has produced tensor with unspecified precision - Node: bad
-        500: Custom node has produced tensor with unspecified precision - Node: bad
-        Internal: Custom node has produced tensor with unspecified precision - Node: bad; shard: split_N
-        short:
-        Internal: Custom node output has invalid content size - Node: bad
-        500: Custom node output has invalid content size - Node: bad
-        Internal: Custom node output has invalid content size - Node: bad; shard: split_N
-        no_data:
-        Internal: Custom node output has invalid content size - Node: bad
-        500: Custom node output has invalid content size - Node: bad
-        Internal: Custom node output has invalid content size - Node: bad; shard: split_N
-        wrong_shape:
-        InvalidArgument: Invalid input shape - Node: a input: b Invalid shape - Expected: (1,10); Actual: (1,9)
-        400: Invalid input shape - Node: a input: b Invalid shape - Expected: (1,10); Actual: (1,9)
-        InvalidArgument: Invalid input shape - Node: a input: b Invalid shape - Expected: (1,10); Actual: (1,9); shard: split_N
-        wrong_batch:
-        InvalidArgument: Invalid input batch size - Node: a input: b Invalid batch size - Expected: 1; Actual: 2
-        400: Invalid input batch size - Node: a input: b Invalid batch size - Expected: 1; Actual: 2
-        InvalidArgument: Invalid input batch size - Node: a input: b Invalid batch size - Expected: 1; Actual: 2; shard: split_N
-        wrong_rank:
-        InvalidArgument: Invalid number of shape dimensions - Node: a input: b Invalid number of shape dimensions - Expected: (1,10); Actual: (10)
-        400: Invalid number of shape dimensions - Node: a input: b Invalid number of shape dimensions - Expected: (1,10); Actual: (10)
-        InvalidArgument: Invalid number of shape dimensions - Node: a input: b Invalid number of shape dimensions - Expected: (1,10); Actual: (10); shard: split_N
-        wrong_type:
-        InvalidArgument: Invalid input precision - Node: a input: b Invalid precision - Expected: FP32; Actual: I32
-        400: Invalid input precision - Node: a input: b Invalid precision - Expected: FP32; Actual: I32
-        InvalidArgument: Invalid input precision - Node: a input: b Invalid precision - Expected: FP32; Actual: I32; shard: split_N
-        other_than_told:
-        Internal: Internal server error - Node: response
-        500: Internal server error - Node: response
-        Internal: Internal server error - Node: response
-        ");
     // They go on serving.
     assert_eq!(infer(&client, ten("fails", 2.0)), "out [1,10] 2");
     assert_eq!(
@@ -163,7 +153,7 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
     assert!(ended.success(), "{ended}");
     // Every handle is closed once, with all its buffers back.
     let opened = lines(&log, "I");
-    assert_eq!(opened.len(), 2 * names.len());
+    assert_eq!(opened.len(), 2 * rows.len());
     assert_eq!(lines(&log, "D"), vec!["D 0"; opened.len()]);
 }
 

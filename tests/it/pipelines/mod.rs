@@ -1,6 +1,5 @@
 //! DAG pipelines and their custom nodes.
 
-mod check;
 mod check_files;
 mod config;
 mod custom_node_errors;
@@ -14,7 +13,6 @@ mod limits;
 mod metrics;
 mod names;
 mod new;
-mod new_files;
 mod parallel;
 mod parts;
 mod property;
@@ -22,5 +20,4 @@ mod python_reload;
 mod reload;
 mod run;
 mod sheets;
-mod show;
 mod terminal;

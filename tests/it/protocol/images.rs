@@ -11,9 +11,10 @@ use crate::support::{
     bytes::{ANY_BYTES, Form, Output, Served},
     eventually, fixture,
     grpc::{self, Grpc, to_floats},
-    infer::{APIS, TFS_APIS, infer},
+    infer::{infer, json as json_of},
     model,
     pipelines::{Config, dl},
+    steps::ALL,
 };
 
 fn star(extension: &str) -> Vec<u8> {
@@ -146,7 +147,7 @@ fn a_pipeline_splits_a_request_of_images() {
     ");
     let file = config.beside("picture.png");
     fs::write(&file, &as_it_is).unwrap();
-    for api in APIS.into_iter().chain(TFS_APIS) {
+    for api in ALL {
         let given = format!("x:BYTES=@{}", file.display());
         let run = infer(
             &served.server,
@@ -194,41 +195,33 @@ fn a_model_of_one_channel_takes_grey_images() {
     }
 }
 
+/// Returns the error that all forms have, each with its code.
+fn refused(served: &Served, shape: &[i64], files: &[&[u8]]) -> String {
+    let texts = ANY_BYTES.map(|form| {
+        let refused = served.ask(form, shape, files).unwrap_err();
+        refused.replace("InvalidArgument: ", "400: ")
+    });
+    assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+    texts[0].clone()
+}
+
 #[test]
 fn each_error_of_images_has_its_code_and_text() {
     let served = Served::start("image_any", "image");
     let (png, jpg) = (star("png"), star("jpg"));
     let grey = image::GrayImage::from_pixel(2, 2, image::Luma([100]));
     let grey = encoded(&grey.into(), ImageFormat::Png);
-    let mut texts = Vec::new();
-    for form in ANY_BYTES {
-        for (shape, files) in [
-            (&[1][..], &[b"no picture".as_slice()][..]),
-            (&[1], &[b""]),
-            (&[1, 1], &[&png]),
-            (&[2], &[&png]),
-            (&[0], &[]),
-            (&[2], &[&png, &jpg]),
-            (&[1], &[&grey]),
-        ] {
-            texts.push(served.ask(form, shape, files).unwrap_err());
-        }
-    }
+    let texts = [
+        (&[1][..], &[b"no picture".as_slice()][..]),
+        (&[1], &[b""]),
+        (&[1, 1], &[&png]),
+        (&[2], &[&png]),
+        (&[0], &[]),
+        (&[2], &[&png, &jpg]),
+        (&[1], &[&grey]),
+    ]
+    .map(|(shape, files)| refused(&served, shape, files));
     insta::assert_snapshot!(texts.join("\n"), @"
-    InvalidArgument: Image parsing failed - image 0: found neither JPEG nor PNG; input name: image
-    InvalidArgument: Bytes contents is empty - image 0; input name: image
-    InvalidArgument: Invalid number of shape dimensions - Expected number of input shape dimensions: 1; Actual: 2; input name: image
-    InvalidArgument: Invalid input batch size - Expected: 2 as declared; Actual: 1; input name: image
-    InvalidArgument: Invalid input batch size - Expected: -1, and one image at least; Actual: 0; input name: image
-    InvalidArgument: Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: image
-    InvalidArgument: Invalid number of channels in binary input - Expected: 3; Actual: 1 in image 0; input name: image
-    InvalidArgument: Image parsing failed - image 0: found neither JPEG nor PNG; input name: image
-    InvalidArgument: Bytes contents is empty - image 0; input name: image
-    InvalidArgument: Invalid number of shape dimensions - Expected number of input shape dimensions: 1; Actual: 2; input name: image
-    InvalidArgument: Invalid input batch size - Expected: 2 as declared; Actual: 1; input name: image
-    InvalidArgument: Invalid input batch size - Expected: -1, and one image at least; Actual: 0; input name: image
-    InvalidArgument: Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: image
-    InvalidArgument: Invalid number of channels in binary input - Expected: 3; Actual: 1 in image 0; input name: image
     400: Image parsing failed - image 0: found neither JPEG nor PNG; input name: image
     400: Bytes contents is empty - image 0; input name: image
     400: Invalid number of shape dimensions - Expected number of input shape dimensions: 1; Actual: 2; input name: image
@@ -248,23 +241,13 @@ fn more_images_than_the_batch_takes_are_refused() {
     let served = Served::start("image_fixed", "image");
     let file = plain(6, 4, [7, 8, 9]);
     let files = [file.as_slice(); 5];
-    let texts = ANY_BYTES.map(|form| served.ask(form, &[5], &files).unwrap_err());
-    insta::assert_snapshot!(texts.join("\n"), @"
-    InvalidArgument: Invalid input batch size - Expected: [1~4]; Actual: 5; input name: image
-    InvalidArgument: Invalid input batch size - Expected: [1~4]; Actual: 5; input name: image
-    400: Invalid input batch size - Expected: [1~4]; Actual: 5; input name: image
-    ");
+    insta::assert_snapshot!(refused(&served, &[5], &files), @"400: Invalid input batch size - Expected: [1~4]; Actual: 5; input name: image");
 }
 
 #[test]
 fn a_model_with_the_channels_elsewhere_does_not_misread_images() {
     let served = Served::start("classifier", "image");
-    let texts = ANY_BYTES.map(|form| served.ask(form, &[1], &[&star("png")]).unwrap_err());
-    insta::assert_snapshot!(texts.join("\n"), @"
-    InvalidArgument: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0; input name: image
-    InvalidArgument: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0; input name: image
-    400: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0; input name: image
-    ");
+    insta::assert_snapshot!(refused(&served, &[1], &[&star("png")]), @"400: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0; input name: image");
 }
 
 /// Returns a PNG of nothing but a header, which claims 50000 by 50000.
@@ -280,12 +263,7 @@ fn bomb() -> Vec<u8> {
 fn a_image_that_would_fill_the_memory_is_refused_by_its_header() {
     let served = Served::start("image_any", "image");
     let before = peak_memory(&served.server);
-    let texts = ANY_BYTES.map(|form| served.ask(form, &[1], &[&bomb()]).unwrap_err());
-    insta::assert_snapshot!(texts.join("\n"), @"
-    InvalidArgument: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max_image_pixels; input name: image
-    InvalidArgument: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max_image_pixels; input name: image
-    400: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max_image_pixels; input name: image
-    ");
+    insta::assert_snapshot!(refused(&served, &[1], &[&bomb()]), @"400: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max_image_pixels; input name: image");
     // Decoded it would have 7 GB.
     assert!(peak_memory(&served.server) - before < 100 << 20);
     assert!(served.ask(Form::Raw, &[1], &[&star("png")]).is_ok());
@@ -341,20 +319,15 @@ fn a_client_that_leaves_does_no_harm() {
 
 #[test]
 fn the_client_sends_images_for_the_server_to_decode() {
-    let served = Served::start("image_fixed", "image");
-    let image = fixture("images/star.png").display().to_string();
-    for api in APIS {
-        let given = format!("image:BYTES=@{image}");
-        let run = infer(
-            &served.server,
-            api,
-            &["image_fixed", "-i", &given, "--output", "raw"],
-        );
-        assert_eq!(
-            (run.code, run.stdout.len()),
-            (Some(0), 72),
-            "{}",
-            run.stderr
-        );
-    }
+    let server = Server::shared("image_fixed");
+    let given = format!("image:BYTES=@{}", fixture("images/star.png").display());
+    let decoded = ALL.map(|api| {
+        let answer = json_of(server, api, &["image_fixed", "-i", &given]);
+        assert_eq!(answer["outputs"][0]["shape"], json!([1, 4, 6, 3]), "{api}");
+        answer["outputs"][0]["data"].clone()
+    });
+    assert!(
+        decoded.iter().all(|data| *data == decoded[0]),
+        "{decoded:?}"
+    );
 }

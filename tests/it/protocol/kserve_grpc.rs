@@ -5,38 +5,8 @@ use tonic::codec::CompressionEncoding;
 
 use crate::support::{
     Server,
-    dtypes::{self, ELEMENTS},
-    grpc::{Grpc, dummy, floats, raw, to_floats, typed},
+    grpc::{Grpc, dummy, floats, raw, to_floats},
 };
-
-#[test]
-fn raw_contents_of_every_datatype_come_back() {
-    for row in dtypes::rows() {
-        let server = Server::start(row.model);
-        let shape = [1, i64::try_from(ELEMENTS).unwrap()];
-        let answer =
-            Grpc::connect(&server).answered(raw(row.model, "in", row.datatype, &shape, &row.raw));
-        assert_eq!(answer.outputs[0].datatype, row.datatype);
-        assert_eq!(answer.outputs[0].shape, shape);
-        assert_eq!(answer.raw_output_contents[0], row.raw, "{}", row.datatype);
-    }
-}
-
-#[test]
-fn typed_contents_of_every_datatype_come_back_as_raw_ones() {
-    for row in dtypes::rows() {
-        let Some(contents) = row.typed else {
-            continue;
-        };
-        let server = Server::start(row.model);
-        let shape = [i64::try_from(ELEMENTS).unwrap(), 1];
-        let answer =
-            Grpc::connect(&server).answered(typed(row.model, "in", row.datatype, &shape, contents));
-        assert_eq!(answer.outputs[0].shape, shape);
-        assert_eq!(answer.outputs[0].contents, None);
-        assert_eq!(answer.raw_output_contents[0], row.raw, "{}", row.datatype);
-    }
-}
 
 #[test]
 fn a_compressed_request_is_accepted() {

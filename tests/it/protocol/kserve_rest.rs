@@ -10,7 +10,6 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 
 use crate::support::{
     Server,
-    dtypes::{self, ELEMENTS},
     http::{connect, exchange, head, post, send},
 };
 
@@ -19,31 +18,6 @@ const INFER: &str = "/v2/models/dummy/infer";
 /// A valid request for the model `dummy`.
 const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
-
-#[test]
-fn json_of_every_datatype_comes_back() {
-    for row in dtypes::rows() {
-        if row.typed.is_none() {
-            // Half floats may not be sent as JSON.
-            continue;
-        }
-        let server = Server::start(row.model);
-        let body = format!(
-            r#"{{"inputs":[{{"name":"in","shape":[1,{ELEMENTS}],"datatype":"{}","data":{}}}]}}"#,
-            row.datatype, row.json
-        );
-        let answer = post(
-            &server,
-            &format!("/v2/models/{}/infer", row.model),
-            body.as_bytes(),
-        );
-        let expected = format!(
-            r#"{{"model_name":"{}","model_version":"1","outputs":[{{"name":"out","shape":[1,{ELEMENTS}],"datatype":"{}","data":{}}}]}}"#,
-            row.model, row.datatype, row.json
-        );
-        assert_eq!(answer.text(), expected);
-    }
-}
 
 #[test]
 fn a_gzip_body_is_expanded() {

@@ -16,7 +16,6 @@ mod sheets;
 mod sizes;
 mod strings;
 mod tfs_bytes;
-mod tfs_errors;
 mod tfs_grpc;
 mod tfs_rest;
 mod triton_calls;

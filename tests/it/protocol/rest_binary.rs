@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Server,
-    dtypes::{self, ELEMENTS},
     grpc::floats,
     http::{Answer, JSON_LENGTH, send},
 };
@@ -16,46 +15,6 @@ fn infer(server: &Server, model: &str, json: &Value, binary: &[u8]) -> Answer {
     body.extend_from_slice(binary);
     let path = format!("/v2/models/{model}/infer");
     send(server, "POST", &path, &[(JSON_LENGTH, &length)], &body)
-}
-
-#[test]
-fn binary_data_of_every_datatype_comes_back() {
-    for row in dtypes::rows() {
-        let server = Server::start(row.model);
-        let request = json!({
-            "inputs": [{
-                "name": "in",
-                "shape": [1, ELEMENTS],
-                "datatype": row.datatype,
-                "parameters": {"binary_data_size": row.raw.len()},
-            }],
-            "outputs": [{"name": "out", "parameters": {"binary_data": true}}],
-        });
-        let answer = infer(&server, row.model, &request, &row.raw);
-        let (json, binary) = answer.parts();
-        let expected = json!({
-            "name": "out",
-            "shape": [1, ELEMENTS],
-            "datatype": row.datatype,
-            "parameters": {"binary_data_size": row.raw.len()},
-        });
-        assert_eq!(json["outputs"], json!([expected]));
-        assert_eq!(binary, row.raw, "{}", row.datatype);
-    }
-}
-
-#[test]
-fn half_floats_are_sent_as_binary_data_and_may_be_answered_in_json() {
-    for row in dtypes::rows().into_iter().filter(|row| row.typed.is_none()) {
-        let server = Server::start(row.model);
-        let input = json!({"name": "in", "shape": [1, ELEMENTS], "datatype": row.datatype});
-        let answer = infer(&server, row.model, &json!({"inputs": [input]}), &row.raw);
-        assert!(
-            answer.text().contains(&format!(r#""data":{}"#, row.json)),
-            "{}",
-            answer.text()
-        );
-    }
 }
 
 #[test]

@@ -6,7 +6,6 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 
 use crate::support::{
     Server,
-    dtypes::{self, ELEMENTS},
     http::{post, send},
 };
 
@@ -17,32 +16,6 @@ const BODY: &[u8] = br#"{"instances":[[0,1,2,3,4,5,6,7,8,9]]}"#;
 
 /// Response to [`BODY`].
 const ANSWER: &str = r#"{"predictions":[[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0,10.0]]}"#;
-
-#[test]
-fn every_datatype_comes_back() {
-    for row in dtypes::rows() {
-        let server = Server::start(row.model);
-        let path = format!("/v1/models/{}:predict", row.model);
-        let list = row.json;
-        for (body, answer) in [
-            (
-                format!(r#"{{"instances":[{list}]}}"#),
-                format!(r#"{{"predictions":[{list}]}}"#),
-            ),
-            (
-                format!(r#"{{"inputs":{{"in":[{list},{list}]}}}}"#),
-                format!(r#"{{"outputs":[{list},{list}]}}"#),
-            ),
-        ] {
-            assert_eq!(
-                post(&server, &path, body.as_bytes()).text(),
-                answer,
-                "{} {ELEMENTS}",
-                row.model
-            );
-        }
-    }
-}
 
 #[test]
 fn deep_nesting_and_ten_thousand_inputs_are_answered() {

@@ -8,10 +8,9 @@ use std::{
 
 use crate::support::{
     busy, cli, eventually,
-    infer::{GRPC, at, command, infer, interrupt, redacted, tensor, write_npy},
-    repository,
+    infer::{GRPC, at, command, infer, interrupt, redacted},
     server::free_ports,
-    steps::{ALL, ONE, STEPS, ended, is_gone, spawn, stateful},
+    steps::{ALL, STEPS, ended, is_gone, spawn, stateful},
 };
 
 #[test]
@@ -162,74 +161,6 @@ fn a_closed_pipe_ends_the_sequence_quietly() {
         assert!(!run.stderr.contains("error"), "{}", run.stderr);
         is_gone(&server, "running_total", "1");
     }
-}
-
-#[test]
-fn what_gives_no_steps_is_refused_before_anything_is_started() {
-    let server = stateful("running_busy", &["--max_sequence_number=0"]);
-    let folder = repository::folder();
-    let file = folder.path().join("x.npy");
-    write_npy(&file, &tensor(&[0, 4], &[]));
-    let empty = format!("x=@{}", file.display());
-    let texts: Vec<_> = [
-        &["-i", &empty, "--zeros"][..],
-        &["-i=x=[[1,2,3],[4,5,6]]", "--zeros"],
-        &["-i", STEPS, "-i=steps=[1,2]"],
-        &["-i", STEPS, "-i=step=1"],
-        &["-i", STEPS],
-        &["-i=x=[[1,2,3,4],[1,NaN,3,4]]", "--zeros"],
-        &["-i", ONE, "-i=steps=1"],
-        &["-i", STEPS, "--zeros", "--axis=3"],
-    ]
-    .map(|flags| {
-        let run = infer(
-            &server,
-            GRPC,
-            &[&["running_busy", "--sequence"], flags].concat(),
-        );
-        assert_eq!(run.text(), "");
-        run.failure()
-    })
-    .into_iter()
-    .collect();
-    insta::assert_snapshot!(texts.join("\n"), @"
-    exit 64
-    error: input `x` has no steps: its shape is (0,4)
-    hint: a sequence has one step at least
-
-    exit 64
-    error: input `x` has shape (2,3), expected (N,4) or (N,1,4) for N steps along axis 0
-    hint: `--axis` names another axis; `-i x::SHAPE=…` gives a shape
-    hint: what has the model's own shape goes with every step
-
-    exit 64
-    error: input `x` has 3 steps, input `steps` has 2
-    hint: what has the model's own shape, or one step, goes with every step
-
-    exit 64
-    error: the model has no input `step`
-    hint: did you mean `steps`?
-    hint: the inputs are `steps`, `x`
-
-    exit 64
-    error: found no value for input `steps` (INT64 (1))
-    hint: add `-i steps=VALUE`
-    hint: or fill what is not given with `--zeros` or `--random`
-    hint: `ovms infer running_busy` alone explains the inputs
-
-    exit 64
-    error: input `x` has a NaN in step 2, which would stay in the state of the sequence
-    hint: replace it; `--start`, `--continue` and `--end` send single steps as they are
-
-    exit 64
-    error: no input has steps: every one has the shape that the model takes at once
-    hint: give one of them an axis of steps; `--start`, `--continue` and `--end` send single steps
-
-    exit 64
-    error: input `x` has shape (3,4), expected an axis within (1,4) or right behind it for N steps along axis 3
-    hint: `--axis` names another axis; `-i x::SHAPE=…` gives a shape
-    hint: what has the model's own shape goes with every step
-    ");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::{fs, path::Path};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{
@@ -38,11 +37,6 @@ impl Case {
         self.run(cli::command(), args)
     }
 
-    /// Checks where there is no runtime.
-    pub(crate) fn check_bare(&self, args: &[&str]) -> Run {
-        self.run(cli::bare(&self.path().join("home")), args)
-    }
-
     /// Checks with a command of the program.
     pub(crate) fn run(&self, mut command: std::process::Command, args: &[&str]) -> Run {
         let mut run = cli::run(
@@ -55,12 +49,6 @@ impl Case {
         run.stderr = hidden(&run.stderr);
         run.stdout = hidden(&String::from_utf8(run.stdout).unwrap()).into_bytes();
         run
-    }
-
-    /// Checks, and parses the JSON output.
-    pub(crate) fn json(&self, args: &[&str]) -> (Option<i32>, Value) {
-        let run = self.check(&[&["--output", "json"], args].concat());
-        (run.code, serde_json::from_slice(&run.stdout).unwrap())
     }
 }
 

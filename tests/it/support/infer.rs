@@ -7,13 +7,12 @@ use std::{
 };
 
 use insta::internals::SettingsBindDropGuard;
-use ovms::tensor::{DataType, Tensor, npy};
+use ovms::tensor::{Tensor, npy};
 use serde_json::Value;
 
 use super::{
     Server,
     cli::{self, Run},
-    grpc,
 };
 
 /// Names of the protocols in `--api`.
@@ -22,7 +21,6 @@ pub(crate) const REST: &str = "kserve-rest";
 pub(crate) const APIS: [&str; 2] = [GRPC, REST];
 pub(crate) const TFS_GRPC: &str = "tfs-grpc";
 pub(crate) const TFS_REST: &str = "tfs-rest";
-pub(crate) const TFS_APIS: [&str; 2] = [TFS_GRPC, TFS_REST];
 
 /// Makes a command for a port of this machine.
 pub(crate) fn at(port: u16, api: &str) -> Command {
@@ -91,12 +89,6 @@ pub(crate) fn interrupt(child: &Child) {
         .args(["-s", "INT", &child.id().to_string()])
         .status();
     assert!(sent.expect("kill is there").success());
-}
-
-/// Makes a tensor of FP32.
-pub(crate) fn tensor(shape: &[usize], elements: &[f32]) -> Tensor {
-    let data = grpc::floats(elements).into();
-    Tensor::new(DataType::F32, shape.to_vec(), data).expect("the shape fits")
 }
 
 /// Writes a NumPy file.

@@ -3,8 +3,8 @@
 use ovms::{
     budget::Budget,
     metrics::RequestRecord,
-    model::{check::check, layouts, mapping, repository},
-    openvino::{self, Compiled, Load, LoadOptions, ModelLoadError, runtime},
+    model::{check::check, ir::IrFacts, mapping, repository},
+    openvino::{self, Compiled, Load, LoadOptions, ModelLoadError, SlotQueue, runtime},
     request::{Data, Declared, InferRequest, InputTensor},
     tensor::images::PixelLimit,
 };
@@ -41,7 +41,7 @@ pub(crate) fn load(
         weights,
         options,
         names: &mapping::read(files.folder()).unwrap(),
-        layouts: &layouts::read(&files),
+        layouts: &IrFacts::read(&files).layouts,
         asked: &asked,
         guarded: false,
     })
@@ -116,11 +116,13 @@ pub(crate) fn infer(
         .build()
         .unwrap();
     let (outputs, _) = runtime
-        .block_on(
-            compiled
-                .runner
-                .infer(inputs, wanted, (), &RequestRecord::uncounted()),
-        )
+        .block_on(compiled.runner.infer(
+            inputs,
+            wanted,
+            (),
+            &RequestRecord::uncounted(),
+            SlotQueue::Bounded,
+        ))
         .map_err(|error| ovms::error::chain(&error))?;
     Ok(outputs
         .into_iter()

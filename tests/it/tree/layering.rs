@@ -296,7 +296,6 @@ const ROOMS: [Folder; 3] = [
             "diagram",
             "fingerprint",
             "run",
-            "pool",
             "definition",
             "unary",
             "session",

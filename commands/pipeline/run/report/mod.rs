@@ -4,7 +4,10 @@ mod runs;
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
-use ovms::pipeline::{NodeId, PipelinePlan, PlanKind};
+use ovms::{
+    config::NodeKind,
+    pipeline::{NodeId, PipelinePlan},
+};
 
 use super::{
     load::LocalPipeline,
@@ -24,8 +27,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
     if measured.error.is_some() {
         // Sections about the request as a whole cannot be written.
         if !measured.last.runs.is_empty() {
-            text.push('\n');
-            text.push_str(&runs::text(loaded, measured, all, look));
+            text.extend(["\n", &runs::text(loaded, measured, all, look)]);
         }
         return text;
     }
@@ -37,21 +39,15 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
         infer::outputs_table(measured.last.outputs.iter()).draw(look),
     ];
     for section in sections.iter().filter(|section| !section.is_empty()) {
-        text.push('\n');
-        text.push_str(section);
+        text.extend(["\n", section]);
     }
     text
 }
 
 fn headline(loaded: &LocalPipeline, measured: &Measured) -> String {
-    let nodes = loaded.plan().nodes().len() - 2;
-    let runs = measured.last.runs.len();
-    let head = format!(
-        "Pipeline `{}`: {}, {}, ",
-        visible(&loaded.name),
-        counted(nodes, "node"),
-        counted(runs, "run")
-    );
+    let nodes = counted(loaded.plan().nodes.len() - 2, "node");
+    let runs = counted(measured.last.runs.len(), "run");
+    let head = format!("Pipeline `{}`: {nodes}, {runs}, ", visible(&loaded.name));
     let at = |share: usize| time(measured.percentile(share));
     match &measured.totals[..] {
         _ if measured.error.is_some() => {
@@ -82,7 +78,7 @@ fn nodes(loaded: &LocalPipeline, measured: &Measured) -> Table {
         let number = measured.last.runs.iter().filter(|run| run.node == id);
         table.row([
             plan.node(id).name.clone(),
-            runs_on(&plan.node(id).kind),
+            runs_on(plan.node(id).kind.as_ref()),
             levels(plan, id),
             number.count().to_string(),
             time(median(&times.waited)),
@@ -102,12 +98,8 @@ fn path(plan: &PipelinePlan, measured: &Measured) -> String {
         let run = &last.runs[*place];
         ran += run.took();
         waited += run.waited();
-        steps.push(format!(
-            "{}{} {}",
-            visible(&plan.node(run.node).name),
-            session(&run.session),
-            time(run.took())
-        ));
+        let (name, session) = (visible(&plan.node(run.node).name), session(&run.session));
+        steps.push(format!("{name}{session} {}", time(run.took())));
     }
     steps.push("response".to_owned());
     let rest = last.took.saturating_sub(ran + waited);
@@ -144,7 +136,10 @@ fn waits(loaded: &LocalPipeline, measured: &Measured) -> String {
             continue;
         }
         let (what, advice) = match &plan.node(id).kind {
-            PlanKind::Model { name, version } => {
+            Some(NodeKind::Model {
+                model_name: name,
+                version,
+            }) => {
                 let slots = loaded.slots(name, *version).unwrap_or(1);
                 let requests = counted(slots, "infer request");
                 (
@@ -181,18 +176,17 @@ pub(super) fn inner(plan: &PipelinePlan) -> impl Iterator<Item = NodeId> + '_ {
 }
 
 /// Returns the model or library of a node.
-pub(super) fn runs_on(kind: &PlanKind) -> String {
+pub(super) fn runs_on(kind: Option<&NodeKind>) -> String {
     match kind {
-        PlanKind::Model {
-            name,
-            version: None,
-        } => format!("model {name}"),
-        PlanKind::Model {
-            name,
-            version: Some(version),
-        } => format!("model {name}, version {version}"),
-        PlanKind::Custom { library, .. } => format!("library {library}"),
-        PlanKind::Entry | PlanKind::Exit => NOTHING.to_owned(),
+        Some(NodeKind::Model {
+            model_name,
+            version,
+        }) => {
+            let version = version.map(|version| format!(", version {version}"));
+            format!("model {model_name}{}", version.unwrap_or_default())
+        }
+        Some(NodeKind::Custom { library_name, .. }) => format!("library {library_name}"),
+        None => NOTHING.to_owned(),
     }
 }
 
@@ -208,22 +202,18 @@ fn levels(plan: &PipelinePlan, id: NodeId) -> String {
         format!("{} × {count}", plan.node(level.node).name)
     });
     let levels: Vec<String> = levels.collect();
-    if levels.is_empty() {
-        NOTHING.to_owned()
-    } else {
-        levels.join(" › ")
+    match levels.is_empty() {
+        true => NOTHING.to_owned(),
+        false => levels.join(" › "),
     }
 }
 
 /// Writes a time with three digits.
 fn time(time: Duration) -> String {
-    let microseconds = time.as_secs_f64() * 1e6;
-    let (value, unit) = if microseconds < 1e3 {
-        (microseconds, "µs")
-    } else if microseconds < 1e6 {
-        (microseconds / 1e3, "ms")
-    } else {
-        (microseconds / 1e6, "s")
+    let (value, unit) = match time.as_secs_f64() * 1e6 {
+        microseconds if microseconds < 1e3 => (microseconds, "µs"),
+        microseconds if microseconds < 1e6 => (microseconds / 1e3, "ms"),
+        microseconds => (microseconds / 1e6, "s"),
     };
     let decimals = match value {
         value if value < 10.0 => 2,

@@ -54,18 +54,17 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
             let inputs = node.inputs.iter().map(|it| ("→", &it.name));
             let outputs = node.outputs.iter().map(|it| ("←", &it.name));
             let tensors = inputs.zip(&run.inputs).chain(outputs.zip(&run.outputs));
+            let line = |((side, name), tensor): ((&str, &String), _)| Line {
+                name: format!("{side} {name}"),
+                described: described(&Summary::new(name, tensor)),
+            };
             Row {
                 node: node.name.clone(),
                 session: run.session.clone(),
                 waited: time(run.waited()),
                 ran: time(run.took()),
                 share: share(run.took(), last.took),
-                tensors: tensors
-                    .map(|((side, name), tensor)| Line {
-                        name: format!("{side} {name}"),
-                        described: described(&Summary::new(name, tensor)),
-                    })
-                    .collect(),
+                tensors: tensors.map(line).collect(),
             }
         }));
     }
@@ -75,12 +74,8 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
         _ => table.draw(look),
     };
     if !hidden.is_empty() {
-        // A String takes all text.
-        let _ = writeln!(
-            text,
-            "not shown: {}; `--all` shows every run",
-            hidden.join(", ")
-        );
+        let hidden = hidden.join(", ");
+        text.extend(["not shown: ", &hidden, "; `--all` shows every run\n"]);
     }
     text
 }
@@ -116,11 +111,13 @@ fn table(rows: &[Row]) -> Table {
 
 /// Writes a line for each run, followed by one for each tensor.
 fn list(rows: &[Row]) -> String {
-    let lines = || rows.iter().flat_map(|row| &row.tensors);
     let kind = |line: &Line| format!("{} {}", line.described[0], line.described[1]);
-    let widest = |of: &dyn Fn(&Line) -> usize| lines().map(of).max().unwrap_or_default();
-    let names = widest(&|line| visible(&line.name).width());
-    let kinds = widest(&|line| visible(&kind(line)).width());
+    let widest = |text: &dyn Fn(&Line) -> String| {
+        let lines = rows.iter().flat_map(|row| &row.tensors);
+        let widths = lines.map(|line| visible(&text(line)).width());
+        widths.max().unwrap_or_default()
+    };
+    let (names, kinds) = (widest(&|line| line.name.clone()), widest(&kind));
     let mut text = String::new();
     for row in rows {
         // A String takes all text.
@@ -152,13 +149,11 @@ fn list(rows: &[Row]) -> String {
 
 /// Splits a session into texts and numbers, so that 10 sorts after 9.
 fn natural(session: &str) -> Vec<(String, u64)> {
-    let parts = session.split('_');
-    parts
-        .map(|part| match part.parse() {
-            Ok(number) => (String::new(), number),
-            Err(_) => (part.to_owned(), 0),
-        })
-        .collect()
+    let parts = session.split('_').map(|part| match part.parse() {
+        Ok(number) => (String::new(), number),
+        Err(_) => (part.to_owned(), 0),
+    });
+    parts.collect()
 }
 
 #[cfg(test)]

@@ -37,11 +37,9 @@ pub struct WholeInput {
 }
 
 /// One input, read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Given {
-    name: Option<String>,
-    dtype: Option<DataType>,
-    shape: Option<Vec<usize>>,
+    argument: Argument,
     content: Content,
 }
 
@@ -58,21 +56,11 @@ impl Inputs {
         stdin: &mut dyn Read,
     ) -> Result<Self, InputError> {
         let mut stdin = Stdin::new(stdin);
-        let mut given = Vec::with_capacity(arguments.len());
-        for Argument {
-            name,
-            dtype,
-            shape,
-            source,
-        } in arguments
-        {
-            given.push(Given {
-                name,
-                dtype,
-                shape,
-                content: Content::load(source, &mut stdin)?,
-            });
-        }
+        let read = |argument: Argument| {
+            let content = Content::load(&argument.source, &mut stdin)?;
+            Ok::<_, InputError>(Given { argument, content })
+        };
+        let given = arguments.into_iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self { given, fill, image })
     }
 
@@ -86,8 +74,9 @@ impl Inputs {
     /// to be asked for its inputs.
     #[must_use]
     pub fn are_reported(&self) -> bool {
-        let is_reported =
-            |given: &Given| given.name.is_some() && given.dtype.is_some() && given.shape.is_some();
+        let is_reported = |Given { argument, .. }: &Given| {
+            argument.name.is_some() && argument.dtype.is_some() && argument.shape.is_some()
+        };
         self.fill.is_none() && !self.given.is_empty() && self.given.iter().all(is_reported)
     }
 
@@ -134,7 +123,7 @@ impl Inputs {
         let inputs = self.each(model, |given, input, filler| {
             let is_of_the_model = match given.content {
                 Content::Image(_) => true,
-                Content::Fill => given.shape.is_none(),
+                Content::Fill => given.argument.shape.is_none(),
                 _ => false,
             };
             let tensor = self.tensor(given, input, filler, !is_of_the_model)?;
@@ -157,18 +146,12 @@ impl Inputs {
     ///
     /// Fails if it is an answer that cannot be used.
     pub fn with_json(&self, argument: &Argument, text: String) -> Result<Self, InputError> {
-        let mut given = self.given.clone();
-        given.push(Given {
-            name: argument.name.clone(),
-            dtype: argument.dtype,
-            shape: argument.shape.clone(),
+        let mut inputs = self.clone();
+        inputs.given.push(Given {
+            argument: argument.clone(),
             content: Content::line(text, &argument.source)?,
         });
-        Ok(Self {
-            given,
-            fill: self.fill,
-            image: self.image.clone(),
-        })
+        Ok(inputs)
     }
 
     /// Makes something of every input of the model, in the model's order, and of the others.
@@ -184,7 +167,7 @@ impl Inputs {
         for input in &model.inputs {
             let given = match named.iter().position(|(name, _)| *name == input.name) {
                 Some(index) => named.remove(index).1,
-                None if filler.is_some() => Given::nothing(),
+                None if filler.is_some() => Given::default(),
                 None => {
                     missing.push(input.clone());
                     continue;
@@ -208,14 +191,14 @@ impl Inputs {
     fn named(&self, model: &ModelMetadata) -> Result<Vec<(String, Given)>, InputError> {
         let mut named = Vec::new();
         for given in self.given.iter().cloned() {
-            match (given.name.clone(), several(&given, model)) {
+            match (given.argument.name.clone(), several(&given, model)) {
                 (Some(name), _) => named.push((name, given)),
                 (None, Some(inputs)) => named.extend(inputs),
                 (None, None) => match model.inputs.as_slice() {
                     [only] => named.push((only.name.clone(), given)),
                     _ => {
                         return Err(InputError::Nameless {
-                            known: names(model),
+                            known: model.input_names(),
                         });
                     }
                 },
@@ -226,10 +209,9 @@ impl Inputs {
             if seen.contains(&name.as_str()) {
                 return Err(InputError::Twice(name.clone()));
             }
-            let is_known = model.inputs.iter().any(|input| input.name == *name);
             // Better said before inputs are missing, because a typing error causes both.
-            if !is_known && given.dtype.is_none() {
-                let known = names(model);
+            if !model.has_input(name) && given.argument.dtype.is_none() {
+                let known = model.input_names();
                 let name = name.clone();
                 return Err(InputError::Unknown { name, known });
             }
@@ -240,18 +222,27 @@ impl Inputs {
 
     fn tensor(
         &self,
-        given: Given,
+        Given { argument, content }: Given,
         model: Option<&TensorMetadata>,
         filler: &mut Option<Filler>,
         is_whole: bool,
     ) -> Result<Tensor, ValueProblem> {
         let target = Target {
             model,
-            dtype: given.dtype,
-            shape: given.shape,
+            dtype: argument.dtype,
+            shape: argument.shape,
             is_whole,
         };
-        match given.content {
+        let unnamed = match content {
+            Content::Arrays(_) => |names: Vec<String>| {
+                let names = names.join(", ");
+                ValueProblem::Misfit(format!(
+                    "found the arrays {names}, none of the input's name"
+                ))
+            },
+            _ => ValueProblem::Outputs,
+        };
+        match content {
             Content::Inline(text) => match target.dtype_of(&text) {
                 DataType::String if !text.starts_with(['[', '"']) => target.string(text.as_bytes()),
                 dtype => target.json(&text, dtype),
@@ -260,30 +251,13 @@ impl Inputs {
                 let read = target.json(&text, target.dtype_of(&text));
                 read.map_err(|problem| no_answer(&text).unwrap_or(problem))
             }
-            Content::Outputs(outputs) => {
-                let name = given.name.unwrap_or_default();
-                let named = outputs.iter().find(|(known, _)| *known == name);
-                match (outputs.as_slice(), named) {
-                    ([(_, only)], _) | (_, Some((_, only))) => target.array(only),
-                    _ => {
-                        let names = outputs.iter().map(|(name, _)| name.clone());
-                        Err(ValueProblem::Outputs(names.collect()))
-                    }
-                }
-            }
             Content::Array(tensor) => target.array(&tensor),
-            Content::Arrays(arrays) => {
-                let name = given.name.unwrap_or_default();
-                match arrays.as_slice() {
-                    [(_, only)] => target.array(only),
-                    several => match several.iter().find(|(known, _)| *known == name) {
-                        Some((_, array)) => target.array(array),
-                        None => {
-                            let names: Vec<_> =
-                                several.iter().map(|(name, _)| name.as_str()).collect();
-                            Err(ValueProblem::Archive(names.join(", ")))
-                        }
-                    },
+            Content::Arrays(several) | Content::Outputs(several) => {
+                let name = argument.name.unwrap_or_default();
+                let named = several.iter().find(|(known, _)| *known == name);
+                match (several.as_slice(), named) {
+                    ([(_, only)], _) | (_, Some((_, only))) => target.array(only),
+                    (_, None) => Err(unnamed(several.into_iter().map(|(name, _)| name).collect())),
                 }
             }
             Content::Image(file) => match target.dtype_of_file() {
@@ -300,17 +274,6 @@ impl Inputs {
                 let filler = filler.as_mut().ok_or(ValueProblem::Nothing)?;
                 filler.tensor(target.dtype()?, target.smallest())
             }
-        }
-    }
-}
-
-impl Given {
-    fn nothing() -> Self {
-        Self {
-            name: None,
-            dtype: None,
-            shape: None,
-            content: Content::Fill,
         }
     }
 }
@@ -334,14 +297,6 @@ fn fitted(
         // Whoever cuts it into steps says what would do.
         Err(_) => Ok((tensor, step)),
     }
-}
-
-fn names(model: &ModelMetadata) -> Vec<String> {
-    model
-        .inputs
-        .iter()
-        .map(|input| input.name.clone())
-        .collect()
 }
 
 impl ValueProblem {

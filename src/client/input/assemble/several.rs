@@ -20,39 +20,33 @@ pub(super) fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(Strin
         content,
         ..given.clone()
     };
+    let each = |arrays: Vec<(String, Tensor)>| {
+        let arrays = arrays.into_iter();
+        let given = |(name, array)| (name, with(Content::Array(array)));
+        arrays.map(given).collect()
+    };
+    let names_an_input =
+        |arrays: &[(String, Tensor)]| arrays.iter().any(|(name, _)| model.has_input(name));
     match &given.content {
         // A single array may have any name, such as NumPy's own `arr_0`.
-        Content::Arrays(arrays) if arrays.len() > 1 || names_an_input(arrays, model) => {
-            let arrays = arrays.iter().cloned();
-            Some(
-                arrays
-                    .map(|(name, array)| (name, with(Content::Array(array))))
-                    .collect(),
-            )
+        Content::Arrays(arrays) if arrays.len() > 1 || names_an_input(arrays) => {
+            Some(each(arrays.clone()))
         }
-        Content::Outputs(outputs) => {
-            let is_known = |name: &str| model.inputs.iter().any(|input| input.name == name);
-            let mut inputs = outputs.iter().filter(|(name, _)| is_known(name)).peekable();
-            inputs.peek()?;
+        Content::Outputs(outputs) if names_an_input(outputs) => {
+            let mut inputs = outputs.clone();
             // What else the other model gives is not for this one.
-            let inputs = inputs.cloned();
-            Some(
-                inputs
-                    .map(|(name, array)| (name, with(Content::Array(array))))
-                    .collect(),
-            )
+            inputs.retain(|(name, _)| model.has_input(name));
+            Some(each(inputs))
         }
         Content::Json(text) if no_answer(text).is_some() && !names_one(text, model) => None,
         Content::Inline(text) | Content::Json(text) if text.trim_start().starts_with('{') => {
             let text = json::quote_not_finite(text);
             // What is no object after all is read again as a value, which reports the error.
             let inputs: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).ok()?;
-            let inputs = inputs.into_iter();
-            Some(
-                inputs
-                    .map(|(name, value)| (name, with(Content::Json(value.get().to_owned()))))
-                    .collect(),
-            )
+            let given = |(name, value): (String, Box<RawValue>)| {
+                (name, with(Content::Json(value.get().to_owned())))
+            };
+            Some(inputs.into_iter().map(given).collect())
         }
         _ => None,
     }
@@ -85,12 +79,5 @@ pub(super) fn no_answer(text: &str) -> Option<ValueProblem> {
 /// Returns whether an object has the name of an input.
 fn names_one(text: &str, model: &ModelMetadata) -> bool {
     let object = serde_json::from_str::<BTreeMap<String, serde::de::IgnoredAny>>(text);
-    let known = |name: &str| model.inputs.iter().any(|input| input.name == name);
-    object.is_ok_and(|object| object.keys().any(|name| known(name)))
-}
-
-fn names_an_input(arrays: &[(String, Tensor)], model: &ModelMetadata) -> bool {
-    arrays
-        .iter()
-        .any(|(name, _)| model.inputs.iter().any(|input| input.name == *name))
+    object.is_ok_and(|object| object.keys().any(|name| model.has_input(name)))
 }

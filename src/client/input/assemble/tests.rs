@@ -59,12 +59,12 @@ fn assemble(arguments: &[&str], model: &ModelMetadata) -> Result<String, String>
 
 /// Inputs of one content, without a file.
 fn content(name: Option<&str>, dtype: Option<DataType>, content: Content) -> Inputs {
-    let given = Given {
+    let argument = Argument {
         name: name.map(str::to_owned),
         dtype,
-        shape: None,
-        content,
+        ..Argument::default()
     };
+    let given = Given { argument, content };
     Inputs {
         given: vec![given],
         fill: None,

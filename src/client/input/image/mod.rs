@@ -17,18 +17,8 @@ pub struct ImageOptions {
     pub mean: Vec<f64>,
     /// Divisor of each value after that: one number, or one for each channel.
     pub scale: Vec<f64>,
-    /// The order of the channels; means and scales follow it.
-    pub order: ChannelOrder,
-}
-
-/// The order of colour channels.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ChannelOrder {
-    /// Red first.
-    #[default]
-    Rgb,
-    /// Blue first.
-    Bgr,
+    /// Whether blue is the first of the channels, not red; means and scales follow that order.
+    pub is_bgr: bool,
 }
 
 /// Where the dimensions of an image stand.
@@ -50,40 +40,12 @@ pub enum InputImageError {
     /// The file is no image, or a broken one.
     #[error("found an image that cannot be decoded")]
     Decode(#[from] image::ImageError),
-    /// The shape does not tell where the channels stand.
-    #[error("cannot tell the layout of an image from shape {0}")]
-    Layout(PartialShape),
-    /// Shape and layout have different numbers of dimensions.
-    #[error("layout {layout} does not fit shape {shape}")]
-    OtherLayout {
-        /// The layout asked for.
-        layout: ImageLayout,
-        /// The shape of the input.
-        shape: PartialShape,
-    },
-    /// Neither grey nor colour.
-    #[error("layout {layout} finds {channels} channels in shape {shape}, expected 1 or 3")]
-    Channels {
-        /// The layout asked for, or the one that follows from the shape.
-        layout: ImageLayout,
-        /// The length where it has the channels.
-        channels: usize,
-        /// The shape of the input.
-        shape: PartialShape,
-    },
-    /// Means or scales for another number of channels.
-    #[error("found {given} values of {what} for {channels} channels")]
-    ChannelValues {
-        /// Mean or scale.
-        what: &'static str,
-        /// How many there are.
-        given: usize,
-        /// The channels of the input.
-        channels: usize,
-    },
-    /// A scale of 0.
-    #[error("found 0 as a scale, expected a number to divide by")]
-    ZeroScale,
+    /// Shape and layout do not say where 1 or 3 channels stand.
+    #[error("{0}")]
+    Layout(String),
+    /// Means or scales that the channels cannot have.
+    #[error("{0}")]
+    ChannelValues(String),
 }
 
 impl ImageOptions {
@@ -99,38 +61,33 @@ impl ImageOptions {
         wanted: Option<&PartialShape>,
     ) -> Result<Tensor, ValueProblem> {
         let layout = self.layout(wanted)?;
-        let length = |axis: usize| match wanted.map(|shape| shape.0[axis]) {
-            Some(Dim::Fixed(length)) => Some(length),
-            _ => None,
+        let length = |axis: char| match wanted?.0[layout.name().find(axis)?] {
+            Dim::Fixed(length) => Some(length),
+            Dim::Range(..) | Dim::Any => None,
         };
-        let channels = match (length(layout.channels()), wanted) {
-            (None, _) => 3,
-            (Some(channels @ (1 | 3)), _) => channels,
-            (Some(channels), wanted) => {
-                let shape = wanted.cloned().unwrap_or(PartialShape(Vec::new()));
-                return Err(InputImageError::Channels {
-                    layout,
-                    channels,
-                    shape,
-                }
-                .into());
-            }
-        };
+        let channels = length('C').unwrap_or(3);
+        if let (false, Some(shape)) = (matches!(channels, 1 | 3), wanted) {
+            let text = format!(
+                "layout {layout} finds {channels} channels in shape {shape}, expected 1 or 3"
+            );
+            return Err(InputImageError::Layout(text).into());
+        }
         let means = per_channel(&self.mean, "mean", 0.0, channels)?;
         let scales = per_channel(&self.scale, "scale", 1.0, channels)?;
         if scales.contains(&0.0) {
-            return Err(InputImageError::ZeroScale.into());
+            let text = "found 0 as a scale, expected a number to divide by".to_owned();
+            return Err(InputImageError::ChannelValues(text).into());
         }
         let image = decode(file)?;
-        let height = length(layout.height()).unwrap_or(image.height() as usize);
-        let width = length(layout.width()).unwrap_or(image.width() as usize);
+        let height = length('H').unwrap_or(image.height() as usize);
+        let width = length('W').unwrap_or(image.width() as usize);
         let pixels = pixels(image, channels, height, width)?;
 
         let mut packer = Packer::new(dtype, pixels.len());
         let mut push = |row: usize, column: usize, channel: usize| {
-            let source = match self.order {
-                ChannelOrder::Rgb => channel,
-                ChannelOrder::Bgr => channels - 1 - channel,
+            let source = match self.is_bgr {
+                true => channels - 1 - channel,
+                false => channel,
             };
             let pixel = pixels[(row * width + column) * channels + source];
             push_value(
@@ -157,14 +114,14 @@ impl ImageOptions {
 
     fn layout(&self, wanted: Option<&PartialShape>) -> Result<ImageLayout, InputImageError> {
         match (self.layout, wanted) {
-            (Some(layout), Some(shape)) if layout.rank() != shape.0.len() => {
-                let shape = shape.clone();
-                Err(InputImageError::OtherLayout { layout, shape })
-            }
+            (Some(layout), Some(shape)) if layout.name().len() != shape.0.len() => Err(
+                InputImageError::Layout(format!("layout {layout} does not fit shape {shape}")),
+            ),
             (Some(layout), _) => Ok(layout),
-            (None, Some(shape)) => {
-                ImageLayout::of_shape(shape).ok_or_else(|| InputImageError::Layout(shape.clone()))
-            }
+            (None, Some(shape)) => ImageLayout::of_shape(shape).ok_or_else(|| {
+                let text = format!("cannot tell the layout of an image from shape {shape}");
+                InputImageError::Layout(text)
+            }),
             // What images are elsewhere.
             (None, None) => Ok(ImageLayout::Hwc),
         }
@@ -188,54 +145,33 @@ impl ImageLayout {
         }
     }
 
-    const fn rank(self) -> usize {
+    const fn name(self) -> &'static str {
         match self {
-            Self::Nchw | Self::Nhwc => 4,
-            Self::Chw | Self::Hwc => 3,
+            Self::Nchw => "NCHW",
+            Self::Nhwc => "NHWC",
+            Self::Chw => "CHW",
+            Self::Hwc => "HWC",
         }
     }
 
-    const fn is_planar(self) -> bool {
-        matches!(self, Self::Nchw | Self::Chw)
-    }
-
-    const fn channels(self) -> usize {
-        if self.is_planar() {
-            self.rank() - 3
-        } else {
-            self.rank() - 1
-        }
-    }
-
-    const fn height(self) -> usize {
-        if self.is_planar() {
-            self.rank() - 2
-        } else {
-            self.rank() - 3
-        }
-    }
-
-    const fn width(self) -> usize {
-        self.height() + 1
+    fn is_planar(self) -> bool {
+        self.name().ends_with('W')
     }
 
     fn shape(self, channels: usize, height: usize, width: usize) -> Vec<usize> {
-        let mut shape = vec![1; self.rank()];
-        shape[self.channels()] = channels;
-        shape[self.height()] = height;
-        shape[self.width()] = width;
-        shape
+        let length = |axis| match axis {
+            'C' => channels,
+            'H' => height,
+            'W' => width,
+            _ => 1,
+        };
+        self.name().chars().map(length).collect()
     }
 }
 
 impl fmt::Display for ImageLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Nchw => "NCHW",
-            Self::Nhwc => "NHWC",
-            Self::Chw => "CHW",
-            Self::Hwc => "HWC",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -245,7 +181,7 @@ impl FromStr for ImageLayout {
     fn from_str(text: &str) -> Result<Self, String> {
         [Self::Nchw, Self::Nhwc, Self::Chw, Self::Hwc]
             .into_iter()
-            .find(|layout| layout.to_string().eq_ignore_ascii_case(text))
+            .find(|layout| layout.name().eq_ignore_ascii_case(text))
             .ok_or_else(|| format!("found `{text}`, expected NCHW, NHWC, CHW or HWC"))
     }
 }
@@ -296,11 +232,11 @@ fn per_channel(
         [] => Ok(vec![default; channels]),
         [one] => Ok(vec![*one; channels]),
         several if several.len() == channels => Ok(several.to_vec()),
-        several => Err(InputImageError::ChannelValues {
-            what,
-            given: several.len(),
-            channels,
-        }),
+        several => {
+            let given = several.len();
+            let text = format!("found {given} values of {what} for {channels} channels");
+            Err(InputImageError::ChannelValues(text))
+        }
     }
 }
 

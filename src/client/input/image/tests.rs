@@ -3,7 +3,7 @@ use std::io::Cursor;
 use bytes::Bytes;
 use image::{ImageFormat, Rgb, RgbImage};
 
-use super::{ChannelOrder, ImageLayout, ImageOptions};
+use super::{ImageLayout, ImageOptions};
 use crate::{
     error::chain,
     tensor::{DataType, Dim, PartialShape, Tensor, values::values},
@@ -61,7 +61,7 @@ fn blue_comes_first_before_means_and_scales_count() {
         layout: Some(ImageLayout::Hwc),
         mean: vec![30.0, 20.0, 0.0],
         scale: vec![2.0],
-        order: ChannelOrder::Bgr,
+        is_bgr: true,
     };
     let tensor = image.tensor(&two_pixels(), DataType::F64, None).unwrap();
     assert_eq!(numbers(&tensor), [0.0, 0.0, 5.0, 15.0, 15.0, 20.0]);

@@ -36,6 +36,18 @@ pub enum StepControl {
 }
 
 impl StepControl {
+    /// Returns what a step is. One that is first and last at once only starts where the protocol
+    /// has no form for both.
+    #[must_use]
+    pub fn of(lives: bool, is_last: bool, is_tfs: bool) -> Self {
+        match (lives, is_last) {
+            (false, true) if !is_tfs => Self::Only,
+            (false, _) => Self::Start,
+            (true, false) => Self::Continue,
+            (true, true) => Self::End,
+        }
+    }
+
     const fn starts(self) -> bool {
         matches!(self, Self::Start | Self::Only)
     }
@@ -122,16 +134,10 @@ impl<'a> SequenceClient<'a> {
         self.is_reported
     }
 
-    /// Returns what the next step is. One that is first and last at once only starts where the
-    /// protocol has no form for both; then the sequence still lives after it.
+    /// Returns what the next step is; after one that only starts the sequence still lives.
     #[must_use]
     pub fn next(&self, is_last: bool) -> StepControl {
-        match (self.lives, is_last) {
-            (false, true) if !self.is_tfs => StepControl::Only,
-            (false, _) => StepControl::Start,
-            (true, false) => StepControl::Continue,
-            (true, true) => StepControl::End,
-        }
+        StepControl::of(self.lives, is_last, self.is_tfs)
     }
 
     /// Sends a step and waits for its answer, which is returned without the id.

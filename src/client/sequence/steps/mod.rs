@@ -168,8 +168,8 @@ impl Steps {
         let step = |(name, input): &(String, Input)| {
             let tensor = match input {
                 Input::Same(tensor) => tensor.clone(),
-                Input::Cut(cut) if cut.count() == 1 => cut.step(0),
-                Input::Cut(cut) => cut.step(index),
+                // What has one step goes with every step.
+                Input::Cut(cut) => cut.step(index.min(cut.count() - 1)),
             };
             (name.clone(), tensor)
         };

@@ -3,15 +3,11 @@
 use bytes::Bytes;
 use prost::Message;
 
-use super::{
-    super::{
-        error::{AnswerError, RequestError},
-        grpc::framed,
-        message::{ClientResponse, ModelId, TensorForm, lengths},
-        sequence,
-        tfs::{dtype, tf_type},
-    },
-    Reply,
+use super::super::{
+    error::{AnswerError, RequestError},
+    message::{ClientResponse, ModelId, TensorForm, lengths, narrow, push_all},
+    sequence,
+    tfs::{Asked, dtype, number, tf_type},
 };
 use crate::{
     client,
@@ -29,11 +25,6 @@ use crate::{
 
 /// Inputs that servers of sequences read in typed fields only.
 const OF_SEQUENCES: [&str; 2] = [sequence::ID, sequence::CONTROL];
-
-/// Encodes a request, with its frame.
-pub(super) fn request(request: &client::Request) -> Result<Bytes, RequestError> {
-    framed(&message(request)?)
-}
 
 /// Makes the message of a request.
 pub(in crate::client) fn message(
@@ -65,7 +56,7 @@ pub(in crate::client) fn message(
 }
 
 /// Names a model.
-pub(in crate::client) fn spec(model: &ModelId) -> Result<ModelSpec, RequestError> {
+pub(super) fn spec(model: &ModelId) -> Result<ModelSpec, RequestError> {
     let number = |text: &String| {
         text.parse()
             .map(VersionChoice::Version)
@@ -79,19 +70,15 @@ pub(in crate::client) fn spec(model: &ModelId) -> Result<ModelSpec, RequestError
 }
 
 /// Decodes an answer.
-pub(in crate::client) fn answer(reply: Reply) -> Result<ClientResponse, AnswerError> {
-    let message =
-        PredictResponse::decode(reply.body).map_err(|error| AnswerError::Decode(error.into()))?;
-    let version = match message.model_spec.and_then(|spec| spec.version_choice) {
-        Some(VersionChoice::Version(version)) => Some(version),
-        Some(VersionChoice::VersionLabel(_)) | None => None,
-    };
+pub(super) fn answer(body: Bytes, asked: &Asked) -> Result<ClientResponse, AnswerError> {
+    let message = PredictResponse::decode(body).map_err(AnswerError::decode)?;
+    let version = message.model_spec.and_then(number);
     let mut outputs = Vec::with_capacity(message.outputs.len());
     for (name, proto) in message.outputs {
         let tensor = tensor(&name, proto)?;
         outputs.push((name, tensor));
     }
-    Ok(reply.asked.answer(version, outputs))
+    Ok(asked.answer(version, outputs))
 }
 
 fn shape(lengths: &[usize]) -> TensorShapeProto {
@@ -117,21 +104,16 @@ fn fill(proto: &mut TensorProto, tensor: &Tensor) -> Result<(), ValueError> {
         proto.half_val = bits.collect();
         return Ok(());
     }
-    let out_of_range = |value: String| ValueError::Range { value, dtype };
     for value in values(tensor) {
         match value {
             Value::Bool(value) => proto.bool_val.push(value),
             Value::Int(value) if dtype == DataType::I64 => proto.int64_val.push(value),
-            Value::Int(value) => proto
-                .int_val
-                .push(i32::try_from(value).map_err(|_| out_of_range(value.to_string()))?),
+            Value::Int(value) => proto.int_val.push(narrow(value, dtype)?),
             Value::Uint(value) if dtype == DataType::U64 => proto.uint64_val.push(value),
-            Value::Uint(value) if dtype == DataType::U32 => proto
-                .uint32_val
-                .push(u32::try_from(value).map_err(|_| out_of_range(value.to_string()))?),
-            Value::Uint(value) => proto
-                .int_val
-                .push(i32::try_from(value).map_err(|_| out_of_range(value.to_string()))?),
+            Value::Uint(value) if dtype == DataType::U32 => {
+                proto.uint32_val.push(narrow(value, dtype)?);
+            }
+            Value::Uint(value) => proto.int_val.push(narrow(value, dtype)?),
             Value::Single(value) => proto.float_val.push(value),
             Value::Double(value) => proto.double_val.push(value),
             Value::Bytes(value) => proto.string_val.push(tensor.data().slice_ref(value)),
@@ -146,10 +128,7 @@ fn tensor(name: &str, mut proto: TensorProto) -> Result<Tensor, AnswerError> {
         name: name.to_owned(),
         datatype,
     })?;
-    let broken = |source: client::BoxError| AnswerError::Output {
-        name: name.to_owned(),
-        source,
-    };
+    let broken = |source: client::BoxError| AnswerError::output(name, source);
     let dims = proto.tensor_shape.take().unwrap_or_default().dim;
     let sizes: Vec<_> = dims.iter().map(|dim| dim.size).collect();
     let shape = lengths(name, &sizes)?;
@@ -175,39 +154,20 @@ fn packed(dtype: DataType, proto: TensorProto) -> Result<(usize, Bytes), ValueEr
     if matches!(dtype, DataType::F16 | DataType::Bf16) {
         let mut bits = Vec::with_capacity(2 * proto.half_val.len());
         for value in &proto.half_val {
-            let half = u16::try_from(*value).map_err(|_| ValueError::Range {
-                value: value.to_string(),
-                dtype,
-            })?;
+            let half: u16 = narrow(*value, dtype)?;
             bits.extend(half.to_le_bytes());
         }
         return Ok((proto.half_val.len(), bits.into()));
     }
     let mut packer = Packer::new(dtype, 0);
-    for value in proto.bool_val {
-        packer.push_bool(value)?;
-    }
-    for value in proto.int_val {
-        packer.push_i64(value.into())?;
-    }
-    for value in proto.int64_val {
-        packer.push_i64(value)?;
-    }
-    for value in proto.uint32_val {
-        packer.push_u64(value.into())?;
-    }
-    for value in proto.uint64_val {
-        packer.push_u64(value)?;
-    }
-    for value in proto.float_val {
-        packer.push_f64(value.into())?;
-    }
-    for value in proto.double_val {
-        packer.push_f64(value)?;
-    }
-    for value in proto.string_val {
-        packer.push_bytes(&value)?;
-    }
+    push_all(proto.bool_val, |it| packer.push_bool(it))?;
+    push_all(proto.int_val, |it| packer.push_i64(it.into()))?;
+    push_all(proto.int64_val, |it| packer.push_i64(it))?;
+    push_all(proto.uint32_val, |it| packer.push_u64(it.into()))?;
+    push_all(proto.uint64_val, |it| packer.push_u64(it))?;
+    push_all(proto.float_val, |it| packer.push_f64(it.into()))?;
+    push_all(proto.double_val, |it| packer.push_f64(it))?;
+    push_all(proto.string_val, |it| packer.push_bytes(&it))?;
     Ok((packer.count(), packer.finish()))
 }
 

@@ -1,14 +1,14 @@
 //! Requests that come back as answers, and answers that break the protocol.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use prost::Message;
 
-use super::{super::Reply, answer, shape};
+use super::{answer, message, shape};
 use crate::{
     client::{
-        grpc::FRAME,
-        message::{ModelId, Request, TensorForm, TensorMetadata},
+        error::AnswerError,
+        message::{ClientResponse, ModelId, Request, TensorForm, TensorMetadata},
         tfs::Asked,
     },
     error::chain,
@@ -42,23 +42,20 @@ fn one(tensor: Tensor, form: TensorForm) -> Request {
 }
 
 fn sent(request: &Request) -> PredictRequest {
-    let encoded = super::request(request).unwrap();
-    assert_eq!(encoded[0], 0);
-    let message = PredictRequest::decode(encoded.slice(FRAME..)).unwrap();
-    assert_eq!(encoded[1..FRAME], message.encoded_len().to_be_bytes()[4..]);
-    message
+    let encoded = message(request).unwrap().encode_to_vec();
+    PredictRequest::decode(&*encoded).unwrap()
 }
 
-/// Response of a server with these outputs.
-fn reply(request: &Request, outputs: BTreeMap<String, TensorProto>) -> Reply {
+/// Reads the response of a server with these outputs.
+fn read(
+    request: &Request,
+    outputs: BTreeMap<String, TensorProto>,
+) -> Result<ClientResponse, AnswerError> {
     let response = PredictResponse {
         outputs,
         model_spec: None,
     };
-    Reply {
-        body: response.encode_to_vec().into(),
-        asked: Arc::new(Asked::new(request)),
-    }
+    answer(response.encode_to_vec().into(), &Asked::new(request))
 }
 
 fn bytes(dtype: DataType) -> Tensor {
@@ -78,7 +75,7 @@ fn every_datatype_comes_back_as_it_went_in_both_forms() {
             let spec = message.model_spec.unwrap();
             assert_eq!(spec.name, "m");
             assert_eq!(spec.version_choice, Some(VersionChoice::Version(2)));
-            let answer = answer(reply(&request, message.inputs)).unwrap();
+            let answer = read(&request, message.inputs).unwrap();
             assert_eq!(
                 answer.outputs.get("x"),
                 Some(&bytes(dtype)),
@@ -120,7 +117,7 @@ fn outputs_are_selected_and_ordered_whatever_the_server_does() {
         let request = example(TensorMap::from_iter(inputs), names, TensorForm::Bytes);
         let message = sent(&request);
         assert_eq!(message.output_filter, names);
-        let answer = answer(reply(&request, message.inputs)).unwrap();
+        let answer = read(&request, message.inputs).unwrap();
         let names: Vec<_> = answer
             .outputs
             .iter()
@@ -142,7 +139,7 @@ fn an_answer_that_breaks_the_protocol_is_refused() {
     };
     let with = |output: TensorProto| {
         let outputs = BTreeMap::from([("y".to_owned(), output)]);
-        chain(&answer(reply(&request, outputs)).unwrap_err())
+        chain(&read(&request, outputs).unwrap_err())
     };
     assert_eq!(with(output.clone()), "found no elements of output `y`");
     let short = TensorProto {
@@ -183,19 +180,14 @@ fn an_answer_that_breaks_the_protocol_is_refused() {
     );
     let unknown = TensorProto { dtype: 8, ..output };
     assert_eq!(with(unknown), "found the datatype `8` of output `y`");
-    let garbage = Reply {
-        body: vec![255].into(),
-        asked: Arc::new(Asked::new(&request)),
-    };
-    assert!(
-        chain(&answer(garbage).unwrap_err()).starts_with("found a body that cannot be decoded")
-    );
+    let garbage = answer(vec![255].into(), &Asked::new(&request)).unwrap_err();
+    assert!(chain(&garbage).starts_with("found a body that cannot be decoded"));
 }
 
 #[test]
 fn no_elements_need_no_contents() {
     let empty = Tensor::new(DataType::F32, vec![0, 3], Vec::new().into()).unwrap();
     let request = one(empty.clone(), TensorForm::Bytes);
-    let answer = answer(reply(&request, sent(&request).inputs)).unwrap();
+    let answer = read(&request, sent(&request).inputs).unwrap();
     assert_eq!(answer.outputs.get("x"), Some(&empty));
 }

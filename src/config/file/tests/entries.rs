@@ -55,7 +55,7 @@ fn an_entry_is_refused_by_itself_with_its_place() {
         .iter()
         .map(|entry| match entry {
             ModelEntry::Model(model) => model.name.clone(),
-            ModelEntry::Refused { reason, place, .. } => format!("{place}: {reason}"),
+            ModelEntry::Refused(refused) => format!("{}: {}", refused.place, refused.reason),
         })
         .collect();
     let refused: Vec<String> = config
@@ -320,10 +320,6 @@ fn pipelines_and_their_like_are_kept_for_later() {
     );
     assert_eq!(config.graphs[0].graph_path, Path::new("/g/a.pbtxt"));
     assert_eq!(config.graphs[0].subconfig, Path::new("/g/subconfig.json"));
-    assert_eq!(
-        config.custom_loaders[0].library_path,
-        Path::new("/models/l.so")
-    );
     let monitoring = config.monitoring.unwrap();
     assert!(monitoring.enable);
     assert_eq!(monitoring.families.unwrap(), ["ovms_streams"]);

@@ -1,5 +1,6 @@
 //! Contents of files, and the errors reported for invalid ones.
 
+mod edit;
 mod entries;
 mod errors;
 mod pipelines;
@@ -59,14 +60,14 @@ fn one(fields: &str) -> ModelEntry {
 fn model(fields: &str) -> ModelConfig {
     match one(fields) {
         ModelEntry::Model(model) => *model,
-        ModelEntry::Refused { reason, .. } => panic!("{reason}"),
+        ModelEntry::Refused(refused) => panic!("{}", refused.reason),
     }
 }
 
 fn refused(fields: &str) -> (EntryError, String) {
     match one(fields) {
         ModelEntry::Model(model) => panic!("{model:?}"),
-        ModelEntry::Refused { reason, place, .. } => (reason, place.path),
+        ModelEntry::Refused(refused) => (refused.reason, refused.place.path),
     }
 }
 

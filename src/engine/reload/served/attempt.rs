@@ -32,28 +32,17 @@ pub(super) struct Attempt {
 /// Facts that decide whether a load would have another result.
 #[derive(Clone, PartialEq)]
 pub(super) struct Facts {
-    base_path: String,
-    options: LoadOptions,
-    /// Without the time to drain, which is no matter of the load.
-    stateful: Option<StatefulConfig>,
+    /// Base path, options, and settings of sequences, see [`kept`].
+    settings: (String, LoadOptions, Option<StatefulConfig>),
     identity: Identity,
 }
 
 impl Facts {
     pub(super) fn new(config: &ModelConfig, identity: Identity) -> Self {
         Self {
-            base_path: config.base_path.clone(),
-            options: config.load.clone(),
-            stateful: kept(config),
+            settings: (config.base_path.clone(), config.load.clone(), kept(config)),
             identity,
         }
-    }
-
-    /// Returns whether others differ in their files alone.
-    fn same_settings(&self, other: &Self) -> bool {
-        self.base_path == other.base_path
-            && self.options == other.options
-            && self.stateful == other.stateful
     }
 }
 
@@ -85,7 +74,8 @@ impl Attempt {
         }
         let known = self.failed.as_ref().map(|(facts, _)| facts);
         let known = known.or(self.loaded.as_ref());
-        if trigger == Trigger::Watch && known.is_some_and(|known| known.same_settings(facts)) {
+        if trigger == Trigger::Watch && known.is_some_and(|known| known.settings == facts.settings)
+        {
             // Files that are just being copied look different at each pass.
             let stable = self.seen.as_ref() == Some(&facts.identity);
             self.seen = Some(facts.identity);
@@ -125,7 +115,7 @@ impl Attempt {
     }
 }
 
-/// Returns what a load depends on of the settings of sequences.
+/// Returns what a load depends on of the settings of sequences: not the time to drain.
 pub(super) fn kept(config: &ModelConfig) -> Option<StatefulConfig> {
     config.stateful.as_ref().map(|stateful| StatefulConfig {
         drain: Duration::ZERO,

@@ -1,7 +1,6 @@
 //! One model, and what it takes to bring it up to date.
 
 mod attempt;
-mod ignored;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,17 +8,15 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    attempt::{Attempt, Facts, kept},
-    ignored::Reported,
-};
+use self::attempt::{Attempt, Facts, kept};
 use super::error::ReloadError;
 use crate::{
     config::{ModelConfig, VersionPolicy},
     error::chain,
     metrics::Metrics,
     model::{
-        FolderSurvey, Loaded, Model, Spec, Version, VersionError, VersionFailure, VersionState,
+        FolderSurvey, Ignored, Loaded, Model, Spec, Version, VersionError, VersionFailure,
+        VersionState,
         storage::{FoundVersion, Locator, Repository, SourceError, StorageOptions},
         wanted,
     },
@@ -44,8 +41,8 @@ pub(super) struct Served {
     /// The access to the base path of `config`.
     repository: Option<Repository>,
     attempts: BTreeMap<i64, Attempt>,
-    /// The folders at the base path that are no versions.
-    ignored: Reported,
+    /// The folders at the base path that are no versions, which the log has.
+    ignored: BTreeSet<Ignored>,
 }
 
 /// Result of the survey of a base path.
@@ -68,7 +65,7 @@ impl Served {
             config: None,
             repository: None,
             attempts: BTreeMap::new(),
-            ignored: Reported::default(),
+            ignored: BTreeSet::new(),
         }
     }
 
@@ -151,7 +148,11 @@ impl Served {
                     false => Ok(()),
                 });
                 if found.is_empty() && trigger != Trigger::Watch {
-                    warn_of_nothing(&config.name, &config.base_path);
+                    tracing::warn!(
+                        "model `{}`: there is no version folder in {}, so nothing to serve",
+                        config.name,
+                        config.base_path
+                    );
                 } else if is_news {
                     warn_of_missing(&config, &found);
                 }
@@ -206,7 +207,13 @@ impl Served {
                 return Err(error);
             }
         };
-        self.ignored.tell(&base_path, survey.ignored);
+        // Once, for as long as they exist.
+        let ignored = BTreeSet::from_iter(survey.ignored);
+        let base_path = base_path.trim_end_matches('/');
+        for folder in ignored.difference(&self.ignored) {
+            tracing::warn!(folder = %format_args!("{base_path}/{}", folder.name), "{folder}");
+        }
+        self.ignored = ignored;
         let versions = survey.versions.into_iter();
         let found = versions.map(|version| (version.number, version));
         Ok((repository, found.collect()))
@@ -370,8 +377,4 @@ fn warn_of_missing(config: &ModelConfig, found: &BTreeMap<i64, FoundVersion>) {
             config.base_path
         );
     }
-}
-
-fn warn_of_nothing(name: &str, folder: &str) {
-    tracing::warn!("model `{name}`: there is no version folder in {folder}, so nothing to serve");
 }

@@ -45,11 +45,15 @@ pub(super) fn read(json: &[u8]) -> Result<Envelope, Unread> {
         room: json.len().saturating_mul(2),
     };
     let (mut inputs, mut outputs, mut id, mut parameters) = (None, None, None, None);
-    members(&mut cursor, |cursor, key| match key {
-        "inputs" => once(&mut inputs, key, reader.inputs(cursor)?),
-        "outputs" => once(&mut outputs, key, read_outputs(cursor)?),
-        "id" => once(&mut id, key, optional(cursor, |cursor| text(cursor, key))?),
-        "parameters" => once(&mut parameters, key, read_parameters(cursor)?),
+    cursor.members(|cursor, key| match &*key {
+        "inputs" => once(&mut inputs, &key, reader.inputs(cursor)?),
+        "outputs" => once(&mut outputs, &key, read_outputs(cursor)?),
+        "id" => once(
+            &mut id,
+            &key,
+            optional(cursor, |cursor| text(cursor, &key))?,
+        ),
+        "parameters" => once(&mut parameters, &key, read_parameters(cursor)?),
         _ => Ok(cursor.skip()?),
     })?;
     if cursor.token().is_some() {
@@ -89,14 +93,14 @@ impl Reader {
         if cursor.token() != Some(b'{') {
             return Err(unfit("an input is no object"));
         }
-        members(cursor, |cursor, key| match key {
-            "name" => once(&mut name, key, text(cursor, key)?),
+        cursor.members(|cursor, key| match &*key {
+            "name" => once(&mut name, &key, text(cursor, &key)?),
             "datatype" => {
-                let declared = Declared::from_kserve(text(cursor, key)?);
-                once(&mut datatype, key, declared)
+                let declared = Declared::from_kserve(text(cursor, &key)?);
+                once(&mut datatype, &key, declared)
             }
-            "shape" => once(&mut shape, key, read_shape(cursor)?),
-            "parameters" => once(&mut parameters, key, read_parameters(cursor)?),
+            "shape" => once(&mut shape, &key, read_shape(cursor)?),
+            "parameters" => once(&mut parameters, &key, read_parameters(cursor)?),
             "data" => {
                 let place = cursor.clone();
                 let read = optional(cursor, |cursor| match &datatype {
@@ -109,7 +113,7 @@ impl Reader {
                         Ok(Place::Later(place))
                     }
                 })?;
-                once(&mut data, key, read)
+                once(&mut data, &key, read)
             }
             _ => Ok(cursor.skip()?),
         })?;
@@ -184,10 +188,10 @@ fn read_outputs(cursor: &mut Cursor<'_>) -> Result<Vec<Output>, Unread> {
             if cursor.token() != Some(b'{') {
                 return Err(failure());
             }
-            members(cursor, |cursor, key| match key {
+            cursor.members(|cursor, key| match &*key {
                 "name" if cursor.token() != Some(b'"') => Err(failure()),
-                "name" => once(&mut name, key, text(cursor, key)?),
-                "parameters" => once(&mut parameters, key, read_parameters(cursor)?),
+                "name" => once(&mut name, &key, text(cursor, &key)?),
+                "parameters" => once(&mut parameters, &key, read_parameters(cursor)?),
                 _ => Ok(cursor.skip()?),
             })?;
             outputs.push(Output {
@@ -232,39 +236,18 @@ fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
         .collect()
 }
 
-/// Goes through the members of an object.
-fn members<'a>(
-    cursor: &mut Cursor<'a>,
-    mut member: impl FnMut(&mut Cursor<'a>, &str) -> Result<(), Unread>,
-) -> Result<(), Unread> {
-    cursor.expect(b'{')?;
-    if cursor.take(b'}') {
-        return Ok(());
-    }
-    loop {
-        let key = cursor.key()?;
-        member(cursor, &key)?;
-        if !cursor.more(b'}')? {
-            return Ok(());
-        }
-    }
-}
-
 /// Goes through the values of a list.
 fn list<'a>(
     cursor: &mut Cursor<'a>,
     mut value: impl FnMut(&mut Cursor<'a>) -> Result<(), Unread>,
 ) -> Result<(), Unread> {
     cursor.expect(b'[')?;
-    if cursor.take(b']') {
-        return Ok(());
-    }
-    loop {
+    let mut more = !cursor.take(b']');
+    while more {
         value(cursor)?;
-        if !cursor.more(b']')? {
-            return Ok(());
-        }
+        more = cursor.more(b']')?;
     }
+    Ok(())
 }
 
 /// Reads a value that may be `null`.

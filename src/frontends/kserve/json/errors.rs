@@ -9,36 +9,24 @@ pub(super) use crate::frontends::json_error::reason;
 
 /// Why a body was not read to its end.
 #[derive(Debug)]
-pub(super) enum Unread {
-    /// The text as such, or the elements of an input.
-    Text(JsonError),
-    /// It is no request.
-    Request(Error),
-}
+pub(super) struct Unread(Error);
 
 impl From<JsonError> for Unread {
     fn from(error: JsonError) -> Self {
-        Self::Text(error)
+        let text = format!("{} - {error}", not_an_array().message());
+        Self(Error::invalid(text))
     }
 }
 
 impl From<Error> for Unread {
     fn from(error: Error) -> Self {
-        Self::Request(error)
+        Self(error)
     }
 }
 
 /// Says what is wrong with a body. That it is no JSON comes first, wherever that shows.
-pub(super) fn explain(body: &[u8], unread: Unread) -> Error {
-    if let Some(error) = no_object(body) {
-        return error;
-    }
-    match unread {
-        Unread::Text(failure) => {
-            Error::invalid(format!("{} - {failure}", not_an_array().message()))
-        }
-        Unread::Request(error) => error,
-    }
+pub(super) fn explain(body: &[u8], Unread(error): Unread) -> Error {
+    no_object(body).unwrap_or(error)
 }
 
 /// The error of anything in `inputs` that is not what it should be.

@@ -6,7 +6,7 @@
 
 mod special;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Display};
 
 use self::special::Numbers;
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
         json_numbers::{Cursor, Elements, JsonError, Rules, is_base64},
         packed,
     },
-    request::{Data, Declared, Dialect, InferRequest, InputTensor},
+    request::{Declared, Dialect, InferRequest, InputTensor},
     sequence::{CONTROL_INPUT, SEQUENCE_ID},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, elements},
@@ -40,11 +40,7 @@ impl Format {
     }
 
     /// Says that a value is no tensor.
-    fn not_an_array(self, error: &JsonError) -> Error {
-        self.no_array(&error.to_string())
-    }
-
-    fn no_array(self, error: &str) -> Error {
+    fn no_array(self, error: &dyn Display) -> Error {
         let what = match self {
             Self::Row => "instance",
             Self::Column => "input",
@@ -84,12 +80,12 @@ pub(super) fn decode(
 pub(super) fn sequence_id(body: &[u8]) -> Option<u64> {
     let mut id = None;
     let mut cursor = Cursor::new(body);
-    let read = members(&mut cursor, |key, cursor| {
+    let read: Result<()> = cursor.members(|cursor, key| {
         if key != Format::Column.key() || cursor.token() != Some(b'{') {
-            return cursor.skip().map_err(malformed);
+            return Ok(cursor.skip()?);
         }
-        members(cursor, |name, cursor| {
-            let value = cursor.value().map_err(malformed)?;
+        cursor.members(|cursor, name| {
+            let value = cursor.value()?;
             if name == SEQUENCE_ID
                 && let Ok([number]) = serde_json::from_slice::<[u64; 1]>(value)
             {
@@ -129,12 +125,12 @@ impl<'a> Model<'a> {
 fn read(body: &[u8], model: Model<'_>) -> Result<(InferRequest, Format)> {
     let mut cursor = Cursor::new(body);
     let mut found = None;
-    members(&mut cursor, |key, cursor| {
+    cursor.members(|cursor, key| {
         let format = match &*key {
             "instances" => Format::Row,
             "inputs" => Format::Column,
             // Signatures and whatever else there is.
-            _ => return cursor.skip().map_err(malformed),
+            _ => return Ok(cursor.skip()?),
         };
         if found.is_some() {
             return Err(undetected());
@@ -147,7 +143,7 @@ fn read(body: &[u8], model: Model<'_>) -> Result<(InferRequest, Format)> {
         Ok(())
     })?;
     if cursor.token().is_some() {
-        return Err(malformed(JsonError::Syntax));
+        return Err(JsonError::Syntax.into());
     }
     let (inputs, format) = found.ok_or_else(undetected)?;
     let request = InferRequest {
@@ -158,30 +154,6 @@ fn read(body: &[u8], model: Model<'_>) -> Result<(InferRequest, Format)> {
     Ok((request, format))
 }
 
-/// Goes through the members of an object.
-fn members<'a>(
-    cursor: &mut Cursor<'a>,
-    mut member: impl FnMut(std::borrow::Cow<'a, str>, &mut Cursor<'a>) -> Result<()>,
-) -> Result<()> {
-    cursor.expect(b'{').map_err(malformed)?;
-    if cursor.take(b'}') {
-        return Ok(());
-    }
-    loop {
-        let key = cursor.key().map_err(malformed)?;
-        member(key, cursor)?;
-        if !cursor.more(b'}').map_err(malformed)? {
-            return Ok(());
-        }
-    }
-}
-
-/// The error of what is no JSON; the client gets the words of [`no_object`] instead, unless only
-/// a string is wrong.
-fn malformed(error: JsonError) -> Error {
-    Error::invalid(format!("Invalid JSON structure. - {error}"))
-}
-
 fn undetected() -> Error {
     Error::invalid("Invalid JSON structure. Could not detect row or column format")
 }
@@ -189,10 +161,10 @@ fn undetected() -> Error {
 /// Says so if a JSON object has neither of the two formats, or both.
 fn no_format(body: &[u8]) -> Option<Error> {
     let mut formats = 0;
-    let seen = members(&mut Cursor::new(body), |key, cursor| {
+    let seen: Result<()> = Cursor::new(body).members(|cursor, key| {
         let known = [Format::Row, Format::Column];
         formats += usize::from(known.iter().any(|format| format.key() == key));
-        cursor.skip().map_err(malformed)
+        Ok(cursor.skip()?)
     });
     (seen.is_ok() && formats != 1).then(undetected)
 }
@@ -253,58 +225,78 @@ fn alone(cursor: &mut Cursor<'_>, model: Model<'_>, format: Format) -> Result<Ve
     let mut elements = collector(input, cursor);
     elements
         .read(cursor, 0)
-        .map_err(|error| format.not_an_array(&error))?;
-    Ok(vec![tensor(&input.name, elements, None)])
+        .map_err(|error| format.no_array(&error))?;
+    Ok(vec![tensor(input.name.clone(), elements, None)])
+}
+
+/// Values of an input, by its name.
+enum Named {
+    Input(Elements),
+    Special(Numbers),
+    /// An input that the model does not have, which is refused later.
+    Stranger,
+}
+
+impl Named {
+    fn new(name: &str, cursor: &Cursor<'_>, model: Model<'_>) -> Self {
+        match (model.input(name), model.special(name)) {
+            (Some(input), _) => Self::Input(collector(input, cursor)),
+            (None, Some(dtype)) => Self::Special(Numbers::new(dtype)),
+            (None, None) => Self::Stranger,
+        }
+    }
+
+    /// Takes one value off a text: all of the input, or a row of it.
+    fn read(&mut self, cursor: &mut Cursor<'_>, format: Format) -> Result<()> {
+        match self {
+            Self::Input(elements) => elements
+                .read(cursor, usize::from(format == Format::Row))
+                .map_err(|error| format.no_array(&error)),
+            Self::Special(numbers) => numbers.read(cursor, format),
+            Self::Stranger => Ok(cursor.skip()?),
+        }
+    }
+
+    /// Makes the input; `batch` is how many rows there were.
+    fn tensor(self, name: String, batch: Option<usize>) -> InputTensor {
+        match self {
+            Self::Input(elements) => tensor(name, elements, batch),
+            Self::Special(numbers) => numbers.tensor(name, batch),
+            Self::Stranger => InputTensor {
+                name,
+                datatype: Declared::Unknown("INVALID".to_owned()),
+                shape: Vec::new(),
+                data: packed::values(0, Vec::new()),
+            },
+        }
+    }
 }
 
 fn named_columns(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>> {
-    let mut tensors: BTreeMap<String, InputTensor> = BTreeMap::new();
-    members(cursor, |name, cursor| {
-        if tensors.contains_key(&*name) {
+    let mut inputs: BTreeMap<String, Named> = BTreeMap::new();
+    cursor.members(|cursor, name| {
+        if inputs.contains_key(&*name) {
             return Err(twice(Format::Column, &name));
         }
-        let tensor = match (model.input(&name), model.special(&name)) {
-            (Some(input), _) => {
-                let mut elements = collector(input, cursor);
-                elements
-                    .read(cursor, 0)
-                    .map_err(|error| Format::Column.not_an_array(&error))?;
-                tensor(&name, elements, None)
-            }
-            (None, Some(dtype)) => {
-                let mut numbers = Numbers::new(dtype);
-                numbers.read(cursor, Format::Column)?;
-                numbers.tensor(&name, None)
-            }
-            (None, None) => {
-                cursor.skip().map_err(malformed)?;
-                stranger(&name)
-            }
-        };
-        tensors.insert(name.into_owned(), tensor);
+        let mut input = Named::new(&name, cursor, model);
+        input.read(cursor, Format::Column)?;
+        inputs.insert(name.into_owned(), input);
         Ok(())
     })?;
-    if tensors.is_empty() {
+    if inputs.is_empty() {
         return Err(Error::invalid("Invalid JSON structure, missing inputs"));
     }
-    Ok(tensors.into_values().collect())
+    let inputs = inputs.into_iter();
+    Ok(inputs
+        .map(|(name, input)| input.tensor(name, None))
+        .collect())
 }
 
 fn named_rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>> {
-    /// Rows so far of an input.
-    struct Rows {
-        elements: Row,
-        count: usize,
-    }
-    enum Row {
-        Input(Elements),
-        Special(Numbers),
-        /// An input that the model does not have.
-        Stranger,
-    }
-    let mut tensors: BTreeMap<String, Rows> = BTreeMap::new();
+    // With how many rows there are so far of each input.
+    let mut inputs: BTreeMap<String, (Named, usize)> = BTreeMap::new();
     let mut batch = 0;
-    cursor.expect(b'[').map_err(malformed)?;
+    cursor.expect(b'[')?;
     loop {
         if cursor.token() != Some(b'{') {
             return Err(Error::invalid(
@@ -312,60 +304,42 @@ fn named_rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTens
             ));
         }
         let mut is_empty = true;
-        members(cursor, |name, cursor| {
+        cursor.members(|cursor, name| {
             is_empty = false;
-            if !tensors.contains_key(&*name) {
-                let rows = Rows {
-                    elements: match (model.input(&name), model.special(&name)) {
-                        (Some(input), _) => Row::Input(collector(input, cursor)),
-                        (None, Some(dtype)) => Row::Special(Numbers::new(dtype)),
-                        (None, None) => Row::Stranger,
-                    },
-                    count: 0,
-                };
-                tensors.insert(name.clone().into_owned(), rows);
+            if !inputs.contains_key(&*name) {
+                let input = Named::new(&name, cursor, model);
+                inputs.insert(name.clone().into_owned(), (input, 0));
             }
-            let Some(rows) = tensors.get_mut(&*name) else {
+            let Some((input, rows)) = inputs.get_mut(&*name) else {
                 return Ok(());
             };
-            if rows.count > batch {
+            if *rows > batch {
                 return Err(twice(Format::Row, &name));
             }
-            rows.count += 1;
-            match &mut rows.elements {
-                Row::Input(elements) => elements
-                    .read(cursor, 1)
-                    .map_err(|error| Format::Row.not_an_array(&error)),
-                Row::Special(numbers) => numbers.read(cursor, Format::Row),
-                Row::Stranger => cursor.skip().map_err(malformed),
-            }
+            *rows += 1;
+            input.read(cursor, Format::Row)
         })?;
         if is_empty {
-            return Err(Format::Row.no_array("an instance names no input"));
+            return Err(Format::Row.no_array(&"an instance names no input"));
         }
         batch += 1;
-        if !cursor.more(b']').map_err(malformed)? {
+        if !cursor.more(b']')? {
             break;
         }
     }
-    if tensors.values().any(|rows| rows.count != batch) {
+    if inputs.values().any(|(_, rows)| *rows != batch) {
         return Err(Error::invalid(
             "Invalid JSON structure. Request inputs have different batch sizes",
         ));
     }
-    Ok(tensors
-        .into_iter()
-        .map(|(name, rows)| match rows.elements {
-            Row::Input(elements) => tensor(&name, elements, Some(batch)),
-            Row::Special(numbers) => numbers.tensor(&name, Some(batch)),
-            Row::Stranger => stranger(&name),
-        })
-        .collect())
+    let inputs = inputs.into_iter();
+    let inputs = inputs.map(|(name, (input, _))| input.tensor(name, Some(batch)));
+    Ok(inputs.collect())
 }
 
 fn twice(format: Format, name: &str) -> Error {
     let error = JsonError::Twice(name.to_owned());
-    format.not_an_array(&error)
+    format.no_array(&error)
 }
 
 fn collector(input: &TensorInfo, cursor: &Cursor<'_>) -> Elements {
@@ -381,33 +355,20 @@ fn collector(input: &TensorInfo, cursor: &Cursor<'_>) -> Elements {
 
 /// Makes the tensor of what was collected; `batch` is the length of the outermost dimension where
 /// that was no list of one value.
-fn tensor(name: &str, elements: Elements, batch: Option<usize>) -> InputTensor {
+fn tensor(name: String, elements: Elements, batch: Option<usize>) -> InputTensor {
     let (dtype, count) = (elements.dtype(), elements.count());
     let (mut shape, bytes) = elements.finish();
     if let (Some(length), Some(batch)) = (shape.first_mut(), batch) {
         *length = batch;
     }
     InputTensor {
-        name: name.to_owned(),
+        name,
         datatype: Declared::Known(dtype),
         shape: shape
             .into_iter()
             .map(|length| i64::try_from(length).unwrap_or(i64::MAX))
             .collect(),
         data: packed::values(count, bytes),
-    }
-}
-
-/// Stands for an input that the model does not have, which is refused later.
-fn stranger(name: &str) -> InputTensor {
-    InputTensor {
-        name: name.to_owned(),
-        datatype: Declared::Unknown("INVALID".to_owned()),
-        shape: Vec::new(),
-        data: Data::Values {
-            count: 0,
-            bytes: bytes::Bytes::new(),
-        },
     }
 }
 

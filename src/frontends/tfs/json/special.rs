@@ -32,9 +32,11 @@ impl Numbers {
     pub(super) fn read(&mut self, cursor: &mut Cursor<'_>, format: Format) -> Result<()> {
         let expected = || {
             let what = self.dtype;
-            format.no_array(&format!("expected one whole number of {what} in a list"))
+            format.no_array(&format_args!(
+                "expected one whole number of {what} in a list"
+            ))
         };
-        let text = cursor.value().map_err(super::malformed)?;
+        let text = cursor.value()?;
         let numbers: Vec<u64> = if let Ok(number) = serde_json::from_slice(text) {
             vec![number]
         } else {
@@ -56,10 +58,10 @@ impl Numbers {
     }
 
     /// Makes the input; `batch` is how many rows there were.
-    pub(super) fn tensor(self, name: &str, batch: Option<usize>) -> InputTensor {
+    pub(super) fn tensor(self, name: String, batch: Option<usize>) -> InputTensor {
         let lengths = batch.into_iter().chain(self.length);
         InputTensor {
-            name: name.to_owned(),
+            name,
             datatype: Declared::Known(self.dtype),
             shape: lengths
                 .map(|length| i64::try_from(length).unwrap_or(i64::MAX))

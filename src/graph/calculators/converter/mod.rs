@@ -1,28 +1,23 @@
 //! Converts OpenVINO tensors to tensors of Python nodes, and back.
 
-use std::sync::Arc;
-
+use super::{
+    Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, PacketType, Payload,
+    StepOutcome, StepResult,
+};
 use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, Factory, Resources, StepOutcome},
-        error::GraphRunError,
-        node::{NodeSpec, Port},
-        packet::{PacketType, Payload, TensorKind},
-    },
+    graph::{convert, node::Port, packet::TensorKind},
     proto::mediapipe::PyTensorOvTensorConverterCalculatorOptions as Options,
     python,
     tensor::{DataType, Tensor},
 };
 
-const OPENVINO: &str = "OVTENSOR";
-const PYTHON: &str = "OVMS_PY_TENSOR";
-
-pub(super) static FACTORY: Factory = Factory {
+/// Factories of this module.
+pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PyTensorOvTensorConverterCalculator",
     about: "Turns tensors of OpenVINO into those of Python nodes, and back.",
     contract,
-    make,
-};
+    make: |node, _| Box::new(Converter(pairs(node).unwrap_or_default())),
+}];
 
 /// Kind of tensors on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,21 +26,11 @@ enum Side {
     Python,
 }
 
+/// Prefixes of tags.
+const OPENVINO: &str = "OVTENSOR";
+const PYTHON: &str = "OVMS_PY_TENSOR";
+
 impl Side {
-    const fn other(self) -> Self {
-        match self {
-            Self::OpenVino => Self::Python,
-            Self::Python => Self::OpenVino,
-        }
-    }
-
-    const fn prefix(self) -> &'static str {
-        match self {
-            Self::OpenVino => OPENVINO,
-            Self::Python => PYTHON,
-        }
-    }
-
     const fn packet_type(self) -> PacketType {
         match self {
             Self::OpenVino => PacketType::Tensor(TensorKind::OpenVino),
@@ -53,11 +38,19 @@ impl Side {
         }
     }
 
-    /// Parses a tag: the kind of tensors, and the rest of the tag.
-    fn read(tag: &str) -> Option<(Self, &str)> {
-        [Self::OpenVino, Self::Python]
-            .into_iter()
-            .find_map(|side| Some((side, tag.strip_prefix(side.prefix())?)))
+    const fn other(self) -> Self {
+        match self {
+            Self::OpenVino => Self::Python,
+            Self::Python => Self::OpenVino,
+        }
+    }
+
+    /// Parses a tag: the kind of tensors, and the tag of the counterpart.
+    fn read(tag: &str) -> Option<(Self, String)> {
+        let openvino = tag.strip_prefix(OPENVINO);
+        let openvino = openvino.map(|rest| (Self::OpenVino, format!("{PYTHON}{rest}")));
+        let python = || tag.strip_prefix(PYTHON);
+        openvino.or_else(|| python().map(|rest| (Self::Python, format!("{OPENVINO}{rest}"))))
     }
 }
 
@@ -89,24 +82,19 @@ fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
     if inputs.is_empty() || outputs.is_empty() {
         return Err("needs at least one input stream and one output stream".to_owned());
     }
+    let is_alone = inputs.len() == 1 && outputs.len() == 1;
     for port in inputs.iter().chain(outputs.iter()) {
-        let is_alone = inputs.len() == 1 && outputs.len() == 1;
-        match Side::read(&port.at.tag) {
-            Some((_, "")) => {}
-            Some(_) if !is_alone => {}
-            Some(_) => {
-                return Err(format!(
-                    "has one input and one output stream, of which one has the tag {OPENVINO} and \
-                     the other {PYTHON}; found: {}",
-                    port.at.tag
-                ));
-            }
-            None => {
-                return Err(format!(
-                    "has a stream {:?} with the tag {:?}; tags begin with {OPENVINO} or {PYTHON}",
-                    port.name, port.at.tag
-                ));
-            }
+        let (name, tag) = (&port.name, &port.at.tag);
+        if Side::read(tag).is_none() {
+            return Err(format!(
+                "has a stream {name:?} with the tag {tag:?}; tags begin with {OPENVINO} or {PYTHON}"
+            ));
+        }
+        if is_alone && tag != OPENVINO && tag != PYTHON {
+            return Err(format!(
+                "has one input and one output stream, of which one has the tag {OPENVINO} and the \
+                 other {PYTHON}; found: {tag}"
+            ));
         }
     }
     let options: Options = node.options.get().unwrap_or_default();
@@ -116,24 +104,19 @@ fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
         let Some(output) = outputs.find(&tag, port.at.index) else {
             return Err(unpaired("input", port, "output", &tag));
         };
-        let name = match from {
-            Side::Python => String::new(),
-            Side::OpenVino => match options.tag_to_output_tensor_names.get(&tag) {
-                Some(name) => name.clone(),
-                None => {
-                    return Err(format!(
-                        "has no name for the tensors of the output {tag}: \
-                         `tag_to_output_tensor_names {{ key: \"{tag}\" value: \"name\" }}` in \
-                         PyTensorOvTensorConverterCalculatorOptions gives one"
-                    ));
-                }
-            },
-        };
+        let name = options.tag_to_output_tensor_names.get(&tag);
+        if from == Side::OpenVino && name.is_none() {
+            return Err(format!(
+                "has no name for the tensors of the output {tag}: \
+                 `tag_to_output_tensor_names {{ key: \"{tag}\" value: \"name\" }}` in \
+                 PyTensorOvTensorConverterCalculatorOptions gives one"
+            ));
+        }
         pairs.push(Pair {
             input,
             output,
             from,
-            name,
+            name: name.cloned().unwrap_or_default(),
         });
     }
     for port in outputs.iter() {
@@ -147,8 +130,7 @@ fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
 
 /// Returns the kind of tensors of a stream, and the tag of its counterpart.
 fn partner(port: &Port) -> (Side, String) {
-    let (side, rest) = Side::read(&port.at.tag).unwrap_or((Side::OpenVino, ""));
-    (side, format!("{}{rest}", side.other().prefix()))
+    Side::read(&port.at.tag).unwrap_or((Side::OpenVino, PYTHON.to_owned()))
 }
 
 fn unpaired(direction: &str, port: &Port, other: &str, tag: &str) -> String {
@@ -158,17 +140,10 @@ fn unpaired(direction: &str, port: &Port, other: &str, tag: &str) -> String {
     )
 }
 
-fn make(node: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
-    Box::new(Converter(pairs(node).unwrap_or_default()))
-}
-
 struct Converter(Vec<Pair>);
 
 impl Calculator for Converter {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         for pair in &self.0 {
             let made = match context.input(pair.input) {
                 None => continue,
@@ -203,19 +178,10 @@ fn to_python(name: &str, tensor: &Tensor) -> Result<python::HandlerTensor, Graph
             dtype.precision()
         )));
     }
-    // Python has no format for bfloat16.
-    let format = (dtype != DataType::Bf16).then_some(dtype);
-    let lengths = tensor.shape().iter();
-    let shape = lengths
-        .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
-        .collect();
-    let data = tensor.data().clone();
+    let shape = convert::lengths(tensor).collect();
+    let (datatype, data) = (dtype.kserve(), tensor.data().clone());
     Ok(python::HandlerTensor::new(
-        name,
-        dtype.kserve(),
-        shape,
-        data,
-        format,
+        name, datatype, shape, data, true,
     ))
 }
 
@@ -231,25 +197,18 @@ fn to_openvino(tensor: &python::HandlerTensor) -> Result<Tensor, GraphRunError> 
         let negative = || format!("dimension negative during conversion: {length}");
         usize::try_from(length).map_err(|_| GraphRunError::invalid(negative()))
     };
-    let shape: Vec<usize> = tensor
-        .shape()
-        .iter()
-        .map(length)
-        .collect::<Result<_, _>>()?;
+    let shape = tensor.shape().iter().map(length);
+    let shape = shape.collect::<Result<Vec<_>, _>>()?;
     let actual = tensor.bytes().len();
-    match crate::tensor::byte_size(dtype, &shape) {
-        Ok(Some(expected)) if expected == actual => {}
-        Ok(expected) => {
-            return Err(GraphRunError::invalid(format!(
-                "python buffer size: {actual}; OV tensor size: {}; mismatch",
-                expected.unwrap_or_default()
-            )));
-        }
-        Err(error) => {
-            return Err(GraphRunError::invalid(format!(
-                "python buffer size: {actual}; OV tensor size: {error}; mismatch"
-            )));
-        }
+    let expected = match crate::tensor::byte_size(dtype, &shape) {
+        Ok(Some(expected)) if expected == actual => None,
+        Ok(expected) => Some(expected.unwrap_or_default().to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(expected) = expected {
+        return Err(GraphRunError::invalid(format!(
+            "python buffer size: {actual}; OV tensor size: {expected}; mismatch"
+        )));
     }
     Tensor::new(dtype, shape, tensor.bytes().clone())
         .map_err(|error| GraphRunError::internal(error.to_string()))

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use super::{FACTORY, Options};
+use super::{FACTORIES, Options};
 use crate::{
     graph::{
         calculators::tests::fake::{Fake, Run},
@@ -31,7 +31,7 @@ fn node(inputs: &[&str], outputs: &[&str], names: &[(&str, &str)]) -> NodeSpec {
 }
 
 fn process(node: NodeSpec, inputs: &[Packet]) -> Result<Vec<(usize, Packet)>, GraphRunError> {
-    let mut run = Run::new(&FACTORY, node, &Fake::missing());
+    let mut run = Run::new(&FACTORIES[0], node, &Fake::missing());
     run.open(vec![])?;
     run.process(AT, inputs)
 }
@@ -43,7 +43,7 @@ fn ov(dtype: DataType, shape: &[usize], data: &'static [u8]) -> Packet {
 
 fn py(datatype: &str, shape: &[i64], data: &'static [u8]) -> Packet {
     let data = Bytes::from_static(data);
-    let tensor = python::HandlerTensor::new("n", datatype, shape.to_vec(), data, None);
+    let tensor = python::HandlerTensor::new("n", datatype, shape.to_vec(), data, false);
     Packet::new(Payload::Python(tensor), AT)
 }
 
@@ -152,7 +152,7 @@ fn several() -> NodeSpec {
 
 #[test]
 fn pairs_convert_each_for_itself() {
-    let contract = (FACTORY.contract)(&several()).unwrap();
+    let contract = (FACTORIES[0].contract)(&several()).unwrap();
     let ov_type = PacketType::Tensor(TensorKind::OpenVino);
     assert_eq!(
         contract.inputs,
@@ -184,7 +184,7 @@ fn pairs_convert_each_for_itself() {
 #[test]
 fn the_contract_says_what_is_wrong() {
     let refused = |inputs: &[&str], outputs: &[&str], names: &[(&str, &str)]| {
-        (FACTORY.contract)(&node(inputs, outputs, names)).unwrap_err()
+        (FACTORIES[0].contract)(&node(inputs, outputs, names)).unwrap_err()
     };
     let name = [("OVMS_PY_TENSOR", "n"), ("OVMS_PY_TENSOR_A", "n")];
     for (inputs, outputs) in [(&["OVTENSOR:a"][..], &[][..]), (&[], &["OVTENSOR:a"])] {

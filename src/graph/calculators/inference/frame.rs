@@ -1,16 +1,11 @@
 //! Conversion of tensors of several frameworks to requests and back.
 
-use super::{
-    List,
-    names::{Feed, Yield},
-};
+use super::names::ModelPort;
 use crate::{
     graph::{
-        calculator::{Emit, Later},
         convert,
         error::GraphRunError,
-        packet::{Packet, PacketType, Payload, TensorKind},
-        timestamp::Timestamp,
+        packet::{PacketType, Payload, TensorKind},
     },
     request::{Data, Declared, InputTensor},
     tensor::{DataType, Tensor, TensorMap},
@@ -56,7 +51,7 @@ impl Frame {
     }
 }
 
-impl Feed {
+impl ModelPort {
     /// Converts a packet to inputs of a request.
     pub(super) fn read(
         &self,
@@ -69,16 +64,17 @@ impl Feed {
             one if !self.frame.is_list => std::slice::from_ref(one),
             other => return Err(self.unfit(stream, other)),
         };
-        if tensors.len() != self.names.len() {
+        let names = self.names.as_deref().unwrap_or_default();
+        let (given, taken) = (tensors.len(), names.len());
+        if given != taken {
+            let names = names.join(", ");
             return Err(GraphRunError::internal(format!(
-                "Input stream \"{stream}\" has a list of {} tensors, which are to be {} inputs of \
-                 the model: {}; input_order_list names the inputs in the order of the list",
-                tensors.len(),
-                self.names.len(),
-                List(&self.names)
+                "Input stream \"{stream}\" has a list of {given} tensors, which are to be {taken} \
+                 inputs of the model: {names}; input_order_list names the inputs in the order of the \
+                 list"
             )));
         }
-        for (name, payload) in self.names.iter().zip(tensors) {
+        for (name, payload) in names.iter().zip(tensors) {
             match payload {
                 Payload::Tensor(kind, tensor) if *kind == self.frame.kind => {
                     inputs.push(self.input(stream, name, tensor)?);
@@ -101,88 +97,65 @@ impl Feed {
         })?;
         // TensorFlow Lite tensors have no batch dimension.
         let batch = (self.frame.kind == TensorKind::TfLite).then_some(1);
-        let lengths = tensor.shape().iter();
-        let lengths = lengths.map(|&length| i64::try_from(length).unwrap_or(i64::MAX));
         Ok(InputTensor {
             name: name.to_owned(),
             datatype: Declared::Known(dtype),
-            shape: batch.into_iter().chain(lengths).collect(),
+            shape: batch.into_iter().chain(convert::lengths(tensor)).collect(),
             data: Data::Raw(tensor.data().clone()),
         })
     }
 
     fn unfit(&self, stream: &str, payload: &Payload) -> GraphRunError {
+        let (expected, actual) = (self.frame.packet_type(), payload.kind());
         GraphRunError::internal(format!(
-            "Input stream \"{stream}\" has a packet of another type. Expected: {}; Actual: {}",
-            self.frame.packet_type(),
-            payload.kind()
+            "Input stream \"{stream}\" has a packet of another type. Expected: {expected}; Actual: \
+             {actual}"
         ))
     }
-}
 
-/// Converts a response to packets.
-pub(super) fn emits(
-    yields: &[Yield],
-    outputs: &TensorMap,
-    at: Timestamp,
-) -> Result<Later, GraphRunError> {
-    let emits = yields.iter().enumerate().map(|(place, taken)| {
-        let mut tensors = taken.tensors(outputs)?;
-        let payload = if taken.frame.is_list {
-            Payload::List(tensors)
-        } else {
-            tensors.swap_remove(0)
+    /// Converts the outputs of a response to the payload of a packet.
+    pub(super) fn payload(&self, outputs: &TensorMap) -> Result<Payload, GraphRunError> {
+        let payload = |name: &str, tensor: &Tensor| {
+            check_type(self.frame.kind, tensor.dtype())
+                .map_err(|reason| GraphRunError::internal(format!("Output {name:?} {reason}")))?;
+            Ok(Payload::Tensor(self.frame.kind, tensor.clone()))
         };
-        Ok(Emit::Packet(place, Packet::new(payload, at)))
-    });
-    let emits = emits.collect::<Result<_, GraphRunError>>()?;
-    Ok(Later { emits, stop: false })
-}
-
-impl Yield {
-    fn tensors(&self, outputs: &TensorMap) -> Result<Vec<Payload>, GraphRunError> {
-        let Some(names) = &self.names else {
-            let mut all: Vec<_> = outputs.iter().collect();
-            all.sort_by_key(|(name, _)| *name);
-            let all = all.into_iter();
-            return all
-                .map(|(name, tensor)| self.payload(name, tensor))
-                .collect();
-        };
-        let tensor = |name: &String| {
+        let find = |name: &String| {
             let tensor = outputs.get(name).ok_or_else(|| {
                 let known: Vec<&str> = outputs.iter().map(|(name, _)| name).collect();
+                let known = known.join(", ");
                 GraphRunError::internal(format!(
-                    "The answer has no output {name:?}; it has: {}",
-                    List(&known)
+                    "The answer has no output {name:?}; it has: {known}"
                 ))
             })?;
-            self.payload(name, tensor)
+            payload(name, tensor)
         };
-        names.iter().map(tensor).collect()
-    }
-
-    fn payload(&self, name: &str, tensor: &Tensor) -> Result<Payload, GraphRunError> {
-        check_type(self.frame.kind, tensor.dtype())
-            .map_err(|reason| GraphRunError::internal(format!("Output {name:?} {reason}")))?;
-        Ok(Payload::Tensor(self.frame.kind, tensor.clone()))
+        let tensors: Result<Vec<_>, GraphRunError> = if let Some(names) = &self.names {
+            names.iter().map(find).collect()
+        } else {
+            let mut all: Vec<_> = outputs.iter().collect();
+            all.sort_by_key(|(name, _)| *name);
+            all.into_iter()
+                .map(|(name, tensor)| payload(name, tensor))
+                .collect()
+        };
+        let mut tensors = tensors?;
+        Ok(match self.frame.is_list {
+            true => Payload::List(tensors),
+            false => tensors.swap_remove(0),
+        })
     }
 }
 
 /// Checks that a framework supports an element type.
 fn check_type(kind: TensorKind, dtype: DataType) -> Result<(), String> {
-    let allowed = match kind {
-        TensorKind::OpenVino => true,
-        TensorKind::MediaPipe => convert::is_mp(dtype),
-        TensorKind::TensorFlow => convert::is_tf(dtype),
-        TensorKind::TfLite => dtype == DataType::F32,
-        TensorKind::Image => false,
-    };
-    if allowed {
-        Ok(())
-    } else {
-        Err(format!(
+    match kind {
+        TensorKind::OpenVino => Ok(()),
+        TensorKind::MediaPipe if convert::is_mp(dtype) => Ok(()),
+        TensorKind::TensorFlow if convert::is_tf(dtype) => Ok(()),
+        TensorKind::TfLite if dtype == DataType::F32 => Ok(()),
+        _ => Err(format!(
             "has elements of {dtype}, which a {kind} does not have"
-        ))
+        )),
     }
 }

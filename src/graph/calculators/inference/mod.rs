@@ -3,48 +3,45 @@
 mod frame;
 mod names;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::FutureExt;
 
-use self::{
-    frame::Frame,
-    names::{Feed, Yield},
+use self::{frame::Frame, names::ModelPort};
+use super::{
+    Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec, Packet,
+    PacketType, Payload, StepOutcome, StepResult, session::TAG as SESSION,
 };
-use super::session::TAG as SESSION;
 use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, Factory, Resources, StepOutcome},
-        error::GraphRunError,
-        node::{NodeSpec, Ports},
-        packet::{PacketType, Payload},
-        servables::ServableSession,
-    },
+    graph::{calculator::Later, node::Ports, servables::ServableSession},
     proto::mediapipe::OpenVinoInferenceCalculatorOptions as Options,
     request::InferRequest,
 };
 
-pub(super) static FACTORY: Factory = Factory {
+/// Factories of this module.
+pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "OpenVINOInferenceCalculator",
     about: "Runs a model or pipeline with the tensors of its inputs.",
     contract,
-    make,
-};
+    make: |node, _| {
+        Box::new(Runner {
+            options: node.options.get().unwrap_or_default(),
+            opened: None,
+        })
+    },
+}];
 
 fn contract(node: &NodeSpec) -> Result<Contract, String> {
     if node.inputs.is_empty() || node.outputs.is_empty() {
         return Err("needs at least one input stream and one output stream".to_owned());
     }
-    let session = match node.side_inputs.find(SESSION, 0) {
-        Some(place) if node.side_inputs.len() == 1 => place,
-        _ => {
-            return Err(format!(
-                "needs exactly one input side packet, which has the tag {SESSION}: \
-                 `input_side_packet: \"{SESSION}:session\"` with that of an \
-                 OpenVINOModelServerSessionCalculator"
-            ));
-        }
-    };
+    if node.side_inputs.len() != 1 || node.side_inputs.find(SESSION, 0).is_none() {
+        return Err(format!(
+            "needs exactly one input side packet, which has the tag {SESSION}: \
+             `input_side_packet: \"{SESSION}:session\"` with that of an \
+             OpenVINOModelServerSessionCalculator"
+        ));
+    }
     for (direction, ports) in [("input", &node.inputs), ("output", &node.outputs)] {
         if let Some(port) = ports.iter().find(|port| port.at.index > 0) {
             return Err(format!(
@@ -54,10 +51,8 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
             ));
         }
     }
-    let mut lists = node
-        .inputs
-        .iter()
-        .filter(|port| Frame::of(&port.at.tag).is_list);
+    let inputs = node.inputs.iter();
+    let mut lists = inputs.filter(|port| Frame::of(&port.at.tag).is_list);
     if let (Some(first), Some(second)) = (lists.next(), lists.next()) {
         return Err(format!(
             "has several input streams with lists of tensors, {} and {}; only one is possible",
@@ -65,30 +60,27 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
         ));
     }
     let options: Options = node.options.get().unwrap_or_default();
-    check(
-        node,
-        "input",
-        &node.inputs,
+    let (names, order) = (
         &options.tag_to_input_tensor_names,
         &options.input_order_list,
-    )?;
-    check(
-        node,
-        "output",
-        &node.outputs,
+    );
+    check(node, "input", &node.inputs, names, order)?;
+    let (names, order) = (
         &options.tag_to_output_tensor_names,
         &options.output_order_list,
-    )?;
-    let carries = |ports: &Ports| -> Vec<PacketType> {
+    );
+    check(node, "output", &node.outputs, names, order)?;
+    let carries = |ports: &Ports| {
         let frames = ports.iter().map(|port| Frame::of(&port.at.tag));
         frames.map(Frame::packet_type).collect()
     };
-    let mut contract = Contract::any(node);
-    contract.inputs = carries(&node.inputs);
-    contract.outputs = carries(&node.outputs);
-    contract.side_inputs[session] = (PacketType::Session, false);
-    contract.offset = Some(0);
-    Ok(contract)
+    Ok(Contract {
+        inputs: carries(&node.inputs),
+        outputs: carries(&node.outputs),
+        side_inputs: vec![(PacketType::Session, false)],
+        offset: Some(0),
+        ..Contract::any(node)
+    })
 }
 
 /// Validates the options of one direction.
@@ -105,16 +97,12 @@ fn check(
              them is possible"
         ));
     }
-    if let Some(name) = order.iter().enumerate().find_map(|(place, name)| {
-        let is_again = order[..place].contains(name);
-        is_again.then_some(name)
-    }) {
-        return Err(format!("has {name:?} twice in {direction}_order_list"));
+    for (place, name) in order.iter().enumerate() {
+        if order[..place].contains(name) {
+            return Err(format!("has {name:?} twice in {direction}_order_list"));
+        }
     }
-    for tag in names
-        .keys()
-        .filter(|tag| ports.tagged(tag).next().is_none())
-    {
+    for tag in names.keys().filter(|tag| ports.find(tag, 0).is_none()) {
         tracing::warn!(
             node = %node.name,
             "tag_to_{direction}_tensor_names has {tag:?}, which is the tag of no {direction} \
@@ -122,13 +110,6 @@ fn check(
         );
     }
     Ok(())
-}
-
-fn make(node: &Arc<NodeSpec>, _: &dyn Resources) -> Box<dyn Calculator> {
-    Box::new(Runner {
-        options: node.options.get().unwrap_or_default(),
-        opened: None,
-    })
 }
 
 struct Runner {
@@ -140,15 +121,15 @@ struct Runner {
 struct Opened {
     session: Arc<dyn ServableSession>,
     /// Model inputs of each input stream.
-    feeds: Vec<Feed>,
+    inputs: Vec<ModelPort>,
     /// Model outputs of each output stream.
-    yields: Arc<[Yield]>,
+    outputs: Arc<[ModelPort]>,
     /// Requested outputs; all if empty.
     asked: Vec<String>,
 }
 
 impl Calculator for Runner {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let Some(Payload::Session(session)) = context.side(0) else {
             return Err(GraphRunError::internal(format!(
                 "The side packet {SESSION} is no session; it comes from an \
@@ -156,26 +137,22 @@ impl Calculator for Runner {
             )));
         };
         let info = session.info();
-        let feeds = names::feeds(&context.node.inputs, &self.options, info);
-        let yields = names::yields(&context.node.outputs, &self.options, info);
+        let outputs = names::outputs(&context.node.outputs, &self.options, info);
         self.opened = Some(Opened {
             session: Arc::clone(session),
-            feeds,
-            asked: names::asked(&yields),
-            yields: yields.into(),
+            inputs: names::inputs(&context.node.inputs, &self.options, info),
+            asked: names::asked(&outputs),
+            outputs: outputs.into(),
         });
         Ok(StepOutcome::Next)
     }
 
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let Some(opened) = &self.opened else {
             return Err(GraphRunError::internal("the node was not opened"));
         };
-        let mut inputs = Vec::with_capacity(opened.feeds.len());
-        for (place, feed) in opened.feeds.iter().enumerate() {
+        let mut inputs = Vec::with_capacity(opened.inputs.len());
+        for (place, input) in opened.inputs.iter().enumerate() {
             let stream = &context.node.inputs[place].name;
             let Some(payload) = context.input(place) else {
                 return Err(GraphRunError::internal(format!(
@@ -184,7 +161,7 @@ impl Calculator for Runner {
                     context.at
                 )));
             };
-            feed.read(stream, payload, &mut inputs)?;
+            input.read(stream, payload, &mut inputs)?;
         }
         let request = InferRequest {
             inputs,
@@ -192,28 +169,21 @@ impl Calculator for Runner {
             ..InferRequest::default()
         };
         let run = opened.session.infer(request);
-        let yields = Arc::clone(&opened.yields);
+        let outputs = Arc::clone(&opened.outputs);
         let at = context.at;
         let later = async move {
-            let outputs = run
-                .await
-                .map_err(|error| GraphRunError::internal(error.message()))?;
-            frame::emits(&yields, &outputs, at)
+            let answer = run.await;
+            let answer = answer.map_err(|error| GraphRunError::internal(error.message()))?;
+            let emits = outputs.iter().enumerate().map(|(place, output)| {
+                Ok(Emit::Packet(
+                    place,
+                    Packet::new(output.payload(&answer)?, at),
+                ))
+            });
+            let emits = emits.collect::<Result<_, GraphRunError>>()?;
+            Ok(Later { emits, stop: false })
         };
         Ok(StepOutcome::Later(later.boxed()))
-    }
-}
-
-/// List of names, formatted for messages.
-struct List<'a, T>(&'a [T]);
-
-impl<T: fmt::Display> fmt::Display for List<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, name) in self.0.iter().enumerate() {
-            let comma = if place > 0 { ", " } else { "" };
-            write!(f, "{comma}{name}")?;
-        }
-        Ok(())
     }
 }
 

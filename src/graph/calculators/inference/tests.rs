@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{FACTORY, Options};
+use super::{FACTORIES, Options};
 use crate::{
     error::{Error, ErrorKind},
     graph::{
@@ -75,7 +75,7 @@ type Ran = (Vec<InputTensor>, Vec<String>, Vec<(usize, Packet)>);
 
 /// Runs a node once; returns inputs and output names of the request, and packets sent.
 fn once(fake: &Arc<Fake>, node: NodeSpec, inputs: &[Packet]) -> Result<Ran, GraphRunError> {
-    let mut run = Run::new(&FACTORY, node, fake);
+    let mut run = Run::new(&FACTORIES[0], node, fake);
     assert_eq!(run.contract.offset, Some(0));
     run.open(vec![fake.side()])?;
     let sent = run.process(AT, inputs)?;
@@ -246,7 +246,8 @@ fn every_prefix_has_its_packets() {
     ] {
         let text = format!("{tag}:s");
         let text = text.trim_start_matches(':');
-        let contract = (FACTORY.contract)(&node(&[text], &[text], &Options::default())).unwrap();
+        let contract =
+            (FACTORIES[0].contract)(&node(&[text], &[text], &Options::default())).unwrap();
         assert_eq!(contract.inputs, contract.outputs, "{tag}");
         assert_eq!(contract.outputs, [expected], "{tag}");
         assert_eq!(contract.side_inputs, [(PacketType::Session, false)]);
@@ -330,7 +331,7 @@ fn what_fails_is_a_error_within() {
          Actual: int"
     );
     let node = node(&["i"], &["o"], &Options::default());
-    let mut run = Run::new(&FACTORY, node, &fake);
+    let mut run = Run::new(&FACTORIES[0], node, &fake);
     let error = run.open(vec![Packet::side(Payload::Int(1))]).unwrap_err();
     assert!(error.message.contains("is no session"), "{error}");
 }
@@ -340,7 +341,7 @@ fn the_contract_says_what_is_wrong() {
     let refused = |inputs: &[&str], outputs: &[&str], sides: &[&str], options: &Options| {
         let mut node = node(inputs, outputs, options);
         node.side_inputs = Ports::of(sides);
-        (FACTORY.contract)(&node).unwrap_err()
+        (FACTORIES[0].contract)(&node).unwrap_err()
     };
     let none = Options::default();
     let session = &["SESSION:s"][..];
@@ -395,5 +396,5 @@ fn the_contract_says_what_is_wrong() {
         options.tag_to_input_tensor_names = pairs(&[("A", "a")]);
         options.output_order_list = list(&["a"]);
     });
-    assert!((FACTORY.contract)(&node(&["A:i"], &["OVTENSORS:o"], &across)).is_ok());
+    assert!((FACTORIES[0].contract)(&node(&["A:i"], &["OVTENSORS:o"], &across)).is_ok());
 }

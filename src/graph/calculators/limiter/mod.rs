@@ -3,20 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    bounds::{Output, settled},
-    contract::{Ask, Count},
+    AbseilCode, Ask, Calculator, CalculatorContext, Contract, Count, Factory, GraphRunError,
+    NodeSpec, Output, Packet, PacketType, Payload, StepOutcome, StepResult, Timestamp, settled,
     value,
 };
-use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, Factory, StepOutcome},
-        error::{AbseilCode, GraphRunError},
-        node::NodeSpec,
-        packet::{Packet, PacketType, Payload},
-        timestamp::Timestamp,
-    },
-    proto::mediapipe::FlowLimiterCalculatorOptions,
-};
+use crate::proto::mediapipe::FlowLimiterCalculatorOptions;
 
 /// Maximum number of packets of an auxiliary input that wait for the main one.
 const AUXILIARY: usize = 10_000;
@@ -27,13 +18,36 @@ pub(super) static FACTORIES: &[Factory] = &[
         name: "FlowLimiterCalculator",
         about: "Lets so many packets through until FINISHED tells that they are done; the newest wait.",
         contract: queued,
-        make: |node, _| Box::new(Limiter::new(node)),
+        make: |node, _| {
+            let options: FlowLimiterCalculatorOptions = node.options.get().unwrap_or_default();
+            let (outputs, allow) = outputs(node);
+            Box::new(Limiter {
+                max_in_flight: usize::try_from(options.max_in_flight()).unwrap_or(1),
+                queues: vec![VecDeque::new(); outputs.len()],
+                outputs,
+                allow,
+                in_flight: VecDeque::new(),
+                allowed: BTreeMap::from([(Timestamp::UNSET, true)]),
+                options,
+            })
+        },
     },
     Factory {
         name: "RealTimeFlowLimiterCalculator",
         about: "Lets so many packets through until FINISHED tells that they are done; none waits.",
         contract,
-        make: |node, _| Box::new(RealTime::new(node)),
+        make: |node, _| {
+            let (outputs, allow) = outputs(node);
+            Box::new(RealTime {
+                max_in_flight: 1,
+                in_flight: 0,
+                outputs,
+                allow,
+                changes: 0,
+                sent: BTreeSet::new(),
+                dropped: Timestamp::UNSET,
+            })
+        },
     },
 ];
 
@@ -64,22 +78,20 @@ fn queued(node: &NodeSpec) -> Result<Contract, String> {
 
 /// Reads the side packet.
 fn max_in_flight(context: &CalculatorContext<'_>) -> Result<Option<usize>, GraphRunError> {
-    let Some(given) = value::side_int(context, "MAX_IN_FLIGHT")? else {
-        return Ok(None);
-    };
-    let fits = usize::try_from(given).ok().filter(|most| *most > 0);
-    fits.map(Some).ok_or_else(|| {
-        GraphRunError::internal(format!(
-            "side packet MAX_IN_FLIGHT: expected at least 1, got {given}"
-        ))
-    })
+    let given = value::at_least(context, "MAX_IN_FLIGHT", 1)?;
+    Ok(given.and_then(|given| usize::try_from(given).ok()))
 }
 
 fn outputs(node: &NodeSpec) -> (Vec<Output>, Option<Output>) {
-    (
-        node.outputs.tagged("").map(Output::new).collect(),
-        node.outputs.find("ALLOW", 0).map(Output::new),
-    )
+    let outputs = node.outputs.tagged("").map(Output::new);
+    let allow = node.outputs.find("ALLOW", 0).map(Output::new);
+    (outputs.collect(), allow)
+}
+
+/// Returns the lowest timestamp that an input has yet to decide on.
+fn next(context: &CalculatorContext<'_>, place: usize, queue: &VecDeque<Packet>) -> Timestamp {
+    let head = queue.front().map(Packet::at);
+    head.unwrap_or_else(|| settled(context, place).next_allowed())
 }
 
 /// Limiter with a queue. The first input decides; the others follow by its timestamps.
@@ -95,20 +107,6 @@ struct Limiter {
 }
 
 impl Limiter {
-    fn new(node: &NodeSpec) -> Self {
-        let options: FlowLimiterCalculatorOptions = node.options.get().unwrap_or_default();
-        let (outputs, allow) = outputs(node);
-        Self {
-            max_in_flight: usize::try_from(options.max_in_flight()).unwrap_or(1),
-            queues: vec![VecDeque::new(); outputs.len()],
-            outputs,
-            allow,
-            in_flight: VecDeque::new(),
-            allowed: BTreeMap::from([(Timestamp::UNSET, true)]),
-            options,
-        }
-    }
-
     fn decide(&mut self, context: &mut CalculatorContext<'_>, at: Timestamp, allow: bool) {
         if let Some(output) = &mut self.allow {
             output.send(context, Packet::new(Payload::Bool(allow), at));
@@ -119,16 +117,13 @@ impl Limiter {
     fn forget_finished(&mut self, context: &CalculatorContext<'_>) {
         let finished = context.node.inputs.find("FINISHED", 0);
         let done = finished.map_or(Timestamp::UNSET, |place| settled(context, place));
-        while self.in_flight.front().is_some_and(|at| *at <= done) {
-            self.in_flight.pop_front();
-        }
         let timeout = self.options.in_flight_timeout();
         let latest = settled(context, 0);
-        if timeout > 0 && latest.is_ordinary() && latest < Timestamp::MAX {
-            let late = |at: &Timestamp| latest.value().saturating_sub(at.value()) > timeout;
-            while self.in_flight.front().is_some_and(late) {
-                self.in_flight.pop_front();
-            }
+        let has_timeout = timeout > 0 && latest.is_ordinary() && latest < Timestamp::MAX;
+        let is_late = |at: &Timestamp| latest.value().saturating_sub(at.value()) > timeout;
+        let is_over = |at: &Timestamp| *at <= done || (has_timeout && is_late(at));
+        while self.in_flight.front().is_some_and(is_over) {
+            self.in_flight.pop_front();
         }
     }
 
@@ -147,14 +142,12 @@ impl Limiter {
         {
             self.decide(context, packet.at(), false);
         }
-        if let Some(packet) = self.queues[0].front() {
-            self.outputs[0].raise(context, packet.at());
-        } else {
-            let bound = settled(context, 0).next_allowed();
-            self.outputs[0].raise(context, bound);
-            if let Some(allow) = &mut self.allow {
-                allow.raise(context, bound);
-            }
+        let bound = next(context, 0, &self.queues[0]);
+        self.outputs[0].raise(context, bound);
+        if self.queues[0].is_empty()
+            && let Some(allow) = &mut self.allow
+        {
+            allow.raise(context, bound);
         }
     }
 
@@ -170,41 +163,30 @@ impl Limiter {
                     output.send(context, packet);
                 }
             }
-            let bound = match queue.front() {
-                Some(packet) => packet.at(),
-                None => settled(context, place).next_allowed(),
-            };
-            output.raise(context, bound);
+            output.raise(context, next(context, place, queue));
         }
     }
 
     /// Removes decisions on timestamps that no input can have any more.
     fn forget_decisions(&mut self, context: &CalculatorContext<'_>) {
-        let bounds = self.queues.iter().enumerate().map(|(place, queue)| {
-            queue
-                .front()
-                .map_or_else(|| settled(context, place).next_allowed(), Packet::at)
-        });
+        let queues = self.queues.iter().enumerate();
+        let bounds = queues.map(|(place, queue)| next(context, place, queue));
         let lowest = bounds.min().unwrap_or(Timestamp::UNSET);
-        if let Some((last, _)) = self.allowed.range(..=lowest).next_back() {
-            let last = *last;
+        if let Some((&last, _)) = self.allowed.range(..=lowest).next_back() {
             self.allowed = self.allowed.split_off(&last);
         }
     }
 }
 
 impl Calculator for Limiter {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         if let Some(most) = max_in_flight(context)? {
             self.max_in_flight = most;
         }
         Ok(StepOutcome::Next)
     }
 
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         self.forget_finished(context);
         for (place, queue) in self.queues.iter_mut().enumerate() {
             let packet = &context.inputs[place];
@@ -212,13 +194,11 @@ impl Calculator for Limiter {
                 queue.push_back(packet.clone());
             }
             if place > 0 && queue.len() > AUXILIARY {
-                return Err(GraphRunError::new(
-                    AbseilCode::ResourceExhausted,
-                    format!(
-                        "more than {AUXILIARY} packets of input stream \"{}\" wait for \"{}\"",
-                        context.node.inputs[place].name, context.node.inputs[0].name
-                    ),
-                ));
+                let [name, main] = [place, 0].map(|place| &context.node.inputs[place].name);
+                let text = format!(
+                    "more than {AUXILIARY} packets of input stream \"{name}\" wait for \"{main}\""
+                );
+                return Err(GraphRunError::new(AbseilCode::ResourceExhausted, text));
             }
         }
         self.release(context);
@@ -237,24 +217,9 @@ struct RealTime {
     changes: i64,
     sent: BTreeSet<Timestamp>,
     dropped: Timestamp,
-    bounds: Vec<Timestamp>,
 }
 
 impl RealTime {
-    fn new(node: &NodeSpec) -> Self {
-        let (outputs, allow) = outputs(node);
-        Self {
-            max_in_flight: 1,
-            in_flight: 0,
-            bounds: vec![Timestamp::UNSET; outputs.len()],
-            outputs,
-            allow,
-            changes: 0,
-            sent: BTreeSet::new(),
-            dropped: Timestamp::UNSET,
-        }
-    }
-
     fn allows(&self) -> bool {
         self.in_flight < self.max_in_flight
     }
@@ -263,13 +228,11 @@ impl RealTime {
         let packet = context.inputs[place].clone();
         if packet.is_empty() {
             if context.bounds.get(place) == Some(&Timestamp::DONE) {
-                self.bounds[place] = Timestamp::DONE;
                 self.outputs[place].close(context);
             }
             return;
         }
         let at = packet.at();
-        self.bounds[place] = self.bounds[place].max(at.next_allowed());
         let known = self.sent.contains(&at);
         if known || (self.allows() && at > self.dropped) {
             if !known {
@@ -285,15 +248,12 @@ impl RealTime {
 }
 
 impl Calculator for RealTime {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         self.max_in_flight = max_in_flight(context)?.unwrap_or(1);
         Ok(StepOutcome::Next)
     }
 
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let allowed = self.allows();
         if value::tagged(context, "FINISHED").is_some() {
             self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| {
@@ -303,7 +263,7 @@ impl Calculator for RealTime {
         for place in 0..self.outputs.len() {
             self.take(context, place);
         }
-        let lowest = self.bounds.iter().min().copied();
+        let lowest = self.outputs.iter().map(Output::bound).min();
         self.sent = self.sent.split_off(&lowest.unwrap_or(Timestamp::UNSET));
         if allowed != self.allows()
             && let Some(output) = &mut self.allow

@@ -1,21 +1,13 @@
 //! Side packets: from options, from streams, to streams.
 
 use super::{
-    contract::{Ask, Count, EVERY},
+    AbseilCode, Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Emit, Factory,
+    GraphRunError, NodeSpec, Packet, PacketType, Payload, StepOutcome, StepResult, Timestamp,
     value,
 };
-use crate::{
-    graph::{
-        calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome},
-        error::{AbseilCode, GraphRunError},
-        node::NodeSpec,
-        packet::{Packet, PacketType, Payload},
-        timestamp::Timestamp,
-    },
-    proto::mediapipe::{
-        ConstantSidePacketCalculatorOptions,
-        constant_side_packet_calculator_options::constant_side_packet::Value,
-    },
+use crate::proto::mediapipe::{
+    ConstantSidePacketCalculatorOptions,
+    constant_side_packet_calculator_options::constant_side_packet::Value,
 };
 
 /// Factories of this module.
@@ -24,18 +16,21 @@ pub(super) static FACTORIES: &[Factory] = &[
         name: "ConstantSidePacketCalculator",
         about: "Gives the values of its options as side packets PACKET.",
         contract: constant,
-        make: |node, _| {
-            let constants = constants(node).into_iter();
-            Box::new(Constant {
-                values: constants.filter_map(|constant| Some(constant?.0)).collect(),
-            })
-        },
+        make: |node, _| Box::new(Constant(constants(node).into_iter().flatten().collect())),
     },
     Factory {
         name: "DefaultSidePacketCalculator",
         about: "Gives OPTIONAL_VALUE on as VALUE, or DEFAULT_VALUE if it is not there.",
-        contract: default,
-        make: |_, _| Box::new(DefaultValue),
+        contract: |node| {
+            let place = node.side_inputs.find("DEFAULT_VALUE", 0);
+            let same = PacketType::SameAsInput(place.unwrap_or_default());
+            Ask::new(node)
+                .needs("DEFAULT_VALUE", Count::One, &PacketType::Any)
+                .uses("OPTIONAL_VALUE", &PacketType::Any)
+                .makes("VALUE", Count::One, &same)
+                .contract()
+        },
+        make: |_, _| Box::new(DefaultSide),
     },
     Factory {
         name: "SidePacketToStreamCalculator",
@@ -46,19 +41,22 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "StreamToSidePacketCalculator",
         about: "Makes a side packet of the only packet of its input.",
-        contract: from_stream,
+        contract: |node| {
+            Ask::new(node)
+                .takes(EVERY, Count::One, &PacketType::Any)
+                .makes(EVERY, Count::One, &PacketType::SameAsInput(0))
+                .contract()
+        },
         make: |_, _| Box::new(FromStream::default()),
     },
 ];
 
-struct Constant {
-    values: Vec<Payload>,
-}
+struct Constant(Vec<Payload>);
 
-fn constants(node: &NodeSpec) -> Vec<Option<(Payload, PacketType)>> {
+fn constants(node: &NodeSpec) -> Vec<Option<Payload>> {
     let options: ConstantSidePacketCalculatorOptions = node.options.get().unwrap_or_default();
     let values = options.packet.into_iter().map(|packet| {
-        let payload = match packet.value? {
+        Some(match packet.value? {
             Value::IntValue(value) => Payload::Int(value.into()),
             Value::Int64Value(value) => Payload::Int(value),
             Value::Uint64Value(value) => Payload::UInt(value),
@@ -66,9 +64,7 @@ fn constants(node: &NodeSpec) -> Vec<Option<(Payload, PacketType)>> {
             Value::DoubleValue(value) => Payload::Float(value),
             Value::BoolValue(value) => Payload::Bool(value),
             Value::StringValue(value) => Payload::Text(value),
-        };
-        let kind = payload.kind();
-        Some((payload, kind))
+        })
     });
     values.collect()
 }
@@ -76,67 +72,40 @@ fn constants(node: &NodeSpec) -> Vec<Option<(Payload, PacketType)>> {
 fn constant(node: &NodeSpec) -> Result<Contract, String> {
     let constants = constants(node);
     let empty = constants.iter().position(Option::is_none);
-    let outputs = node.side_outputs.len();
+    let (expected, got) = (constants.len(), node.side_outputs.len());
     let ask = Ask::new(node)
         .makes("PACKET", Count::Some, &PacketType::Any)
-        .demand(outputs == constants.len(), || {
-            format!(
-                "expected as many output side packets as there are in the options ({}), got {outputs}",
-                constants.len()
-            )
+        .demand(got == expected, || {
+            format!("expected as many output side packets as there are in the options ({expected}), got {got}")
         })
         .demand(empty.is_none(), || {
-            format!(
-                "packet {}: expected a value, such as int_value: 1, got none",
-                empty.unwrap_or_default()
-            )
+            let empty = empty.unwrap_or_default();
+            format!("packet {empty}: expected a value, such as int_value: 1, got none")
         });
     let mut contract = ask.contract()?;
-    for (place, (_, kind)) in constants.into_iter().flatten().enumerate() {
-        contract.side_outputs[place] = kind;
-    }
+    contract.side_outputs = constants.iter().flatten().map(Payload::kind).collect();
     Ok(contract)
 }
 
 impl Calculator for Constant {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        for (place, value) in self.values.iter().enumerate() {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
+        for (place, value) in self.0.iter().enumerate() {
             context.emit(Emit::Side(place, Packet::side(value.clone())));
         }
         Ok(StepOutcome::Next)
     }
-
-    fn process(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        Ok(StepOutcome::Stop)
-    }
 }
 
-struct DefaultValue;
+struct DefaultSide;
 
-fn default(node: &NodeSpec) -> Result<Contract, String> {
-    let place = node
-        .side_inputs
-        .find("DEFAULT_VALUE", 0)
-        .unwrap_or_default();
-    Ask::new(node)
-        .needs("DEFAULT_VALUE", Count::One, &PacketType::Any)
-        .uses("OPTIONAL_VALUE", &PacketType::Any)
-        .makes("VALUE", Count::One, &PacketType::SameAsInput(place))
-        .contract()
-}
-
-impl Calculator for DefaultValue {
-    fn open(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+impl Calculator for DefaultSide {
+    fn open(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let given = value::side(context, "OPTIONAL_VALUE");
         let value = given.or_else(|| value::side(context, "DEFAULT_VALUE"));
         if let Some(value) = value.cloned() {
             context.emit(Emit::Side(0, Packet::side(value)));
         }
         Ok(StepOutcome::Next)
-    }
-
-    fn process(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        Ok(StepOutcome::Stop)
     }
 }
 
@@ -156,17 +125,15 @@ struct ToStream {
 }
 
 fn output_tag(node: &NodeSpec) -> &str {
-    node.outputs.get(0).map_or("", |port| port.at.tag.as_str())
+    node.outputs.first().map_or("", |port| port.at.tag.as_str())
 }
 
 fn to_stream(node: &NodeSpec) -> Result<Contract, String> {
     let tag = output_tag(node);
     let one = node.outputs.iter().all(|port| port.at.tag == tag);
     if !one || !TIMES.contains(&tag) {
-        return Err(format!(
-            "expected output streams of one tag among {}",
-            TIMES.join(", ")
-        ));
+        let times = TIMES.join(", ");
+        return Err(format!("expected output streams of one tag among {times}"));
     }
     let ticks = matches!(tag, "AT_TICK" | "AT_FIRST_TICK");
     let tick = node.inputs.find("TICK", 0).is_some();
@@ -196,10 +163,7 @@ fn send_all(context: &mut CalculatorContext<'_>, at: Timestamp) {
 }
 
 impl Calculator for ToStream {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let first = match output_tag(context.node) {
             "AT_TICK" => false,
             "AT_FIRST_TICK" => true,
@@ -218,7 +182,7 @@ impl Calculator for ToStream {
         Ok(StepOutcome::Next)
     }
 
-    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let at = match output_tag(context.node) {
             "AT_PRESTREAM" => Timestamp::PRE_STREAM,
             "AT_POSTSTREAM" => Timestamp::POST_STREAM,
@@ -244,37 +208,24 @@ struct FromStream {
     packet: Option<Packet>,
 }
 
-fn from_stream(node: &NodeSpec) -> Result<Contract, String> {
-    Ask::new(node)
-        .takes(EVERY, Count::One, &PacketType::Any)
-        .makes(EVERY, Count::One, &PacketType::SameAsInput(0))
-        .contract()
-}
-
 impl Calculator for FromStream {
-    fn process(
-        &mut self,
-        context: &mut CalculatorContext<'_>,
-    ) -> Result<StepOutcome, GraphRunError> {
+    fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         let packet = &context.inputs[0];
         if packet.is_empty() {
             return Ok(StepOutcome::Next);
         }
         if self.packet.is_some() {
-            return Err(GraphRunError::new(
-                AbseilCode::FailedPrecondition,
-                format!(
-                    "expected a single packet on input stream \"{}\", got another one at {}",
-                    context.node.inputs[0].name,
-                    packet.at()
-                ),
-            ));
+            let (name, at) = (&context.node.inputs[0].name, packet.at());
+            let text = format!(
+                "expected a single packet on input stream \"{name}\", got another one at {at}"
+            );
+            return Err(GraphRunError::new(AbseilCode::FailedPrecondition, text));
         }
         self.packet = Some(packet.moved(Timestamp::UNSET));
         Ok(StepOutcome::Next)
     }
 
-    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
         if let Some(packet) = self.packet.take() {
             context.emit(Emit::Side(0, packet));
         }

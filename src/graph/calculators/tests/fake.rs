@@ -125,7 +125,7 @@ impl ServableSession for Opened {
 struct NoPython;
 
 impl Resources for NoPython {
-    fn python(&self, _: &str) -> Option<&Arc<python::PythonHandler>> {
+    fn python(&self, _: &str) -> Option<python::HandlerInstance> {
         None
     }
 
@@ -204,9 +204,17 @@ impl Run {
     ) -> Result<Vec<Emit>, GraphRunError> {
         let bounds = vec![at; inputs.len()];
         let (node, side, env) = (&self.node, &self.side, &self.env);
-        let mut context = CalculatorContext::new(node, at, inputs, side, &bounds, env);
+        let mut context = CalculatorContext {
+            node,
+            at,
+            inputs,
+            side,
+            env,
+            bounds: &bounds,
+            emits: Vec::new(),
+        };
         let flow = step(self.calculator.as_mut(), &mut context)?;
-        let mut emits = context.into_emits();
+        let mut emits = context.emits;
         if let StepOutcome::Later(later) = flow {
             emits.extend(later.now_or_never().expect("it waits for nothing")?.emits);
         }

@@ -91,20 +91,27 @@ impl Graph {
                 };
                 reported.push(format!("{name} {size} @{}", packet.at()));
             }
-            let Some(job) = self.scheduler.next() else {
+            let Some(job) = self.scheduler.next_job() else {
                 return reported;
             };
-            let node = &self.plan.nodes[job.node];
+            let node = &self.plan.nodes[job.ticket.node];
             let (inputs, side, bounds) = (&job.inputs, &job.side, &job.bounds);
-            let mut context =
-                CalculatorContext::new(&node.spec, job.at, inputs, side, bounds, &self.env);
-            let calculator = &mut self.nodes[job.node];
-            let flow = match job.step {
+            let mut context = CalculatorContext {
+                node: &node.spec,
+                at: job.at,
+                inputs,
+                side,
+                env: &self.env,
+                bounds,
+                emits: Vec::new(),
+            };
+            let calculator = &mut self.nodes[job.ticket.node];
+            let flow = match job.ticket.step {
                 CalculatorStep::Open => calculator.open(&mut context),
                 CalculatorStep::Process => calculator.process(&mut context),
                 CalculatorStep::Close => calculator.close(&mut context),
             };
-            let emits = context.into_emits();
+            let emits = context.emits;
             let outcome: Result<Later, GraphRunError> = flow.map(|flow| Later {
                 emits,
                 stop: matches!(flow, StepOutcome::Stop),

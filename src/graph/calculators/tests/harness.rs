@@ -232,8 +232,15 @@ impl Run {
 
     fn step(&mut self, at: Timestamp, step: Step) -> Result<Vec<String>, GraphRunError> {
         let env = Env::new(Arc::new(Nothing));
-        let mut context =
-            CalculatorContext::new(&self.spec, at, &self.inputs, &self.side, &self.bounds, &env);
+        let mut context = CalculatorContext {
+            node: &self.spec,
+            at,
+            inputs: &self.inputs,
+            side: &self.side,
+            env: &env,
+            bounds: &self.bounds,
+            emits: Vec::new(),
+        };
         let flow = match step {
             Step::Open => self.calculator.open(&mut context),
             Step::Process => self.calculator.process(&mut context),
@@ -244,7 +251,7 @@ impl Run {
             StepOutcome::Stop => self.stopped = true,
             StepOutcome::Later(_) => panic!("these calculators do not wait"),
         }
-        let emits = context.into_emits();
+        let emits = context.emits;
         Ok(emits.iter().map(|emit| self.reported(emit)).collect())
     }
 
@@ -273,7 +280,7 @@ impl Resources for Nothing {
         false
     }
 
-    fn python(&self, _: &str) -> Option<&Arc<crate::python::PythonHandler>> {
+    fn python(&self, _: &str) -> Option<crate::python::HandlerInstance> {
         None
     }
 }

@@ -69,7 +69,7 @@ fn tensors_are_named_after_their_streams() {
 fn tensors_of_python_are_as_python_says() {
     let shape = vec![-1, 3];
     let data = Bytes::from_static(b"abc");
-    let tensor = python::HandlerTensor::new("own", "<U5", shape, data, None);
+    let tensor = python::HandlerTensor::new("own", "<U5", shape, data, false);
     assert_eq!(
         given(PacketForm::Python, Payload::Python(tensor)),
         Ok(loose("y", "<U5", &[-1, 3], b"abc"))

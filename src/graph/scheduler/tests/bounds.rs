@@ -250,14 +250,14 @@ fn bounds_wait_for_what_is_still_in_flight() {
     }
     let mut held: Vec<_> = (0..2)
         .map(|_| {
-            let job = rig.scheduler.next().unwrap();
+            let job = rig.scheduler.next_job().unwrap();
             rig.call(job)
         })
         .collect();
-    assert!(rig.scheduler.next().is_none());
+    assert!(rig.scheduler.next_job().is_none());
     let (ticket, outcome) = held.pop().unwrap();
     rig.scheduler.done(ticket, outcome);
-    assert!(rig.scheduler.next().is_none(), "1 is not settled");
+    assert!(rig.scheduler.next_job().is_none(), "1 is not settled");
     let (ticket, outcome) = held.pop().unwrap();
     rig.scheduler.done(ticket, outcome);
     rig.run();
@@ -268,7 +268,7 @@ fn bounds_wait_for_what_is_still_in_flight() {
 fn packets_may_be_sent_when_nodes_open_and_close() {
     let edge = full("edge", &["in"], &["mid"], |job| {
         later(
-            match job.step {
+            match job.ticket.step {
                 CalculatorStep::Open => vec![Emit::Packet(0, int(-1, 0))],
                 CalculatorStep::Process => through(job),
                 CalculatorStep::Close => vec![Emit::Packet(0, int(-2, 10))],

@@ -10,10 +10,10 @@ use crate::graph::{
 fn bad(name: &str, input: &str, output: &str, step: CalculatorStep) -> Made {
     let text = name.to_owned();
     full(name, &[input], &[output], move |job| {
-        if job.step == step {
+        if job.ticket.step == step {
             return Err(GraphRunError::internal(format!("{text} is bad")));
         }
-        let emits = if job.step == CalculatorStep::Process {
+        let emits = if job.ticket.step == CalculatorStep::Process {
             through(job)
         } else {
             Vec::new()
@@ -99,14 +99,14 @@ fn a_error_of_close_is_reported_unless_the_run_has_failed_before() {
     let mut rig = Rig::new(&["in"], &["out"], make());
     rig.feed("in", [1]);
     rig.scheduler.fail(GraphRunError::new(
-        AbseilCode::Cancelled,
+        AbseilCode::Unavailable,
         "the client has gone",
     ));
     rig.run();
     assert!(rig.scheduler.is_finished());
     assert_eq!(
         rig.scheduler.error().unwrap().to_string(),
-        "CANCELLED: CalculatorGraph::Run() failed: \nthe client has gone"
+        "UNAVAILABLE: CalculatorGraph::Run() failed: \nthe client has gone"
     );
 }
 
@@ -119,16 +119,22 @@ fn what_runs_at_a_error_ends_and_is_closed_then() {
     let mut rig = Rig::new(&["in"], &["a"], nodes);
     rig.run();
     rig.push("in", 1, 1).unwrap();
-    let (bad, slow) = (rig.scheduler.next().unwrap(), rig.scheduler.next().unwrap());
-    assert_eq!((bad.node, slow.node), (1, 0));
+    let (bad, slow) = (
+        rig.scheduler.next_job().unwrap(),
+        rig.scheduler.next_job().unwrap(),
+    );
+    assert_eq!((bad.ticket.node, slow.ticket.node), (1, 0));
     let (ticket, outcome) = rig.call(bad);
     rig.scheduler.done(ticket, outcome);
-    let job = rig.scheduler.next().unwrap();
-    assert_eq!((job.node, job.step), (1, CalculatorStep::Close));
+    let job = rig.scheduler.next_job().unwrap();
+    assert_eq!(
+        (job.ticket.node, job.ticket.step),
+        (1, CalculatorStep::Close)
+    );
     let (ticket, outcome) = rig.call(job);
     rig.scheduler.done(ticket, outcome);
-    assert!(rig.scheduler.next().is_none() && !rig.scheduler.is_finished());
-    assert_eq!(rig.scheduler.is_running(), 1);
+    assert!(rig.scheduler.next_job().is_none() && !rig.scheduler.is_finished());
+    assert_eq!(rig.scheduler.running, 1);
     let (ticket, _) = rig.call(slow);
     rig.scheduler
         .done(ticket, Err(GraphRunError::invalid("as well")));
@@ -152,17 +158,17 @@ fn a_reader_that_stalls_does_not_keep_a_failed_run() {
         vec![Emit::Packet(0, int(at, at))]
     });
     let mut rig = Rig::new(&[], &["out"], vec![endless]);
-    rig.scheduler.set_backlog(8);
-    while let Some(job) = rig.scheduler.next() {
+    rig.scheduler.backlog = 8;
+    while let Some(job) = rig.scheduler.next_job() {
         let (ticket, outcome) = rig.call(job);
         rig.scheduler.done(ticket, outcome);
     }
     assert_eq!(rig.count("endless", CalculatorStep::Process), 8);
     assert!(!rig.scheduler.is_finished() && !rig.scheduler.is_idle());
     rig.scheduler
-        .fail(GraphRunError::new(AbseilCode::Cancelled, "gone"));
-    let job = rig.scheduler.next().unwrap();
-    assert_eq!(job.step, CalculatorStep::Close);
+        .fail(GraphRunError::new(AbseilCode::Unavailable, "gone"));
+    let job = rig.scheduler.next_job().unwrap();
+    assert_eq!(job.ticket.step, CalculatorStep::Close);
     let (ticket, outcome) = rig.call(job);
     rig.scheduler.done(ticket, outcome);
     assert!(rig.scheduler.is_finished());
@@ -180,5 +186,5 @@ fn errors_are_reported_up_to_a_number() {
     let error = rig.scheduler.error().unwrap().message;
     assert_eq!(error.lines().count(), 17);
     assert!(rig.scheduler.is_finished(), "nothing was opened");
-    assert!(rig.scheduler.next().is_none());
+    assert!(rig.scheduler.next_job().is_none());
 }

@@ -17,7 +17,7 @@ fn giver(name: &str, step: Option<CalculatorStep>, side: &str) -> Made {
     full(name, &[], &[], move |job| {
         let given = Emit::Side(0, Packet::side(Payload::Int(7)));
         later(
-            if step == Some(job.step) {
+            if step == Some(job.ticket.step) {
                 vec![given]
             } else {
                 Vec::new()
@@ -62,7 +62,7 @@ fn a_side_packet_that_comes_at_the_end_opens_who_waited_for_it() {
     let last = full("last", &["in"], &[], |job| {
         let given = Emit::Side(0, Packet::side(Payload::Int(7)));
         later(
-            if job.step == CalculatorStep::Close {
+            if job.ticket.step == CalculatorStep::Close {
                 vec![given]
             } else {
                 Vec::new()
@@ -91,10 +91,10 @@ fn a_side_packet_that_is_missing_is_named() {
     );
     let side = vec![Some(Packet::side(Payload::Int(1)))];
     let mut scheduler = Scheduler::new(plan, side).unwrap();
-    assert_eq!(value(&scheduler.next().unwrap().side[0]), 1);
+    assert_eq!(value(&scheduler.next_job().unwrap().side[0]), 1);
     let plan = make(adder("add", "S:seven").optional());
     let mut scheduler = Scheduler::new(plan, Vec::new()).unwrap();
-    assert!(scheduler.next().unwrap().side[0].is_empty());
+    assert!(scheduler.next_job().unwrap().side[0].is_empty());
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_side_packet_is_given_once() {
     let twice = full("twice", &["in"], &[], |job| {
         let given = Emit::Side(0, Packet::side(Payload::Int(7)));
         later(
-            if job.step == CalculatorStep::Process {
+            if job.ticket.step == CalculatorStep::Process {
                 vec![given]
             } else {
                 Vec::new()
@@ -153,27 +153,30 @@ fn packets_wait_until_a_node_is_open() {
     let nodes = vec![pass("a", &["in"], &["mid"]), pass("b", &["mid"], &["out"])];
     let mut rig = Rig::new(&["in"], &["out"], nodes);
     rig.push("in", 1, 1).unwrap();
-    let (first, second) = (rig.scheduler.next().unwrap(), rig.scheduler.next().unwrap());
+    let (first, second) = (
+        rig.scheduler.next_job().unwrap(),
+        rig.scheduler.next_job().unwrap(),
+    );
     assert_eq!(
-        (first.step, second.step),
+        (first.ticket.step, second.ticket.step),
         (CalculatorStep::Open, CalculatorStep::Open)
     );
     assert_eq!(
         (first.at, first.inputs.len(), first.bounds.len()),
         (Timestamp::UNSTARTED, 0, 0)
     );
-    assert!(rig.scheduler.next().is_none());
+    assert!(rig.scheduler.next_job().is_none());
     let (ticket, outcome) = rig.call(first);
     rig.scheduler.done(ticket, outcome);
-    let job = rig.scheduler.next().unwrap();
+    let job = rig.scheduler.next_job().unwrap();
     assert_eq!(
-        (job.node, job.step, job.at),
+        (job.ticket.node, job.ticket.step, job.at),
         (0, CalculatorStep::Process, Timestamp::new(1))
     );
     let (ticket, outcome) = rig.call(job);
     rig.scheduler.done(ticket, outcome);
-    assert!(rig.scheduler.next().is_none(), "b is not open");
-    assert_eq!(rig.scheduler.is_running(), 1);
+    assert!(rig.scheduler.next_job().is_none(), "b is not open");
+    assert_eq!(rig.scheduler.running, 1);
     let (ticket, outcome) = rig.call(second);
     rig.scheduler.done(ticket, outcome);
     rig.end();
@@ -184,7 +187,7 @@ fn packets_wait_until_a_node_is_open() {
 fn source(name: &str, count: i64, output: &str) -> Made {
     let mut next = 0;
     full(name, &[], &[output], move |job| {
-        if job.step != CalculatorStep::Process {
+        if job.ticket.step != CalculatorStep::Process {
             return later(Vec::new(), false);
         }
         assert_eq!(
@@ -222,19 +225,19 @@ fn sources_take_turns_and_wait_for_who_is_slow() {
     assert_eq!(rig.reported("out").len(), 500);
 }
 
-fn through_first(job: &crate::graph::GraphJob) -> Vec<Emit> {
+fn through_first(job: &crate::graph::scheduler::GraphJob) -> Vec<Emit> {
     through(job).into_iter().take(1).collect()
 }
 
 #[test]
 fn a_node_that_stops_is_closed_and_the_others_go_on() {
     let once = full("once", &["in"], &["one"], |job| {
-        let emits = if job.step == CalculatorStep::Process {
+        let emits = if job.ticket.step == CalculatorStep::Process {
             through(job)
         } else {
             Vec::new()
         };
-        later(emits, job.step == CalculatorStep::Process)
+        later(emits, job.ticket.step == CalculatorStep::Process)
     });
     let nodes = vec![once, pass("pass", &["in"], &["all"])];
     let mut rig = Rig::new(&["in"], &["one", "all"], nodes);
@@ -285,17 +288,17 @@ fn results_of_several_at_once_come_in_order() {
         rig.push("in", at, at).unwrap();
     }
     let mut held = Vec::new();
-    while let Some(job) = rig.scheduler.next() {
+    while let Some(job) = rig.scheduler.next_job() {
         held.push(rig.call(job));
     }
-    assert_eq!((held.len(), rig.scheduler.is_running()), (3, 3));
+    assert_eq!((held.len(), rig.scheduler.running), (3, 3));
     let (ticket, outcome) = held.pop().unwrap();
     rig.scheduler.done(ticket, outcome);
     rig.take();
     assert_eq!(rig.reported("out"), [], "0 is still under way");
     assert!(
         rig.scheduler
-            .next()
+            .next_job()
             .is_some_and(|job| job.at == Timestamp::new(3))
     );
     for (ticket, outcome) in held {
@@ -308,7 +311,7 @@ fn results_of_several_at_once_come_in_order() {
 #[test]
 fn what_was_begun_after_a_stop_is_not_reported() {
     let stop = full("stop", &["in"], &["out"], |job| {
-        let emits = if job.step == CalculatorStep::Process {
+        let emits = if job.ticket.step == CalculatorStep::Process {
             through(job)
         } else {
             Vec::new()
@@ -321,14 +324,14 @@ fn what_was_begun_after_a_stop_is_not_reported() {
         rig.push("in", at, at).unwrap();
     }
     let mut held = Vec::new();
-    while let Some(job) = rig.scheduler.next() {
+    while let Some(job) = rig.scheduler.next_job() {
         held.push(rig.call(job));
     }
     assert_eq!(held.len(), 4);
     while let Some((ticket, outcome)) = held.pop() {
         rig.scheduler.done(ticket, outcome);
         assert_eq!(
-            rig.scheduler.next().is_some(),
+            rig.scheduler.next_job().is_some(),
             held.is_empty(),
             "closed when all have ended"
         );

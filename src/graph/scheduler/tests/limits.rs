@@ -20,16 +20,16 @@ fn an_input_waits_while_a_queue_is_full() {
     let mut rig = Rig::tuned(&["in"], &["out"], nodes, |plan| plan.max_queue = Some(2));
     rig.run();
     rig.push("in", 0, 0).unwrap();
-    let job = rig.scheduler.next().unwrap();
+    let job = rig.scheduler.next_job().unwrap();
     for at in [1, 2] {
         assert!(rig.scheduler.accepts(0));
         rig.push("in", at, at).unwrap();
     }
-    assert!(!rig.scheduler.accepts(0) && rig.scheduler.next().is_none());
+    assert!(!rig.scheduler.accepts(0) && rig.scheduler.next_job().is_none());
     assert!(!rig.scheduler.accepts(0), "the node is at work");
     let (ticket, outcome) = rig.call(job);
     rig.scheduler.done(ticket, outcome);
-    assert!(rig.scheduler.next().is_some() && rig.scheduler.accepts(0));
+    assert!(rig.scheduler.next_job().is_some() && rig.scheduler.accepts(0));
 }
 
 #[test]
@@ -120,8 +120,8 @@ fn nodes_wait_for_the_slow_one_after_them() {
     }
     // The slow node takes one packet and does not end; the first runs until its queue is full.
     let mut held = None;
-    while let Some(job) = rig.scheduler.next() {
-        let is_slow = rig.plan.nodes[job.node].spec.name == "slow";
+    while let Some(job) = rig.scheduler.next_job() {
+        let is_slow = rig.plan.nodes[job.ticket.node].spec.name == "slow";
         let (ticket, outcome) = rig.call(job);
         if is_slow {
             held = Some((ticket, outcome));
@@ -146,20 +146,20 @@ fn nodes_wait_for_who_takes_the_outputs() {
     let nodes = vec![pass("pass", &["in"], &["out"])];
     let mut rig = Rig::new(&["in"], &["out", "in"], nodes);
     rig.run();
-    rig.scheduler.set_backlog(4);
+    rig.scheduler.backlog = 4;
     for at in 0..3 {
         rig.push("in", at, at).unwrap();
     }
     assert!(rig.scheduler.accepts(0));
-    let job = rig.scheduler.next().unwrap();
+    let job = rig.scheduler.next_job().unwrap();
     let (ticket, outcome) = rig.call(job);
     rig.scheduler.done(ticket, outcome);
-    assert!(rig.scheduler.next().is_none(), "four wait");
+    assert!(rig.scheduler.next_job().is_none(), "four wait");
     assert!(!rig.scheduler.accepts(0), "the input is an output");
     assert!(!rig.scheduler.is_idle(), "there is more to do");
     assert!(rig.scheduler.take_output().is_some());
     assert!(rig.scheduler.accepts(0));
-    assert!(rig.scheduler.next().is_some());
+    assert!(rig.scheduler.next_job().is_some());
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn generator(name: &str, input: &str, output: &str) -> Made {
         &[&input, "LOOPBACK:loop"],
         &["LOOPBACK:loop", &output],
         move |job| {
-            if job.step != CalculatorStep::Process {
+            if job.ticket.step != CalculatorStep::Process {
                 return later(Vec::new(), false);
             }
             if !job.inputs[0].is_empty() {
@@ -164,8 +164,8 @@ fn a_limiter_drops_what_comes_while_all_are_busy() {
     let mut held = None;
     for at in 0..5 {
         rig.push("in", at, at).unwrap();
-        while let Some(job) = rig.scheduler.next() {
-            let is_work = rig.plan.nodes[job.node].spec.name == "work";
+        while let Some(job) = rig.scheduler.next_job() {
+            let is_work = rig.plan.nodes[job.ticket.node].spec.name == "work";
             let (ticket, outcome) = rig.call(job);
             if is_work {
                 slow.push(at);
@@ -255,7 +255,7 @@ fn loops_end_in_the_order_of_the_graph() {
         let (back, out): (&str, &str) = (&back, &out);
         full(name, &[back, &format!("IN:{input}")], &[back, out], |job| {
             later(
-                match job.step {
+                match job.ticket.step {
                     CalculatorStep::Open => Vec::new(),
                     CalculatorStep::Process => vec![Emit::Packet(1, job.inputs[1].clone())],
                     CalculatorStep::Close => vec![Emit::Packet(1, int(99, 1_000))],

@@ -73,7 +73,7 @@ fn drive(case: &Case, rig: &mut Rig, cancel_at: Option<usize>) {
             }
             _ => {
                 if held.len() < 4
-                    && let Some(job) = rig.scheduler.next()
+                    && let Some(job) = rig.scheduler.next_job()
                 {
                     held.push(rig.call(job));
                 }
@@ -124,7 +124,7 @@ proptest! {
                     return Err(GraphRunError::internal("as planned"));
                 }
             }
-            if job.step == CalculatorStep::Open {
+            if job.ticket.step == CalculatorStep::Open {
                 known.borrow_mut().push(node);
             }
             Ok(())
@@ -133,7 +133,7 @@ proptest! {
         let mut rig = case.rig(&spy);
         drive(&case, &mut rig, cancel_at);
         prop_assert!(rig.scheduler.is_finished() && rig.scheduler.is_idle());
-        prop_assert!(rig.scheduler.next().is_none());
+        prop_assert!(rig.scheduler.next_job().is_none());
         for node in 0..case.nodes.len() {
             let name = format!("n{node}");
             let expected = usize::from(opened.borrow().contains(&node));

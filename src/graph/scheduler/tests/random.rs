@@ -265,7 +265,7 @@ impl Case {
             let (mut total, mut sent) = (0, 0);
             let mut made = full(&format!("n{place}"), &takes, &gives, move |job| {
                 (spy.borrow_mut())(place, job)?;
-                if job.step != CalculatorStep::Process {
+                if job.ticket.step != CalculatorStep::Process {
                     return later(Vec::new(), false);
                 }
                 if let Kind::Source(count, gap) = kind {
@@ -314,7 +314,7 @@ impl Case {
         let mut rig = Rig::tuned(&names[..self.inputs.len()], &names, nodes, |plan| {
             plan.max_queue = self.max_queue;
         });
-        rig.scheduler.set_backlog(self.backlog);
+        rig.scheduler.backlog = self.backlog;
         rig
     }
 }

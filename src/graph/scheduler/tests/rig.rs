@@ -40,7 +40,7 @@ pub(super) fn node(
 ) -> Made {
     full(name, inputs, outputs, move |job| {
         Ok(Later {
-            emits: match job.step {
+            emits: match job.ticket.step {
                 CalculatorStep::Process => process(job),
                 CalculatorStep::Open | CalculatorStep::Close => Vec::new(),
             },
@@ -284,9 +284,9 @@ impl Rig {
 
     /// Runs a job, and returns its outcome.
     pub(super) fn call(&mut self, job: GraphJob) -> (Ticket, Result<Later, GraphRunError>) {
-        let name = self.plan.nodes[job.node].spec.name.clone();
-        self.calls.push((name, job.step));
-        let outcome = (self.fakes[job.node])(&job);
+        let name = self.plan.nodes[job.ticket.node].spec.name.clone();
+        self.calls.push((name, job.ticket.step));
+        let outcome = (self.fakes[job.ticket.node])(&job);
         (job.ticket, outcome)
     }
 
@@ -303,7 +303,7 @@ impl Rig {
     pub(super) fn run(&mut self) {
         loop {
             self.take();
-            let Some(job) = self.scheduler.next() else {
+            let Some(job) = self.scheduler.next_job() else {
                 break;
             };
             let (ticket, outcome) = self.call(job);

@@ -4,7 +4,9 @@
 //! steps, decoding and padding, are planned here and done by [`Planned::finish`] once all inputs
 //! have been validated.
 
-use super::{check_shape, count_error, lengths};
+use ::bytes::Bytes;
+
+use super::{check_shape, count_error, lengths, refused, unfit_batch, unfit_shape};
 use crate::{
     budget::Budget,
     error::{Error, ErrorKind, Result},
@@ -13,7 +15,7 @@ use crate::{
     servable::TensorInfo,
     tensor::{
         DataType,
-        images::{DecodeError, ImageError, ImageTensor, PixelLimit},
+        images::{ImageError, ImageTensor, PixelLimit},
         strings::Strings,
     },
 };
@@ -64,10 +66,7 @@ pub(super) fn is_slow(expected: &TensorInfo, strings: &Data) -> bool {
     const MAX_FRAMED: usize = 1 << 16;
     /// Bytes of rows that are written at once.
     const MAX_PADDED: usize = 1 << 20;
-    let length = match strings {
-        Data::Raw(bytes) | Data::Values { bytes, .. } => bytes.len(),
-        Data::Both | Data::Unfit(_) => return false,
-    };
+    let length = strings.bytes().map_or(0, Bytes::len);
     match treatment(expected) {
         Some(Treatment::Images) => length > 0,
         // A string takes 4 bytes at least, and all rows have the length of the longest.
@@ -85,13 +84,10 @@ pub(super) fn tensor_shape(
 ) -> Option<Vec<usize>> {
     match treatment(expected)? {
         Treatment::Native => Some(declared),
-        Treatment::Padded => match data {
-            Data::Raw(bytes) | Data::Values { bytes, .. } => {
-                let strings = Strings::new(bytes.clone()).ok()?;
-                strings.padded_shape().ok().map(Vec::from)
-            }
-            Data::Both | Data::Unfit(_) => None,
-        },
+        Treatment::Padded => {
+            let strings = Strings::new(data.bytes()?.clone()).ok()?;
+            strings.padded_shape().ok().map(Vec::from)
+        }
         Treatment::Images => {
             let mut shape = expected.shape.fixed()?;
             shape[0] = *declared.first()?;
@@ -122,10 +118,8 @@ pub(super) fn plan(
     let strings = match &input.data {
         Data::Raw(bytes) | Data::Values { bytes, .. } => {
             Strings::new(bytes.clone()).map_err(|error| {
-                Error::invalid(format!(
-                    "Inputs inside buffer does not match expected format. - {error}; input name: \
-                     {name}"
-                ))
+                let text = "Inputs inside buffer does not match expected format.";
+                refused(expected, format_args!("{text} - {error}"))
             })?
         }
         Data::Unfit(reason) => return Err(super::unfit(expected, reason)),
@@ -137,11 +131,7 @@ pub(super) fn plan(
             if crate::tensor::elements(&shape) != Some(strings.count()) {
                 return Err(count_error(expected, &shape, strings.count(), dialect));
             }
-            let input = SlotInput {
-                port: expected.port,
-                shape,
-                data: strings.framed().clone(),
-            };
+            let input = SlotInput::new(expected.port, shape, strings.framed().clone());
             Ok(Planned::Native(input, strings.count()))
         }
         Treatment::Padded => {
@@ -162,23 +152,24 @@ fn padded(
     strings: &Strings,
     dialect: Dialect,
 ) -> Result<()> {
-    let name = &expected.name;
     is_list(expected, shape, dialect)?;
     let padded = strings.padded_shape().map_err(|error| {
-        Error::invalid(format!(
-            "Maximum 2D array after string conversion exceeded 1GB - {error}; input name: {name}"
-        ))
+        let text = "Maximum 2D array after string conversion exceeded 1GB";
+        refused(expected, format_args!("{text} - {error}"))
     })?;
     check_batch(expected, shape[0], strings)?;
     let [rows, width] = &expected.shape.0[..] else {
         unreachable!("it is treated so for its two dimensions");
     };
-    if !width.allows(padded[1]) {
-        return Err(Error::invalid(format!(
-            "Invalid input shape - Expected batch size: {rows}; got: {}; Expected max null \
-             terminated string length: {width}; got: {}; input name: {name}",
-            padded[0], padded[1]
-        )));
+    let [count, longest] = padded;
+    if !width.allows(longest) {
+        return Err(refused(
+            expected,
+            format_args!(
+                "Invalid input shape - Expected batch size: {rows}; got: {count}; Expected max null \
+                 terminated string length: {width}; got: {longest}"
+            ),
+        ));
     }
     Ok(())
 }
@@ -190,72 +181,60 @@ fn images(
     strings: &Strings,
     dialect: Dialect,
 ) -> Result<()> {
-    let name = &expected.name;
     is_list(expected, shape, dialect)?;
     check_batch(expected, shape[0], strings)?;
-    if is_split(expected) && !expected.shape.0[1].allows(1) {
-        return Err(Error::invalid(format!(
-            "Invalid input batch size - Expected: {} in each part; Actual: 1, an image; input name: \
-             {name}",
-            expected.shape.0[1]
-        )));
+    let dims = &expected.shape.0;
+    if is_split(expected) && !dims[1].allows(1) {
+        let size = format_args!("{} in each part", dims[1]);
+        return Err(unfit_batch(expected, size, "1, an image"));
     }
     image_tensor(expected)
         .check()
         .map_err(|error| image_error(expected, error))?;
     if strings.count() == 0 {
-        return Err(Error::invalid(format!(
-            "Invalid input batch size - Expected: {}, and one image at least; Actual: 0; input \
-             name: {name}",
-            expected.shape.0[0]
-        )));
+        let size = format_args!("{}, and one image at least", dims[0]);
+        return Err(unfit_batch(expected, size, 0));
     }
     if let Some(index) = strings.iter().position(<[u8]>::is_empty) {
         let text = match dialect {
             Dialect::KServe => "Bytes contents is empty",
             Dialect::TensorFlowServing => "String val is empty",
         };
-        return Err(Error::invalid(format!(
-            "{text} - image {index}; input name: {name}"
-        )));
+        return Err(refused(expected, format_args!("{text} - image {index}")));
     }
     Ok(())
 }
 
 /// Sees to it that the shape of a request is that of a list.
 fn is_list(expected: &TensorInfo, shape: &[usize], dialect: Dialect) -> Result<()> {
-    if shape.len() == 1 {
+    let rank = shape.len();
+    if rank == 1 {
         return Ok(());
     }
     let binary = match dialect {
         Dialect::KServe => "",
         Dialect::TensorFlowServing => "binary ",
     };
-    Err(Error::invalid(format!(
-        "Invalid number of shape dimensions - Expected number of {binary}input shape dimensions: \
-         1; Actual: {}; input name: {}",
-        shape.len(),
-        expected.name
-    )))
+    Err(refused(
+        expected,
+        format_args!(
+            "Invalid number of shape dimensions - Expected number of {binary}input shape dimensions: \
+             1; Actual: {rank}"
+        ),
+    ))
 }
 
 /// Holds the number of strings against the request's shape and the model's batch size.
 fn check_batch(expected: &TensorInfo, declared: usize, strings: &Strings) -> Result<()> {
-    let name = &expected.name;
-    if declared != strings.count() {
-        return Err(Error::invalid(format!(
-            "Invalid input batch size - Expected: {declared} as declared; Actual: {}; input name: \
-             {name}",
-            strings.count()
-        )));
-    }
     let batch = expected.shape.0[0];
-    if !batch.allows(declared) {
-        return Err(Error::invalid(format!(
-            "Invalid input batch size - Expected: {batch}; Actual: {declared}; input name: {name}"
-        )));
+    if declared != strings.count() {
+        let declared = format_args!("{declared} as declared");
+        return Err(unfit_batch(expected, declared, strings.count()));
     }
-    Ok(())
+    match batch.allows(declared) {
+        true => Ok(()),
+        false => Err(unfit_batch(expected, batch, declared)),
+    }
 }
 
 fn image_tensor(expected: &TensorInfo) -> ImageTensor<'_> {
@@ -286,68 +265,64 @@ impl Planned<'_> {
                 };
                 let shape = strings.padded_shape().map_err(failure)?;
                 let charge = budget.charge(shape.iter().product())?;
-                Ok(SlotInput {
-                    port: expected.port,
-                    shape: shape.to_vec(),
-                    data: charge.keep(strings.pad().map_err(failure)?),
-                })
+                let data = charge.keep(strings.pad().map_err(failure)?);
+                Ok(SlotInput::new(expected.port, shape.to_vec(), data))
             }
             Self::Images(expected, strings) => {
                 let (shape, data) = image_tensor(expected)
                     .fill(&strings, limit, budget)
                     .map_err(|error| image_error(expected, error))?;
-                Ok(SlotInput {
-                    port: expected.port,
-                    shape,
-                    data,
-                })
+                Ok(SlotInput::new(expected.port, shape, data))
             }
         }
     }
 }
 
 fn image_error(expected: &TensorInfo, error: ImageError) -> Error {
-    let name = &expected.name;
-    let text = match &error {
+    let refused = match &error {
         // Not an error of this request.
         ImageError::Budget(error) => return Error::new(error.kind(), error.message()),
-        ImageError::Layout(layout) => format!(
-            "Received binary image input but resource not configured to accept NHWC layout - \
-             Expected: N...HWC; Actual: {layout}; input name: {name}"
+        ImageError::Layout(layout) => refused(
+            expected,
+            format_args!(
+                "Received binary image input but resource not configured to accept NHWC layout - \
+                 Expected: N...HWC; Actual: {layout}"
+            ),
         ),
-        ImageError::Type(_) => format!(
-            "Invalid input precision - Expected: {}; Actual: encoded images, which become FP32, \
-             FP64, FP16, I16, U8, I8, U16 or I32; input name: {name}",
-            expected.dtype.precision()
+        ImageError::Type(_) => refused(
+            expected,
+            format_args!(
+                "Invalid input precision - Expected: {}; Actual: encoded images, which become FP32, \
+                 FP64, FP16, I16, U8, I8, U16 or I32",
+                expected.dtype.precision()
+            ),
         ),
-        ImageError::Decode { index, source } => {
-            let reason = match source {
-                DecodeError::Broken(error) => error.to_string(),
-                source => source.to_string(),
-            };
-            format!("Image parsing failed - image {index}: {reason}; input name: {name}")
-        }
+        ImageError::Decode { index, source } => refused(
+            expected,
+            format_args!("Image parsing failed - image {index}: {source}"),
+        ),
         ImageError::Channels {
             index,
-            expected,
+            expected: channels,
             actual,
-        } => format!(
-            "Invalid number of channels in binary input - Expected: {expected}; Actual: {actual} \
-             in image {index}; input name: {name}"
+        } => refused(
+            expected,
+            format_args!(
+                "Invalid number of channels in binary input - Expected: {channels}; Actual: {actual} \
+                 in image {index}"
+            ),
         ),
-        ImageError::Sizes { index } => format!(
-            "Binary input images for this endpoint are required to have the same resolution - \
-             image {index} has another than the first; input name: {name}"
+        ImageError::Sizes { index } => refused(
+            expected,
+            format_args!(
+                "Binary input images for this endpoint are required to have the same resolution - \
+                 image {index} has another than the first"
+            ),
         ),
-        ImageError::Shape(actual) => format!(
-            "Invalid input shape - Expected: {}; Actual: {actual}; input name: {name}",
-            expected.shape
-        ),
-        ImageError::TooLarge => {
-            format!("Image parsing failed - {error}; input name: {name}")
-        }
+        ImageError::Shape(actual) => unfit_shape(expected, actual),
+        ImageError::TooLarge => refused(expected, format_args!("Image parsing failed - {error}")),
     };
-    Error::invalid(text).with_source(error)
+    refused.with_source(error)
 }
 
 #[cfg(test)]

@@ -132,12 +132,7 @@ impl Sources for Known {
         })
     }
 
-    fn custom(
-        &self,
-        _node: &NodeConfig,
-        library: &str,
-        _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError> {
+    fn custom(&self, _node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError> {
         match library {
             "bad_init" => Err(CustomError::Initialize(7)),
             "bad_call" => Err(CustomError::Metadata("getInputsInfo", 1)),

@@ -50,7 +50,7 @@ fn a_connection_from_python_converts_the_type() {
     let text =
         |to: &str| format!("in i\nx = @python(p < request.i) -> y\nz = {to} -> a\nout o < z.a");
     let plan = sound(&text("dummy(b < x.y convert)")).plan;
-    let mut nodes = plan.nodes().iter();
+    let mut nodes = plan.nodes.iter();
     let model = nodes.find(|node| node.name == "z").unwrap();
     let adapter = Adapter {
         from: None,
@@ -77,11 +77,11 @@ fn the_pipeline_leaves_open_what_nothing_else_decides() {
     };
     let row = |name: &str, dtype, shape: &str| (name.to_owned(), dtype, shape.to_owned());
     assert_eq!(
-        reported(&plan.info().inputs),
+        reported(&plan.info.inputs),
         [row("i", None, "(-1)"), row("j", Some(F32), "(-1,1,10)")]
     );
     assert_eq!(
-        reported(&plan.info().outputs),
+        reported(&plan.info.outputs),
         [row("o", None, "(-1)"), row("p", Some(F32), "(-1,1,10)")]
     );
 }

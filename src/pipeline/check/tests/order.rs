@@ -58,7 +58,7 @@ fn reported(text: &str) -> String {
     let plan = sound(text).plan;
     let name = |level| &*plan.node(plan.level(level).node).name;
     let mut reported = Vec::new();
-    for (id, node) in plan.ids().zip(plan.nodes()) {
+    for (id, node) in plan.ids().zip(&plan.nodes) {
         let levels: Vec<&str> = node.levels.iter().copied().map(name).collect();
         let gathers: Vec<&str> = node.gathers.iter().copied().map(name).collect();
         let runs = plan

@@ -297,7 +297,7 @@ fn what_overlaps_is_no_error() {
 fn the_last_of_two_equal_aliases_counts() {
     let text = "in i\na = @open(b < request.i) -> x:a, x:zz\nout o < a.x";
     let checked = sound(text);
-    assert_eq!(checked.plan.nodes()[1].outputs[0].name, "zz");
+    assert_eq!(checked.plan.nodes[1].outputs[0].name, "zz");
     assert_eq!(
         checked.warnings[0].message.to_string(),
         "the alias `x` comes again further down; that one counts"

@@ -88,12 +88,7 @@ impl Sources for Known {
         Ok(ModelFacts::of(facts.inputs, facts.outputs))
     }
 
-    fn custom(
-        &self,
-        _node: &NodeConfig,
-        library: &str,
-        _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError> {
+    fn custom(&self, _node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError> {
         if library == "broken" {
             return Err(CustomError::NotOpen("it is <no> library".to_owned()));
         }

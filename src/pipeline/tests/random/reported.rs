@@ -158,12 +158,7 @@ impl Sources for Random {
         Ok(ModelFacts::of(facts.inputs, facts.outputs))
     }
 
-    fn custom(
-        &self,
-        _node: &NodeConfig,
-        library: &str,
-        _params: &[(String, String)],
-    ) -> Result<CustomFacts, CustomError> {
+    fn custom(&self, _node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError> {
         self.facts(library).ok_or(CustomError::Library(Vec::new()))
     }
 }

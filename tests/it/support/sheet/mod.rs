@@ -5,7 +5,8 @@
 //!
 //! - `# …` is a comment.
 //! - `serve MODEL [FLAGS]` starts a server of a fixture model: the shared one where no flags follow.
-//!   `serve --config_path FILE [FLAGS]` starts one of a configuration file of the sheet.
+//!   `serve --config_path FILE [FLAGS]` starts one of a configuration file of the sheet, and `serve endless [FLAGS]` one
+//!   of a model whose load never ends.
 //! - `file NAME` writes the indented lines below it into a file of the sheet.
 //! - `relu FOLDER INPUT OUTPUT SHAPE` writes a model of one operation, `strings FOLDER RANK` one of strings.
 //! - `generator` starts the fake server of graphs ([`crate::support::generator`]), which commands ask from then on.
@@ -182,6 +183,8 @@ struct Sheet {
     served: Option<Served>,
     generator: Option<Generator>,
     folder: TempDir,
+    /// Repository of the model that never loads.
+    endless: Option<TempDir>,
     /// Wires that are chosen.
     over: Vec<String>,
     /// Form of the calls.
@@ -216,6 +219,7 @@ impl Sheet {
             served: None,
             generator: None,
             folder,
+            endless: None,
             over: Vec::new(),
             request: "…".to_owned(),
         }
@@ -273,6 +277,12 @@ impl Sheet {
         let args = shell::words(args);
         let flags: Vec<&str> = args.iter().map(String::as_str).collect();
         let server = match &flags[..] {
+            ["endless", flags @ ..] => {
+                let root = self.endless.insert(repository::endless());
+                let server = Server::begin("endless", root.path(), flags);
+                server.wait_log("loading");
+                Running::Own(server)
+            }
             [name] => Running::Shared(Server::shared(name)),
             ["--config_path", file, flags @ ..] => {
                 let server = Server::of_file(&self.folder.path().join(file), flags);

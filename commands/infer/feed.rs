@@ -1,0 +1,279 @@
+//! Source of requests, or of the steps of a sequence: the inputs as they are, in parts, or lines.
+
+use std::path::{Path, PathBuf};
+
+use ovms::{
+    client::{
+        ModelMetadata, Request,
+        input::{Argument, Inputs, RequestLine, WholeInput},
+        sequence::{Steps, check_numbers},
+    },
+    request::{Parameter, Parameters},
+    tensor::{Dim, PartialShape},
+};
+
+use super::{
+    failure,
+    lines::{Line, Lines},
+    sequence::explain_steps,
+};
+use crate::error::{Failure, FailureKind};
+
+/// Request parameter with the timestamp.
+const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
+
+/// Requests to make.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RequestPlan {
+    pub(super) source: Origin,
+    /// Timestamp of the next request that has none of its own.
+    pub(super) timestamp: Option<i64>,
+    pub(super) role: Role,
+}
+
+/// Source of requests.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Origin {
+    /// Inputs as one request.
+    Inputs,
+    /// Parts of the inputs along an axis.
+    Parts(usize),
+    /// Lines of standard input, or of a file, which give this input.
+    Lines(Argument, Option<PathBuf>),
+}
+
+/// Use of the requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Steps of a sequence: lines have inputs alone, and all elements are numbers.
+    Steps,
+    /// Requests of a stream; with the kind of the failure for a line that is none.
+    Stream(FailureKind),
+}
+
+/// Sequence of requests.
+#[derive(Debug)]
+pub(crate) struct RequestFeed<'a> {
+    model: &'a ModelMetadata,
+    inputs: &'a Inputs,
+    /// Common part of all requests.
+    base: Request,
+    source: Source,
+    /// Number of requests so far.
+    given: usize,
+    /// Line number of the last request.
+    line: Option<usize>,
+    timestamp: Option<i64>,
+    role: Role,
+}
+
+#[derive(Debug)]
+enum Source {
+    One,
+    Parts(Steps),
+    Lines { lines: Lines, argument: Argument },
+}
+
+impl RequestPlan {
+    /// Plans one request, or one for each line of a file.
+    pub(crate) fn local(lines: Option<&Path>, timestamp: Option<i64>) -> Self {
+        Self {
+            source: lines.map_or(Origin::Inputs, Origin::of_file),
+            timestamp,
+            role: Role::Stream(FailureKind::Failed),
+        }
+    }
+
+    /// Returns whether a request may come without inputs from flags.
+    pub(super) fn has_lines(&self) -> bool {
+        matches!(self.source, Origin::Lines(..))
+    }
+}
+
+impl Origin {
+    /// Returns the lines of a file; `-` is standard input.
+    pub(super) fn of_file(path: &Path) -> Self {
+        let file = (path != Path::new("-")).then(|| path.to_owned());
+        Self::Lines(Argument::of_lines(None), file)
+    }
+}
+
+impl<'a> RequestFeed<'a> {
+    pub(crate) fn new(
+        plan: &RequestPlan,
+        inputs: &'a Inputs,
+        base: Request,
+        model: &'a ModelMetadata,
+    ) -> Result<Self, Failure> {
+        let source = match &plan.source {
+            Origin::Inputs => Source::One,
+            Origin::Parts(axis) => {
+                let whole = inputs.whole(model).map_err(failure::of_input(model))?;
+                let steps = match plan.role {
+                    Role::Steps => Steps::new(whole, *axis),
+                    Role::Stream(_) => {
+                        let whole = whole.into_iter().map(|input| opened(input, model, *axis));
+                        Steps::any(whole.collect(), *axis)
+                    }
+                };
+                Source::Parts(steps.map_err(|error| explain_steps(&error))?)
+            }
+            Origin::Lines(argument, file) => Source::Lines {
+                lines: match file {
+                    None => Lines::of_stdin()?,
+                    Some(path) => Lines::of_file(path)
+                        .map_err(|error| Failure::cannot("read", path, &error))?,
+                },
+                argument: argument.clone(),
+            },
+        };
+        Ok(Self {
+            model,
+            inputs,
+            base,
+            source,
+            given: 0,
+            line: None,
+            timestamp: plan.timestamp,
+            role: plan.role,
+        })
+    }
+
+    /// Returns the number of requests, if it is known in advance.
+    pub(super) fn total(&self) -> Option<usize> {
+        match &self.source {
+            Source::One => Some(1),
+            Source::Parts(steps) => Some(steps.count()),
+            Source::Lines { .. } => None,
+        }
+    }
+
+    /// Returns whether there are no more requests; false for lines, as that is known too late.
+    pub(super) fn is_over(&self) -> bool {
+        self.total() == Some(self.given)
+    }
+
+    /// Returns whether the parts keep the axis along which they were cut.
+    pub(super) fn keeps_axis(&self) -> bool {
+        matches!(&self.source, Source::Parts(steps) if steps.keeps_axis())
+    }
+
+    /// Describes the position of the last step.
+    pub(super) fn place(&self) -> String {
+        let given = self.given;
+        match (self.total(), self.line) {
+            (Some(total), _) => format!("step {given} of {total}"),
+            (None, Some(line)) => format!("step {given} (line {line} of standard input)"),
+            (None, None) => format!("step {given}"),
+        }
+    }
+
+    /// Waits for the next request. This method is cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<Option<Request>, Failure> {
+        if self.is_over() {
+            return Ok(None);
+        }
+        let mut request = self.base.clone();
+        let mut own = None;
+        match &mut self.source {
+            Source::One => {
+                let tensors = self.inputs.given(self.model);
+                request.inputs = tensors.map_err(failure::of_input(self.model))?;
+            }
+            Source::Parts(steps) => request.inputs = steps.step(self.given),
+            Source::Lines { lines, argument } => {
+                let Some(Line { number, text }) = lines.next().await? else {
+                    return match self.role {
+                        Role::Steps if self.given == 0 => Err(no_steps()),
+                        Role::Steps | Role::Stream(_) => Ok(None),
+                    };
+                };
+                self.line = Some(number);
+                let (inputs, model) = (self.inputs, self.model);
+                let read = match self.role {
+                    Role::Steps => step(text, argument, inputs, model, &mut request).map(|()| None),
+                    Role::Stream(malformed) => RequestLine::read(&text, argument, model)
+                        .map_err(|error| {
+                            Failure::of(malformed, &error).hint(
+                                "a line is an object of inputs by name, such as {\"x\": [1, 2]}",
+                            )
+                        })
+                        .and_then(|line| add(line, inputs, model, &mut request)),
+                };
+                own = read.map_err(|failure| failure.at(&lines.place(number)))?;
+            }
+        }
+        if let Some(timestamp) = own.or(self.timestamp) {
+            stamp(&mut request.parameters, timestamp);
+            // Behind the last there is none; the server says so.
+            self.timestamp = self.timestamp.map(|_| timestamp.wrapping_add(1));
+        }
+        self.given += 1;
+        Ok(Some(request))
+    }
+}
+
+/// Sets the inputs of a step to the contents of a line.
+fn step(
+    text: String,
+    argument: &Argument,
+    inputs: &Inputs,
+    model: &ModelMetadata,
+    request: &mut Request,
+) -> Result<(), Failure> {
+    let inputs = inputs.with_json(argument, text);
+    let tensors = inputs.and_then(|inputs| inputs.tensors(model));
+    request.inputs = tensors.map_err(failure::of_input(model))?;
+    check_numbers(&request.inputs).map_err(|error| explain_steps(&error))
+}
+
+/// Adds the contents of a line to a request; returns its timestamp.
+fn add(
+    line: RequestLine,
+    inputs: &Inputs,
+    model: &ModelMetadata,
+    request: &mut Request,
+) -> Result<Option<i64>, Failure> {
+    let mut all = inputs.clone();
+    for (argument, value) in line.inputs {
+        all = all
+            .with_json(&argument, value)
+            .map_err(failure::of_input(model))?;
+    }
+    request.inputs = all.given(model).map_err(failure::of_input(model))?;
+    if let Some(id) = line.id {
+        request.id = id;
+    }
+    for (key, value) in line.parameters {
+        request.parameters.retain(|(known, _)| *known != key);
+        request.parameters.push((key, value));
+    }
+    Ok(line.timestamp)
+}
+
+/// Adds a timestamp to the parameters.
+fn stamp(parameters: &mut Parameters, timestamp: i64) {
+    parameters.retain(|(key, _)| key != TIMESTAMP);
+    parameters.push((TIMESTAMP.to_owned(), Parameter::Int(timestamp)));
+}
+
+/// Sets the shape of one part, without the axis, of an untyped input.
+fn opened(input: WholeInput, model: &ModelMetadata, axis: usize) -> WholeInput {
+    let reported = model.inputs.iter().find(|it| it.name == input.name);
+    if reported.is_none_or(|reported| reported.dtype().is_some()) {
+        return input;
+    }
+    let shape = input.tensor.shape();
+    let parts = shape.iter().enumerate().filter(|(index, _)| *index != axis);
+    let step = PartialShape(parts.map(|(_, &length)| Dim::Fixed(length)).collect());
+    WholeInput {
+        step: (axis < shape.len()).then_some(step),
+        ..input
+    }
+}
+
+fn no_steps() -> Failure {
+    Failure::usage("standard input has no steps").hint(
+        "each line is a step: an object of inputs by name, or the value of a model's one input",
+    )
+}

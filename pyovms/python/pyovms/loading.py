@@ -1,0 +1,411 @@
+"""Loads handler files; in workers of a server, and nowhere else.
+
+Each handler has a `Space`: a package of its own, with a name that nobody else has, whose folder is
+that of the handler file. The handler and the modules beside it are loaded as modules of that
+package, from their sources. Their `import` statements look there first, so that modules of the same
+name in different folders are different modules, also when they are imported late.
+"""
+
+import builtins
+import gc
+import importlib
+import importlib.machinery
+import importlib.util
+import io
+import linecache
+import os
+import sys
+import threading
+import traceback
+import types
+
+PREFIX = "_ovms_handler_"
+HANDLER = "__handler__"
+
+# Never looked for beside a handler.
+STANDARD = frozenset(sys.stdlib_module_names) | frozenset(sys.builtin_module_names) | {"pyovms"}
+
+# One import phase at a time, because it changes `sys.path`.
+_lock = threading.RLock()
+_count = 0
+_spaces = {}
+# The spaces whose handlers are being loaded by a thread, innermost last.
+_stage = threading.local()
+_import = builtins.__import__
+_import_module = importlib.import_module
+
+
+class Source(importlib.machinery.SourceFileLoader):
+    """Compiles the file as it is, whatever was compiled before."""
+
+    def __init__(self, name, path, space):
+        super().__init__(name, path)
+        self._space = space
+
+    def get_code(self, fullname):
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+    def exec_module(self, module):
+        module.__dict__["__builtins__"] = self._space.builtins
+        super().exec_module(module)
+
+
+class Space:
+    """The modules of one handler."""
+
+    def __init__(self, path):
+        global _count
+        with _lock:
+            _count += 1
+            self.name = f"{PREFIX}{_count}"
+        self.path = path
+        self.folder = os.path.dirname(path)
+        self.own = os.path.basename(path).removesuffix(".py")
+        self.finders = {}
+        self.known = {}
+        self.builtins = dict(builtins.__dict__)
+        self.builtins["__import__"] = self.import_
+        package = types.ModuleType(self.name, "Modules of one handler.")
+        package.__path__ = [self.folder]
+        package.__spec__ = importlib.machinery.ModuleSpec(self.name, None, is_package=True)
+        package.__spec__.submodule_search_locations = package.__path__
+        sys.modules[self.name] = package
+        _spaces[self.name] = self
+
+    # Looking for modules.
+
+    def find(self, fullname, folders):
+        """Finds a module of the package in folders."""
+        for folder in folders:
+            finder = self.finders.get(folder)
+            if finder is None:
+                finder = self.finders[folder] = importlib.machinery.FileFinder(
+                    folder,
+                    (
+                        importlib.machinery.ExtensionFileLoader,
+                        importlib.machinery.EXTENSION_SUFFIXES,
+                    ),
+                    (lambda name, path: Source(name, path, self), [".py"]),
+                )
+            spec = finder.find_spec(fullname)
+            if spec is not None:
+                return spec
+        return None
+
+    def has(self, top):
+        """Tells whether a name means a module beside the handler."""
+        found = self.known.get(top)
+        if found is None:
+            if top in STANDARD or top == "__main__" or top.startswith(PREFIX):
+                found = False
+            elif f"{self.name}.{top}" in sys.modules:
+                found = True
+            else:
+                spec = self.find(f"{self.name}.{top}", [self.folder])
+                if spec is None:
+                    if top not in sys.modules:
+                        # Not remembered: it may be written later.
+                        return False
+                    found = False
+                elif spec.loader is None or top == self.own or _is_handler(spec.origin):
+                    # A folder without code, or a handler: only if nothing is installed.
+                    found = not _installed(top, self.folder)
+                else:
+                    found = True
+            self.known[top] = found
+        return found
+
+    # Importing them.
+
+    def import_(self, name, globals=None, locals=None, fromlist=(), level=0):
+        """What `import` means in the modules of the handler."""
+        if level == 0 and isinstance(name, str):
+            top = name.partition(".")[0]
+            if top and self.has(top):
+                try:
+                    if fromlist:
+                        return _import(f"{self.name}.{name}", globals, locals, fromlist, 0)
+                    module = _import_module(f"{self.name}.{name}")
+                except ModuleNotFoundError as error:
+                    self.rename(error)
+                    raise
+                if type(fromlist) is list:
+                    # Not a statement but the interface for C, such as that of pickle, which then
+                    # looks for the module under its plain name.
+                    self.alias(name, module)
+                return sys.modules[f"{self.name}.{top}"]
+        return _import(name, globals, locals, fromlist, level)
+
+    def rename(self, error):
+        """Tells the name that the handler knows."""
+        mine = self.name + "."
+        if isinstance(error.name, str) and error.name.startswith(mine):
+            error.name = error.name[len(mine):]
+            error.msg = str(error.msg).replace(mine, "")
+
+    def alias(self, name, module):
+        """Lets a module be found under its plain name, if no other module has that."""
+        known = sys.modules.get(name)
+        if known is None:
+            if _installed(name.partition(".")[0], self.folder):
+                return
+        elif not _real(known).startswith(PREFIX):
+            return
+        sys.modules[name] = module
+
+    # The steps of a load.
+
+    def run(self):
+        """Runs the handler file; returns the class or None."""
+        importlib.invalidate_caches()
+        name = f"{self.name}.{HANDLER}"
+        loader = Source(name, self.path, self)
+        spec = importlib.util.spec_from_file_location(name, self.path, loader=loader)
+        module = importlib.util.module_from_spec(spec)
+        inside = self.folder.rstrip(os.sep) + os.sep
+        for file in [file for file in list(linecache.cache) if file.startswith(inside)]:
+            linecache.cache.pop(file, None)
+        sys.modules[name] = module
+        if self.has(self.own):
+            # A helper may import the handler by its file's name.
+            sys.modules[f"{self.name}.{self.own}"] = module
+        with _lock, _Stage(self):
+            # An object of its own, so that the one to remove is known.
+            entry = _Entry(self.folder)
+            sys.path.append(entry)
+            try:
+                loader.exec_module(module)
+            finally:
+                for index, path in enumerate(sys.path):
+                    if path is entry:
+                        del sys.path[index]
+                        break
+        return module.__dict__.get("OvmsPythonModel")
+
+    def call(self, function, *arguments):
+        """Calls what belongs to the load."""
+        with _Stage(self):
+            return function(*arguments)
+
+    def close(self):
+        """Forgets the modules."""
+        _spaces.pop(self.name, None)
+        mine = self.name + "."
+        for name, module in list(sys.modules.items()):
+            if name == self.name or name.startswith(mine) or _real(module).startswith(mine):
+                sys.modules.pop(name, None)
+        self.finders.clear()
+        self.known.clear()
+
+
+class _Entry(str):
+    """An entry of `sys.path`."""
+
+    __slots__ = ()
+
+
+class _Stage:
+    """Lets a thread's imports by name, such as those of pickle, find the modules of a handler."""
+
+    def __init__(self, space):
+        self.space = space
+
+    def __enter__(self):
+        stack = _stage.__dict__.setdefault("spaces", [])
+        stack.append(self.space)
+
+    def __exit__(self, *_):
+        _stage.spaces.pop()
+        # What was found by a plain name is forgotten under that name: it belongs to one handler.
+        mine = self.space.name + "."
+        inside = self.space.folder.rstrip(os.sep) + os.sep
+        for name, module in list(sys.modules.items()):
+            if name.startswith(PREFIX):
+                continue
+            if _real(module).startswith(mine) or self.is_beside(name, module, inside):
+                sys.modules.pop(name, None)
+
+    def is_beside(self, name, module, inside):
+        """Tells whether a module that came by its plain name is one from beside the handler."""
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.startswith(inside):
+            return False
+        top = name.partition(".")[0]
+        first = file[len(inside):].partition(os.sep)[0]
+        if first != top and not first.startswith(top + "."):
+            return False
+        return not _installed(top, self.space.folder)
+
+
+def _real(module):
+    """Returns the name under which a module was loaded."""
+    name = getattr(getattr(module, "__spec__", None), "name", None)
+    return name if isinstance(name, str) else ""
+
+
+class _Finder:
+    """Finds the modules of handlers under their full names, and for a thread that loads a handler
+    those beside it under their plain ones."""
+
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
+        if fullname.startswith(PREFIX):
+            space = _spaces.get(fullname.partition(".")[0])
+            return None if space is None or path is None else space.find(fullname, path)
+        stack = _stage.__dict__.get("spaces")
+        if not stack:
+            return None
+        space = stack[-1]
+        if path is not None and not any(str(item).startswith(space.folder) for item in path):
+            return None
+        top = fullname.partition(".")[0]
+        if not space.has(top) or _installed(top, space.folder):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _Alias(f"{space.name}.{fullname}"))
+
+
+class _Alias:
+    """Gives a module of a handler under its plain name."""
+
+    def __init__(self, real):
+        self.real = real
+
+    def create_module(self, spec):
+        module = _import_module(self.real)
+        self.spec = module.__spec__
+        self.loader = getattr(module, "__loader__", None)
+        return module
+
+    def exec_module(self, module):
+        # The machinery has written the plain name into it.
+        module.__spec__ = self.spec
+        module.__loader__ = self.loader
+
+
+def _is_handler(path):
+    """Tells whether a file has the class of a handler."""
+    if not isinstance(path, str) or not path.endswith(".py"):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return b"class OvmsPythonModel" in file.read()
+    except OSError:
+        return False
+
+
+def _installed(top, folder):
+    """Tells whether a module of that name is somewhere else than in a folder."""
+    paths = [path for path in sys.path if isinstance(path, str) and os.path.abspath(path) != folder]
+    try:
+        spec = importlib.machinery.PathFinder.find_spec(top, paths)
+    except (ImportError, ValueError, AttributeError):
+        return False
+    return spec is not None and spec.loader is not None
+
+
+def _module(name, package=None):
+    """`importlib.import_module`, which looks beside the handler that calls it."""
+    if not name.startswith("."):
+        own = sys._getframe(1).f_globals.get("__builtins__")
+        if isinstance(own, dict):
+            space = getattr(own.get("__import__"), "__self__", None)
+            if isinstance(space, Space) and space.has(name.partition(".")[0]):
+                return _import_module(f"{space.name}.{name}")
+    return _import_module(name, package)
+
+
+_module.__name__ = _module.__qualname__ = "import_module"
+importlib.import_module = _module
+sys.meta_path.insert(0, _Finder)
+
+
+def _cut(text, most):
+    """Shortens a text; what UTF-8 cannot tell is escaped."""
+    more = len(text) - most
+    if more > 0:
+        text = f"{text[:most]}… ({more} more characters)"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def describe(error, trace, space, most_message, most_traceback):
+    """Returns the type, the message and the traceback of an exception, and the line of the handler where it passed."""
+    kind = type(error).__name__
+    try:
+        message = str(error)
+    except BaseException as inner:
+        message = f"<its str() raised {type(inner).__name__}>"
+    try:
+        told = traceback.TracebackException(type(error), error, trace, limit=-40)
+        _without_ours(told)
+        text = "".join(told.format())
+    except BaseException as inner:
+        text = f"<the traceback cannot be formatted: {type(inner).__name__}>"
+    line = 0
+    if space is not None:
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == space.path:
+                line = trace.tb_lineno or 0
+            trace = trace.tb_next
+        if isinstance(error, SyntaxError) and error.filename == space.path:
+            line = error.lineno or 0
+    return _cut(kind, 200), _cut(message, most_message), _cut(text, most_traceback), line
+
+
+def _without_ours(told):
+    """Leaves out the frames of what loads handlers, which their authors need not see."""
+    frames = told.stack
+    frames[:] = [
+        frame
+        for frame in frames
+        if frame.filename != __file__ and not frame.filename.startswith("<frozen importlib")
+    ]
+    for inner in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
+        if inner is not None:
+            _without_ours(inner)
+
+
+# Of a piece of a line: what a pipe takes as a whole.
+MAX_PIECE = 3500
+
+
+class Lines(io.TextIOBase):
+    """A stream that writes whole lines to a descriptor, each behind the name of the node that has printed it."""
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+
+    def __init__(self, descriptor, node):
+        self._descriptor = descriptor
+        self._node = node
+        self._rest = threading.local()
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        return self._descriptor
+
+    def write(self, text):
+        *lines, rest = (getattr(self._rest, "text", "") + text).split("\n")
+        if len(rest) > 16384:
+            lines.append(rest)
+            rest = ""
+        self._rest.text = rest
+        for line in lines:
+            self._emit(_cut(line, 16384))
+        return len(text)
+
+    def flush(self):
+        rest = getattr(self._rest, "text", "")
+        self._rest.text = ""
+        if rest:
+            self._emit(_cut(rest, 16384))
+
+    def _emit(self, line):
+        data = line.encode("utf-8", "backslashreplace")
+        head = f"\x1e{self._node() or ''}\x1f".encode()
+        for start in range(0, len(data) or 1, MAX_PIECE):
+            piece = head + data[start:start + MAX_PIECE] + b"\n"
+            while piece:
+                piece = piece[os.write(self._descriptor, piece):]

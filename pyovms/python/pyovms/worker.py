@@ -1,0 +1,187 @@
+"""Starts the workers of a server: `python -m pyovms.worker DESCRIPTOR`, with a socket to the server.
+
+The process that the server starts imports what most handlers need, once, and forks a worker for each that the server
+asks for. It adopts what its descendants leave behind, and kills all of them when the socket ends, however that comes.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+
+from . import _pyovms
+
+# Of a request.
+MAX_REQUEST = 1 << 16
+
+
+def main(descriptor):
+    # Nothing else of the server is for handlers.
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, 1 << 20)
+    os.set_inheritable(descriptor, False)
+    control = socket.socket(fileno=descriptor)
+    _pyovms._adopt()
+    wake, woken = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    # Those of a terminal are for the server, which ends this.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    from . import loading  # noqa: F401
+
+    try:
+        importlib.import_module("numpy")
+    except Exception:
+        # A handler that needs it is told why.
+        pass
+    gc.collect()
+    gc.freeze()
+    try:
+        serve(control, wake, woken)
+    finally:
+        end()
+
+
+def serve(control, wake, woken):
+    """Forks workers until the server has gone."""
+    workers = set()
+    while True:
+        ready, _, _ = select.select([control, wake], [], [])
+        if wake in ready:
+            try:
+                while os.read(wake, 4096):
+                    pass
+            except BlockingIOError:
+                pass
+            for pid, status in reaped():
+                if pid in workers:
+                    workers.discard(pid)
+                    say(control, {"ended": pid, "status": status})
+        if control in ready:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, 4)
+            except ConnectionError:
+                return
+            if not data:
+                return
+            request = json.loads(data)
+            try:
+                pid = os.fork()
+            except OSError as error:
+                say(control, {"request": request["request"], "error": str(error)})
+                continue
+            finally:
+                if "pid" in locals() and pid != 0:
+                    for descriptor in descriptors:
+                        os.close(descriptor)
+            if pid == 0:
+                control.close()
+                os.close(wake)
+                os.close(woken)
+                work(request, descriptors)
+            workers.add(pid)
+            # It cannot be reaped before it is known by this.
+            handle = os.pidfd_open(pid)
+            say(control, {"request": request["request"], "pid": pid}, [handle])
+            os.close(handle)
+
+
+def say(control, message, descriptors=()):
+    """Sends a message; that the server has gone is noticed elsewhere."""
+    try:
+        socket.send_fds(control, [json.dumps(message).encode()], descriptors)
+    except OSError:
+        pass
+
+
+def reaped():
+    """Returns the children that have ended, with their status."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
+
+
+def children():
+    """Returns the children of this process."""
+    own = str(os.getpid())
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if fields[1].decode() == own:
+                yield int(entry)
+
+
+def end():
+    """Kills all descendants: the children of one that is killed become those of this process."""
+    while True:
+        for pid in children():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def work(request, descriptors):
+    """Runs a worker, which is what this process is from here on; never returns."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _pyovms._end_with_parent()
+        link, *streams = descriptors
+        from . import loading
+
+        if streams:
+            os.setsid()
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 0)
+            os.close(null)
+            for number, descriptor in enumerate(streams, 1):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            sys.stdin = open(0, closefd=False)
+            sys.stdout = loading.Lines(1, _pyovms._node)
+            sys.stderr = loading.Lines(2, _pyovms._node)
+        limit = request.get("memory_limit")
+        if limit:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        if sys.path and sys.path[0] == "":
+            del sys.path[0]
+        _pyovms._serve(link, loading)
+        status = 0
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

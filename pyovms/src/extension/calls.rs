@@ -1,0 +1,464 @@
+//! The calls of a worker: handlers, their instances, and what they return.
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use pyo3::{
+    exceptions::{PyRuntimeError, PyTypeError},
+    intern,
+    prelude::*,
+    types::{PyAny, PyDict, PyIterator, PyList, PyType},
+};
+
+use super::{
+    contents,
+    crew::LONG,
+    generators::{After, Generators},
+    kind,
+    link::Link,
+    loading::Tools,
+    results::Objects,
+};
+use crate::{
+    memory::Shared,
+    message::{
+        Done, Empty, Execute, Load, Loaded, Log, Numbered, Order, Outcome, Output, Outputs, Raised,
+        Report, Set,
+    },
+};
+
+/// The handler of a node.
+pub(super) struct Node {
+    pub(super) name: Arc<str>,
+    pub(super) space: Py<PyAny>,
+    object: Py<PyAny>,
+    is_stateful: bool,
+    is_destroying: bool,
+    pub(super) outputs: Vec<Output>,
+    /// Whether its last call took long.
+    is_slow: AtomicBool,
+}
+
+/// Everything that calls use.
+pub(super) struct Calls {
+    link: Arc<Link>,
+    shared: Arc<Shared>,
+    pub(super) tools: Tools,
+    nodes: RwLock<HashMap<u32, Arc<Node>>>,
+    /// States of instances, by their number.
+    states: Mutex<HashMap<u64, Py<PyAny>>>,
+    pub(super) objects: Objects,
+    pub(super) generators: Generators,
+}
+
+thread_local! {
+    /// The node whose code this thread runs.
+    static CURRENT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// Returns the name of the node whose code this thread runs.
+pub(super) fn current_node() -> Option<String> {
+    CURRENT.with_borrow(|name| name.as_ref().map(ToString::to_string))
+}
+
+/// The node of a thread, until it is dropped.
+pub(super) struct Running(Option<Arc<str>>);
+
+impl Running {
+    pub(super) fn new(name: &Arc<str>) -> Self {
+        Self(CURRENT.replace(Some(Arc::clone(name))))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+impl Calls {
+    pub(super) fn new(link: Arc<Link>, shared: Arc<Shared>, tools: Tools) -> Self {
+        Self {
+            link,
+            shared,
+            tools,
+            nodes: RwLock::default(),
+            states: Mutex::default(),
+            objects: Objects::default(),
+            generators: Generators::default(),
+        }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Sends what is to be sent.
+    pub(super) fn flush(&self) {
+        self.link.flush();
+    }
+
+    /// Adds a report, and sends those that wait if they are many.
+    pub(super) fn say(&self, py: Python<'_>, report: Report) {
+        if self.link.say(report) {
+            py.detach(|| self.link.flush());
+        }
+    }
+
+    fn node(&self, number: u32) -> PyResult<Arc<Node>> {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        let node = nodes.get(&number).cloned();
+        node.ok_or_else(|| PyRuntimeError::new_err("the handler of the node is finalized"))
+    }
+
+    fn states(&self) -> MutexGuard<'_, HashMap<u64, Py<PyAny>>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether another thread had better go on at once.
+    pub(super) fn takes_long(&self, order: &Order) -> bool {
+        let number = match order {
+            Order::Execute(call) => call.node,
+            Order::Load(_) | Order::Open(_) | Order::Close(_) | Order::Finalize(_) => return true,
+            _ => return false,
+        };
+        self.node(number)
+            .is_ok_and(|node| node.is_slow.load(Ordering::Relaxed))
+    }
+
+    /// Runs an order to its end.
+    pub(super) fn run(&self, py: Python<'_>, order: Order) {
+        match order {
+            Order::Load(load) => self.load(py, load),
+            Order::Open(it) => self.done(py, it.call, it.node, |node| {
+                self.open(py, node, it.instance)
+            }),
+            Order::Close(it) => self.done(py, it.call, it.node, |node| {
+                self.close(py, node, it.instance)
+            }),
+            Order::Finalize(it) => self.done(py, it.call, it.node, |node| {
+                self.finalize(py, node, it.node)
+            }),
+            Order::Execute(it) => {
+                let (call, credits) = (it.call, it.credits);
+                self.done(py, call, it.node, |node| self.execute(py, node, it));
+                if credits > 0 {
+                    self.go_on(py, call, credits);
+                }
+            }
+            Order::Next(next) => self.go_on(py, next.generator, next.credits),
+            Order::CloseGenerator(it) => {
+                if let Some((object, node)) = self.generators.close(it.number) {
+                    self.end_generator(py, it.number, &object, &node, None);
+                }
+            }
+            Order::Release(object) => drop(self.objects.take(object.number)),
+            // Done where it was read.
+            Order::Arena(_) => {}
+        }
+    }
+
+    /// Makes a call of a node, and reports how it went.
+    fn done(
+        &self,
+        py: Python<'_>,
+        call: u64,
+        node: u32,
+        run: impl FnOnce(&Arc<Node>) -> PyResult<Outcome>,
+    ) {
+        let outcome = match self.node(node) {
+            Ok(node) => {
+                let _running = Running::new(&node.name);
+                let begun = Instant::now();
+                let outcome = run(&node);
+                node.is_slow
+                    .store(begun.elapsed() > LONG, Ordering::Relaxed);
+                outcome.unwrap_or_else(|error| {
+                    Outcome::Raised(self.tools.raised(py, &error, Some(&node.space)))
+                })
+            }
+            Err(error) => Outcome::Raised(self.tools.raised(py, &error, None)),
+        };
+        let outcome = Some(outcome);
+        self.say(py, Report::Done(Done { call, outcome }));
+        contents::said();
+    }
+
+    fn load(&self, py: Python<'_>, load: Load) {
+        let call = load.call;
+        let outcome = self
+            .loaded(py, load)
+            .unwrap_or_else(|error| Outcome::Raised(self.tools.raised(py, &error, None)));
+        let outcome = Some(outcome);
+        self.say(py, Report::Done(Done { call, outcome }));
+    }
+
+    fn loaded(&self, py: Python<'_>, load: Load) -> PyResult<Outcome> {
+        let space = self.tools.space(py, &load.path)?;
+        let made = self.make(py, load, &space);
+        let is_kept = matches!(made, Ok((_, true)));
+        // Before the names of its modules are forgotten.
+        let outcome = made.map_or_else(
+            |error| Outcome::Raised(self.tools.raised(py, &error, Some(space.as_unbound()))),
+            |(outcome, _)| outcome,
+        );
+        if !is_kept {
+            space.call_method0("close")?;
+        }
+        Ok(outcome)
+    }
+
+    /// Runs the file, and makes the object; returns whether that is kept.
+    fn make(
+        &self,
+        py: Python<'_>,
+        load: Load,
+        space: &Bound<'_, PyAny>,
+    ) -> PyResult<(Outcome, bool)> {
+        let name = Arc::<str>::from(&*load.name);
+        let _running = Running::new(&name);
+        let class = space.call_method0("run")?;
+        if !class.is_instance_of::<PyType>() {
+            return Ok((Outcome::NoClass(Empty {}), false));
+        }
+        let has = |name: &str| {
+            let method = class.getattr_opt(name).ok().flatten();
+            method.is_some_and(|method| method.is_callable())
+        };
+        if !has("execute") {
+            return Ok((Outcome::NoExecute(Empty {}), false));
+        }
+        let inspect = py.import("inspect")?;
+        let generates =
+            inspect.call_method1("isgeneratorfunction", (class.getattr("execute")?,))?;
+        let loaded = Loaded {
+            stateful: has("create_state"),
+            generates: generates.is_truthy()?,
+        };
+        if load.inspect {
+            return Ok((Outcome::Loaded(loaded), false));
+        }
+        let object = space.call_method1("call", (&class,))?;
+        let names: Vec<&str> = load
+            .outputs
+            .iter()
+            .map(|output| output.name.as_str())
+            .collect();
+        let reported = PyDict::new(py);
+        reported.set_item("node_name", &load.name)?;
+        reported.set_item("input_names", &load.inputs)?;
+        reported.set_item("output_names", &names)?;
+        reported.set_item("outputs_names", &names)?;
+        reported.set_item("base_path", space.getattr("folder")?)?;
+        if let Some(params) = &load.params {
+            let dict = PyDict::new(py);
+            for pair in &params.pairs {
+                dict.set_item(&pair.key, &pair.value)?;
+            }
+            reported.set_item("params", dict)?;
+        }
+        let node = Arc::new(Node {
+            name: Arc::clone(&name),
+            space: space.clone().unbind(),
+            object: object.clone().unbind(),
+            is_stateful: loaded.stateful,
+            is_destroying: has("destroy_state"),
+            outputs: load.outputs,
+            is_slow: AtomicBool::new(false),
+        });
+        if let Some(initialize) = object.getattr_opt("initialize")?
+            && let Err(error) = space.call_method1("call", (initialize, reported))
+        {
+            self.end(py, &node);
+            return Err(error);
+        }
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        nodes.insert(load.node, node);
+        Ok((Outcome::Loaded(loaded), true))
+    }
+
+    /// Calls `finalize`, and logs what it raises.
+    fn end(&self, py: Python<'_>, node: &Arc<Node>) {
+        let _running = Running::new(&node.name);
+        let ended = node
+            .object
+            .bind(py)
+            .getattr_opt("finalize")
+            .and_then(|method| method.map(|method| method.call0()).transpose());
+        if let Err(error) = ended {
+            self.log(
+                py,
+                &error,
+                node,
+                "Failed to process python node finalize method",
+            );
+        }
+    }
+
+    fn finalize(&self, py: Python<'_>, node: &Arc<Node>, number: u32) -> PyResult<Outcome> {
+        let removed = {
+            let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+            nodes.remove(&number)
+        };
+        if removed.is_some() {
+            self.end(py, node);
+            node.space.bind(py).call_method0("close")?;
+        }
+        Ok(Outcome::Ended(Empty {}))
+    }
+
+    fn open(&self, py: Python<'_>, node: &Node, instance: u64) -> PyResult<Outcome> {
+        let state = node
+            .object
+            .bind(py)
+            .call_method0(intern!(py, "create_state"))?;
+        self.states().insert(instance, state.unbind());
+        Ok(Outcome::Ended(Empty {}))
+    }
+
+    fn close(&self, py: Python<'_>, node: &Node, instance: u64) -> PyResult<Outcome> {
+        let state = self.states().remove(&instance);
+        if let Some(state) = state.filter(|_| node.is_destroying) {
+            let object = node.object.bind(py);
+            let destroyed = object.call_method1(intern!(py, "destroy_state"), (state.bind(py),));
+            if let Err(error) = destroyed {
+                self.log(
+                    py,
+                    &error,
+                    node,
+                    "Failed to process python node destroy_state method",
+                );
+            }
+        }
+        Ok(Outcome::Ended(Empty {}))
+    }
+
+    fn execute(&self, py: Python<'_>, node: &Arc<Node>, call: Execute) -> PyResult<Outcome> {
+        let inputs = call.inputs.into_iter().map(|tensor| {
+            let object = (tensor.object != 0).then(|| self.objects.get(py, tensor.object));
+            match object.flatten() {
+                Some(object) => Ok(object),
+                None => contents::received(py, &self.shared, tensor),
+            }
+        });
+        let inputs = PyList::new(py, inputs.collect::<PyResult<Vec<_>>>()?)?;
+        let execute = intern!(py, "execute");
+        let object = node.object.bind(py);
+        let done = match node.is_stateful {
+            false => object.call_method1(execute, (inputs,)),
+            true => {
+                let state = {
+                    let states = self.states();
+                    states.get(&call.instance).map(|state| state.clone_ref(py))
+                };
+                let named = PyDict::new(py);
+                named.set_item(intern!(py, "state"), state)?;
+                object.call_method(execute, (inputs,), Some(&named))
+            }
+        }?;
+        if let Ok(list) = done.cast::<PyList>() {
+            let outputs = self.outputs(
+                list,
+                &node.outputs,
+                "execute must return a list of pyovms.Tensor",
+            );
+            return outputs.map(Outcome::Outputs);
+        }
+        if done.is_none() && !call.complete {
+            return Ok(Outcome::Ended(Empty {}));
+        }
+        if done.cast::<PyIterator>().is_ok() {
+            self.generators.add(call.call, done.unbind(), node);
+            return Ok(Outcome::Generator(Numbered { number: call.call }));
+        }
+        Err(PyTypeError::new_err(format!(
+            "execute must return a list of pyovms.Tensor or a generator; it returned {}",
+            kind(&done)
+        )))
+    }
+
+    /// Gives a generator leave to go on, and reports each of its sets before it computes the next.
+    fn go_on(&self, py: Python<'_>, generator: u64, credits: u32) {
+        let Some((object, node)) = self.generators.begin(generator, credits) else {
+            return;
+        };
+        let _running = Running::new(&node.name);
+        loop {
+            let next = object.bind(py).clone().cast_into::<PyIterator>();
+            let next = next
+                .map_err(PyErr::from)
+                .and_then(|mut it| it.next().transpose());
+            let set = next.and_then(|it| it.map(|it| self.yielded(&it, &node.outputs)).transpose());
+            match set {
+                Ok(Some(outputs)) => self.set(py, generator, Some(outputs), None),
+                Ok(None) => {
+                    self.generators.remove(generator);
+                    return self.set(py, generator, None, None);
+                }
+                Err(error) => {
+                    self.generators.remove(generator);
+                    return self.end_generator(py, generator, &object, &node, Some(&error));
+                }
+            }
+            match self.generators.after_set(generator) {
+                After::GoOn => {}
+                After::Wait => return,
+                After::Close => return self.end_generator(py, generator, &object, &node, None),
+            }
+        }
+    }
+
+    /// Reports a set, or the end of a generator, at once.
+    fn set(
+        &self,
+        py: Python<'_>,
+        generator: u64,
+        outputs: Option<Outputs>,
+        raised: Option<Raised>,
+    ) {
+        self.link.say(Report::Set(Set {
+            generator,
+            outputs,
+            raised,
+        }));
+        contents::said();
+        py.detach(|| self.link.flush());
+    }
+
+    /// Closes a generator, and reports its end; iterators of other kinds have nothing to close.
+    fn end_generator(
+        &self,
+        py: Python<'_>,
+        generator: u64,
+        object: &Py<PyAny>,
+        node: &Arc<Node>,
+        error: Option<&PyErr>,
+    ) {
+        let _running = Running::new(&node.name);
+        let raised = error.map(|error| self.tools.raised(py, error, Some(&node.space)));
+        let closed = object
+            .bind(py)
+            .getattr_opt(intern!(py, "close"))
+            .and_then(|close| close.map(|close| close.call0()).transpose());
+        if let Err(error) = closed {
+            let text = format!("Failed to close the generator of python node {}", node.name);
+            self.log(py, &error, node, &text);
+        }
+        self.set(py, generator, None, raised);
+    }
+
+    /// Has the server log what no call fails for.
+    fn log(&self, py: Python<'_>, error: &PyErr, node: &Node, text: &str) {
+        let raised = self.tools.raised(py, error, Some(&node.space));
+        let (node, text) = (node.name.to_string(), text.to_owned());
+        let raised = Some(raised);
+        self.say(py, Report::Log(Log { node, text, raised }));
+    }
+}

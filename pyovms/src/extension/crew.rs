@@ -1,0 +1,198 @@
+//! The threads of a worker.
+//!
+//! One thread reads the socket and runs the calls that it has read, one after the other: no thread waits for another
+//! then. Only when a call takes long another thread takes over, reads on, and runs what is there. The thread of
+//! Python's `main` watches for that, and runs no code of handlers.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use pyo3::prelude::*;
+
+use super::{calls::Calls, link::Source};
+use crate::message::Order;
+
+/// Time after which a call takes long.
+pub(super) const LONG: Duration = Duration::from_millis(1);
+
+/// Time for which the watch goes on without a call.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// The most threads; the server has fewer calls in flight.
+const MAX_THREADS: usize = 1024;
+
+/// The threads.
+pub(super) struct Crew {
+    calls: Arc<Calls>,
+    state: Mutex<State>,
+    /// Threads without work wait here.
+    work: Condvar,
+    /// The watch waits here.
+    watch: Condvar,
+}
+
+struct State {
+    orders: VecDeque<Order>,
+    /// `None` while a thread reads.
+    source: Option<Source>,
+    /// Orders that are being run.
+    running: usize,
+    /// When the last of them began, or ended.
+    moved: Instant,
+    idle: usize,
+    threads: usize,
+    is_watch_asleep: bool,
+    has_ended: bool,
+    /// Why, until the watch has seen it.
+    ended: Option<io::Error>,
+}
+
+impl Crew {
+    /// Runs the orders of a source to its end.
+    pub(super) fn run(calls: Arc<Calls>, source: Source) -> io::Result<()> {
+        let crew = Arc::new(Self {
+            calls,
+            state: Mutex::new(State {
+                orders: VecDeque::new(),
+                source: Some(source),
+                running: 0,
+                moved: Instant::now(),
+                idle: 0,
+                threads: 0,
+                is_watch_asleep: false,
+                has_ended: false,
+                ended: None,
+            }),
+            work: Condvar::new(),
+            watch: Condvar::new(),
+        });
+        crew.add_thread(&mut crew.state())?;
+        crew.watch_over()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that panics is done under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_thread(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        let crew = Arc::clone(self);
+        std::thread::Builder::new()
+            .name("pyovms calls".to_owned())
+            .spawn(move || Python::attach(|py| crew.work(py)))?;
+        state.threads += 1;
+        Ok(())
+    }
+
+    /// Lets another thread go on with the rest, if there is any that could.
+    fn hand_over(self: &Arc<Self>, state: &mut State) {
+        if state.idle > 0 {
+            self.work.notify_one();
+        } else if state.threads < MAX_THREADS {
+            // Without a thread the rest waits.
+            let _ = self.add_thread(state);
+        }
+    }
+
+    /// Runs orders until there are no more.
+    fn work(self: &Arc<Self>, py: Python<'_>) {
+        let mut has_run = false;
+        while let Some(order) = py.detach(|| self.next(has_run)) {
+            self.calls.run(py, order);
+            has_run = true;
+        }
+    }
+
+    /// Waits for the next order.
+    fn next(self: &Arc<Self>, has_run: bool) -> Option<Order> {
+        let mut state = self.state();
+        if has_run {
+            state.running -= 1;
+            state.moved = Instant::now();
+        }
+        let mut is_flushed = false;
+        loop {
+            if let Some(order) = state.orders.pop_front() {
+                state.running += 1;
+                state.moved = Instant::now();
+                if state.is_watch_asleep {
+                    state.is_watch_asleep = false;
+                    self.watch.notify_one();
+                }
+                if state.source.is_some() && self.calls.takes_long(&order) {
+                    self.hand_over(&mut state);
+                }
+                return Some(order);
+            }
+            if state.has_ended {
+                return None;
+            }
+            if !is_flushed {
+                // Replies of several calls are sent together.
+                drop(state);
+                self.calls.flush();
+                is_flushed = true;
+                state = self.state();
+                continue;
+            }
+            let Some(mut source) = state.source.take() else {
+                state.idle += 1;
+                state = self
+                    .work
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+                continue;
+            };
+            drop(state);
+            let mut orders = VecDeque::new();
+            let read = source.read(&mut orders);
+            state = self.state();
+            state.source = Some(source);
+            state.orders.append(&mut orders);
+            if let Err(error) = read {
+                state.ended = Some(error);
+                state.has_ended = true;
+                self.work.notify_all();
+                self.watch.notify_one();
+            }
+        }
+    }
+
+    /// Has another thread go on where a call takes long, until the end of the source.
+    fn watch_over(self: &Arc<Self>) -> io::Result<()> {
+        let mut state = self.state();
+        loop {
+            if let Some(error) = state.ended.take() {
+                return match error.kind() {
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => Ok(()),
+                    _ => Err(error),
+                };
+            }
+            if state.running == 0 && state.moved.elapsed() > LINGER {
+                state.is_watch_asleep = true;
+                state = self
+                    .watch
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            if state.running > 0 && state.source.is_some() && state.moved.elapsed() > LONG {
+                self.hand_over(&mut state);
+                state.moved = Instant::now();
+                drop(state);
+                self.calls.flush();
+                state = self.state();
+            }
+            let (woken, _) = self
+                .watch
+                .wait_timeout(state, LONG)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The part of the package that is written in Python, as the calls use it.
+
+use pyo3::{prelude::*, types::PyAny};
+
+use crate::message::Raised;
+
+/// The most characters of a message to clients.
+const MAX_MESSAGE: usize = 4096;
+
+/// The most characters of a traceback in the log.
+const MAX_TRACEBACK: usize = 32_768;
+
+/// Objects of `pyovms.loading`.
+pub(super) struct Tools {
+    /// Class of the modules of a handler.
+    space: Py<PyAny>,
+    /// Function that describes an exception.
+    describe: Py<PyAny>,
+}
+
+impl Tools {
+    /// Takes them from the module.
+    pub(super) fn of(module: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            space: module.getattr("Space")?.unbind(),
+            describe: module.getattr("describe")?.unbind(),
+        })
+    }
+
+    /// Creates the namespace for the modules of a handler.
+    pub(super) fn space<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let path = std::path::Path::new(
+            <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path),
+        );
+        self.space.bind(py).call1((path.as_os_str(),))
+    }
+
+    /// Describes an exception of a handler with such a namespace. Never fails: unreadable parts are named.
+    pub(super) fn raised(
+        &self,
+        py: Python<'_>,
+        error: &PyErr,
+        space: Option<&Py<PyAny>>,
+    ) -> Raised {
+        let (value, trace) = (error.value(py), error.traceback(py));
+        let described = self
+            .describe
+            .bind(py)
+            .call1((value, trace, space, MAX_MESSAGE, MAX_TRACEBACK))
+            .and_then(|described| described.extract::<(String, String, String, u32)>());
+        match described {
+            Ok((kind, message, traceback, line)) => Raised {
+                kind,
+                message,
+                traceback,
+                line,
+            },
+            Err(_) => Raised {
+                kind: error.get_type(py).name().map_or_else(
+                    |_| "Exception".to_owned(),
+                    |name| name.to_string_lossy().into_owned(),
+                ),
+                message: "the exception cannot be described".to_owned(),
+                ..Raised::default()
+            },
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The module `pyovms._pyovms` of Python.
+
+mod calls;
+mod contents;
+mod crew;
+mod format;
+mod generators;
+mod link;
+mod loading;
+mod results;
+mod tensor;
+mod view;
+
+use std::sync::{Arc, OnceLock};
+
+use pyo3::{prelude::*, types::PyAny};
+
+use crate::memory::{Announce, Shared};
+
+/// Shared memory of this process; of its own, where there is no server.
+fn shared() -> &'static Arc<Shared> {
+    SHARED.get_or_init(|| Shared::new(Arc::new(Alone)))
+}
+
+static SHARED: OnceLock<Arc<Shared>> = OnceLock::new();
+
+/// There is no other side.
+struct Alone;
+
+impl Announce for Alone {
+    fn arena(&self, _: u32, _: usize, _: std::os::fd::OwnedFd) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn ended(&self, _: u32, _: usize) {}
+
+    fn freed(&self, _: crate::memory::Place) {}
+}
+
+/// Returns the name of an object's type.
+fn kind(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(
+        |_| "?".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+/// The parts of the package that are written in Rust.
+#[pymodule]
+mod _pyovms {
+    use pyo3::{prelude::*, types::PyAny};
+
+    #[pymodule_export]
+    use super::tensor::PyTensor;
+    use super::tensor::{dimensions, text};
+
+    /// A tensor whose memory the server sees as well, so that sending it needs no copy: numpy.asarray(tensor) is an
+    /// array that can be written to. Its contents are anything at first.
+    #[pyfunction]
+    fn empty(
+        name: &Bound<'_, PyAny>,
+        shape: &Bound<'_, PyAny>,
+        datatype: &Bound<'_, PyAny>,
+    ) -> PyResult<PyTensor> {
+        let (name, datatype) = (text("name", name)?, text("datatype", datatype)?);
+        PyTensor::empty(super::shared(), &name, dimensions(shape)?, &datatype)
+    }
+
+    /// Makes this process the parent of what its descendants leave behind.
+    #[pyfunction]
+    fn _adopt() -> PyResult<()> {
+        let own = rustix::process::getpid();
+        rustix::process::set_child_subreaper(Some(own)).map_err(std::io::Error::from)?;
+        Ok(())
+    }
+
+    /// Has this process killed when its parent ends.
+    #[pyfunction]
+    fn _end_with_parent() -> PyResult<()> {
+        let kill = rustix::process::Signal::KILL;
+        rustix::process::set_parent_process_death_signal(Some(kill))
+            .map_err(std::io::Error::from)?;
+        Ok(())
+    }
+
+    /// Serves a socket until its other side has closed it.
+    #[pyfunction]
+    fn _serve(py: Python<'_>, socket: i32, tools: &Bound<'_, PyAny>) -> PyResult<()> {
+        super::link::serve(py, socket, tools)
+    }
+
+    /// The name of the node whose code this thread runs, for its output.
+    #[pyfunction]
+    fn _node() -> Option<String> {
+        super::calls::current_node()
+    }
+}

@@ -1,0 +1,102 @@
+//! Results of handlers.
+
+use std::{collections::HashMap, sync::Mutex};
+
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyAny, PyList},
+};
+
+use super::{calls::Calls, contents, kind, tensor::PyTensor};
+use crate::message::{Output, Outputs, Tensor};
+
+/// Objects that the server refers to.
+#[derive(Default)]
+pub(super) struct Objects(Mutex<(u64, HashMap<u64, Py<PyTensor>>)>);
+
+impl Objects {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (u64, HashMap<u64, Py<PyTensor>>)> {
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn add(&self, object: Py<PyTensor>) -> u64 {
+        let (last, objects) = &mut *self.lock();
+        *last += 1;
+        objects.insert(*last, object);
+        *last
+    }
+
+    /// Returns an object.
+    pub(super) fn get<'py>(&self, py: Python<'py>, number: u64) -> Option<Bound<'py, PyTensor>> {
+        self.lock()
+            .1
+            .get(&number)
+            .map(|object| object.bind(py).clone())
+    }
+
+    /// Takes an object out.
+    pub(super) fn take(&self, number: u64) -> Option<Py<PyTensor>> {
+        self.lock().1.remove(&number)
+    }
+}
+
+impl Calls {
+    /// Takes the tensors of a list, as the server has said what becomes of each output.
+    pub(super) fn outputs(
+        &self,
+        list: &Bound<'_, PyList>,
+        known: &[Output],
+        rule: &str,
+    ) -> PyResult<Outputs> {
+        let tensors = list.iter().enumerate().map(|(index, element)| {
+            let object = element.cast::<PyTensor>().map_err(|_| {
+                PyTypeError::new_err(format!(
+                    "{rule}; element {index} of the list is {}",
+                    kind(&element)
+                ))
+            })?;
+            self.output(object, known)
+        });
+        let tensors = tensors.collect::<PyResult<_>>()?;
+        Ok(Outputs { tensors })
+    }
+
+    fn output(&self, object: &Bound<'_, PyTensor>, known: &[Output]) -> PyResult<Tensor> {
+        let tensor = object.get();
+        let (datatype, shape) = tensor.declared();
+        let output = known.iter().find(|output| output.name == tensor.title());
+        // The server refuses one that it does not know.
+        let (contents, is_kept) =
+            output.map_or((false, false), |output| (output.contents, output.object));
+        let contents = match contents {
+            true => Some(contents::contents(object.py(), self.shared(), tensor)?),
+            false => None,
+        };
+        Ok(Tensor {
+            name: tensor.title().to_owned(),
+            datatype: datatype.to_owned(),
+            shape: shape.to_vec(),
+            typed: false,
+            object: match is_kept {
+                true => self.objects.add(object.clone().unbind()),
+                false => 0,
+            },
+            contents,
+        })
+    }
+
+    /// Validates an item yielded by a generator.
+    pub(super) fn yielded(&self, value: &Bound<'_, PyAny>, known: &[Output]) -> PyResult<Outputs> {
+        let rule = "execute must yield lists of pyovms.Tensor";
+        match value.cast::<PyList>() {
+            Ok(list) => self.outputs(list, known, rule),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "{rule}; it yielded {}",
+                kind(value)
+            ))),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Class `Tensor`.
+
+use std::{ffi::c_int, sync::Arc};
+
+use bytes::{BufMut as _, BytesMut};
+use pyo3::{
+    exceptions::{PyMemoryError, PyTypeError, PyValueError},
+    ffi,
+    prelude::*,
+    types::{PyAny, PyBytes, PyList, PyMemoryView, PyString, PyTuple},
+};
+
+use super::{
+    format, kind,
+    view::{Memory, View},
+};
+use crate::memory::Shared;
+
+/// Named data with a shape and a datatype, for nodes, requests and responses.
+///
+/// Tensor(name, data, shape=None, datatype=None)
+#[pyclass(name = "Tensor", module = "pyovms", frozen, subclass, dict, weakref)]
+pub(super) struct PyTensor {
+    name: String,
+    datatype: String,
+    shape: Vec<i64>,
+    view: View,
+}
+
+/// The datatype of strings.
+const BYTES: &str = "BYTES";
+
+impl PyTensor {
+    /// Creates the object of a tensor of the server.
+    pub(super) fn received(
+        py: Python<'_>,
+        name: String,
+        datatype: String,
+        shape: Vec<i64>,
+        memory: Memory,
+        is_typed: bool,
+    ) -> PyResult<Bound<'_, Self>> {
+        let elements = is_typed.then_some(datatype.as_str());
+        let view = View::of_memory(memory, elements, &shape, false);
+        let tensor = Self {
+            name,
+            datatype,
+            shape,
+            view,
+        };
+        Bound::new(py, tensor)
+    }
+
+    /// Creates a tensor in shared memory, to be written to.
+    pub(super) fn empty(
+        shared: &Arc<Shared>,
+        name: &str,
+        shape: Vec<i64>,
+        datatype: &str,
+    ) -> PyResult<Self> {
+        let Some((_, size)) = format::of_datatype(datatype) else {
+            return Err(PyValueError::new_err(format!(
+                "empty() datatype must be one of {}, not {datatype:?}",
+                format::NAMES.join(", ")
+            )));
+        };
+        let bytes = shape.iter().try_fold(size, |bytes, &length| {
+            bytes.checked_mul(usize::try_from(length).ok()?)
+        });
+        let bytes = bytes.ok_or_else(|| {
+            PyValueError::new_err("empty() shape must have lengths of 0 or more that fit in memory")
+        })?;
+        let span = shared.take(bytes).map_err(|error| {
+            PyMemoryError::new_err(format!("empty(): no memory for {bytes} bytes: {error}"))
+        })?;
+        let view = View::of_memory(Memory::Shared(span), Some(datatype), &shape, true);
+        Ok(Self {
+            name: name.to_owned(),
+            datatype: datatype.to_owned(),
+            shape,
+            view,
+        })
+    }
+
+    /// Returns the name.
+    pub(super) fn title(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns datatype and shape.
+    pub(super) fn declared(&self) -> (&str, &[i64]) {
+        (&self.datatype, &self.shape)
+    }
+
+    /// Returns the memory.
+    pub(super) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Creates a tensor of strings.
+    fn of_texts(
+        name: String,
+        texts: &Bound<'_, PyList>,
+        shape: Option<Vec<i64>>,
+        datatype: Option<String>,
+    ) -> PyResult<Self> {
+        let mut bytes = BytesMut::new();
+        for text in texts.iter() {
+            let contents = if let Ok(text) = text.cast::<PyString>() {
+                text.to_cow()?.as_bytes().to_vec()
+            } else if let Ok(bytes) = text.cast::<PyBytes>() {
+                bytes.as_bytes().to_vec()
+            } else {
+                return Err(PyTypeError::new_err(format!(
+                    "Tensor() data must be an object with the buffer protocol, such as bytes or numpy.ndarray, or a list of str, not list with {}",
+                    kind(&text)
+                )));
+            };
+            let length = u32::try_from(contents.len())
+                .map_err(|_| PyValueError::new_err("Tensor() a text is longer than 4 GiB"))?;
+            bytes.put_u32_le(length);
+            bytes.put_slice(&contents);
+        }
+        let count = i64::try_from(texts.len()).unwrap_or(i64::MAX);
+        let shape = shape.unwrap_or_else(|| vec![count]);
+        Ok(Self {
+            name,
+            datatype: datatype.unwrap_or_else(|| BYTES.to_owned()),
+            view: View::of_memory(Memory::Inline(bytes.freeze()), None, &shape, false),
+            shape,
+        })
+    }
+}
+
+/// Cuts strings, each behind its length.
+fn cut(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_first_chunk::<4>()?;
+        let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        all.push(text);
+        bytes = rest;
+    }
+    Some(all)
+}
+
+#[pymethods]
+impl PyTensor {
+    #[new]
+    #[pyo3(signature = (name, data=None, shape=None, datatype=None, *, buffer=None))]
+    fn new(
+        name: &Bound<'_, PyAny>,
+        data: Option<&Bound<'_, PyAny>>,
+        shape: Option<&Bound<'_, PyAny>>,
+        datatype: Option<&Bound<'_, PyAny>>,
+        buffer: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let name = text("name", name)?;
+        let data = match (data, buffer) {
+            (Some(data), None) | (None, Some(data)) => data,
+            (None, None) => {
+                return Err(PyTypeError::new_err(
+                    "Tensor() needs data: an object with the buffer protocol, such as bytes or numpy.ndarray, or a list of str",
+                ));
+            }
+            (Some(_), Some(_)) => {
+                return Err(PyTypeError::new_err(
+                    "Tensor() got both data and buffer, which are two names of one argument",
+                ));
+            }
+        };
+        let shape = shape.map(dimensions).transpose()?;
+        let datatype = datatype
+            .map(|datatype| text("datatype", datatype))
+            .transpose()?;
+        if let Ok(texts) = data.cast::<PyList>() {
+            return Self::of_texts(name, texts, shape, datatype);
+        }
+        // SAFETY: any object may be checked.
+        if unsafe { ffi::PyObject_CheckBuffer(data.as_ptr()) } == 0 {
+            return Err(PyTypeError::new_err(format!(
+                "Tensor() data must be an object with the buffer protocol, such as bytes or numpy.ndarray, or a list of str, not {}",
+                kind(data)
+            )));
+        }
+        let view = View::of_object(data)?;
+        if format::has_objects(&view.format()) {
+            return Err(PyTypeError::new_err(
+                "Tensor() data must hold values; an array of Python objects has none to send",
+            ));
+        }
+        Ok(Self {
+            name,
+            datatype: datatype.unwrap_or_else(|| {
+                let format = view.format();
+                format::datatype(&format, view.item()).map_or(format, str::to_owned)
+            }),
+            shape: shape.unwrap_or_else(|| view.shape()),
+            view,
+        })
+    }
+
+    /// The name, which says to which output stream the tensor goes.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The datatype: a name of KServe such as FP32, or the format of the buffer, or what was given.
+    #[getter]
+    fn datatype(&self) -> &str {
+        &self.datatype
+    }
+
+    /// The shape that was given, or that of the buffer.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape)
+    }
+
+    /// A read-only memoryview of the buffer.
+    #[getter]
+    fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
+        PyMemoryView::from(slf.as_any())
+    }
+
+    /// The bytes of the buffer.
+    #[getter]
+    fn size(&self) -> usize {
+        self.view.len()
+    }
+
+    /// The strings of a tensor of BYTES.
+    fn texts(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let mut bytes = vec![0; self.view.len()];
+        self.view.copy_to(py, bytes.as_mut_ptr())?;
+        let texts = cut(&bytes).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "texts(): the {} bytes of tensor {:?} are not strings, each behind its length in 4 bytes",
+                bytes.len(),
+                self.name
+            ))
+        })?;
+        let texts = texts
+            .into_iter()
+            .map(|text| match std::str::from_utf8(text) {
+                Ok(text) => Ok(text.to_owned()),
+                Err(error) => Err(PyValueError::new_err(format!(
+                    "texts(): a string of tensor {:?} is not UTF-8: {error}",
+                    self.name
+                ))),
+            });
+        texts.collect()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!(
+            "Tensor(name={}, shape={}, datatype={}, size={})",
+            PyString::new(py, &self.name).repr()?,
+            PyTuple::new(py, &self.shape)?.repr()?,
+            PyString::new(py, &self.datatype).repr()?,
+            self.view.len()
+        ))
+    }
+
+    // SAFETY: Python calls it with a structure to be filled.
+    unsafe fn __getbuffer__(
+        slf: &Bound<'_, Self>,
+        asked: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        // SAFETY: the view is this object's.
+        unsafe { slf.get().view.show(slf.as_any().clone(), asked, flags) }
+    }
+
+    // SAFETY: nothing is done; the view lives as long as the object, and that as what it has shown.
+    unsafe fn __releasebuffer__(&self, _shown: *mut ffi::Py_buffer) {}
+}
+
+/// Reads a string argument.
+pub(super) fn text(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let Ok(value) = value.cast::<PyString>() else {
+        return Err(PyTypeError::new_err(format!(
+            "Tensor() {argument} must be str, not {}",
+            kind(value)
+        )));
+    };
+    match value.to_str() {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(PyValueError::new_err(format!(
+            "Tensor() {argument} must be text that UTF-8 can tell; it has surrogates"
+        ))),
+    }
+}
+
+/// Reads a shape.
+pub(super) fn dimensions(value: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    if !value.is_instance_of::<PyTuple>() && !value.is_instance_of::<PyList>() {
+        return Err(PyTypeError::new_err(format!(
+            "Tensor() shape must be a tuple or a list of int, not {}",
+            kind(value)
+        )));
+    }
+    value
+        .try_iter()?
+        .map(|length| {
+            let length = length?;
+            length.extract::<i64>().map_err(|_| {
+                PyTypeError::new_err(format!(
+                    "Tensor() shape must have int of 64 bit, not {}",
+                    kind(&length)
+                ))
+            })
+        })
+        .collect()
+}

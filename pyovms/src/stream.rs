@@ -1,0 +1,282 @@
+//! Framed messages over a stream socket, with descriptors.
+//!
+//! A frame is the length of a message in four bytes, least first, and the message. A descriptor comes with the frame
+//! of the message that is about it.
+
+use std::{
+    collections::VecDeque,
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use prost::Message;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+/// Bytes before a message.
+const PREFIX: usize = 4;
+
+/// The most bytes of a message: far more than any that either side makes.
+const MAX_MESSAGE: usize = 256 << 20;
+
+/// The most bytes that are read at a time.
+const READ: usize = 64 << 10;
+
+/// The most descriptors that are received at a time.
+const MAX_DESCRIPTORS: usize = 8;
+
+/// Messages that were received in part.
+#[derive(Debug)]
+pub struct Incoming {
+    /// Where the system puts what it has.
+    buffer: Box<[u8]>,
+    bytes: BytesMut,
+    descriptors: VecDeque<OwnedFd>,
+}
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Self {
+            buffer: vec![0; READ].into_boxed_slice(),
+            bytes: BytesMut::new(),
+            descriptors: VecDeque::new(),
+        }
+    }
+}
+
+impl Incoming {
+    /// Receives what there is, and returns how many bytes that was; 0 at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the system call does; with `WouldBlock`, if the socket does not block and has nothing.
+    pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut slices = [IoSliceMut::new(&mut self.buffer)];
+        let bytes = rustix::io::retry_on_intr(|| {
+            recvmsg(
+                &socket,
+                &mut slices,
+                &mut ancillary,
+                RecvFlags::CMSG_CLOEXEC,
+            )
+        })?
+        .bytes;
+        self.bytes.extend_from_slice(&self.buffer[..bytes]);
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the next message that is whole.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are none.
+    pub fn take<M: Message + Default>(&mut self) -> io::Result<Option<M>> {
+        let Some(prefix) = self.bytes.first_chunk::<PREFIX>() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*prefix) as usize;
+        if length > MAX_MESSAGE {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a message is too long",
+            ));
+        }
+        if self.bytes.len() < PREFIX + length {
+            return Ok(None);
+        }
+        self.bytes.advance(PREFIX);
+        let message: Bytes = self.bytes.split_to(length).freeze();
+        M::decode(message).map(Some).map_err(io::Error::other)
+    }
+
+    /// Takes the descriptor that has come with the last message.
+    ///
+    /// # Errors
+    ///
+    /// Fails if none has.
+    pub fn descriptor(&mut self) -> io::Result<OwnedFd> {
+        self.descriptors.pop_front().ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a message came without its descriptor",
+            )
+        })
+    }
+}
+
+/// Messages that are not sent yet.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    bytes: BytesMut,
+    /// With the number of bytes in front of each frame that has one.
+    descriptors: VecDeque<(usize, OwnedFd)>,
+}
+
+impl Outgoing {
+    /// Adds a message.
+    pub fn push(&mut self, message: &impl Message) {
+        let length = message.encoded_len();
+        self.bytes.reserve(PREFIX + length);
+        // Far below the limit.
+        let prefix = u32::try_from(length).unwrap_or(u32::MAX);
+        self.bytes.extend_from_slice(&prefix.to_le_bytes());
+        // There is room.
+        let _ = message.encode(&mut self.bytes);
+    }
+
+    /// Adds a message that is about a descriptor.
+    pub fn push_with(&mut self, message: &impl Message, descriptor: OwnedFd) {
+        self.descriptors.push_back((self.bytes.len(), descriptor));
+        self.push(message);
+    }
+
+    /// Returns whether all is sent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Returns how many bytes are not sent.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Sends what can be sent at once, or waits for all if the socket blocks.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the system call does; with `WouldBlock`, if the socket does not block and is full.
+    pub fn send(&mut self, socket: impl AsFd) -> io::Result<()> {
+        while !self.bytes.is_empty() {
+            // Bytes up to the next descriptor; those from there on go with it.
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            let is_here = matches!(self.descriptors.front(), Some((0, _)));
+            let next = self.descriptors.get(usize::from(is_here));
+            let end = next.map_or(self.bytes.len(), |(at, _)| *at);
+            let descriptor = self.descriptors.front().filter(|_| is_here);
+            let descriptor = descriptor.map(|(_, descriptor)| [descriptor.as_fd()]);
+            if let Some(descriptor) = &descriptor {
+                ancillary.push(SendAncillaryMessage::ScmRights(descriptor));
+            }
+            let slices = [IoSlice::new(&self.bytes[..end])];
+            let sent = rustix::io::retry_on_intr(|| {
+                sendmsg(&socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)
+            })?;
+            if is_here {
+                self.descriptors.pop_front();
+            }
+            self.bytes.advance(sent);
+            for (at, _) in &mut self.descriptors {
+                *at -= sent;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::File,
+        io::{Read as _, Seek as _, Write as _},
+        os::unix::net::UnixStream,
+    };
+
+    use super::{Incoming, Outgoing};
+    use crate::message::Numbered;
+
+    fn numbered(number: u64) -> Numbered {
+        Numbered { number }
+    }
+
+    fn file(text: &str) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.rewind().unwrap();
+        file
+    }
+
+    #[test]
+    fn messages_come_in_order_each_with_its_descriptor() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let mut outgoing = Outgoing::default();
+        outgoing.push(&numbered(1));
+        outgoing.push_with(&numbered(2), file("two").into());
+        outgoing.push(&numbered(3));
+        outgoing.push_with(&numbered(4), file("four").into());
+        outgoing.send(&one).unwrap();
+        assert!(outgoing.is_empty());
+        drop(one);
+        let mut incoming = Incoming::default();
+        while incoming.receive(&other).unwrap() > 0 {}
+        for number in 1..=4 {
+            let message: Numbered = incoming.take().unwrap().unwrap();
+            assert_eq!(message.number, number);
+            if number % 2 == 0 {
+                let mut text = String::new();
+                File::from(incoming.descriptor().unwrap())
+                    .read_to_string(&mut text)
+                    .unwrap();
+                assert_eq!(text, if number == 2 { "two" } else { "four" });
+            }
+        }
+        assert!(incoming.take::<Numbered>().unwrap().is_none());
+        assert!(incoming.descriptor().is_err());
+    }
+
+    #[test]
+    fn a_message_may_come_in_any_number_of_parts() {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let mut incoming = Incoming::default();
+        for byte in [2, 0, 0, 0, 8, 200] {
+            assert!(incoming.take::<Numbered>().unwrap().is_none());
+            one.write_all(&[byte]).unwrap();
+            assert_eq!(incoming.receive(&other).unwrap(), 1);
+        }
+        assert!(
+            incoming.take::<Numbered>().is_err(),
+            "a number goes on behind it"
+        );
+        one.write_all(&[255; 4]).unwrap();
+        incoming.receive(&other).unwrap();
+        assert!(incoming.take::<Numbered>().is_err(), "nothing is that long");
+    }
+
+    #[test]
+    fn a_socket_that_is_full_takes_the_rest_later() {
+        let (one, other) = UnixStream::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        let mut outgoing = Outgoing::default();
+        for number in 0..200_000 {
+            outgoing.push(&numbered(number));
+        }
+        assert_eq!(
+            outgoing.send(&one).unwrap_err().kind(),
+            std::io::ErrorKind::WouldBlock
+        );
+        let mut incoming = Incoming::default();
+        let mut expected = 0;
+        while expected < 200_000 {
+            incoming.receive(&other).unwrap();
+            while let Some(message) = incoming.take::<Numbered>().unwrap() {
+                assert_eq!(message.number, expected);
+                expected += 1;
+            }
+            let _ = outgoing.send(&one);
+        }
+        assert!(outgoing.is_empty());
+    }
+}

@@ -1,0 +1,581 @@
+//! The workers of a graph or a pipeline, and what becomes of one that dies.
+
+use std::{
+    fmt,
+    os::{fd::AsFd as _, unix::net::UnixStream},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use pyovms::message::{Load, Order, Outcome, Pair, Params};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+
+use super::{
+    link::{Answer, Link},
+    output,
+    process::Process,
+    zygote::{Request, Zygote},
+};
+use crate::{
+    budget::Budget,
+    python::{HandlerLoadError, HandlerOutput, NodeFacts, environment::Wish, error::HandlerError},
+    task::{self, Task},
+};
+
+/// Time that a worker has to be ready: that of an interpreter to start, and of NumPy to be imported.
+const START: Duration = Duration::from_secs(60);
+
+/// Time that a request waits for a worker that starts anew.
+const RESTART: Duration = Duration::from_secs(2);
+
+/// Time that a worker has to end by itself.
+const END: Duration = Duration::from_secs(2);
+
+/// Deaths within a minute after which a worker starts anew later and later.
+const MAX_DEATHS: usize = 3;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The longest pause before a worker starts anew.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// How the workers of a graph or a pipeline are run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerOptions {
+    /// How many there are.
+    pub workers: usize,
+    /// Their environment; that of the server, if it is not named.
+    pub environment: Option<PathBuf>,
+    /// Longest time of a call, after which its worker is killed.
+    pub timeout: Option<Duration>,
+    /// The most bytes of the address space of a worker.
+    pub memory_limit: Option<u64>,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            environment: None,
+            timeout: None,
+            memory_limit: None,
+        }
+    }
+}
+
+/// Settings of all workers of the server.
+pub(in crate::python) struct Common {
+    /// The most calls of a handler, and of all handlers.
+    pub(in crate::python) per_handler: AtomicUsize,
+    pub(in crate::python) all: AtomicUsize,
+    /// Whether workers have the terminal of this process.
+    pub(in crate::python) has_terminal: AtomicBool,
+    /// Charged with the memory that is shared.
+    pub(in crate::python) budget: Mutex<Option<Budget>>,
+    /// Of the server, for those who load elsewhere.
+    pub(in crate::python) runtime: Mutex<Option<Handle>>,
+    /// Description of the interpreter of the last worker.
+    pub(in crate::python) description: Mutex<Option<String>>,
+}
+
+pub(in crate::python) static COMMON: Common = Common {
+    per_handler: AtomicUsize::new(64),
+    all: AtomicUsize::new(256),
+    has_terminal: AtomicBool::new(false),
+    budget: Mutex::new(None),
+    runtime: Mutex::new(None),
+    description: Mutex::new(None),
+};
+
+impl Common {
+    fn everyone(&self) -> &'static Arc<Semaphore> {
+        static EVERYONE: std::sync::OnceLock<Arc<Semaphore>> = std::sync::OnceLock::new();
+        EVERYONE.get_or_init(|| Arc::new(Semaphore::new(self.all.load(Ordering::Relaxed))))
+    }
+
+    fn budget(&self) -> Budget {
+        let budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        budget
+            .clone()
+            .unwrap_or_else(|| Budget::new(usize::MAX >> 1))
+    }
+}
+
+/// The workers of a graph or a pipeline. They end with it.
+pub struct WorkerGroup {
+    own: Weak<Self>,
+    /// Graph or pipeline that they work for, in messages: `graph g`.
+    of: String,
+    options: WorkerOptions,
+    slots: Vec<Slot>,
+    /// Handlers that are loaded into each worker.
+    nodes: Mutex<Vec<(u32, NodeFacts)>>,
+    last: AtomicU32,
+    runtime: Handle,
+}
+
+/// A worker, or the place of one.
+struct Slot {
+    state: Mutex<State>,
+    changed: Notify,
+    /// Runs that are bound to it.
+    runs: AtomicUsize,
+}
+
+struct State {
+    link: Option<Arc<Link>>,
+    /// Why there is none, and why none comes soon.
+    down: Option<String>,
+    deaths: Vec<Instant>,
+}
+
+impl WorkerGroup {
+    /// Makes the workers of a graph or a pipeline, called such as `graph g` in messages. They start with the first
+    /// handler that is loaded.
+    #[must_use]
+    pub fn new(of: String, options: WorkerOptions) -> Arc<Self> {
+        let slots = (0..options.workers.max(1)).map(|_| Slot {
+            state: Mutex::new(State {
+                link: None,
+                down: None,
+                deaths: Vec::new(),
+            }),
+            changed: Notify::new(),
+            runs: AtomicUsize::new(0),
+        });
+        let slots = slots.collect();
+        Arc::new_cyclic(|own| Self {
+            own: Weak::clone(own),
+            of,
+            options,
+            slots,
+            nodes: Mutex::default(),
+            last: AtomicU32::new(0),
+            runtime: runtime(),
+        })
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, Vec<(u32, NodeFacts)>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the runtime on which links are read.
+    pub(in crate::python) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Returns the longest time of a call.
+    pub(in crate::python) fn timeout(&self) -> Option<Duration> {
+        self.options.timeout
+    }
+
+    /// Returns whether requests can be run: a worker is there, or comes soon.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.slots.iter().any(|slot| slot.state().down.is_none())
+    }
+
+    /// Loads a handler into each worker.
+    pub(in crate::python) async fn load(
+        &self,
+        facts: &NodeFacts,
+    ) -> Result<(u32, pyovms::message::Loaded), HandlerLoadError> {
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut loaded = pyovms::message::Loaded::default();
+        let failed = |reason: String| HandlerLoadError::NoInterpreter {
+            path: facts.handler_path.clone(),
+            reason,
+        };
+        for index in 0..self.slots.len() {
+            let link = match self.slots[index].link() {
+                Some(link) => link,
+                None => {
+                    let link = self.start(index).await.map_err(failed)?;
+                    self.watch(index, &link);
+                    link
+                }
+            };
+            loaded = load(&link, number, facts, false).await?;
+        }
+        self.nodes().push((number, facts.clone()));
+        Ok((number, loaded))
+    }
+
+    /// Looks at a handler, without making its object.
+    pub(in crate::python) async fn inspect(
+        &self,
+        facts: &NodeFacts,
+    ) -> Result<pyovms::message::Loaded, HandlerLoadError> {
+        let failed = |reason: String| HandlerLoadError::NoInterpreter {
+            path: facts.handler_path.clone(),
+            reason,
+        };
+        let link = self.start(0).await.map_err(failed)?;
+        load(&link, 1, facts, true).await
+    }
+
+    /// Forgets a handler, which has been finalized.
+    pub(in crate::python) fn forget(&self, node: u32) {
+        self.nodes().retain(|(number, _)| *number != node);
+    }
+
+    /// Returns all links.
+    pub(in crate::python) fn links(&self) -> Vec<Arc<Link>> {
+        self.slots.iter().filter_map(Slot::link).collect()
+    }
+
+    /// Chooses the worker of a run, the one with the fewest.
+    pub(crate) fn seat(self: &Arc<Self>) -> WorkerSeat {
+        let least = (0..self.slots.len()).min_by_key(|&index| {
+            let slot = &self.slots[index];
+            let calls = slot.link().map_or(0, |link| link.busy());
+            (calls, slot.runs.load(Ordering::Relaxed))
+        });
+        let index = least.unwrap_or_default();
+        self.slots[index].runs.fetch_add(1, Ordering::Relaxed);
+        WorkerSeat {
+            group: Arc::clone(self),
+            index,
+        }
+    }
+
+    /// Starts a worker. It has no handlers.
+    async fn start(&self, index: usize) -> Result<Arc<Link>, String> {
+        let wish = Wish::with(self.options.environment.as_deref());
+        let program = wish.program()?;
+        let zygote = task::blocking("start Python", move || Zygote::of(&program)).await?;
+        let (own, other) = UnixStream::pair().map_err(|error| format!("no socket: {error}"))?;
+        let process = self.fork(&zygote, &other).await?;
+        drop(other);
+        let of = self.of.clone();
+        let started = Link::start(own, process, of, COMMON.budget());
+        let started = match tokio::time::timeout(START, started).await {
+            Ok(started) => started?,
+            Err(_) => {
+                return Err(format!(
+                    "Python has not started within {} s",
+                    START.as_secs()
+                ));
+            }
+        };
+        let hello = started.hello;
+        if hello.version != pyovms::message::VERSION {
+            return Err(
+                "the package pyovms of the environment is not that of this server".to_owned(),
+            );
+        }
+        let description = format!(
+            "Python {} of {}; sys.path: {}",
+            hello.python,
+            hello.prefix,
+            hello.path.join(":")
+        );
+        let mut known = COMMON
+            .description
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref() != Some(&description) {
+            tracing::info!("Python interpreter has started: {description}");
+            *known = Some(description);
+        }
+        drop(known);
+        tracing::info!(
+            of = self.of,
+            worker = index,
+            pid = started.link.pid(),
+            "Python worker has started"
+        );
+        Ok(started.link)
+    }
+
+    async fn fork(&self, zygote: &Zygote, socket: &UnixStream) -> Result<Process, String> {
+        let memory_limit = self.options.memory_limit;
+        if COMMON.has_terminal.load(Ordering::Relaxed) {
+            let request = Request {
+                socket: socket.as_fd(),
+                streams: None,
+                memory_limit,
+            };
+            return zygote.fork(request).await;
+        }
+        let pipe = || {
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+                .map_err(|error| format!("no pipe: {error}"))
+        };
+        let ((stdout, out), (stderr, err)) = (pipe()?, pipe()?);
+        for (name, pipe) in [("stdout", stdout), ("stderr", stderr)] {
+            output::log(name, &self.of, pipe).map_err(|error| format!("no thread: {error}"))?;
+        }
+        let request = Request {
+            socket: socket.as_fd(),
+            streams: Some([out.as_fd(), err.as_fd()]),
+            memory_limit,
+        };
+        zygote.fork(request).await
+    }
+
+    /// Has a worker replaced when it dies.
+    fn watch(&self, index: usize, link: &Arc<Link>) {
+        self.slots[index].set(Ok(Arc::clone(link)));
+        let (group, link) = (Weak::clone(&self.own), Arc::downgrade(link));
+        Task::spawn_on(&self.runtime, async move {
+            let Some(exit) = link.upgrade().map(|link| link.exit()) else {
+                return;
+            };
+            let ended = exit.wait().await;
+            // Otherwise it has ended with the group.
+            if let (Some(group), Some(link)) = (group.upgrade(), link.upgrade()) {
+                let how = link.how(ended);
+                drop(link);
+                group.replace(index, &how).await;
+            }
+        })
+        .detach();
+    }
+
+    /// Replaces a worker that has died.
+    async fn replace(self: Arc<Self>, index: usize, how: &str) {
+        let slot = &self.slots[index];
+        tracing::error!(of = self.of, worker = index, "Python worker {how}");
+        let mut pause = Duration::ZERO;
+        {
+            let mut state = slot.state();
+            state.link = None;
+            let now = Instant::now();
+            state
+                .deaths
+                .retain(|death| now.duration_since(*death) < MINUTE);
+            state.deaths.push(now);
+            if let Some(more @ 1..) = state.deaths.len().checked_sub(MAX_DEATHS) {
+                pause = Duration::from_secs(1 << more.min(5)).min(MAX_PAUSE);
+                state.down = Some(format!(
+                    "worker of {} {how}, {} times within a minute",
+                    self.of,
+                    state.deaths.len()
+                ));
+            }
+        }
+        loop {
+            if !pause.is_zero() {
+                tracing::warn!(
+                    of = self.of,
+                    worker = index,
+                    "Python worker starts anew in {} s",
+                    pause.as_secs()
+                );
+                tokio::time::sleep(pause).await;
+            }
+            match self.restart(index).await {
+                Ok(link) => {
+                    self.watch(index, &link);
+                    return;
+                }
+                Err(reason) => {
+                    tracing::error!(
+                        of = self.of,
+                        worker = index,
+                        "Python worker does not start anew: {reason}"
+                    );
+                    slot.set(Err(format!(
+                        "worker of {} does not start: {reason}",
+                        self.of
+                    )));
+                    pause = (2 * pause).clamp(Duration::from_secs(1), MAX_PAUSE);
+                }
+            }
+        }
+    }
+
+    async fn restart(&self, index: usize) -> Result<Arc<Link>, String> {
+        let link = self.start(index).await?;
+        let nodes = self.nodes().clone();
+        for (number, facts) in &nodes {
+            load(&link, *number, facts, false)
+                .await
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(link)
+    }
+}
+
+impl Drop for WorkerGroup {
+    /// Lets the workers end, and kills those that do not.
+    fn drop(&mut self) {
+        for link in self.links() {
+            link.close();
+            Task::spawn_on(&self.runtime, async move {
+                let exit = link.exit();
+                let _ = tokio::time::timeout(END, exit.wait()).await;
+                drop(link);
+            })
+            .detach();
+        }
+    }
+}
+
+impl fmt::Debug for WorkerGroup {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("WorkerGroup")
+            .field("of", &self.of)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No change can be left half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn link(&self) -> Option<Arc<Link>> {
+        self.state().link.clone()
+    }
+
+    fn set(&self, link: Result<Arc<Link>, String>) {
+        let mut state = self.state();
+        match link {
+            Ok(link) => {
+                state.link = Some(link);
+                state.down = None;
+            }
+            Err(reason) => state.down = Some(reason),
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+}
+
+/// The worker of a run.
+pub(crate) struct WorkerSeat {
+    group: Arc<WorkerGroup>,
+    index: usize,
+}
+
+impl WorkerSeat {
+    /// Returns the worker that is there; waits for one that starts anew.
+    pub(in crate::python) async fn link(&self) -> Result<Arc<Link>, HandlerError> {
+        let slot = &self.group.slots[self.index];
+        let end = Instant::now() + RESTART;
+        loop {
+            let changed = slot.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let state = slot.state();
+                if let Some(link) = state.link.as_ref().filter(|link| link.is_alive()) {
+                    return Ok(Arc::clone(link));
+                }
+                if let Some(down) = &state.down {
+                    return Err(HandlerError::Worker(down.clone()));
+                }
+            }
+            if tokio::time::timeout_at(end, changed).await.is_err() {
+                let text = format!(
+                    "worker of {} has not started within {} s",
+                    self.group.of,
+                    RESTART.as_secs()
+                );
+                return Err(HandlerError::Worker(text));
+            }
+        }
+    }
+}
+
+impl Drop for WorkerSeat {
+    fn drop(&mut self) {
+        self.group.slots[self.index]
+            .runs
+            .fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for a place among the calls of a handler, and of all.
+pub(in crate::python) async fn place(
+    own: &Arc<Semaphore>,
+) -> (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>) {
+    // They are never closed. The handler's place comes first, so that a busy handler holds none that others could use.
+    let own = Arc::clone(own).acquire_owned().await.ok();
+    let shared = Arc::clone(COMMON.everyone()).acquire_owned().await.ok();
+    (own, shared)
+}
+
+/// Loads a handler into a worker.
+async fn load(
+    link: &Link,
+    number: u32,
+    facts: &NodeFacts,
+    inspect: bool,
+) -> Result<pyovms::message::Loaded, HandlerLoadError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = &facts.handler_path;
+    let params = facts.params.as_ref().map(|params| Params {
+        pairs: params
+            .iter()
+            .map(|(key, value)| Pair {
+                key: key.clone(),
+                value: value.clone(),
+            })
+            .collect(),
+    });
+    let outcome = link.call(&facts.node_name, |call| {
+        Order::Load(Load {
+            call,
+            node: number,
+            name: facts.node_name.clone(),
+            path: path.as_os_str().as_bytes().to_vec(),
+            inputs: facts.input_names.clone(),
+            outputs: facts.outputs.iter().map(HandlerOutput::message).collect(),
+            params,
+            inspect,
+        })
+    });
+    match outcome.await {
+        Ok(Answer::Other(Outcome::Loaded(loaded))) => Ok(loaded),
+        Ok(Answer::Other(Outcome::NoClass(_))) => Err(HandlerLoadError::NoClass(path.clone())),
+        Ok(Answer::Other(Outcome::NoExecute(_))) => Err(HandlerLoadError::NoExecute(path.clone())),
+        Ok(Answer::Raised(raised)) => Err(HandlerLoadError::Raised {
+            path: path.clone(),
+            raised,
+        }),
+        Ok(_) => Err(HandlerLoadError::Worker {
+            path: path.clone(),
+            reason: "the worker has not answered what it was asked".to_owned(),
+        }),
+        Err(error) => Err(HandlerLoadError::Worker {
+            path: path.clone(),
+            reason: error.to_string(),
+        }),
+    }
+}
+
+/// Returns the runtime of the caller, of the server, or one of its own for commands that have none.
+fn runtime() -> Handle {
+    static OWN: std::sync::OnceLock<Option<tokio::runtime::Runtime>> = std::sync::OnceLock::new();
+    if let Ok(handle) = Handle::try_current() {
+        return handle;
+    }
+    let known = COMMON
+        .runtime
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
+    known.unwrap_or_else(|| {
+        let own = OWN.get_or_init(|| {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.worker_threads(1).enable_all().build().ok()
+        });
+        own.as_ref()
+            .expect("the system gives a thread")
+            .handle()
+            .clone()
+    })
+}

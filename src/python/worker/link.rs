@@ -1,0 +1,600 @@
+//! The server's side of the link to a worker.
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use pyovms::{
+    memory::{Announce, Place, Shared, Span},
+    message::{
+        Arena, Contents, Done, FromWorker, Hello, MAX_INLINE, Next, Numbered, Order, Outcome,
+        Outputs, Report, Set, Tensor, ToWorker,
+    },
+    stream::{Incoming, Outgoing},
+};
+use tokio::{
+    io::Interest,
+    sync::{Notify, mpsc, oneshot},
+};
+
+use super::process::{Ended, Exit, Process};
+use crate::{
+    budget::{Budget, Charge},
+    python::{
+        HandlerTensor, Raised,
+        error::HandlerError,
+        tensor::{Origin, RemoteObject},
+    },
+    task::{self, Task},
+    tensor::DataType,
+};
+
+/// The socket, and what is to be written to it.
+struct Wire {
+    socket: tokio::net::UnixStream,
+    outgoing: Mutex<Pending>,
+    is_full: Notify,
+    freed: Mutex<Vec<Place>>,
+    budget: Budget,
+    /// Of the memory that both sides have.
+    charges: Mutex<HashMap<u32, Charge>>,
+}
+
+#[derive(Default)]
+struct Pending {
+    messages: Outgoing,
+    /// Whether they wait until the socket takes more.
+    is_full: bool,
+}
+
+impl Wire {
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        // Messages are added whole, here and below.
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_freed(&self) -> Vec<Place> {
+        std::mem::take(&mut *self.freed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sends an order, now or when the socket takes it.
+    fn send(&self, order: Option<Order>, descriptor: Option<OwnedFd>) {
+        let freed = self.take_freed();
+        let message = ToWorker { order, freed };
+        let mut pending = self.pending();
+        match descriptor {
+            Some(descriptor) => pending.messages.push_with(&message, descriptor),
+            None => pending.messages.push(&message),
+        }
+        if !pending.is_full {
+            self.write(&mut pending);
+        }
+    }
+
+    fn write(&self, pending: &mut Pending) {
+        let sent = pending.messages.send(&self.socket);
+        // That it has gone is noticed elsewhere.
+        pending.is_full = sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        if pending.is_full {
+            self.is_full.notify_one();
+        }
+    }
+
+    /// Writes whenever the socket takes more.
+    async fn drain(&self) {
+        loop {
+            self.is_full.notified().await;
+            while self.socket.writable().await.is_ok() {
+                let mut pending = self.pending();
+                let sent = self
+                    .socket
+                    .try_io(Interest::WRITABLE, || pending.messages.send(&self.socket));
+                pending.is_full =
+                    sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+                if !pending.is_full {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Announce for Wire {
+    fn arena(&self, number: u32, bytes: usize, file: OwnedFd) -> io::Result<()> {
+        let charge = self.budget.charge(bytes).map_err(io::Error::other)?;
+        let mut charges = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
+        charges.insert(number, charge);
+        drop(charges);
+        let bytes = bytes as u64;
+        self.send(Some(Order::Arena(Arena { number, bytes })), Some(file));
+        Ok(())
+    }
+
+    fn ended(&self, number: u32, _: usize) {
+        let mut charges = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
+        let charge = charges.remove(&number);
+        drop(charges);
+        drop(charge);
+        self.send(Some(Order::Arena(Arena { number, bytes: 0 })), None);
+    }
+
+    fn freed(&self, place: Place) {
+        let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+        freed.push(place);
+        drop(freed);
+        // Large enough to be worth a message of its own.
+        self.send(None, None);
+    }
+}
+
+/// A link to a worker that lives.
+pub(in crate::python) struct Link {
+    own: Weak<Self>,
+    wire: Arc<Wire>,
+    shared: Arc<Shared>,
+    process: Process,
+    /// Graph or pipeline that the worker works for, in messages.
+    of: String,
+    last: AtomicU64,
+    calls: Mutex<Waiting>,
+    /// Calls that have not ended.
+    busy: AtomicUsize,
+    /// Why the worker was killed, if it was by the server.
+    killed_for: Mutex<Option<String>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    calls: HashMap<u64, Call>,
+    generators: HashMap<u64, mpsc::UnboundedSender<TakenSet>>,
+    /// How the worker has ended.
+    died: Option<String>,
+}
+
+struct Call {
+    reply: oneshot::Sender<Result<Answer, HandlerError>>,
+    node: String,
+}
+
+/// End of a call.
+#[derive(Debug)]
+pub(in crate::python) enum Answer {
+    /// Outputs.
+    Outputs(Vec<HandlerTensor>),
+    /// A generator.
+    Generator,
+    /// An exception.
+    Raised(Raised),
+    /// Anything else.
+    Other(Outcome),
+}
+
+/// A set of a generator; `None` is its end.
+pub(in crate::python) type TakenSet = Result<Option<Vec<HandlerTensor>>, HandlerError>;
+
+/// A worker that is ready.
+pub(super) struct Started {
+    pub(super) link: Arc<Link>,
+    pub(super) hello: Hello,
+}
+
+impl Link {
+    /// Takes the socket to a new worker, and waits until that is ready.
+    pub(super) async fn start(
+        socket: UnixStream,
+        process: Process,
+        of: String,
+        budget: Budget,
+    ) -> Result<Started, String> {
+        let failed = |error: io::Error| format!("the worker has no link: {error}");
+        socket.set_nonblocking(true).map_err(failed)?;
+        let wire = Arc::new(Wire {
+            socket: tokio::net::UnixStream::from_std(socket).map_err(failed)?,
+            outgoing: Mutex::default(),
+            is_full: Notify::new(),
+            freed: Mutex::default(),
+            budget,
+            charges: Mutex::default(),
+        });
+        let link = Arc::new_cyclic(|own| Self {
+            own: Weak::clone(own),
+            shared: Shared::new(Arc::clone(&wire) as Arc<dyn Announce>),
+            wire,
+            process,
+            of,
+            last: AtomicU64::new(0),
+            calls: Mutex::default(),
+            busy: AtomicUsize::new(0),
+            killed_for: Mutex::default(),
+        });
+        let (ready, hello) = oneshot::channel();
+        Task::spawn(Self::run(Arc::downgrade(&link), ready)).detach();
+        match hello.await {
+            Ok(hello) => Ok(Started { link, hello }),
+            Err(_) => Err(format!("it {}", link.process.exit.wait().await.text())),
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads until the worker has ended, and then ends its calls.
+    async fn run(this: Weak<Self>, ready: oneshot::Sender<Hello>) {
+        let Some((wire, exit)) = this
+            .upgrade()
+            .map(|link| (Arc::clone(&link.wire), Arc::clone(&link.process.exit)))
+        else {
+            return;
+        };
+        let mut ready = Some(ready);
+        let mut incoming = Incoming::default();
+        let reading = async {
+            loop {
+                if wire.socket.readable().await.is_err() {
+                    return;
+                }
+                let received = wire
+                    .socket
+                    .try_io(Interest::READABLE, || incoming.receive(&wire.socket));
+                let Some(link) = this.upgrade() else {
+                    return;
+                };
+                let read = match received {
+                    Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(_) => link.read(&mut incoming, &mut ready),
+                    // It was not readable after all.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = read {
+                    if error.kind() != io::ErrorKind::UnexpectedEof {
+                        tracing::error!(of = link.of, "a Python worker is not understood: {error}");
+                    }
+                    // One that cannot be heard is of no use; that it has ended is told by its parent.
+                    link.process.kill();
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            ended = exit.wait() => {
+                if let Some(link) = this.upgrade() {
+                    link.died(ended);
+                }
+                return;
+            }
+            () = wire.drain() => {}
+            () = reading => {}
+        }
+        let ended = exit.wait().await;
+        if let Some(link) = this.upgrade() {
+            link.died(ended);
+        }
+    }
+
+    /// Reads the messages that are whole.
+    fn read(
+        &self,
+        incoming: &mut Incoming,
+        ready: &mut Option<oneshot::Sender<Hello>>,
+    ) -> io::Result<()> {
+        while let Some(message) = incoming.take::<FromWorker>()? {
+            // What it refers to may be among what it gives back.
+            let FromWorker { report, freed } = message;
+            match report {
+                Some(Report::Hello(hello)) => {
+                    if let Some(ready) = ready.take() {
+                        let _ = ready.send(hello);
+                    }
+                }
+                Some(Report::Done(done)) => self.done(done)?,
+                Some(Report::Set(set)) => self.set(set)?,
+                Some(Report::Arena(Arena { number, bytes: 0 })) => self.shared.unmap(number),
+                Some(Report::Arena(arena)) => {
+                    let file = incoming.descriptor()?;
+                    self.shared.map(arena.number, arena.bytes, file)?;
+                }
+                Some(Report::Log(log)) => {
+                    let raised = log
+                        .raised
+                        .map(crate::python::Raised::from)
+                        .unwrap_or_default();
+                    tracing::error!(
+                        of = self.of,
+                        node = log.node,
+                        "{}: {raised}\n{}",
+                        log.text,
+                        raised.traceback.trim_end()
+                    );
+                }
+                None => {}
+            }
+            for place in &freed {
+                self.shared.returned(place);
+            }
+        }
+        Ok(())
+    }
+
+    fn done(&self, done: Done) -> io::Result<()> {
+        let waits = self.waiting().calls.remove(&done.call);
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+        let answer = match done.outcome {
+            Some(Outcome::Outputs(outputs)) => Answer::Outputs(self.all_received(outputs)?),
+            Some(Outcome::Generator(_)) => Answer::Generator,
+            Some(Outcome::Raised(raised)) => Answer::Raised(raised.into()),
+            Some(outcome) => Answer::Other(outcome),
+            None => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let unheard = match waits {
+            Some(call) => call.reply.send(Ok(answer)).err(),
+            None => Some(Ok(answer)),
+        };
+        // The client has gone.
+        if let Some(Ok(Answer::Generator)) = unheard {
+            let number = done.call;
+            self.send(Order::CloseGenerator(Numbered { number }));
+        }
+        Ok(())
+    }
+
+    fn set(&self, set: Set) -> io::Result<()> {
+        let taken = match (set.outputs, set.raised) {
+            (Some(outputs), _) => Ok(Some(self.all_received(outputs)?)),
+            (None, Some(raised)) => Err(HandlerError::Raised(raised.into())),
+            (None, None) => Ok(None),
+        };
+        let mut waiting = self.waiting();
+        let is_over = !matches!(taken, Ok(Some(_)));
+        let sets = match is_over {
+            true => waiting.generators.remove(&set.generator),
+            false => waiting.generators.get(&set.generator).cloned(),
+        };
+        drop(waiting);
+        if let Some(sets) = sets {
+            let _ = sets.send(taken);
+        }
+        Ok(())
+    }
+
+    fn all_received(&self, outputs: Outputs) -> io::Result<Vec<HandlerTensor>> {
+        outputs
+            .tensors
+            .into_iter()
+            .map(|tensor| self.received(tensor))
+            .collect()
+    }
+
+    /// Ends everything that waits: the worker has ended.
+    fn died(&self, ended: Ended) {
+        let how = self.how(ended);
+        self.process.kill_rest();
+        let mut waiting = self.waiting();
+        waiting.died = Some(how.clone());
+        let calls = std::mem::take(&mut waiting.calls);
+        let generators = std::mem::take(&mut waiting.generators);
+        drop(waiting);
+        for (_, call) in calls {
+            let error =
+                HandlerError::Worker(format!("worker of {} {how} in node {}", self.of, call.node));
+            let _ = call.reply.send(Err(error));
+        }
+        // Those who wait for a set see the end of the channel.
+        drop(generators);
+        self.shared.returned_all();
+    }
+
+    /// Returns the end of the worker, to be waited for.
+    pub(super) fn exit(&self) -> Arc<Exit> {
+        Arc::clone(&self.process.exit)
+    }
+
+    /// Returns how the worker has ended, in words.
+    pub(super) fn how(&self, ended: Ended) -> String {
+        let reason = self
+            .killed_for
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        reason.unwrap_or_else(|| ended.text())
+    }
+
+    /// Has the worker end, once it has done what it was told.
+    pub(super) fn close(&self) {
+        let _ = rustix::net::shutdown(&self.wire.socket, rustix::net::Shutdown::Write);
+    }
+
+    /// Returns whether the worker lives, as far as is known.
+    pub(in crate::python) fn is_alive(&self) -> bool {
+        self.waiting().died.is_none()
+    }
+
+    /// Returns what those are told who wait for a set of a generator when the worker has ended.
+    pub(in crate::python) fn death(&self, node: &str) -> HandlerError {
+        let how = self
+            .waiting()
+            .died
+            .clone()
+            .unwrap_or_else(|| "has ended".to_owned());
+        HandlerError::Worker(format!("worker of {} {how} in node {node}", self.of))
+    }
+
+    /// Returns how many calls have not ended.
+    pub(super) fn busy(&self) -> usize {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Kills the worker, for a reason that its calls are told.
+    pub(in crate::python) fn kill(&self, reason: String) {
+        let mut killed_for = self
+            .killed_for
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        killed_for.get_or_insert(reason);
+        drop(killed_for);
+        self.process.kill();
+    }
+
+    /// Returns the number of the worker's process.
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid().as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Sends an order that has no answer.
+    pub(in crate::python) fn send(&self, order: Order) {
+        self.wire.send(Some(order), None);
+    }
+
+    /// Makes a call, and waits for its end.
+    pub(in crate::python) async fn call(
+        &self,
+        node: &str,
+        order: impl FnOnce(u64) -> Order,
+    ) -> Result<Answer, HandlerError> {
+        self.begin(node, None, order)?.1.await.unwrap_or_else(|_| {
+            Err(HandlerError::Worker(format!(
+                "worker of {} has ended in node {node}",
+                self.of
+            )))
+        })
+    }
+
+    /// Begins a call, whose number is also that of the generator that it may give.
+    pub(in crate::python) fn begin(
+        &self,
+        node: &str,
+        sets: Option<mpsc::UnboundedSender<TakenSet>>,
+        order: impl FnOnce(u64) -> Order,
+    ) -> Result<(u64, oneshot::Receiver<Result<Answer, HandlerError>>), HandlerError> {
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let (reply, answer) = oneshot::channel();
+        let mut waiting = self.waiting();
+        if let Some(how) = &waiting.died {
+            let text = format!("worker of {} {how} before node {node} was called", self.of);
+            return Err(HandlerError::Worker(text));
+        }
+        let node = node.to_owned();
+        waiting.calls.insert(number, Call { reply, node });
+        if let Some(sets) = sets {
+            waiting.generators.insert(number, sets);
+        }
+        drop(waiting);
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        self.send(order(number));
+        Ok((number, answer))
+    }
+
+    /// Forgets the channel of a generator that there is not.
+    pub(in crate::python) fn forget_generator(&self, number: u64) {
+        self.waiting().generators.remove(&number);
+    }
+
+    /// Lets a generator give more sets.
+    pub(in crate::python) fn go_on(&self, generator: u64, credits: u32) {
+        self.send(Order::Next(Next { generator, credits }));
+    }
+
+    /// Makes the tensor of a message, whose contents are copied to shared memory if they are large.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no memory for it.
+    pub(in crate::python) async fn sent(
+        self: &Arc<Self>,
+        tensor: &HandlerTensor,
+    ) -> Result<Tensor, HandlerError> {
+        let mut message = Tensor {
+            name: tensor.name().to_owned(),
+            datatype: tensor.datatype().to_owned(),
+            shape: tensor.shape().to_vec(),
+            typed: tensor.is_typed(),
+            ..Tensor::default()
+        };
+        let origin = tensor
+            .origin()
+            .filter(|origin| origin.link.as_ptr() == Arc::as_ptr(self));
+        if let Some(object) = origin.and_then(|origin| origin.object.as_ref()) {
+            message.object = object.number();
+            return Ok(message);
+        }
+        let bytes = tensor.bytes();
+        message.contents = Some(if bytes.len() <= MAX_INLINE {
+            Contents::Inline(bytes.clone())
+        } else if let Some(span) = origin.and_then(|origin| origin.span.as_ref()) {
+            Contents::Shared(self.shared.lend(span))
+        } else {
+            let (link, bytes) = (Arc::clone(self), bytes.clone());
+            let copied =
+                task::sized("input of Python", bytes.len(), move || link.copied(&bytes)).await;
+            Contents::Shared(self.shared.lend(&copied?))
+        });
+        Ok(message)
+    }
+
+    fn copied(&self, bytes: &Bytes) -> Result<Span, HandlerError> {
+        let mut span = self.shared.take(bytes.len()).map_err(|error| {
+            HandlerError::Memory(format!(
+                "no memory to hand {} bytes to a Python worker: {error}",
+                bytes.len()
+            ))
+        })?;
+        span.fill(bytes);
+        Ok(span)
+    }
+
+    /// Takes a tensor of a message.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is none.
+    fn received(&self, tensor: Tensor) -> io::Result<HandlerTensor> {
+        let object = (tensor.object != 0).then(|| RemoteObject::new(&self.own, tensor.object));
+        let (bytes, span) = match tensor.contents {
+            None => (Bytes::new(), None),
+            Some(Contents::Inline(bytes)) => (bytes, None),
+            Some(Contents::Shared(place)) => {
+                let span = self.shared.borrow(&place)?;
+                match DataType::from_kserve(&tensor.datatype) {
+                    // Each of their bytes counts for itself.
+                    Some(dtype) if dtype != DataType::String => (span.bytes(), Some(span)),
+                    // Others have parts that say where the next one is, which must not change any more.
+                    _ => (Bytes::copy_from_slice(span.as_ref()), None),
+                }
+            }
+        };
+        let origin = Origin {
+            link: Weak::clone(&self.own),
+            object,
+            span,
+        };
+        Ok(HandlerTensor::returned(
+            &tensor.name,
+            &tensor.datatype,
+            tensor.shape,
+            bytes,
+            origin,
+        ))
+    }
+
+    /// Releases an object of the worker.
+    pub(in crate::python) fn release(&self, number: u64) {
+        self.send(Order::Release(Numbered { number }));
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Link")
+            .field("of", &self.of)
+            .finish_non_exhaustive()
+    }
+}

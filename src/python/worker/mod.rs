@@ -1,0 +1,15 @@
+//! Worker processes: where the code of handlers runs.
+//!
+//! A [`Zygote`](zygote) forks them, a [`Link`](link) talks to one, and a [`WorkerGroup`] has those of a graph or a
+//! pipeline, and replaces one that has died.
+
+pub(super) mod group;
+pub(super) mod link;
+mod output;
+mod package;
+mod process;
+mod zygote;
+
+pub use group::{WorkerGroup, WorkerOptions};
+pub use package::FILES as PACKAGE;
+pub(super) use zygote::stop;

@@ -1,0 +1,99 @@
+//! Output of workers, as events of the log.
+
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Read as _},
+    os::fd::OwnedFd,
+    sync::{Condvar, Mutex, PoisonError},
+    time::Duration,
+};
+
+use crate::task;
+
+/// Streams that have not ended.
+static OPEN: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// A stream, until it is dropped.
+struct Open;
+
+impl Open {
+    fn new() -> Self {
+        *OPEN.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        *OPEN.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        OPEN.1.notify_all();
+    }
+}
+
+/// Waits until all that workers have printed is logged, once they have ended, but no longer than a limit.
+pub(super) fn settle(limit: Duration) {
+    let open = OPEN.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = OPEN.1.wait_timeout_while(open, limit, |open| *open > 0);
+}
+
+/// The most bytes of a line; a longer one is cut into several.
+const MAX_LINE: u64 = 16 << 10;
+
+/// Before and behind the name of a node, where a line begins with one.
+const BEFORE: char = '\x1e';
+const BEHIND: char = '\x1f';
+
+/// Logs the lines of a stream of a worker to its end. A log that is slow holds up the worker alone.
+///
+/// # Errors
+///
+/// Fails if the system has no thread for it.
+pub(super) fn log(stream: &'static str, of: &str, pipe: OwnedFd) -> std::io::Result<()> {
+    let of = of.to_owned();
+    let open = Open::new();
+    task::thread("python output", move || {
+        let _open = open;
+        let mut pipe = BufReader::new(File::from(pipe));
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            match pipe.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            let line = String::from_utf8_lossy(&bytes);
+            let line = line.trim_end_matches('\n');
+            match split(line) {
+                (Some(node), line) => {
+                    tracing::info!(target: "ovms::python", of, node, stream, "{line}");
+                }
+                (None, line) => tracing::info!(target: "ovms::python", of, stream, "{line}"),
+            }
+        }
+    })
+}
+
+/// Splits the name of the node off a line.
+fn split(line: &str) -> (Option<&str>, &str) {
+    let named = line
+        .strip_prefix(BEFORE)
+        .and_then(|line| line.split_once(BEHIND));
+    match named {
+        Some(("", line)) => (None, line),
+        Some((node, line)) => (Some(node), line),
+        None => (None, line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn a_line_may_begin_with_its_node() {
+        assert_eq!(split("\x1en\x1fa line"), (Some("n"), "a line"));
+        assert_eq!(split("\x1e\x1fa line"), (None, "a line"));
+        assert_eq!(split("by a library"), (None, "by a library"));
+        assert_eq!(split("\x1ecut"), (None, "\x1ecut"));
+    }
+}

@@ -1,0 +1,305 @@
+//! The process that forks workers: one for each interpreter, with what most handlers import.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::Ordering, mpsc},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    },
+    process::Pid,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use super::{
+    group::COMMON,
+    output, package,
+    process::{Ended, Exit, Process},
+};
+use crate::task;
+
+/// The descriptor of the socket in the process.
+const DESCRIPTOR: i32 = 3;
+
+/// The most bytes of a message.
+const MAX_MESSAGE: usize = 4096;
+
+/// Request for a worker.
+pub(super) struct Request<'a> {
+    /// Its side of the link.
+    pub(super) socket: BorrowedFd<'a>,
+    /// Where its output goes; without, it has the terminal of this process.
+    pub(super) streams: Option<[BorrowedFd<'a>; 2]>,
+    /// The most bytes of its address space.
+    pub(super) memory_limit: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Fork {
+    request: u64,
+    memory_limit: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Reply {
+    Forked { request: u64, pid: i32 },
+    Refused { request: u64, error: String },
+    Ended { ended: i32, status: i32 },
+}
+
+type Forked = Result<(Pid, OwnedFd, Arc<Exit>), String>;
+
+/// A process that forks workers.
+pub(super) struct Zygote {
+    socket: OwnedFd,
+    state: Mutex<State>,
+    end: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    has_ended: bool,
+    last: u64,
+    waiting: HashMap<u64, oneshot::Sender<Forked>>,
+    exits: HashMap<i32, Arc<Exit>>,
+}
+
+/// Those that run, by interpreter.
+static ZYGOTES: Mutex<BTreeMap<PathBuf, Arc<Zygote>>> = Mutex::new(BTreeMap::new());
+
+impl Zygote {
+    /// Returns the one of an interpreter, which starts if none runs. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses it.
+    pub(super) fn of(program: &Path) -> Result<Arc<Self>, String> {
+        let mut zygotes = ZYGOTES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(zygote) = zygotes
+            .get(program)
+            .filter(|zygote| !zygote.state().has_ended)
+        {
+            return Ok(Arc::clone(zygote));
+        }
+        let zygote = Self::start(program)?;
+        zygotes.insert(program.to_owned(), Arc::clone(&zygote));
+        Ok(zygote)
+    }
+
+    fn start(program: &Path) -> Result<Arc<Self>, String> {
+        let failed = |error: io::Error| format!("{} does not start: {error}", program.display());
+        let (own, other) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(|error| failed(error.into()))?;
+        let zygote = Arc::new(Self {
+            socket: own,
+            state: Mutex::default(),
+            end: Condvar::new(),
+        });
+        let mut command = Command::new(program);
+        command
+            .args(["-m", "pyovms.worker", &DESCRIPTOR.to_string()])
+            .env("PYTHONPATH", path(&package::folder()?))
+            .env("PYTHONUNBUFFERED", "1")
+            .stdin(match COMMON.has_terminal.load(Ordering::Relaxed) {
+                true => Stdio::inherit(),
+                false => Stdio::null(),
+            });
+        let raw = other.as_raw_fd();
+        // SAFETY: both calls may be made between fork and exec, and the descriptor is open until then.
+        unsafe {
+            command.pre_exec(move || {
+                let socket = BorrowedFd::borrow_raw(raw);
+                if raw == DESCRIPTOR {
+                    rustix::io::fcntl_setfd(socket, rustix::io::FdFlags::empty())?;
+                } else {
+                    let mut target = std::mem::ManuallyDrop::new(
+                        <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(DESCRIPTOR),
+                    );
+                    rustix::io::dup2(socket, &mut target)?;
+                }
+                Ok(())
+            });
+        }
+        let (reply, started) = mpsc::channel();
+        let reader = Arc::clone(&zygote);
+        // This thread stays: what a process asks of its parent's end is about the thread that has made it.
+        task::thread("python workers", move || match command.spawn() {
+            Ok(child) => {
+                drop(other);
+                let _ = reply.send(Ok(()));
+                reader.read(child);
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error));
+            }
+        })
+        .map_err(failed)?;
+        match started.recv() {
+            Ok(started) => started.map_err(failed)?,
+            Err(_) => return Err("the thread for Python workers has ended".to_owned()),
+        }
+        Ok(zygote)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No change can be left half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what it says until it ends.
+    fn read(&self, mut child: Child) {
+        while let Ok(true) = self.receive() {}
+        // It kills what it has forked, so this takes a moment.
+        let _ = child.wait();
+        let mut state = self.state();
+        state.has_ended = true;
+        state.waiting.clear();
+        for (_, exit) in state.exits.drain() {
+            exit.tell(Ended::Unknown);
+        }
+        drop(state);
+        self.end.notify_all();
+    }
+
+    fn receive(&self) -> io::Result<bool> {
+        let mut bytes = [0; MAX_MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let received = rustix::io::retry_on_intr(|| {
+            recvmsg(
+                &self.socket,
+                &mut slices,
+                &mut ancillary,
+                RecvFlags::CMSG_CLOEXEC,
+            )
+        })?;
+        if received.bytes == 0 {
+            return Ok(false);
+        }
+        let mut handle = None;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+                handle = descriptors.next();
+            }
+        }
+        let reply: Reply = serde_json::from_slice(&bytes[..received.bytes])?;
+        let mut state = self.state();
+        match reply {
+            Reply::Forked { request, pid } => {
+                let known = Pid::from_raw(pid).zip(handle);
+                let Some(waiting) = state.waiting.remove(&request) else {
+                    return Ok(true);
+                };
+                let forked = known.ok_or_else(|| "a worker came without its handle".to_owned());
+                let forked = forked.map(|(number, handle)| {
+                    let exit = Arc::<Exit>::default();
+                    state.exits.insert(pid, Arc::clone(&exit));
+                    (number, handle, exit)
+                });
+                let _ = waiting.send(forked);
+            }
+            Reply::Refused { request, error } => {
+                if let Some(waiting) = state.waiting.remove(&request) {
+                    let _ = waiting.send(Err(error));
+                }
+            }
+            Reply::Ended { ended, status } => {
+                if let Some(exit) = state.exits.remove(&ended) {
+                    exit.tell(Ended::of_wait(status));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Forks a worker.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses it, or this has ended.
+    pub(super) async fn fork(&self, request: Request<'_>) -> Result<Process, String> {
+        let (reply, forked) = oneshot::channel();
+        let number = {
+            let mut state = self.state();
+            if state.has_ended {
+                return Err(ENDED.to_owned());
+            }
+            state.last += 1;
+            let number = state.last;
+            state.waiting.insert(number, reply);
+            number
+        };
+        self.ask(number, &request)
+            .map_err(|error| format!("no worker can be asked for: {error}"))?;
+        let (pid, handle, exit) = forked.await.map_err(|_| ENDED.to_owned())??;
+        Ok(Process::new(pid, handle, request.streams.is_some(), exit))
+    }
+
+    fn ask(&self, number: u64, request: &Request<'_>) -> io::Result<()> {
+        let message = serde_json::to_vec(&Fork {
+            request: number,
+            memory_limit: request.memory_limit,
+        })?;
+        let mut descriptors = vec![request.socket];
+        descriptors.extend(request.streams.into_iter().flatten());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let slices = [IoSlice::new(&message)];
+        rustix::io::retry_on_intr(|| {
+            sendmsg(
+                self.socket.as_fd(),
+                &slices,
+                &mut ancillary,
+                SendFlags::NOSIGNAL,
+            )
+        })?;
+        Ok(())
+    }
+}
+
+/// Why there is no worker when the process that forks them has gone.
+const ENDED: &str = "Python has ended before it had a worker; see the log for what it printed";
+
+/// Returns the value of `PYTHONPATH` with a folder in front.
+fn path(folder: &Path) -> std::ffi::OsString {
+    let before = std::env::var_os("PYTHONPATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_owned())
+        .chain(std::env::split_paths(&before).filter(|it| !it.as_os_str().is_empty()));
+    std::env::join_paths(folders).unwrap_or_else(|_| folder.into())
+}
+
+/// Ends all workers, and waits until they have gone, but no longer than a limit.
+pub(in crate::python) fn stop(limit: Duration) {
+    let zygotes = std::mem::take(&mut *ZYGOTES.lock().unwrap_or_else(PoisonError::into_inner));
+    for zygote in zygotes.values() {
+        // Its end of the socket ends too.
+        let _ = rustix::net::shutdown(&zygote.socket, rustix::net::Shutdown::Both);
+    }
+    let end = Instant::now() + limit;
+    for zygote in zygotes.values() {
+        let left = end.saturating_duration_since(Instant::now());
+        let _ = zygote
+            .end
+            .wait_timeout_while(zygote.state(), left, |state| !state.has_ended);
+    }
+    output::settle(end.saturating_duration_since(Instant::now()));
+}

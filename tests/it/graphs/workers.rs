@@ -1,0 +1,365 @@
+//! Workers of Python nodes: what a handler does to itself is nobody else's problem.
+
+use std::{fs, time::Instant};
+
+use crate::support::{
+    Server, eventually,
+    graphs::{CODE, PYTHON, add, add_python, code, failed, file, generative, reported},
+    grpc::Grpc,
+    pipelines::Config,
+};
+
+/// Serves graphs whose node runs code from requests, `py` and `gen`, and one beside them, `other`.
+fn lab(flags: &[&str]) -> (Config, Server) {
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "py", CODE);
+    add(&mut config, "gen", &generative(PYTHON));
+    file(&config, "gen/handler.py", CODE);
+    add_python(&mut config, "other", CODE);
+    let server = config.serve_with(flags);
+    (config, server)
+}
+
+const FINE: &str = "return [Tensor('out', b'fine')]";
+
+fn is_fine(client: &Grpc, graph: &str) {
+    assert_eq!(reported(client, code(graph, FINE)), "out UINT8 [4] fine");
+}
+
+/// Returns a number that a handler tells.
+fn number(client: &Grpc, graph: &str, expression: &str) -> u32 {
+    let body = format!("import os; return [Tensor('out', str({expression}).encode())]");
+    let told = reported(client, code(graph, &body));
+    let number = told
+        .rsplit(' ')
+        .next()
+        .and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("expected a number, got {told}"))
+}
+
+fn is_alive(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"));
+    // A zombie has ended.
+    stat.is_ok_and(|stat| {
+        !stat
+            .rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('Z'))
+    })
+}
+
+fn are_gone(processes: &[u32]) {
+    eventually("the processes have ended", || {
+        (!processes.iter().any(|process| is_alive(*process))).then_some(())
+    });
+}
+
+#[test]
+fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
+    for (body, how) in [
+        ("import os; os._exit(3)", "ended with status 3"),
+        (
+            "import ctypes; ctypes.string_at(0)",
+            "was killed by SIGSEGV",
+        ),
+        ("import os; os.abort()", "was killed by SIGABRT"),
+    ] {
+        let (_config, server) = lab(&[]);
+        let client = Grpc::connect(&server);
+        let other = number(&client, "other", "os.getpid()");
+        let waits = client.call(code("py", "import time; time.sleep(100)"));
+        eventually("it waits", || {
+            number(&client, "py", "len(os.listdir('/proc/self/task'))")
+                .ge(&3)
+                .then_some(())
+        });
+        let died = format!("worker of graph py {how} in node py");
+        let told = reported(&client, code("py", body));
+        assert!(
+            told.starts_with("Unavailable: Mediapipe execution failed."),
+            "{told}"
+        );
+        assert!(told.ends_with(&died), "{told}");
+        // Whoever else was there as well, and nobody after it.
+        let error = waits.wait().expect_err("its worker has died");
+        assert!(error.message().ends_with(&died), "{error}");
+        is_fine(&client, "py");
+        server.wait_log(&format!("Python worker {how}"));
+        assert_eq!(number(&client, "other", "os.getpid()"), other);
+    }
+}
+
+#[test]
+fn a_worker_that_dies_again_and_again_starts_later() {
+    let (_config, server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    for _ in 0..3 {
+        let told = reported(&client, code("py", "import os; os._exit(3)"));
+        assert!(told.contains("ended with status 3 in node py"), "{told}");
+        is_fine(&client, "py");
+    }
+    let told = reported(&client, code("py", "import os; os._exit(3)"));
+    assert!(told.contains("ended with status 3 in node py"), "{told}");
+    let told = reported(&client, code("py", FINE));
+    assert!(told.contains("4 times within a minute"), "{told}");
+    is_fine(&client, "other");
+    eventually("it starts again", || {
+        (reported(&client, code("py", FINE)) == "out UINT8 [4] fine").then_some(())
+    });
+}
+
+#[test]
+fn a_generator_whose_worker_dies_is_told_so() {
+    let (_config, server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    let told = reported(&client, code("gen", "import os\nos._exit(3)\nyield []"));
+    assert!(
+        told.contains("worker of graph gen ended with status 3 in node py"),
+        "{told}"
+    );
+    is_fine(&client, "other");
+    is_fine(&client, "gen");
+}
+
+/// Handlers that never return: with the lock of the interpreter, without it, and in an import.
+#[test]
+fn a_handler_that_hangs_holds_up_neither_others_nor_the_end() {
+    for body in [
+        "import time; time.sleep(1000)",
+        "while True: pass",
+        "import re; re.match('(a+)+$', 'a' * 60 + 'b')",
+        "import signal, time\nwhile True:\n  try: time.sleep(1000)\n  except BaseException: pass",
+    ] {
+        let (_config, mut server) = lab(&["--shutdown_timeout_seconds=1"]);
+        let client = Grpc::connect(&server);
+        let worker = number(&client, "py", "os.getpid()");
+        let hangs = client.call(code("py", body));
+        is_fine(&client, "other");
+        is_fine(&client, "gen");
+        let asked = Instant::now();
+        server.signal("TERM");
+        assert!(server.wait().success());
+        let took = asked.elapsed();
+        assert!(took.as_secs() < 10, "{body}: {took:?}");
+        drop(hangs);
+        are_gone(&[worker]);
+    }
+}
+
+#[test]
+fn children_of_handlers_work_and_end_with_the_server() {
+    let (config, mut server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    for method in ["fork", "spawn", "forkserver"] {
+        let body = format!(
+            "import multiprocessing\nwith multiprocessing.get_context('{method}').Pool(2) as pool: found = pool.map(abs, [-1, 2])\nreturn [Tensor('out', repr(found).encode())]"
+        );
+        assert_eq!(
+            reported(&client, code("py", &body)),
+            "out UINT8 [6] [1, 2]",
+            "{method}"
+        );
+    }
+    // One that leaves its group and its session, and takes no signal that it can refuse.
+    let note = config.beside("child");
+    let body = format!(
+        "import os, signal, time\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0:\n    for number in range(1, 32):\n      if number not in (9, 19): signal.signal(number, signal.SIG_IGN)\n    open({note:?}, 'w').write(str(os.getpid()))\n    time.sleep(1000)\n  os._exit(0)\n{FINE}"
+    );
+    assert_eq!(reported(&client, code("py", &body)), "out UINT8 [4] fine");
+    let child = eventually("it has begun", || {
+        fs::read_to_string(&note).ok()?.parse::<u32>().ok()
+    });
+    let worker = number(&client, "py", "os.getpid()");
+    assert!(is_alive(child) && is_alive(worker));
+    server.signal("TERM");
+    assert!(server.wait().success());
+    are_gone(&[child, worker]);
+}
+
+#[test]
+fn nothing_is_left_of_a_server_that_is_killed() {
+    let (config, mut server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    let note = config.beside("child");
+    let body = format!(
+        "import os, time\nif os.fork() == 0:\n  os.setsid()\n  open({note:?}, 'w').write(str(os.getpid()))\n  time.sleep(1000)\n  os._exit(0)\n{FINE}"
+    );
+    assert_eq!(reported(&client, code("py", &body)), "out UINT8 [4] fine");
+    let child = eventually("it has begun", || {
+        fs::read_to_string(&note).ok()?.parse::<u32>().ok()
+    });
+    let processes = [
+        child,
+        number(&client, "py", "os.getpid()"),
+        number(&client, "py", "os.getppid()"),
+        number(&client, "other", "os.getpid()"),
+    ];
+    let names = || {
+        let files = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        files
+            .map(|file| file.file_name())
+            .filter(|name| name.to_string_lossy().contains("ovms"))
+            .count()
+    };
+    assert_eq!(names(), 0);
+    server.signal("KILL");
+    server.wait();
+    are_gone(&processes);
+    assert_eq!(names(), 0);
+}
+
+#[test]
+fn a_worker_has_nothing_of_the_server() {
+    let (_config, server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    let body = "import os\nfound = sorted(os.readlink(f'/proc/self/fd/{number}').split(':')[0] for number in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{number}'))\nreturn [Tensor('out', ' '.join(name for name in found if name != '/proc').encode())]";
+    let told = reported(&client, code("py", body));
+    let kinds: Vec<&str> = told
+        .split("] ")
+        .last()
+        .unwrap_or_default()
+        .split(' ')
+        .collect();
+    // Its standard streams, and its link.
+    let sockets = kinds.iter().filter(|kind| **kind == "socket").count();
+    assert_eq!(sockets, 1, "{told}");
+    // Of a group of its own.
+    let (worker, group) = (
+        number(&client, "py", "os.getpid()"),
+        number(&client, "py", "os.getpgid(0)"),
+    );
+    assert_eq!(worker, group);
+}
+
+#[test]
+fn floods_and_large_memory_are_the_workers_own() {
+    let (_config, server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    let flood = client.call(code("py", &format!("import os\nfor _ in range(20000): print('x' * 200)\nos.write(2, b'y' * 1000000)\n{FINE}")));
+    for _ in 0..10 {
+        is_fine(&client, "other");
+    }
+    assert!(flood.wait().is_ok());
+    let body = format!("kept = bytearray(2 << 30)\n{FINE}");
+    assert_eq!(reported(&client, code("py", &body)), "out UINT8 [4] fine");
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .expect("it is told");
+    let kilobytes: usize = peak
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .expect("a number");
+    assert!(kilobytes < 1 << 20, "{peak}");
+}
+
+#[test]
+fn an_import_that_never_ends_holds_up_neither_others_nor_the_end() {
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "other", CODE);
+    add_python(
+        &mut config,
+        "stuck",
+        "import time\nwhile True: time.sleep(1000)\n",
+    );
+    let mut server = config.begin(&["--shutdown_timeout_seconds=1"]);
+    server.wait_log("gRPC listens");
+    let client = Grpc::connect(&server);
+    eventually("the other one serves", || {
+        client.infer(code("other", FINE)).ok()
+    });
+    let asked = Instant::now();
+    server.signal("TERM");
+    server.wait();
+    assert!(asked.elapsed().as_secs() < 15);
+}
+
+#[test]
+fn errors_name_the_node_as_before() {
+    let (_config, server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    let told = reported(&client, code("py", "raise ValueError('x')"));
+    assert_eq!(
+        told,
+        format!("InvalidArgument: {} - ValueError: x", failed("py"))
+    );
+}
+
+#[test]
+fn the_program_is_not_linked_with_python() {
+    let linked = std::process::Command::new("ldd")
+        .arg(env!("CARGO_BIN_EXE_ovms"))
+        .output();
+    let linked =
+        String::from_utf8_lossy(&linked.expect("it comes with the C library").stdout).into_owned();
+    assert!(
+        linked.contains("libc.so") && !linked.contains("python"),
+        "{linked}"
+    );
+}
+
+/// Serves `py` with options of its workers, and `other`.
+fn with_options(options: &[(&str, serde_json::Value)]) -> (Config, Server) {
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "py", CODE);
+    add_python(&mut config, "other", CODE);
+    let mut entry = config.remove("mediapipe_config_list", "py");
+    for (key, value) in options {
+        entry[*key] = value.clone();
+    }
+    config.put("mediapipe_config_list", entry);
+    let server = config.serve();
+    (config, server)
+}
+
+#[test]
+fn several_workers_share_the_requests() {
+    let (_config, server) = with_options(&[("python_workers", 2.into())]);
+    let client = Grpc::connect(&server);
+    let slow =
+        "import os, time; time.sleep(0.3); return [Tensor('out', str(os.getpid()).encode())]";
+    let calls = [client.call(code("py", slow)), client.call(code("py", slow))];
+    let workers =
+        calls.map(|call| crate::support::graphs::shown(&call.wait().expect("it is fine")));
+    assert_ne!(workers[0], workers[1]);
+    // One that dies leaves the other.
+    let waits = client.call(code(
+        "py",
+        "import time; time.sleep(1)\nreturn [Tensor('out', b'kept')]",
+    ));
+    let told = reported(&client, code("py", "import os; os._exit(3)"));
+    assert!(told.contains("ended with status 3"), "{told}");
+    is_fine(&client, "py");
+    assert!(waits.wait().is_ok());
+}
+
+#[test]
+fn a_call_that_takes_too_long_ends_its_worker() {
+    let (_config, server) = with_options(&[("python_timeout_ms", 300.into())]);
+    let client = Grpc::connect(&server);
+    is_fine(&client, "py");
+    let told = reported(&client, code("py", "while True: pass"));
+    let reason = "worker of graph py was killed after 300 ms (python_timeout_ms) in node py";
+    assert!(told.ends_with(reason), "{told}");
+    is_fine(&client, "py");
+}
+
+#[test]
+fn a_worker_may_have_a_limit_of_memory() {
+    let (_config, server) = with_options(&[("python_memory_limit", (1_u64 << 30).into())]);
+    let client = Grpc::connect(&server);
+    let told = reported(&client, code("py", "bytearray(2 << 30)"));
+    assert!(told.ends_with(" - MemoryError: "), "{told}");
+    is_fine(&client, "py");
+}
+
+#[test]
+fn a_graph_may_have_an_environment_of_its_own() {
+    let (config, server) = with_options(&[("python_environment", "nowhere".into())]);
+    let client = Grpc::connect(&server);
+    is_fine(&client, "other");
+    let folder = config.beside("nowhere");
+    server.wait_log(&format!("{} is no Python environment", folder.display()));
+}
