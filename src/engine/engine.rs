@@ -202,14 +202,13 @@ impl Engine {
     pub async fn close(&self) {
         /// Rare enough to cost nothing, often enough that a stop is not held up.
         const LOOK: Duration = Duration::from_millis(10);
-        let closing = self
-            .servables()
-            .into_iter()
-            .map(async |servable| match servable {
+        let closing = self.servables().into_iter().map(|servable| async move {
+            match servable {
                 Servable::Model(_) => {}
                 Servable::Pipeline(pipeline) => pipeline.close().await,
                 Servable::Graph(graph) => graph.close().await,
-            });
+            }
+        });
         futures::future::join_all(closing).await;
         while custom_node::alive() > 0 || model::draining() > 0 {
             tokio::time::sleep(LOOK).await;

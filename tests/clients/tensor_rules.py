@@ -1,4 +1,4 @@
-"""What `pyovms.Tensor` is, as plain asserts: in a worker of a server, and in a plain interpreter."""
+"""Rules of `pyovms.Tensor`, as plain asserts: in a worker of a server, and in a plain interpreter."""
 
 import array
 import ctypes

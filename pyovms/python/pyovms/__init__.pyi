@@ -80,7 +80,7 @@ def empty(name: str, shape: tuple[int, ...] | list[int], datatype: str) -> Tenso
 #         from pyovms import Arguments, Model
 
 class Arguments(TypedDict):
-    """What `initialize` is told."""
+    """Argument of `initialize`."""
 
     node_name: str
     """The name of the node in the graph."""
@@ -94,13 +94,13 @@ class Arguments(TypedDict):
     """The folder of the handler file."""
 
 class PipelineArguments(Arguments):
-    """What `initialize` of a node of a pipeline is told."""
+    """Argument of `initialize` in a node of a pipeline."""
 
     params: dict[str, str]
     """The params of the node in the configuration file."""
 
 class Model(Protocol):
-    """What the class `OvmsPythonModel` of a handler must have.
+    """Methods that the class `OvmsPythonModel` of a handler must have.
 
     It may have more:
 

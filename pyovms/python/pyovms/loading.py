@@ -94,7 +94,7 @@ class Space:
         return None
 
     def has(self, top):
-        """Tells whether a name means a module beside the handler."""
+        """Returns whether a name means a module beside the handler."""
         found = self.known.get(top)
         if found is None:
             if top in STANDARD or top == "__main__" or top.startswith(PREFIX):
@@ -119,7 +119,7 @@ class Space:
     # Importing them.
 
     def import_(self, name, globals=None, locals=None, fromlist=(), level=0):
-        """What `import` means in the modules of the handler."""
+        """Imports for a statement in the modules of the handler."""
         if level == 0 and isinstance(name, str):
             top = name.partition(".")[0]
             if top and self.has(top):
@@ -138,7 +138,7 @@ class Space:
         return _import(name, globals, locals, fromlist, level)
 
     def rename(self, error):
-        """Tells the name that the handler knows."""
+        """Puts the name that the handler knows into an error."""
         mine = self.name + "."
         if isinstance(error.name, str) and error.name.startswith(mine):
             error.name = error.name[len(mine):]
@@ -227,7 +227,7 @@ class _Stage:
                 sys.modules.pop(name, None)
 
     def is_beside(self, name, module, inside):
-        """Tells whether a module that came by its plain name is one from beside the handler."""
+        """Returns whether a module that came by its plain name is one from beside the handler."""
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or not file.startswith(inside):
             return False
@@ -284,7 +284,7 @@ class _Alias:
 
 
 def _is_handler(path):
-    """Tells whether a file has the class of a handler."""
+    """Returns whether a file has the class of a handler."""
     if not isinstance(path, str) or not path.endswith(".py"):
         return False
     try:
@@ -295,7 +295,7 @@ def _is_handler(path):
 
 
 def _installed(top, folder):
-    """Tells whether a module of that name is somewhere else than in a folder."""
+    """Returns whether a module of that name is somewhere else than in a folder."""
     paths = [path for path in sys.path if isinstance(path, str) and os.path.abspath(path) != folder]
     try:
         spec = importlib.machinery.PathFinder.find_spec(top, paths)
@@ -363,6 +363,16 @@ def _without_ours(told):
     for inner in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
         if inner is not None:
             _without_ours(inner)
+
+
+# Whether this process has the terminal of a command, which logs nothing.
+has_terminal = False
+
+
+def show(text):
+    """Shows the traceback of a call to the author of the handler, if there is a terminal."""
+    if has_terminal:
+        sys.stderr.write(text)
 
 
 # Of a piece of a line: what a pipe takes as a whole.

@@ -156,6 +156,7 @@ def work(request, descriptors):
         link, *streams = descriptors
         from . import loading
 
+        loading.has_terminal = not streams
         if streams:
             os.setsid()
             null = os.open(os.devnull, os.O_RDWR)

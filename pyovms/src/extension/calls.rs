@@ -181,7 +181,7 @@ impl Calls {
                 node.is_slow
                     .store(begun.elapsed() > LONG, Ordering::Relaxed);
                 outcome.unwrap_or_else(|error| {
-                    Outcome::Raised(self.tools.raised(py, &error, Some(&node.space)))
+                    Outcome::Raised(self.tools.raised_in_call(py, &error, &node.space))
                 })
             }
             Err(error) => Outcome::Raised(self.tools.raised(py, &error, None)),
@@ -442,7 +442,7 @@ impl Calls {
         error: Option<&PyErr>,
     ) {
         let _running = Running::new(&node.name);
-        let raised = error.map(|error| self.tools.raised(py, error, Some(&node.space)));
+        let raised = error.map(|error| self.tools.raised_in_call(py, error, &node.space));
         let closed = object
             .bind(py)
             .getattr_opt(intern!(py, "close"))

@@ -16,6 +16,8 @@ pub(super) struct Tools {
     space: Py<PyAny>,
     /// Function that describes an exception.
     describe: Py<PyAny>,
+    /// Function that shows a traceback, where there is a terminal.
+    show: Py<PyAny>,
 }
 
 impl Tools {
@@ -24,6 +26,7 @@ impl Tools {
         Ok(Self {
             space: module.getattr("Space")?.unbind(),
             describe: module.getattr("describe")?.unbind(),
+            show: module.getattr("show")?.unbind(),
         })
     }
 
@@ -33,6 +36,19 @@ impl Tools {
             <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path),
         );
         self.space.bind(py).call1((path.as_os_str(),))
+    }
+
+    /// Describes an exception of a call, and shows its traceback where there is a terminal.
+    pub(super) fn raised_in_call(
+        &self,
+        py: Python<'_>,
+        error: &PyErr,
+        space: &Py<PyAny>,
+    ) -> Raised {
+        let raised = self.raised(py, error, Some(space));
+        // Where it cannot be written, nobody can be told.
+        let _ = self.show.bind(py).call1((&raised.traceback,));
+        raised
     }
 
     /// Describes an exception of a handler with such a namespace. Never fails: unreadable parts are named.

@@ -105,3 +105,32 @@ fn ctrl_c_ends_states_and_handlers_and_shows_the_nodes() {
     assert_eq!(notes, "destroyed finalized");
     drop(stdin);
 }
+
+#[test]
+fn the_traceback_of_a_handler_comes_first() {
+    let folder = repository::folder();
+    let handler = "def deep(): return 1 / 0\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        return deep()\n";
+    write(&folder.path().join("g"), PYTHON, handler);
+    let run = Command::new(env!("CARGO_BIN_EXE_ovms"))
+        .args(["graph", "run", "g", "-i", "in=a"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(1));
+    let shown = String::from_utf8(run.stderr).unwrap();
+    let (traceback, error) = shown.split_once("error: the graph `g` failed").unwrap();
+    assert!(
+        traceback.starts_with("Traceback (most recent call last):\n"),
+        "{shown}"
+    );
+    for line in [
+        "g/handler.py\", line 4, in execute",
+        "g/handler.py\", line 1, in deep",
+    ] {
+        assert!(traceback.contains(line), "{shown}");
+    }
+    assert!(
+        error.contains("ZeroDivisionError: division by zero"),
+        "{shown}"
+    );
+}
