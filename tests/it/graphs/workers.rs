@@ -4,7 +4,7 @@ use std::{fs, time::Instant};
 
 use crate::support::{
     Server, eventually,
-    graphs::{CODE, PYTHON, add, add_python, code, failed, file, generative, reported},
+    graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
     grpc::Grpc,
     pipelines::Config,
 };
@@ -274,17 +274,6 @@ fn an_import_that_never_ends_holds_up_neither_others_nor_the_end() {
     server.signal("TERM");
     server.wait();
     assert!(asked.elapsed().as_secs() < 15);
-}
-
-#[test]
-fn errors_name_the_node_as_before() {
-    let (_config, server) = lab(&[]);
-    let client = Grpc::connect(&server);
-    let told = reported(&client, code("py", "raise ValueError('x')"));
-    assert_eq!(
-        told,
-        format!("InvalidArgument: {} - ValueError: x", failed("py"))
-    );
 }
 
 #[test]
