@@ -59,6 +59,9 @@ pub(crate) fn plain(mut command: Command) -> Command {
         .env_remove("OVMS_API")
         .env_remove("OVMS_TIMEOUT")
         .env_remove("OVMS_HEADER")
+        // Of the `make` that runs the tests: one below it would name the folders that it enters.
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL")
         .stdin(Stdio::null());
     command
 }
