@@ -159,12 +159,18 @@ impl Span {
         })
     }
 
-    /// Fills new bytes, which nobody else has yet.
-    pub fn fill(&mut self, bytes: &[u8]) {
+    /// Fills new bytes, which nobody else has yet, from an offset on.
+    pub fn fill(&mut self, offset: usize, bytes: &[u8]) {
         debug_assert_eq!(Arc::strong_count(&self.block), 1);
-        let length = bytes.len().min(self.length);
+        let length = bytes.len().min(self.length.saturating_sub(offset));
         // SAFETY: the block is within the map, it is ours and was lent to nobody, and the bytes are not of it.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start(), length) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.start().wrapping_add(offset),
+                length,
+            );
+        }
     }
 
     /// Returns the bytes, for readers to whom it does not matter if the other side still writes to them: each byte
@@ -509,7 +515,7 @@ mod tests {
         /// Lends bytes to the other side, and returns what that sees.
         fn lend(&self, bytes: &[u8]) -> super::Span {
             let mut span = self.one.take(bytes.len()).unwrap();
-            span.fill(bytes);
+            span.fill(0, bytes);
             let place = self.one.lend(&span);
             for (number, bytes, file) in self.said.arenas.lock().unwrap().drain(..) {
                 self.other.map(number, bytes as u64, file).unwrap();

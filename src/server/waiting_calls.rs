@@ -15,6 +15,7 @@ use std::{
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Wake, Waker, ready},
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
@@ -22,6 +23,9 @@ use tokio::{runtime::Handle, task::coop, time::Instant};
 
 use super::poll_turns::{BusyTurns, MAX_TURN, PollTurns};
 use crate::task::Task;
+
+/// Time of a poll from which on others are worth another thread, which has to be woken.
+const LONG: Duration = Duration::from_micros(20);
 
 /// The calls of a connection that have to wait.
 pub(super) struct WaitingCalls {
@@ -41,6 +45,8 @@ struct Queue {
     pollers: usize,
     /// Those of them that have nothing to poll.
     idle: Vec<Waker>,
+    /// Whether the last poll took long enough to be worth another thread.
+    is_long: bool,
 }
 
 impl WaitingCalls {
@@ -75,6 +81,13 @@ impl WaitingCalls {
         let mut queue = self.queue();
         queue.calls += new;
         queue.ready.push_back(call);
+        if queue.is_long || queue.pollers == queue.idle.len() {
+            self.add_poller(queue);
+        }
+    }
+
+    /// Has one more task poll what is ready, if it may be.
+    fn add_poller(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>) {
         if let Some(poller) = queue.idle.pop() {
             drop(queue);
             poller.wake();
@@ -91,10 +104,21 @@ impl WaitingCalls {
         Task::spawn_on(&self.runtime, Poller { calls, busy }).detach();
     }
 
-    /// Returns the next call that is ready, waits for one, or ends a poller if no call is left.
-    fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Arc<Waiting>>> {
+    /// Returns the next call that is ready, waits for one, or ends a poller if no call is left. `took` is the time of
+    /// the poll before.
+    fn poll_next(
+        self: &Arc<Self>,
+        context: &Context<'_>,
+        took: Option<Duration>,
+    ) -> Poll<Option<Arc<Waiting>>> {
         let mut queue = self.queue();
+        if let Some(took) = took {
+            queue.is_long = took > LONG;
+        }
         if let Some(call) = queue.ready.pop_front() {
+            if queue.is_long && !queue.ready.is_empty() {
+                self.add_poller(queue);
+            }
             return Poll::Ready(Some(call));
         }
         if queue.calls > 0 {
@@ -130,8 +154,10 @@ impl Future for Poller {
         let Self { calls, busy } = &mut *self;
         ready!(busy.poll_turn(context));
         let begun = Instant::now();
+        let mut last = begun;
+        let mut took = None;
         loop {
-            let call = match calls.poll_next(context) {
+            let call = match calls.poll_next(context, took) {
                 Poll::Ready(Some(call)) => call,
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => {
@@ -140,7 +166,10 @@ impl Future for Poller {
                 }
             };
             call.poll();
-            if begun.elapsed() > MAX_TURN || !coop::has_budget_remaining() {
+            let now = Instant::now();
+            took = Some(now - last);
+            last = now;
+            if now - begun > MAX_TURN || !coop::has_budget_remaining() {
                 busy.end_poll(true, context);
                 return Poll::Pending;
             }
@@ -219,6 +248,7 @@ mod tests {
         future::poll_fn,
         sync::{Arc, Mutex},
         task::Poll,
+        time::Duration,
     };
 
     use futures::FutureExt as _;
@@ -283,6 +313,28 @@ mod tests {
         assert_eq!(*polls.lock().unwrap(), [0, 1, 0, 1]);
         while calls.queue().pollers > 0 {
             tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn another_thread_is_woken_only_where_polls_take_long() {
+        for (took, expected) in [(Duration::ZERO, 1), (Duration::from_millis(1), 2)] {
+            let mut calls = calls();
+            Arc::get_mut(&mut calls).unwrap().max_pollers = 2;
+            let (pollers, mut seen) = mpsc::unbounded_channel();
+            for _ in 0..3 {
+                let (pollers, queue) = (pollers.clone(), Arc::clone(&calls));
+                let call = async move {
+                    // Work of a call.
+                    std::thread::sleep(took);
+                    pollers.send(queue.queue().pollers).unwrap();
+                };
+                calls.add(call.boxed());
+            }
+            assert_eq!(calls.queue().pollers, 1, "it comes to all of them");
+            assert_eq!(seen.recv().await, Some(1));
+            assert_eq!(seen.recv().await, Some(expected));
+            assert_eq!(seen.recv().await, Some(expected));
         }
     }
 

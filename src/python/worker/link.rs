@@ -14,8 +14,8 @@ use bytes::Bytes;
 use pyovms::{
     memory::{Announce, Place, Shared, Span},
     message::{
-        Arena, Contents, Done, FromWorker, Hello, MAX_INLINE, Next, Numbered, Order, Outcome,
-        Outputs, Report, Set, Tensor, ToWorker,
+        Arena, Contents, FromWorker, Hello, MAX_INLINE, Next, Numbered, Order, Outcome, Outputs,
+        Report, Set, Tensor, ToWorker,
     },
     stream::{Incoming, Outgoing},
 };
@@ -32,15 +32,22 @@ use crate::{
         error::HandlerError,
         tensor::{Origin, RemoteObject},
     },
-    task::{self, Task},
+    task::Task,
     tensor::DataType,
 };
+
+/// Bytes that are copied at a time, between which others have their turns: to wake a thread for the whole would take
+/// longer than some of them.
+const PIECE: usize = 512 << 10;
 
 /// The socket, and what is to be written to it.
 struct Wire {
     socket: tokio::net::UnixStream,
     outgoing: Mutex<Pending>,
-    is_full: Notify,
+    /// There are messages that wait.
+    waits: Notify,
+    /// Calls that have not ended.
+    busy: AtomicUsize,
     freed: Mutex<Vec<Place>>,
     budget: Budget,
     /// Of the memory that both sides have.
@@ -50,8 +57,8 @@ struct Wire {
 #[derive(Default)]
 struct Pending {
     messages: Outgoing,
-    /// Whether they wait until the socket takes more.
-    is_full: bool,
+    /// Whether they wait for the task that drains them.
+    wait: bool,
 }
 
 impl Wire {
@@ -64,7 +71,7 @@ impl Wire {
         std::mem::take(&mut *self.freed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sends an order, now or when the socket takes it.
+    /// Sends an order, with those that follow before the caller's task waits: one system call is for all of them.
     fn send(&self, order: Option<Order>, descriptor: Option<OwnedFd>) {
         let freed = self.take_freed();
         let message = ToWorker { order, freed };
@@ -73,36 +80,32 @@ impl Wire {
             Some(descriptor) => pending.messages.push_with(&message, descriptor),
             None => pending.messages.push(&message),
         }
-        if !pending.is_full {
-            self.write(&mut pending);
+        if !std::mem::replace(&mut pending.wait, true) {
+            self.waits.notify_one();
         }
     }
 
-    fn write(&self, pending: &mut Pending) {
-        let sent = pending.messages.send(&self.socket);
-        // That it has gone is noticed elsewhere.
-        pending.is_full = sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-        if pending.is_full {
-            self.is_full.notify_one();
-        }
-    }
-
-    /// Writes whenever the socket takes more.
+    /// Writes what waits, whenever the socket takes more.
     async fn drain(&self) {
         loop {
-            self.is_full.notified().await;
-            while self.socket.writable().await.is_ok() {
-                let mut pending = self.pending();
-                let sent = self
-                    .socket
-                    .try_io(Interest::WRITABLE, || pending.messages.send(&self.socket));
-                pending.is_full =
-                    sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-                if !pending.is_full {
-                    break;
+            self.waits.notified().await;
+            while self.write() {
+                if self.socket.writable().await.is_err() {
+                    return;
                 }
             }
         }
+    }
+
+    /// Writes what the socket takes; returns whether there is more.
+    fn write(&self) -> bool {
+        let mut pending = self.pending();
+        let sent = self
+            .socket
+            .try_io(Interest::WRITABLE, || pending.messages.send(&self.socket));
+        // That the worker has gone is noticed elsewhere.
+        pending.wait = sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        pending.wait
     }
 }
 
@@ -144,8 +147,6 @@ pub(in crate::python) struct Link {
     of: String,
     last: AtomicU64,
     calls: Mutex<Waiting>,
-    /// Calls that have not ended.
-    busy: AtomicUsize,
     /// Why the worker was killed, if it was by the server.
     killed_for: Mutex<Option<String>>,
 }
@@ -198,7 +199,8 @@ impl Link {
         let wire = Arc::new(Wire {
             socket: tokio::net::UnixStream::from_std(socket).map_err(failed)?,
             outgoing: Mutex::default(),
-            is_full: Notify::new(),
+            waits: Notify::new(),
+            busy: AtomicUsize::new(0),
             freed: Mutex::default(),
             budget,
             charges: Mutex::default(),
@@ -211,7 +213,6 @@ impl Link {
             of,
             last: AtomicU64::new(0),
             calls: Mutex::default(),
-            busy: AtomicUsize::new(0),
             killed_for: Mutex::default(),
         });
         let (ready, hello) = oneshot::channel();
@@ -287,15 +288,18 @@ impl Link {
         ready: &mut Option<oneshot::Sender<Hello>>,
     ) -> io::Result<()> {
         while let Some(message) = incoming.take::<FromWorker>()? {
-            // What it refers to may be among what it gives back.
+            // What it refers to may be among what it gives back; whoever waits for it finds that free.
             let FromWorker { report, freed } = message;
+            let mut ended = None;
             match report {
                 Some(Report::Hello(hello)) => {
                     if let Some(ready) = ready.take() {
                         let _ = ready.send(hello);
                     }
                 }
-                Some(Report::Done(done)) => self.done(done)?,
+                Some(Report::Done(done)) => {
+                    ended = Some((done.call, self.answer(done.outcome)?));
+                }
                 Some(Report::Set(set)) => self.set(set)?,
                 Some(Report::Arena(Arena { number, bytes: 0 })) => self.shared.unmap(number),
                 Some(Report::Arena(arena)) => {
@@ -320,30 +324,34 @@ impl Link {
             for place in &freed {
                 self.shared.returned(place);
             }
+            if let Some((call, answer)) = ended {
+                self.done(call, answer);
+            }
         }
         Ok(())
     }
 
-    fn done(&self, done: Done) -> io::Result<()> {
-        let waits = self.waiting().calls.remove(&done.call);
-        self.busy.fetch_sub(1, Ordering::Relaxed);
-        let answer = match done.outcome {
+    fn answer(&self, outcome: Option<Outcome>) -> io::Result<Answer> {
+        Ok(match outcome {
             Some(Outcome::Outputs(outputs)) => Answer::Outputs(self.all_received(outputs)?),
             Some(Outcome::Generator(_)) => Answer::Generator,
             Some(Outcome::Raised(raised)) => Answer::Raised(raised.into()),
             Some(outcome) => Answer::Other(outcome),
             None => return Err(io::ErrorKind::InvalidData.into()),
-        };
+        })
+    }
+
+    fn done(&self, number: u64, answer: Answer) {
+        let waits = self.waiting().calls.remove(&number);
+        self.wire.busy.fetch_sub(1, Ordering::Relaxed);
         let unheard = match waits {
             Some(call) => call.reply.send(Ok(answer)).err(),
             None => Some(Ok(answer)),
         };
         // The client has gone.
         if let Some(Ok(Answer::Generator)) = unheard {
-            let number = done.call;
             self.send(Order::CloseGenerator(Numbered { number }));
         }
-        Ok(())
     }
 
     fn set(&self, set: Set) -> io::Result<()> {
@@ -429,7 +437,7 @@ impl Link {
 
     /// Returns how many calls have not ended.
     pub(super) fn busy(&self) -> usize {
-        self.busy.load(Ordering::Relaxed)
+        self.wire.busy.load(Ordering::Relaxed)
     }
 
     /// Kills the worker, for a reason that its calls are told.
@@ -487,7 +495,7 @@ impl Link {
             waiting.generators.insert(number, sets);
         }
         drop(waiting);
-        self.busy.fetch_add(1, Ordering::Relaxed);
+        self.wire.busy.fetch_add(1, Ordering::Relaxed);
         self.send(order(number));
         Ok((number, answer))
     }
@@ -531,22 +539,24 @@ impl Link {
         } else if let Some(span) = origin.and_then(|origin| origin.span.as_ref()) {
             Contents::Shared(self.shared.lend(span))
         } else {
-            let (link, bytes) = (Arc::clone(self), bytes.clone());
-            let copied =
-                task::sized("input of Python", bytes.len(), move || link.copied(&bytes)).await;
-            Contents::Shared(self.shared.lend(&copied?))
+            Contents::Shared(self.shared.lend(&self.copied(bytes).await?))
         });
         Ok(message)
     }
 
-    fn copied(&self, bytes: &Bytes) -> Result<Span, HandlerError> {
+    async fn copied(&self, bytes: &[u8]) -> Result<Span, HandlerError> {
         let mut span = self.shared.take(bytes.len()).map_err(|error| {
             HandlerError::Memory(format!(
                 "no memory to hand {} bytes to a Python worker: {error}",
                 bytes.len()
             ))
         })?;
-        span.fill(bytes);
+        for (index, piece) in bytes.chunks(PIECE).enumerate() {
+            if index > 0 {
+                tokio::task::yield_now().await;
+            }
+            span.fill(index * PIECE, piece);
+        }
         Ok(span)
     }
 
