@@ -2,7 +2,8 @@
 
 use std::{
     collections::HashMap,
-    fmt, io,
+    fmt,
+    io::{self, ErrorKind},
     os::{fd::OwnedFd, unix::net::UnixStream},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -81,7 +82,7 @@ impl Wire {
     fn write(&self, pending: &mut Pending) {
         let sent = pending.messages.send(&self.socket);
         // That it has gone is noticed elsewhere.
-        pending.is_full = sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        pending.is_full = sent.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
         if pending.is_full {
             self.is_full.notify_one();
         }
@@ -96,8 +97,7 @@ impl Wire {
                 let sent = self
                     .socket
                     .try_io(Interest::WRITABLE, || pending.messages.send(&self.socket));
-                pending.is_full =
-                    sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+                pending.is_full = sent.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
                 if !pending.is_full {
                     break;
                 }
@@ -248,14 +248,18 @@ impl Link {
                     return;
                 };
                 let read = match received {
-                    Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
                     Ok(_) => link.read(&mut incoming, &mut ready),
                     // It was not readable after all.
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
                     Err(error) => Err(error),
                 };
                 if let Err(error) = read {
-                    if error.kind() != io::ErrorKind::UnexpectedEof {
+                    // One that was killed may not have read everything.
+                    if !matches!(
+                        error.kind(),
+                        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+                    ) {
                         tracing::error!(of = link.of, "a Python worker is not understood: {error}");
                     }
                     // One that cannot be heard is of no use; that it has ended is told by its parent.
@@ -332,7 +336,7 @@ impl Link {
             Some(Outcome::Generator(_)) => Answer::Generator,
             Some(Outcome::Raised(raised)) => Answer::Raised(raised.into()),
             Some(outcome) => Answer::Other(outcome),
-            None => return Err(io::ErrorKind::InvalidData.into()),
+            None => return Err(ErrorKind::InvalidData.into()),
         };
         let unheard = match waits {
             Some(call) => call.reply.send(Ok(answer)).err(),
