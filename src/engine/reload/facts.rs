@@ -34,7 +34,8 @@ pub(super) struct Made {
 struct Of {
     code: Arc<Code>,
     params: Vec<(String, String)>,
-    python: Option<((Vec<String>, Vec<String>), WorkerOptions)>,
+    names: Option<(Vec<String>, Vec<String>)>,
+    workers: Option<WorkerOptions>,
 }
 
 /// A custom node for the next check. A Python node is only there for as long as a definition has it, as
@@ -74,7 +75,8 @@ impl Kept {
     fn made(&self, of: &Of) -> Option<CustomNode> {
         let is_same = Arc::ptr_eq(&self.of.code, &of.code)
             && self.of.params == of.params
-            && self.of.python == of.python;
+            && self.of.names == of.names
+            && self.of.workers == of.workers;
         match &self.node {
             _ if !is_same => None,
             KeptNode::Native(node) => Some(node.clone()),
@@ -133,7 +135,8 @@ impl Facts {
         Of {
             code: Arc::clone(code),
             params: node.params().to_vec(),
-            python: is_python.then(|| (names(node), self.pipeline.1.clone())),
+            names: is_python.then(|| names(node)),
+            workers: is_python.then(|| self.pipeline.1.clone()),
         }
     }
 

@@ -95,8 +95,7 @@ pub(super) fn of_custom(library: &str, error: CustomError) -> Result<Failure, St
                 rule: rules::INITIALIZE,
                 key: ENVIRONMENT,
                 message: FindingText::Text(reason),
-                next: "or name another folder, or none for the environment of the server"
-                    .to_owned(),
+                next: "or name another folder; without the key it is that of the server".to_owned(),
             });
         }
         CustomError::Metadata(call, code) => {
