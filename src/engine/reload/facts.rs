@@ -52,6 +52,15 @@ enum KeptNode {
     Python(Weak<PythonNode>),
 }
 
+impl Of {
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.code, &other.code)
+            && self.params == other.params
+            && self.names == other.names
+            && self.workers == other.workers
+    }
+}
+
 impl Made {
     /// Returns what the next check needs.
     pub(super) fn keep(&self) -> Kept {
@@ -73,12 +82,8 @@ impl Kept {
 
     /// Returns the node, if it is made of this.
     fn made(&self, of: &Of) -> Option<CustomNode> {
-        let is_same = Arc::ptr_eq(&self.of.code, &of.code)
-            && self.of.params == of.params
-            && self.of.names == of.names
-            && self.of.workers == of.workers;
         match &self.node {
-            _ if !is_same => None,
+            _ if !self.of.is_same(of) => None,
             KeptNode::Native(node) => Some(node.clone()),
             KeptNode::Python(node) => node.upgrade().map(CustomNode::Python),
         }
@@ -142,10 +147,11 @@ impl Facts {
 
     /// Returns the custom node of a node: that which it has, if it is made of the same.
     fn node(&self, node: &NodeConfig, code: &Arc<Code>) -> Result<CustomNode, CustomError> {
-        if let Some(stays) = self.made.borrow().get(&node.name) {
-            return Ok(stays.node.clone());
-        }
         let of = self.of(node, code);
+        let stays = self.made.borrow().get(&node.name).cloned();
+        if let Some(stays) = stays.filter(|stays| stays.of.is_same(&of)) {
+            return Ok(stays.node);
+        }
         let made = match &**code {
             Code::Native(library) => {
                 let kept = self.kept.get(&node.name);

@@ -91,6 +91,8 @@ pub struct WorkerGroup {
     pub(super) of: String,
     options: WorkerOptions,
     pub(super) slots: Vec<WorkerSlot>,
+    /// Held while one of them is chosen.
+    pub(super) choice: Mutex<()>,
     /// Handlers that are loaded into each worker.
     nodes: Mutex<Vec<(u32, NodeFacts)>>,
     last: AtomicU32,
@@ -110,6 +112,7 @@ impl WorkerGroup {
             of,
             options,
             slots,
+            choice: Mutex::default(),
             nodes: Mutex::default(),
             last: AtomicU32::new(0),
             counts,

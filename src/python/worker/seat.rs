@@ -1,7 +1,6 @@
 //! The places of the workers of a group, and which of them a run takes.
 
 use std::{
-    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -81,6 +80,7 @@ pub(crate) struct WorkerSeat {
 impl WorkerGroup {
     /// Chooses the worker of a run: with the fewest calls, or with the fewest runs if this one `lasts`.
     pub(crate) fn seat(self: &Arc<Self>, lasts: bool) -> Arc<WorkerSeat> {
+        let _choice = self.choice.lock().unwrap_or_else(PoisonError::into_inner);
         let least = (0..self.slots.len()).min_by_key(|&index| {
             let slot = &self.slots[index];
             let (calls, runs) = (slot.calls(), slot.runs.load(Ordering::Relaxed));
@@ -147,15 +147,5 @@ impl WorkerSeat {
 impl Drop for WorkerSeat {
     fn drop(&mut self) {
         self.slot().runs.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl fmt::Debug for WorkerSeat {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("WorkerSeat")
-            .field("group", &self.group)
-            .field("index", &self.index)
-            .finish_non_exhaustive()
     }
 }

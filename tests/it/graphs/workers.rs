@@ -6,7 +6,7 @@ use crate::support::{
     Server, eventually,
     graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
     grpc::Grpc,
-    pipelines::{Config, is_ready},
+    pipelines::{Config, is_ready, wait_lines},
     streams::Talk,
 };
 
@@ -389,11 +389,18 @@ fn pooled_instances_share_the_workers_and_are_replaced_with_them() {
     config.put("mediapipe_config_list", entry);
     let server = config.serve();
     let client = Grpc::connect(&server);
-    let slow =
-        "import os, time; time.sleep(0.1); return [Tensor('out', str(os.getpid()).encode())]";
-    for _ in 0..3 {
+    for round in 0..3 {
         is_fine(&client, "py");
-        let calls = [client.call(code("py", slow)), client.call(code("py", slow))];
+        let (log, gate) = (
+            config.beside(&format!("log{round}")),
+            config.beside(&format!("gate{round}")),
+        );
+        let waits = format!(
+            "open({log:?}, 'a').write('x\\n')\nwhile not os.path.exists({gate:?}): time.sleep(0.01)\nreturn [Tensor('out', str(os.getpid()).encode())]"
+        );
+        let calls = [(); 2].map(|()| client.call(code("py", &waits)));
+        wait_lines(&log, "x", 2);
+        fs::write(&gate, "").expect("it can be written");
         let workers =
             calls.map(|call| crate::support::graphs::shown(&call.wait().expect("it is fine")));
         assert_ne!(workers[0], workers[1]);

@@ -10,7 +10,7 @@ use crate::support::{
     graphs::{CODE, reload, reported},
     grpc::{Grpc, raw},
     http::get,
-    pipelines::{Config, custom, is_ready, status},
+    pipelines::{Config, custom, is_ready, status, wait_lines},
 };
 
 /// Makes a file with the pipelines `p` and `other`, of a node each that runs code from requests, and `two`, whose
@@ -189,8 +189,13 @@ fn requests_go_to_the_worker_with_the_fewest_calls() {
     set(&mut config, "python_workers", 2);
     let server = config.serve();
     let client = Grpc::connect(&server);
-    let slow = format!("import time; time.sleep(0.3)\n{PID}");
-    let calls = [(); 2].map(|()| client.call(code("p", &slow)));
+    let (log, gate) = (config.beside("log"), config.beside("gate"));
+    let waits = format!(
+        "open({log:?}, 'a').write('x\\n')\nwhile not os.path.exists({gate:?}): time.sleep(0.01)\n{PID}"
+    );
+    let calls = [(); 2].map(|()| client.call(code("p", &waits)));
+    wait_lines(&log, "x", 2);
+    fs::write(&gate, "").unwrap();
     let workers = calls.map(|call| call.wait().unwrap().raw_output_contents[0].clone());
     assert_ne!(workers[0], workers[1]);
     // One that does not come back leaves the other.
