@@ -19,7 +19,7 @@ use ovms::{
     pipeline::{
         CustomError, CustomFacts, MissingModel, ModelFacts, PythonNode, Sources, python::is_handler,
     },
-    python::{self, NodeFacts, PythonHandler},
+    python::{self, NodeFacts, PythonHandler, WorkerGroup, WorkerOptions},
 };
 
 use crate::{graph, places, serve::hints::of_load};
@@ -264,13 +264,14 @@ impl ConfigurationFacts<'_> {
     /// Imports a handler that no node uses.
     pub(crate) fn import(&self, name: &str, path: &Path) -> Result<(), CustomError> {
         self.importable(path)?;
-        PythonHandler::inspect(&NodeFacts {
+        let facts = NodeFacts {
             node_name: name.to_owned(),
             input_names: Vec::new(),
             outputs: Vec::new(),
             handler_path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             params: Some(Vec::new()),
-        })?;
+        };
+        PythonHandler::inspect(&facts, WorkerOptions::default())?;
         Ok(())
     }
 
@@ -294,9 +295,16 @@ impl ConfigurationFacts<'_> {
     /// handler.
     fn handler(&self, node: &NodeConfig, path: &Path) -> Result<CustomFacts, CustomError> {
         self.importable(path)?;
-        match self.is_of_all {
-            true => PythonNode::inspect(node, node.params(), path)?,
-            false => PythonNode::load(node, node.params(), path, false)?.finalize(),
+        let mut pipelines = self.file.pipelines.iter();
+        let pipeline = pipelines.find(|pipeline| pipeline.nodes.contains(node));
+        let options = pipeline.map(|it| it.workers.clone()).unwrap_or_default();
+        let params = node.params();
+        if self.is_of_all {
+            PythonNode::inspect(node, params, path, options)?;
+        } else {
+            let of = format!("node {}", node.name);
+            let workers = WorkerGroup::new(of, options, Arc::default());
+            PythonNode::load(&workers, node, params, path, false)?.finalize();
         }
         Ok(CustomFacts {
             is_open: true,

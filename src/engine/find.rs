@@ -173,8 +173,14 @@ impl Engine {
     }
 
     /// Finds what a pipeline or graph runs, after a wait if it is about to be checked and not too
-    /// many wait already.
+    /// many wait already; it can serve.
     pub(super) async fn definition<D: Served>(&self, live: &Live<D>) -> Result<Arc<D>> {
+        let definition = self.present(live).await?;
+        definition.ready()?;
+        Ok(definition)
+    }
+
+    async fn present<D: Served>(&self, live: &Live<D>) -> Result<Arc<D>> {
         /// Pipelines are checked in less, once their models are there.
         const LIMIT: Duration = Duration::from_millis(500);
         match live.definition() {

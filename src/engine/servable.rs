@@ -6,7 +6,7 @@ use crate::{
     error::Result,
     graph::{self, Graph, GraphPort},
     metrics::Reporter,
-    model::{Loaded, Model, Status, Version, VersionState, ir::RtInfo},
+    model::{Loaded, Model, Served, Status, Version, VersionState, ir::RtInfo},
     pipeline::{self, Pipeline, PipelineDefinition, TensorDirection},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
@@ -150,6 +150,19 @@ impl ServableVersion {
             Self::Version(version) => version.reporter(),
             Self::Pipeline(pipeline) => pipeline.reporter(),
             Self::Graph(graph) => graph.reporter(),
+        }
+    }
+
+    /// Sees to it that requests can be served at the moment, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Fails if nothing is loaded, or something is in its way.
+    pub fn ready(&self) -> Result<()> {
+        match self {
+            Self::Version(version) => version.loaded().map(drop),
+            Self::Pipeline(pipeline) => pipeline.definition()?.ready(),
+            Self::Graph(graph) => graph.definition()?.ready(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Loaded graph: its plan, its Python objects, and its pooled instances.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -133,18 +134,24 @@ impl GraphDefinition {
             fingerprint,
         };
         // Objects loaded before an error are finalized when the definition is dropped.
-        definition.load_handlers(source)?;
+        definition.load_handlers(source, reporter)?;
         definition.start_pool(servables)?;
         Ok(definition)
     }
 
-    fn load_handlers(&mut self, source: &GraphSource) -> Result<(), LoadError> {
+    fn load_handlers(
+        &mut self,
+        source: &GraphSource,
+        reporter: &Reporter,
+    ) -> Result<(), LoadError> {
         for (index, node) in self.plan.nodes.iter().enumerate() {
             if !node.spec.is_python() {
                 continue;
             }
             let workers = self.workers.get_or_insert_with(|| {
-                WorkerGroup::new(format!("graph {}", self.name), source.workers.clone())
+                let options = self.spec.workers(&source.base_path, &source.graph_path);
+                let options = source.workers.clone().or(options);
+                WorkerGroup::new(format!("graph {}", self.name), options, reporter.workers())
             });
             // In the order of the file.
             let written = |ports: &Ports| {
@@ -187,46 +194,62 @@ impl GraphDefinition {
         let pool = Pool::new(size);
         for _ in 0..size {
             let side = convert::side_packets(&self.plan, &Vec::new(), true);
-            let run = side.and_then(|side| {
-                let mut run = self.start(side, Env::new(Arc::clone(servables)), None)?;
+            let seat = side.and_then(|side| {
+                let env = Env::new(Arc::clone(servables));
+                let mut seat = self.pooled(side, env)?;
                 // The remaining steps run when the first request comes.
-                run.turn();
-                run.scheduler.error().map_or(Ok(run), |f| Err(explain(&f)))
+                seat.run.turn();
+                let error = seat.run.scheduler.error();
+                error.map_or(Ok(seat), |f| Err(explain(&f)))
             });
-            let run = run.map_err(|error| {
+            let seat = seat.map_err(|error| {
                 let (name, error) = (&self.name, error.message());
                 let line =
                     format!("Mediapipe graph: {name} initialization failed with message: {error}");
                 LoadError::new("Failed to initialize mediapipe graph", vec![line])
             })?;
-            pool.add(Seat { run, last: None });
+            pool.add(seat);
         }
         self.pool = Some(pool);
         Ok(())
     }
 
-    /// Creates a run for a request or stream with these parameters.
+    /// Creates a run for a request with these parameters, or for a stream, which `lasts`.
     pub(super) fn begin(
         &self,
         parameters: &Parameters,
         env: Env,
         watch: Option<Arc<dyn GraphObserver>>,
+        lasts: bool,
     ) -> Result<Run> {
         let side = convert::side_packets(&self.plan, parameters, self.has_pool())?;
-        self.start(side, env, watch)
+        self.start(side, env, watch, self.worker(lasts))
     }
 
-    /// Creates a run with its side packets.
-    pub(super) fn start(
+    /// Creates an instance of the pool with its side packets.
+    pub(super) fn pooled(&self, side: Vec<Option<Packet>>, env: Env) -> Result<Seat> {
+        let worker = self.worker(true);
+        Ok(Seat {
+            run: self.start(side, env, None, worker.clone())?,
+            last: None,
+            worker,
+        })
+    }
+
+    fn worker(&self, lasts: bool) -> Option<Arc<WorkerSeat>> {
+        Some(self.workers.as_ref()?.seat(lasts))
+    }
+
+    fn start(
         &self,
         side: Vec<Option<Packet>>,
         env: Env,
         watch: Option<Arc<dyn GraphObserver>>,
+        seat: Option<Arc<WorkerSeat>>,
     ) -> Result<Run> {
-        let workers = self.workers.as_ref();
         let resources = RunResources {
             definition: self,
-            seat: workers.map(|workers| Arc::new(workers.seat())),
+            seat,
         };
         Run::new(&self.plan, side, &resources, env, &self.times, watch).map_err(|error| {
             let message = format!("Failed to start mediapipe graph - {error}");
@@ -268,6 +291,10 @@ impl GraphDefinition {
 impl Served for GraphDefinition {
     const KNOWN: &'static str = "Mediapipe";
     const PLAIN: &'static str = "graph";
+
+    fn obstacle(&self) -> Option<String> {
+        self.workers.as_ref()?.obstacle()
+    }
 
     /// Waits until the last run has ended, and drops the Python objects outside of the async workers.
     async fn drain(self: Arc<Self>) {
@@ -341,6 +368,20 @@ pub(super) struct Seat {
     pub(super) run: Run,
     /// Timestamp of the last request.
     pub(super) last: Option<Timestamp>,
+    /// Worker of its Python nodes.
+    worker: Option<Arc<WorkerSeat>>,
+}
+
+impl Seat {
+    /// Returns whether it takes another request: it has a timestamp for that, and its worker has not died.
+    pub(super) fn is_usable(&self) -> bool {
+        let worker = self.worker.as_ref();
+        convert::following(self.last).is_ok() && worker.is_none_or(|worker| worker.is_current())
+    }
+
+    fn load(&self) -> (usize, usize) {
+        self.worker.as_ref().map_or((0, 0), |worker| worker.load())
+    }
 }
 
 /// Started instances of a graph. Each slot has one, or starts one when it is next needed.
@@ -358,11 +399,23 @@ impl Pool {
     }
 
     /// Waits in turn for a slot, held until dropped; the number of waiters is bounded by admission.
-    /// Returns it with its instance, if there is one.
+    /// Returns it with an instance, if there is one: of the worker with the fewest calls, and then of the one whose
+    /// instances are the least in use.
     pub(super) async fn take(&self) -> (Option<SemaphorePermit<'_>>, Option<Seat>) {
         // Never closed.
         let permit = self.places.acquire().await.ok();
-        (permit, self.idle().pop())
+        let mut idle = self.idle();
+        if idle.last().is_none_or(|seat| seat.worker.is_none()) {
+            return (permit, idle.pop());
+        }
+        let loads: Vec<_> = idle.iter().map(Seat::load).collect();
+        let least = (0..idle.len()).rev().min_by_key(|&place| {
+            let (calls, worker) = loads[place];
+            let beside = loads.iter().filter(|load| load.1 == worker).count();
+            (calls, Reverse(beside))
+        });
+        let seat = least.map(|place| idle.remove(place));
+        (permit, seat)
     }
 
     /// Adds a started instance.

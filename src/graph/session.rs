@@ -59,7 +59,7 @@ impl GraphDefinition {
         watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<GraphSession> {
         Ok(GraphSession {
-            run: self.begin(parameters, env, watch)?,
+            run: self.begin(parameters, env, watch, true)?,
             definition: Arc::clone(self),
             last: None,
             is_first: true,

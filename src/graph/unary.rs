@@ -95,7 +95,7 @@ impl GraphDefinition {
     ) -> Result<InferResponse> {
         let id = std::mem::take(&mut request.id);
         let mut firsts = Firsts::new(self.plan(), &request);
-        let begun = self.begin(&request.parameters, env, watch);
+        let begun = self.begin(&request.parameters, env, watch, false);
         let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
         let mut run = fed.inspect_err(|_| tally.rejected())?;
         tally.accepted();
@@ -153,14 +153,9 @@ impl GraphDefinition {
         let side = convert::side_packets(self.plan(), &request.parameters, true);
         let side = side.inspect_err(|_| tally.rejected())?;
         let (_slot, seat) = pool.take().await;
-        // An instance that has used the last timestamp takes no further request without one.
-        let usable = |seat: &Seat| convert::following(seat.last).is_ok();
-        let mut seat = match seat.filter(usable) {
+        let mut seat = match seat.filter(Seat::is_usable) {
             Some(seat) => seat,
-            None => Seat {
-                run: self.start(side, env, None)?,
-                last: None,
-            },
+            None => self.pooled(side, env)?,
         };
         let mut firsts = Firsts::new(self.plan(), &request);
         let at = match self.feed(&mut seat.run, request, seat.last) {

@@ -46,6 +46,10 @@ pub enum Family {
     SequencesEvicted,
     /// Sequences above the limit.
     SequencesRefused,
+    /// Python workers that have died.
+    WorkerDeaths,
+    /// Python workers that have started anew.
+    WorkerRestarts,
     /// Runs of a node of a pipeline or graph.
     NodeTime,
 }
@@ -76,7 +80,7 @@ type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 22] = {
+const TABLE: [Entry; 24] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [
@@ -101,6 +105,8 @@ const TABLE: [Entry; 22] = {
     (F::SequencesEnded, "ovms_sequences_ended", Counter, true, "Number of sequences ended by their clients."),
     (F::SequencesEvicted, "ovms_sequences_evicted", Counter, true, "Number of idle sequences removed."),
     (F::SequencesRefused, "ovms_sequences_refused", Counter, true, "Number of sequences refused because of their limit."),
+    (F::WorkerDeaths, "ovms_python_worker_deaths", Counter, true, "Number of Python workers of a graph or a DAG that have died."),
+    (F::WorkerRestarts, "ovms_python_worker_restarts", Counter, true, "Number of Python workers of a graph or a DAG that have started anew."),
     (F::NodeTime, "ovms_node_time_us", Histogram, false, "Running time of a node of a pipeline or a graph."),
     ]
 };

@@ -24,7 +24,7 @@ pub use families::{Families, Family, NameError, SampleKind};
 pub use graphs::{GraphCall, Method, Running};
 pub use health::ServableHealth;
 pub use latency::LatencyHistogram;
-pub use parts::{NodeTimes, SequenceCounts};
+pub use parts::{NodeTimes, SequenceCounts, WorkerCounts};
 pub(crate) use reporter::Active;
 pub(crate) use reporter::MAX_STUCK;
 pub use reporter::Times;

@@ -15,7 +15,7 @@ use super::{
     cells::{ALL_ORIGINS, BOUNDS, BUCKETS, Buckets, Shard},
     families::{Families, Family, SampleKind},
     graphs::{Method, WAYS, WayCounts},
-    parts::SequenceCounts,
+    parts::{SequenceCounts, WorkerCounts},
     reporter::{Outcomes, Reporter},
 };
 use crate::request::{ApiFamily, Interface, RequestOrigin};
@@ -74,6 +74,22 @@ pub(super) fn write(families: Families, models: &[Model]) -> String {
             let counts = reporter.sequences();
             if counts.are_kept() {
                 page.sample(family, "", labels, count(counts).load(Relaxed));
+            }
+        });
+    }
+    type OfWorkers = fn(&WorkerCounts) -> &AtomicU64;
+    let of_workers: [(Family, OfWorkers); 2] = [
+        (F::WorkerDeaths, |counts| &counts.deaths),
+        (F::WorkerRestarts, |counts| &counts.restarts),
+    ];
+    for (family, count) in of_workers {
+        page.family(family, |page| {
+            for Model { name, versions } in models {
+                let reporters = versions.iter().map(|(_, reporter)| reporter);
+                for counts in reporters.filter_map(|reporter| reporter.workers.get()) {
+                    let labels = format!(r#"name="{}""#, escaped(name));
+                    page.sample(family, "", &labels, count(counts).load(Relaxed));
+                }
             }
         });
     }

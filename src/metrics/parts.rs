@@ -1,4 +1,4 @@
-//! The figures of what a servable is made of: nodes, and sequences.
+//! The figures of what a servable is made of: nodes, sequences, and Python workers.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -88,5 +88,24 @@ impl SequenceCounts {
     /// One was not begun, since there were too many.
     pub fn refused(&self) {
         self.refused.fetch_add(1, Relaxed);
+    }
+}
+
+/// Counts what becomes of the Python workers of a graph or a pipeline.
+#[derive(Debug, Default)]
+pub struct WorkerCounts {
+    pub(super) deaths: AtomicU64,
+    pub(super) restarts: AtomicU64,
+}
+
+impl WorkerCounts {
+    /// One has died.
+    pub fn died(&self) {
+        self.deaths.fetch_add(1, Relaxed);
+    }
+
+    /// One has started in the place of one that has died.
+    pub fn restarted(&self) {
+        self.restarts.fetch_add(1, Relaxed);
     }
 }

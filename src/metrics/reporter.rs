@@ -15,7 +15,7 @@ use super::{
     graphs::GraphCounts,
     health::{self, ServableHealth},
     latency::LatencyHistogram,
-    parts::{NodeTimes, SequenceCounts},
+    parts::{NodeTimes, SequenceCounts, WorkerCounts},
     statistics::{Figures, Stage, Statistics},
 };
 use crate::{error::Error, request::RequestOrigin};
@@ -41,6 +41,8 @@ pub struct Reporter {
     pipeline: AtomicBool,
     /// Counters that only graphs have.
     graph: OnceLock<Box<GraphCounts>>,
+    /// Counters that only graphs and pipelines with Python nodes have.
+    pub(super) workers: OnceLock<Arc<WorkerCounts>>,
     /// The last requests, if one has failed within.
     recent: health::Recent,
     /// The nodes of a pipeline or graph, by name.
@@ -169,6 +171,12 @@ impl Reporter {
     #[must_use]
     pub fn sequences(&self) -> &SequenceCounts {
         &self.sequences
+    }
+
+    /// Returns the counts of Python workers, which are shown from the first time on that they are asked for.
+    #[must_use]
+    pub fn workers(&self) -> Arc<WorkerCounts> {
+        Arc::clone(self.workers.get_or_init(Arc::default))
     }
 
     /// Counts a call that is no inference and has found its version.

@@ -59,6 +59,23 @@ pub trait Served: Send + Sync + 'static {
 
     /// Waits until the last request has left, and brings it to an end.
     fn drain(self: Arc<Self>) -> impl Future<Output = ()> + Send;
+
+    /// Returns why it cannot serve at the moment, though it is loaded.
+    fn obstacle(&self) -> Option<String> {
+        None
+    }
+
+    /// Sees to it that it can serve at the moment.
+    ///
+    /// # Errors
+    ///
+    /// Fails if something is in its way.
+    fn ready(&self) -> Result<()> {
+        self.obstacle().map_or(Ok(()), |reason| {
+            let text = format!("{} is not ready - {reason}", Self::KNOWN);
+            Err(Error::new(ErrorKind::NotLoaded, text))
+        })
+    }
 }
 
 /// A servable that is checked as a whole.
@@ -109,10 +126,12 @@ impl<D: Served> Live<D> {
         *self.phase.borrow()
     }
 
-    /// Returns its status for status calls: a serving definition is available, also during another check.
+    /// Returns its status for status calls: a serving definition is available, also during another check, unless
+    /// something is in its way.
     #[must_use]
     pub fn status(&self) -> Status {
-        if self.definition.load().is_none() {
+        let definition = self.definition.load();
+        let Some(definition) = definition.as_ref() else {
             let status = self.phase().status();
             let failure = self
                 .failure()
@@ -121,6 +140,9 @@ impl<D: Served> Live<D> {
                 failure: failure.map(|failure| failure.as_str().into()),
                 ..status
             };
+        };
+        if let Some(obstacle) = definition.obstacle() {
+            return Status::failed(&obstacle);
         }
         let kept = self.kept.load();
         kept.as_deref()

@@ -23,6 +23,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
     model::{Loaded, Version},
+    python::WorkerGroup,
     servable::{ServableInfo, TensorInfo},
     task,
     tensor::images::PixelLimit,
@@ -179,10 +180,12 @@ impl PipelineDefinition {
         tensors.any(|tensor| tensor.name == name && tensor.dtype.is_none())
     }
 
-    /// Returns whether any node is a Python node.
-    pub(super) fn has_python(&self) -> bool {
-        let mut works = self.works.iter();
-        works.any(|work| matches!(work, Work::Python(..)))
+    /// Returns the workers of its Python nodes, if it has any.
+    pub(super) fn workers(&self) -> Option<&WorkerGroup> {
+        self.works.iter().find_map(|work| match work {
+            Work::Python(node, _) => Some(&**node.workers()),
+            _ => None,
+        })
     }
 
     pub(super) fn work(&self, node: NodeId) -> &Work {

@@ -32,6 +32,10 @@ impl Served for PipelineDefinition {
     fn drain(self: Arc<Self>) -> impl Future<Output = ()> + Send {
         Self::drain(self)
     }
+
+    fn obstacle(&self) -> Option<String> {
+        self.workers()?.obstacle()
+    }
 }
 
 impl Deref for Pipeline {

@@ -1,6 +1,10 @@
 //! Nodes that run a Python handler: each has an `OvmsPythonModel` of its own.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 use super::sources::CustomError;
 use crate::{
@@ -8,7 +12,7 @@ use crate::{
     error::{Error, ErrorKind},
     python::{
         self, HandlerError, HandlerInstance, HandlerOutput, NodeFacts, Produced, PythonHandler,
-        WorkerGroup, WorkerOptions,
+        WorkerGroup, WorkerOptions, WorkerSeat,
     },
     tensor::{DataType, ShapeText, Tensor, TensorMap, byte_size, elements, strings::Strings},
 };
@@ -66,12 +70,14 @@ fn facts(node: &NodeConfig, params: &[(String, String)], path: &Path) -> NodeFac
 const FAILED: &str = "Custom node failed during execution";
 
 impl PythonNode {
-    /// Loads the handler of a node, which makes its object. Blocks for as long as that takes.
+    /// Loads the handler of a node into the workers of its pipeline, which makes its object. Blocks for as long as
+    /// that takes.
     ///
     /// # Errors
     ///
     /// Fails if the handler does not load.
     pub fn load(
+        workers: &Arc<WorkerGroup>,
         node: &NodeConfig,
         params: &[(String, String)],
         path: &Path,
@@ -83,11 +89,7 @@ impl PythonNode {
             .iter()
             .map(|output| output.name.clone())
             .collect();
-        let workers = WorkerGroup::new(
-            format!("pipeline node {}", node.name),
-            WorkerOptions::default(),
-        );
-        let handler = PythonHandler::load(&workers, facts).map_err(|error| {
+        let handler = PythonHandler::load(workers, facts).map_err(|error| {
             tracing::error!("{error}");
             CustomError::from(error)
         })?;
@@ -109,8 +111,9 @@ impl PythonNode {
         node: &NodeConfig,
         params: &[(String, String)],
         path: &Path,
+        options: WorkerOptions,
     ) -> Result<(), CustomError> {
-        PythonHandler::inspect(&facts(node, params, path))?;
+        PythonHandler::inspect(&facts(node, params, path), options)?;
         Ok(())
     }
 
@@ -124,13 +127,22 @@ impl PythonNode {
         self.handler.stateful()
     }
 
-    /// Makes what one request has of the node.
+    /// Returns the workers of the pipeline.
+    pub(super) fn workers(&self) -> &Arc<WorkerGroup> {
+        self.handler.group()
+    }
+
+    /// Makes what one request has of the node, in the worker of the request, which is chosen if it has none.
     ///
     /// # Errors
     ///
     /// Fails if `create_state` raises.
-    pub(super) async fn open(&self) -> Result<Arc<HandlerInstance>, Error> {
-        let instance = Arc::new(self.handler.instance());
+    pub(super) async fn open(
+        &self,
+        seat: &OnceLock<Arc<WorkerSeat>>,
+    ) -> Result<Arc<HandlerInstance>, Error> {
+        let seat = seat.get_or_init(|| self.workers().seat(false));
+        let instance = Arc::new(self.handler.instance_at(seat));
         if self.is_stateful() {
             instance.open().await.map_err(|error| self.failure(error))?;
         }

@@ -128,6 +128,8 @@ pub enum CustomError {
     Count(&'static str, i32),
     /// A Python handler does not load: why.
     Handler(String),
+    /// The Python environment of the pipeline cannot be used: why.
+    Environment(String),
     /// Nobody has asked it, which is no error: why not. A server never says so.
     NotLooked(String),
 }
@@ -148,6 +150,9 @@ impl From<NodeError> for CustomError {
 
 impl From<HandlerLoadError> for CustomError {
     fn from(error: HandlerLoadError) -> Self {
+        if let HandlerLoadError::Environment { reason, .. } = error {
+            return Self::Environment(reason);
+        }
         let text = error.to_string();
         // Where it was raised is for the log.
         let traceback = error.raised().map(|raised| raised.traceback.trim_end());

@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
+use super::worker::PythonEnvironment;
+
 /// Exception of a handler, or a result that breaks the rules for results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -100,6 +102,14 @@ pub enum HandlerLoadError {
         /// Reason, and suggested fix.
         reason: String,
     },
+    /// The environment that is named for the graph or pipeline cannot be used.
+    #[error("{}:{}: {reason}", environment.file, environment.place)]
+    Environment {
+        /// The environment, and where it is named.
+        environment: Box<PythonEnvironment>,
+        /// Reason, and suggested fix.
+        reason: String,
+    },
 }
 
 impl HandlerLoadError {
@@ -112,7 +122,8 @@ impl HandlerLoadError {
             | Self::NoClass(_)
             | Self::NoExecute(_)
             | Self::Worker { .. }
-            | Self::NoInterpreter { .. } => "The Python Node state initialization failed",
+            | Self::NoInterpreter { .. }
+            | Self::Environment { .. } => "The Python Node state initialization failed",
         }
     }
 

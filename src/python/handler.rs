@@ -17,11 +17,7 @@ use super::{
     NodeFacts,
     error::{HandlerError, HandlerLoadError, Raised},
     instance::HandlerInstance,
-    worker::{
-        WorkerGroup, WorkerOptions,
-        group::{COMMON, WorkerSeat},
-        link::Answer,
-    },
+    worker::{WorkerGroup, WorkerOptions, WorkerSeat, group::COMMON, link::Answer},
 };
 use crate::task::Task;
 
@@ -81,8 +77,9 @@ impl PythonHandler {
     /// Fails if the file does not exist, if Python raises an exception, or if the class is invalid.
     /// Anything created by then is finalized and dropped.
     pub fn load(group: &Arc<WorkerGroup>, facts: NodeFacts) -> Result<Arc<Self>, HandlerLoadError> {
-        validate(&facts)?;
-        let (number, loaded) = block_on(group, group.load(&facts))?;
+        validate(&facts, group.options())?;
+        let loaded = block_on(group, group.load(&facts));
+        let (number, loaded) = loaded.map_err(|error| group.options().explained(error))?;
         Ok(Arc::new(Self {
             facts,
             group: Arc::clone(group),
@@ -101,13 +98,12 @@ impl PythonHandler {
     /// # Errors
     ///
     /// Fails as [`load`](Self::load) does, except for errors of the object.
-    pub fn inspect(facts: &NodeFacts) -> Result<bool, HandlerLoadError> {
-        validate(facts)?;
-        let group = WorkerGroup::new(
-            format!("node {}", facts.node_name),
-            WorkerOptions::default(),
-        );
-        let loaded = block_on(&group, group.inspect(facts))?;
+    pub fn inspect(facts: &NodeFacts, options: WorkerOptions) -> Result<bool, HandlerLoadError> {
+        validate(facts, &options)?;
+        let of = format!("node {}", facts.node_name);
+        let group = WorkerGroup::new(of, options, Arc::default());
+        let loaded = block_on(&group, group.inspect(facts));
+        let loaded = loaded.map_err(|error| group.options().explained(error))?;
         Ok(loaded.generates)
     }
 
@@ -123,13 +119,7 @@ impl PythonHandler {
         self.is_stateful
     }
 
-    /// Creates the instance for one run of a graph, in a worker with few calls.
-    #[must_use]
-    pub fn instance(self: &Arc<Self>) -> HandlerInstance {
-        self.instance_at(&Arc::new(self.group.seat()))
-    }
-
-    /// Creates the instance for one run of a graph, in a worker with its other nodes.
+    /// Creates the instance for one run of a graph or pipeline, in a worker with its other nodes.
     pub(crate) fn instance_at(self: &Arc<Self>, seat: &Arc<WorkerSeat>) -> HandlerInstance {
         HandlerInstance::new(Arc::clone(self), Arc::clone(seat))
     }
@@ -142,8 +132,8 @@ impl PythonHandler {
         self.group.timeout()
     }
 
-    #[cfg(test)]
-    pub(super) fn group(&self) -> &Arc<WorkerGroup> {
+    /// Returns the workers that have it.
+    pub(crate) fn group(&self) -> &Arc<WorkerGroup> {
         &self.group
     }
 
@@ -248,7 +238,7 @@ impl fmt::Debug for PythonHandler {
 }
 
 /// Checks what needs no Python.
-fn validate(facts: &NodeFacts) -> Result<(), HandlerLoadError> {
+fn validate(facts: &NodeFacts, options: &WorkerOptions) -> Result<(), HandlerLoadError> {
     let path = &facts.handler_path;
     if !path.is_file() {
         return Err(HandlerLoadError::NoFile(path.clone()));
@@ -259,7 +249,7 @@ fn validate(facts: &NodeFacts) -> Result<(), HandlerLoadError> {
             reason: "this build has no Python; use one with the feature `python`".to_owned(),
         });
     }
-    Ok(())
+    options.validate()
 }
 
 /// Waits on a thread that may block.

@@ -16,7 +16,8 @@ use super::{
     error::HandlerError,
     handler::{PythonHandler, Use},
     worker::{
-        group::{WorkerSeat, place},
+        WorkerSeat,
+        group::place,
         link::{Answer, Link, TakenSet},
     },
 };

@@ -39,9 +39,9 @@ pub use instance::{HandlerGenerator, HandlerInstance};
 use serde::{Deserialize, Serialize};
 pub use survey::survey;
 pub use tensor::HandlerTensor;
+pub(crate) use worker::WorkerSeat;
 use worker::group::COMMON;
-pub(crate) use worker::group::WorkerSeat;
-pub use worker::{PACKAGE, WorkerGroup, WorkerOptions};
+pub use worker::{PACKAGE, PythonEnvironment, WORKER_OPTIONS, WorkerGroup, WorkerOptions};
 
 use crate::budget::Budget;
 

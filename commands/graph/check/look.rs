@@ -1,6 +1,6 @@
 //! Checks of one graph: its file, its handlers, and its sessions.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use ovms::{
     config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
@@ -39,9 +39,13 @@ pub(crate) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
     let Ok(spec) = GraphSpec::read(&text, &path) else {
         return servable(found, &text);
     };
+    let workers = spec.workers(&graph.base_path, &graph.graph_path);
+    let workers = graph.workers.clone().or(workers);
     for node in &spec.nodes {
         let finding = match (node.spec.handler_path(), node.spec.servable()) {
-            (Some(path), _) if !path.is_empty() => handler(&graph.base_path, node, &path, depth),
+            (Some(path), _) if !path.is_empty() => {
+                handler(&graph.base_path, node, &path, depth, &workers)
+            }
             (None, Some(name)) => session(graph, file, &node.spec, &name),
             _ => None,
         };
@@ -53,6 +57,7 @@ pub(crate) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
         // A file that cannot be read is reported once.
         if let Some(finding) = finding
             && !found.unchecked.contains(&finding)
+            && !found.errors.contains(&finding)
         {
             found.add(finding.severity, finding);
         }
@@ -61,7 +66,13 @@ pub(crate) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
 }
 
 /// Checks the handler of a node.
-fn handler(base: &Path, entry: &NodeEntry, runs: &str, depth: Depth) -> Option<Diagnostic> {
+fn handler(
+    base: &Path,
+    entry: &NodeEntry,
+    runs: &str,
+    depth: Depth,
+    workers: &WorkerOptions,
+) -> Option<Diagnostic> {
     let node = &entry.spec;
     let path = base.join(runs);
     let shown = path.display();
@@ -104,13 +115,14 @@ fn handler(base: &Path, entry: &NodeEntry, runs: &str, depth: Depth) -> Option<D
     };
     let looked = match depth {
         Depth::Initialize => {
-            let workers = WorkerGroup::new(format!("node {}", node.name), WorkerOptions::default());
+            let of = format!("node {}", node.name);
+            let workers = WorkerGroup::new(of, workers.clone(), Arc::default());
             PythonHandler::load(&workers, facts).map(|handler| {
                 handler.finalize();
                 false
             })
         }
-        _ => PythonHandler::inspect(&facts),
+        _ => PythonHandler::inspect(&facts, workers.clone()),
     };
     let failure = match looked {
         Ok(generates) if generates && node.inputs.tagged("LOOPBACK").next().is_none() => {
@@ -127,6 +139,13 @@ fn handler(base: &Path, entry: &NodeEntry, runs: &str, depth: Depth) -> Option<D
     let state = |message: String| error(rules::PYTHON_STATE, message);
     Some(match failure {
         HandlerLoadError::NoInterpreter { reason, .. } => return unchecked(&reason),
+        // It is that of all nodes.
+        HandlerLoadError::Environment {
+            environment,
+            reason,
+        } => Diagnostic::error(rules::PYTHON_STATE, reason)
+            .file(&environment.file)
+            .at(environment.place),
         HandlerLoadError::Worker { reason, .. } => state(reason),
         HandlerLoadError::NoFile(_) => error(rules::PYTHON_FILE, format!("there is no {shown}")),
         HandlerLoadError::NoClass(_) => state(format!("{shown} has no class OvmsPythonModel"))

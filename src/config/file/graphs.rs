@@ -1,9 +1,6 @@
 //! Graphs: `mediapipe_config_list`, and entries of `model_config_list` whose folder holds one.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use super::{
     EntryError, Node, RefusedEntry,
@@ -11,7 +8,10 @@ use super::{
     node::Fields,
     sections::resolve,
 };
-use crate::{diagnostic::FilePosition, python::WorkerOptions};
+use crate::{
+    diagnostic::FilePosition,
+    python::{PythonEnvironment, WORKER_OPTIONS, WorkerOptions},
+};
 
 /// The file of a graph, unless another is named.
 const GRAPH: &str = "graph.pbtxt";
@@ -123,7 +123,7 @@ impl Graphs {
     pub(super) fn list(&mut self, node: &Node<'_>, folder: &Path) {
         for entry in node.list("graphs").unwrap_or_default() {
             let keys = ["name", "base_path", "graph_path", "subconfig"];
-            let keys = [&keys[..], &WORKERS].concat();
+            let keys = [&keys[..], &WORKER_OPTIONS].concat();
             let Some(fields) = entry.fields(&keys, &["name"]) else {
                 continue;
             };
@@ -148,39 +148,25 @@ impl Graphs {
     }
 }
 
-/// Keys of an entry about the workers of its Python nodes.
-pub(super) const WORKERS: [&str; 4] = [
-    "python_workers",
-    "python_environment",
-    "python_timeout_ms",
-    "python_memory_limit",
-];
-
-/// Reads how the workers of an entry are run.
+/// Reads how the workers of an entry are run. The file of an environment is set when that is read as a whole.
 pub(super) fn workers(fields: &Fields<'_>, folder: &Path) -> WorkerOptions {
-    let whole = |key, least| {
-        let number = fields
-            .get(key)
-            .and_then(|node| node.whole(least, i64::from(u32::MAX) << 20));
-        number.and_then(|number| u64::try_from(number).ok())
+    let whole = |key| {
+        let (least, most) = WorkerOptions::bounds(key);
+        let number = fields.get(key)?.whole(least, most)?;
+        u64::try_from(number).ok()
     };
-    let environment = fields
-        .text("python_environment")
-        .filter(|text| !text.is_empty());
-    let workers = fields
-        .get("python_workers")
-        .and_then(|node| node.whole(1, MAX_WORKERS));
+    let environment = fields.get("python_environment").and_then(|node| {
+        let text = node.text().filter(|text| !text.is_empty())?;
+        Some(PythonEnvironment {
+            folder: resolve(folder, text).into(),
+            file: String::new(),
+            place: node.place(),
+        })
+    });
     WorkerOptions {
-        workers: workers
-            .and_then(|workers| usize::try_from(workers).ok())
-            .unwrap_or(1),
-        environment: environment.map(|text| resolve(folder, text).into()),
-        timeout: whole("python_timeout_ms", 0)
-            .filter(|it| *it > 0)
-            .map(Duration::from_millis),
-        memory_limit: whole("python_memory_limit", 0).filter(|it| *it > 0),
+        workers: whole("python_workers"),
+        environment,
+        timeout_ms: whole("python_timeout_ms"),
+        memory_limit: whole("python_memory_limit"),
     }
 }
-
-/// The most workers of a graph: each is a process.
-const MAX_WORKERS: i64 = 256;

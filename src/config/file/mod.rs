@@ -267,10 +267,18 @@ fn parse_as(
     for warning in &warnings {
         tracing::warn!("{}:{warning}", path.display());
     }
-    Ok(FileConfig {
+    let mut config = FileConfig {
         warnings,
         ..config.unwrap_or_default()
-    })
+    };
+    let of_graphs = config.graphs.iter_mut().map(|it| &mut it.workers);
+    let of_pipelines = config.pipelines.iter_mut().map(|it| &mut it.workers);
+    for workers in of_graphs.chain(of_pipelines) {
+        if let Some(environment) = &mut workers.environment {
+            environment.file = path.display().to_string();
+        }
+    }
+    Ok(config)
 }
 
 /// Reads a file with the models of a graph from disk: a `model_config_list` and nothing else. `None` if
@@ -327,7 +335,7 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
         config.custom_node_libraries = sections::libraries(list, folder);
     }
     if let Some(list) = fields.get("pipeline_config_list") {
-        (config.pipelines, config.refused) = pipelines::list(list, &mut graphs.names);
+        (config.pipelines, config.refused) = pipelines::list(list, folder, &mut graphs.names);
     }
     if let Some(list) = fields.get("mediapipe_config_list") {
         graphs.list(list, folder);

@@ -45,7 +45,7 @@ type Refusal<'a> = (EntryError, Node<'a>);
 /// An entry of the list, if it is not refused.
 enum Entry {
     Model(Box<ModelConfig>),
-    Graph(GraphConfig),
+    Graph(Box<GraphConfig>),
 }
 
 /// Reads the list; what of it is a graph goes to `graphs`.
@@ -64,7 +64,7 @@ pub(super) fn list(
         let name = node.and_then(Node::name).unwrap_or_default();
         let model = match self::entry(config, &fields, (name, folder, defaults)) {
             Ok(Entry::Graph(graph)) => {
-                graphs.add(graph, config);
+                graphs.add(*graph, config);
                 return None;
             }
             Ok(Entry::Model(model)) => Ok(model),
@@ -127,7 +127,7 @@ fn entry<'a>(
     let own = is_alone.then(|| find(&folder.join(name))).flatten();
     if let Some(graph) = own.or_else(|| find(Path::new(&base_path))) {
         warn_of_unused(node, fields);
-        return Ok(Entry::Graph(graph));
+        return Ok(Entry::Graph(Box::new(graph)));
     }
     sequences?;
     let (shapes, layouts, preprocessing) = (shapes?, layouts?, preprocessing?);

@@ -1,10 +1,16 @@
 //! `pipeline_config_list`.
 
+use std::path::Path;
+
 use super::{
     EntryError, FilePositions, Node, RefusedEntry,
     entry::{Kind, Names},
+    graphs::workers,
 };
-use crate::diagnostic::FilePosition;
+use crate::{
+    diagnostic::FilePosition,
+    python::{WORKER_OPTIONS, WorkerOptions},
+};
 
 /// A pipeline of models and custom nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +27,8 @@ pub struct PipelineConfig {
     pub demultiply_count: Option<i32>,
     /// Result of a request in which a demultiplexer has nothing to split.
     pub empty_results: EmptyResults,
+    /// How the workers of its Python nodes are run.
+    pub workers: WorkerOptions,
     /// Position in the file: that of the entry and those of its keys.
     pub places: FilePositions,
 }
@@ -120,10 +128,14 @@ const EMPTY_RESULTS: [(&str, EmptyResults); 2] = [
 ];
 
 /// Reads the list.
-pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, Vec<RefusedEntry>) {
+pub(super) fn list(
+    node: &Node<'_>,
+    folder: &Path,
+    names: &mut Names,
+) -> (Vec<PipelineConfig>, Vec<RefusedEntry>) {
     let (mut pipelines, mut refused) = (Vec::new(), Vec::new());
     for entry in node.list("pipelines").unwrap_or_default() {
-        let Some(pipeline) = pipeline(&entry) else {
+        let Some(pipeline) = pipeline(&entry, folder) else {
             continue;
         };
         if pipelines
@@ -148,18 +160,10 @@ pub(super) fn list(node: &Node<'_>, names: &mut Names) -> (Vec<PipelineConfig>, 
     (pipelines, refused)
 }
 
-fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
-    let fields = node.fields(
-        &[
-            "name",
-            "inputs",
-            "nodes",
-            "outputs",
-            "demultiply_count",
-            "empty_results",
-        ],
-        &["name", "inputs", "nodes", "outputs"],
-    )?;
+fn pipeline(node: &Node<'_>, folder: &Path) -> Option<PipelineConfig> {
+    let needed = ["name", "inputs", "nodes", "outputs"];
+    let more = ["demultiply_count", "empty_results"];
+    let fields = node.fields(&[&needed[..], &more, &WORKER_OPTIONS].concat(), &needed)?;
     let name = fields.get("name").and_then(Node::name);
     let inputs = fields.get("inputs").map(|list| {
         let inputs = list.list("input names").unwrap_or_default();
@@ -191,6 +195,7 @@ fn pipeline(node: &Node<'_>) -> Option<PipelineConfig> {
         outputs: outputs?,
         demultiply_count,
         empty_results,
+        workers: workers(&fields, folder),
         places: node.places(&fields),
     })
 }

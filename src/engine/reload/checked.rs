@@ -34,6 +34,7 @@ pub(super) struct Finds {
 pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
     let pipeline = config.clone();
     let work = task::blocking("check pipeline", move || {
+        let facts = facts.of_pipeline(&pipeline);
         let checked = pipeline::check(&pipeline, &facts);
         let diagram = Some(pipeline::diagram(&pipeline, &facts));
         let made = facts.made.into_inner();

@@ -2,7 +2,7 @@
 //! for it.
 
 use std::{
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     collections::BTreeMap,
     sync::{Arc, Weak},
 };
@@ -11,13 +11,15 @@ use tokio::sync::Semaphore;
 
 use super::code::{Code, Opened};
 use crate::{
-    config::NodeConfig,
-    custom_node::{Node, NodeError},
+    config::{NodeConfig, NodeKind, PipelineConfig},
+    custom_node::{Library, Node, NodeError},
+    metrics::Reporter,
     model::{Model, VersionState},
     pipeline::{
         CustomError, CustomFacts, CustomNode, MissingModel, ModelFacts, PythonNode, Sources,
         python::names,
     },
+    python::{WorkerGroup, WorkerOptions},
 };
 
 /// A custom node of a pipeline's node.
@@ -27,12 +29,13 @@ pub(super) struct Made {
     pub(super) node: CustomNode,
 }
 
-/// Code of a custom node. One of a library has no business with the names.
+/// Code of a custom node. One of a library has no business with the names and the workers.
 #[derive(Clone)]
 struct Of {
     code: Arc<Code>,
     params: Vec<(String, String)>,
     names: Option<(Vec<String>, Vec<String>)>,
+    workers: Option<WorkerOptions>,
 }
 
 /// A custom node for the next check. A Python node is only there for as long as a definition has it, as
@@ -47,6 +50,15 @@ pub(super) struct Kept {
 enum KeptNode {
     Native(CustomNode),
     Python(Weak<PythonNode>),
+}
+
+impl Of {
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.code, &other.code)
+            && self.params == other.params
+            && self.names == other.names
+            && self.workers == other.workers
+    }
 }
 
 impl Made {
@@ -70,11 +82,8 @@ impl Kept {
 
     /// Returns the node, if it is made of this.
     fn made(&self, of: &Of) -> Option<CustomNode> {
-        let is_same = Arc::ptr_eq(&self.of.code, &of.code)
-            && self.of.params == of.params
-            && self.of.names == of.names;
         match &self.node {
-            _ if !is_same => None,
+            _ if !self.of.is_same(of) => None,
             KeptNode::Native(node) => Some(node.clone()),
             KeptNode::Python(node) => node.upgrade().map(CustomNode::Python),
         }
@@ -96,23 +105,71 @@ pub(super) struct Facts {
     pub(super) described: RefCell<Vec<(NodeConfig, Result<CustomFacts, CustomError>)>>,
     pub(super) custom_runs: usize,
     pub(super) is_silent: bool,
+    /// The figures of the pipeline.
+    pub(super) reporter: Arc<Reporter>,
+    /// The name of the pipeline, and the options of the workers of its Python nodes.
+    pub(super) pipeline: (String, WorkerOptions),
+    /// Workers for those that are made.
+    pub(super) workers: OnceCell<Arc<WorkerGroup>>,
 }
 
 impl Facts {
-    /// Returns the custom node of a node: that which it has, if it is made of the same.
-    fn node(&self, node: &NodeConfig, code: &Arc<Code>) -> Result<CustomNode, CustomError> {
-        let of = Of {
+    /// Sees to it that all Python nodes of a pipeline stay as they are, or none: new code does not run in the workers
+    /// that serve.
+    pub(super) fn of_pipeline(mut self, config: &PipelineConfig) -> Self {
+        self.pipeline = (config.name.clone(), config.workers.clone());
+        let python = config.nodes.iter().filter_map(|node| match &node.kind {
+            NodeKind::Custom { library_name, .. } => {
+                let code = self.libraries.get(library_name)?.as_ref().ok()?;
+                matches!(**code, Code::Python(_)).then_some((node, code))
+            }
+            NodeKind::Model { .. } => None,
+        });
+        let kept = python.map(|(node, code)| {
+            let of = self.of(node, code);
+            let made = self.kept.get(&node.name)?.made(&of)?;
+            Some((node.name.clone(), Made { of, node: made }))
+        });
+        let kept: Option<BTreeMap<_, _>> = kept.collect();
+        self.made = RefCell::new(kept.unwrap_or_default());
+        self
+    }
+
+    fn of(&self, node: &NodeConfig, code: &Arc<Code>) -> Of {
+        let is_python = matches!(**code, Code::Python(_));
+        Of {
             code: Arc::clone(code),
             params: node.params().to_vec(),
-            names: match **code {
-                Code::Native(_) => None,
-                Code::Python(_) => Some(names(node)),
-            },
-        };
-        let kept = self.kept.get(&node.name);
-        let made = match kept.and_then(|kept| kept.made(&of)) {
-            Some(made) => made,
-            None => self.make(node, code)?,
+            names: is_python.then(|| names(node)),
+            workers: is_python.then(|| self.pipeline.1.clone()),
+        }
+    }
+
+    /// Returns the custom node of a node: that which it has, if it is made of the same.
+    fn node(&self, node: &NodeConfig, code: &Arc<Code>) -> Result<CustomNode, CustomError> {
+        let of = self.of(node, code);
+        let stays = self.made.borrow().get(&node.name).cloned();
+        if let Some(stays) = stays.filter(|stays| stays.of.is_same(&of)) {
+            return Ok(stays.node);
+        }
+        let made = match &**code {
+            Code::Native(library) => {
+                let kept = self.kept.get(&node.name);
+                match kept.and_then(|kept| kept.made(&of)) {
+                    Some(made) => made,
+                    None => self.initialized(node, library)?,
+                }
+            }
+            Code::Python(script) => {
+                let workers = self.workers.get_or_init(|| {
+                    let (name, options) = &self.pipeline;
+                    let of = format!("pipeline {name}");
+                    WorkerGroup::new(of, options.clone(), self.reporter.workers())
+                });
+                let (params, path) = (node.params(), &script.path);
+                let made = PythonNode::load(workers, node, params, path, self.is_silent)?;
+                CustomNode::Python(Arc::new(made))
+            }
         };
         let kept = Made {
             of,
@@ -122,20 +179,16 @@ impl Facts {
         Ok(made)
     }
 
-    fn make(&self, node: &NodeConfig, code: &Code) -> Result<CustomNode, CustomError> {
-        match code {
-            Code::Native(library) => {
-                let pairs = node.params().iter();
-                let pairs = pairs.map(|(key, value)| (&**key, &**value));
-                let node = Node::initialize(library, pairs).map_err(error)?;
-                let most = self.custom_runs.clamp(1, Semaphore::MAX_PERMITS);
-                Ok(CustomNode::Native(node, Arc::new(Semaphore::new(most))))
-            }
-            Code::Python(script) => {
-                let node = PythonNode::load(node, node.params(), &script.path, self.is_silent)?;
-                Ok(CustomNode::Python(Arc::new(node)))
-            }
-        }
+    fn initialized(
+        &self,
+        node: &NodeConfig,
+        library: &Arc<Library>,
+    ) -> Result<CustomNode, CustomError> {
+        let pairs = node.params().iter();
+        let pairs = pairs.map(|(key, value)| (&**key, &**value));
+        let node = Node::initialize(library, pairs).map_err(error)?;
+        let most = self.custom_runs.clamp(1, Semaphore::MAX_PERMITS);
+        Ok(CustomNode::Native(node, Arc::new(Semaphore::new(most))))
     }
 
     fn describe(&self, node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError> {

@@ -234,12 +234,14 @@ impl Pipelines {
         }
         let (custom_runs, is_silent) = (self.limits.custom_runs, self.is_silent);
         let custom = &known.custom;
+        let reporter = Arc::clone(known.pipeline.reporter());
         let facts = |libraries| Facts {
             models: Arc::clone(models),
             libraries,
             kept: custom.clone(),
             custom_runs,
             is_silent,
+            reporter: Arc::clone(&reporter),
             ..Facts::default()
         };
         let all = self.libraries.all();

@@ -93,7 +93,7 @@ pub(crate) async fn model_ready(
     let version = context.engine.servable(&names.model)?.part(version)?;
     let known: Result<()> = Ok(());
     version.reporter().queried(ORIGIN, Query::State, &known);
-    version.loaded()?;
+    version.ready()?;
     match version.reporter().is_stuck() {
         true => Err(Error::new(
             ErrorKind::Overloaded,

@@ -6,11 +6,12 @@ use super::{Draft, Found, rules};
 use crate::{
     diagnostic::Rule,
     graph::{
-        file::{GraphSpec, NodeEntry, tag_index},
+        file::{GraphSpec, NodeEntry, WorkerOptionEntry, tag_index},
         node::{LOOPBACK, Port},
         plan::PoolSize,
     },
     proto::mediapipe::PythonExecutorCalculatorOptions,
+    python::WorkerOptions,
 };
 
 /// Returns whether a Python node lacks the options for its class.
@@ -28,6 +29,7 @@ pub(super) fn is_loopback(entry: &NodeEntry, port: &Port) -> bool {
 
 /// Checks names and options, and whether instances may be pooled.
 pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
+    workers(spec, found);
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for entry in spec.nodes.iter().filter(|entry| entry.spec.is_python()) {
         let name = entry.spec.name.as_str();
@@ -76,6 +78,39 @@ pub(super) fn validate(spec: &GraphSpec, found: &Found<'_>) {
                 "PythonExecutorCalculator with LOOPBACK stream is incompatible with graph queue";
             let error = found.error(rules::POOL, loopback.at, message).node(name);
             found.add(error.hint("remove the line OVMS_GRAPH_QUEUE_MAX_SIZE, or set it to 0"));
+        }
+    }
+}
+
+/// Checks the options of workers, which the nodes have in common.
+fn workers(spec: &GraphSpec, found: &Found<'_>) {
+    let mut seen: HashMap<&str, &WorkerOptionEntry> = HashMap::new();
+    for node in &spec.nodes {
+        for entry in &node.workers {
+            let WorkerOptionEntry { option, value, .. } = entry;
+            let add = |message: String, hint: &str| {
+                let error = found.error(rules::PYTHON_WORKERS, entry.at, message);
+                found.add(error.node(&node.spec.name).hint(hint));
+            };
+            let (least, most) = WorkerOptions::bounds(option);
+            let is_number = *option != "python_environment";
+            let number = value
+                .parse()
+                .ok()
+                .filter(|number| (least..=most).contains(number));
+            if is_number && number.is_none() {
+                let message = format!("{option} is {value}; expected {least} to {most}");
+                add(message, "change the number");
+            }
+            let first = seen.entry(option).or_insert(entry);
+            if first.value != *value {
+                let (line, column) = first.place;
+                let message = format!(
+                    "{option} is {value} here and {} at {line}:{column}, and the nodes of a graph share its workers",
+                    first.value
+                );
+                add(message, "give it once");
+            }
         }
     }
 }

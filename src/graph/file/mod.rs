@@ -20,9 +20,11 @@ use crate::proto::mediapipe::{
 
 mod options;
 mod spelling;
+mod workers;
 
 use spelling::ports;
 pub(super) use spelling::tag_index;
+pub(super) use workers::WorkerOptionEntry;
 
 /// Graph as specified in its file. Positions are the byte offsets where items begin.
 #[derive(Debug)]
@@ -68,6 +70,8 @@ pub struct NodeEntry {
     pub executor: Option<(String, usize)>,
     /// Maximum number of concurrent `process` calls, with its position.
     pub max_in_flight: Option<(i32, usize)>,
+    /// Options of workers, of a Python node.
+    pub workers: Vec<WorkerOptionEntry>,
     /// Whether no errors have been found in its ports so far.
     pub is_sound: bool,
 }
@@ -286,6 +290,7 @@ fn read_node(
             .with(node.executor.clone(), "executor")
             .filter(|(name, _)| !name.is_empty()),
         max_in_flight: fields.with(node.max_in_flight, "max_in_flight"),
+        workers: workers::of_node(found, &spec, value),
         written,
         is_sound,
         spec: Arc::new(spec),

@@ -321,6 +321,15 @@ impl Field {
 }
 
 impl Value {
+    /// Finds the value of a field in this message, or in one within it.
+    pub(in crate::graph) fn find(&self, text: &str, name: &str) -> Option<&Self> {
+        let mut fields = self.each().iter().flat_map(Self::fields);
+        fields.find_map(|field| match field.plain(text) == Some(name) {
+            true => Some(&field.value),
+            false => field.value.find(text, name),
+        })
+    }
+
     /// Returns the values of a repeated field: this one, or those of the list.
     pub(super) fn each(&self) -> &[Self] {
         match &self.shape {

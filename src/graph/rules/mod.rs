@@ -78,6 +78,9 @@ pub const PYTHON_REPEATED: Rule =
 pub const PYTHON_PATH: Rule =
     Rule::new(13, "Failed to read protobuf graph configuration file").log("");
 
+/// Options of workers are out of bounds, or not the same in all nodes.
+pub const PYTHON_WORKERS: Rule = Rule::new(13, "The options of Python workers are invalid");
+
 /// The file of a Python node does not exist.
 pub const PYTHON_FILE: Rule = Rule::new(13, "The Python Node file path does not exist");
 

@@ -217,6 +217,16 @@ impl<'a> Draft<'a> {
     /// Adds the error of what a node runs.
     pub(super) fn fail(&mut self, index: usize, failure: Failure) {
         let (message, next) = (failure.message, failure.next);
+        if failure.key == failure::ENVIRONMENT {
+            let place = self.config.places.of(failure.key).clone();
+            let error = Diagnostic::error(failure.rule, message)
+                .at(place)
+                .hint(next);
+            if !self.found.errors.contains(&error) {
+                self.found.errors.push(error);
+            }
+            return;
+        }
         self.error(index, failure.rule, failure.key, message, next);
     }
 

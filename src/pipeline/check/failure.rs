@@ -9,6 +9,9 @@ use crate::{
     },
 };
 
+/// Key of a pipeline, for all of its Python nodes.
+pub(super) const ENVIRONMENT: &str = "python_environment";
+
 /// Why a node's inputs and outputs are not known.
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -86,6 +89,14 @@ pub(super) fn of_custom(library: &str, error: CustomError) -> Result<Failure, St
             let message = (reason, "a handler that loads and initializes");
             let next = "correct the handler; the log has where it was raised";
             (rules::INITIALIZE, message.into(), next)
+        }
+        CustomError::Environment(reason) => {
+            return Ok(Failure {
+                rule: rules::INITIALIZE,
+                key: ENVIRONMENT,
+                message: FindingText::Text(reason),
+                next: "or name another folder; without the key it is that of the server".to_owned(),
+            });
         }
         CustomError::Metadata(call, code) => {
             let message = (format!("{code} from `{call}`"), "0");

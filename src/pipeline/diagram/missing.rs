@@ -56,6 +56,7 @@ pub(super) fn custom(library: &str, why: &CustomError) -> Option<Missing> {
             "does not load",
             format!("`{library}` does not load: {reason}"),
         ),
+        CustomError::Environment(reason) => ("does not load", reason.clone()),
         CustomError::NotLooked(_) => return None,
     };
     Some(Missing { short, text })

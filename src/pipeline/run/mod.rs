@@ -13,7 +13,12 @@
 
 mod node;
 
-use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::OnceCell;
@@ -27,7 +32,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    python::HandlerInstance,
+    python::{HandlerInstance, WorkerSeat},
     request::RequestOrigin,
     task,
     tensor::Tensor,
@@ -39,6 +44,8 @@ struct Shared {
     used: Used,
     /// Python nodes of the request, by node, once they have run; empty without any.
     instances: Vec<OnceCell<Arc<HandlerInstance>>>,
+    /// The worker of all of them.
+    seat: OnceLock<Arc<WorkerSeat>>,
     origin: RequestOrigin,
     watched: bool,
 }
@@ -110,17 +117,14 @@ impl PipelineDefinition {
             running: 0,
             waiting: VecDeque::new(),
         });
-        let instances = if self.has_python() {
-            plan.nodes.len()
-        } else {
-            0
-        };
+        let instances = self.workers().map_or(0, |_| plan.nodes.len());
         let driver = Driver {
             pools: pools.collect(),
             shared: Arc::new(Shared {
                 definition: Arc::clone(self),
                 used,
                 instances: (0..instances).map(|_| OnceCell::new()).collect(),
+                seat: OnceLock::new(),
                 origin,
                 watched: trace.is_some(),
             }),

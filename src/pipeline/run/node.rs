@@ -93,7 +93,7 @@ impl Shared {
                 }
                 (Work::Python(python, _), _) => {
                     let instance = &self.instances[id.index()];
-                    let instance = instance.get_or_try_init(|| python.open()).await?;
+                    let instance = instance.get_or_try_init(|| python.open(&self.seat)).await?;
                     run_python(python, Arc::clone(instance), node, tensors).await?
                 }
                 (_, Some(model)) => self.run_model(model, node, tensors).await?,

@@ -54,7 +54,8 @@ pub(super) fn load(path: PathBuf) -> Result<Arc<PythonHandler>, HandlerLoadError
 /// Makes workers with the packages of the tools.
 pub(super) fn group() -> Arc<WorkerGroup> {
     use_environment();
-    WorkerGroup::new("graph test".to_owned(), WorkerOptions::default())
+    let options = WorkerOptions::default();
+    WorkerGroup::new("graph test".to_owned(), options, Arc::default())
 }
 
 /// Loads a file into given workers.
@@ -83,7 +84,8 @@ pub(super) struct Instance(HandlerInstance, tokio::runtime::Handle);
 
 impl Instance {
     pub(super) fn new(handler: &Arc<PythonHandler>) -> Self {
-        Self(handler.instance(), handler.group().runtime().clone())
+        let instance = handler.instance_at(&handler.group().seat(false));
+        Self(instance, handler.group().runtime().clone())
     }
 
     pub(super) fn open(&self) -> Result<(), Raised> {

@@ -3,7 +3,6 @@
 use std::{
     fmt,
     os::{fd::AsFd as _, unix::net::UnixStream},
-    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
@@ -14,62 +13,38 @@ use std::{
 use pyovms::message::{Load, Order, Outcome, Pair, Params};
 use tokio::{
     runtime::Handle,
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
 
 use super::{
+    WorkerOptions,
     link::{Answer, Link},
     output,
     process::Process,
+    seat::WorkerSlot,
     zygote::{Request, Zygote},
 };
 use crate::{
     budget::Budget,
-    python::{HandlerLoadError, HandlerOutput, NodeFacts, environment::Wish, error::HandlerError},
+    metrics::WorkerCounts,
+    python::{HandlerLoadError, HandlerOutput, NodeFacts, environment::Wish},
     task::{self, Task},
 };
 
 /// Time that a worker has to be ready: that of an interpreter to start, and of NumPy to be imported.
 const START: Duration = Duration::from_secs(60);
 
-/// Time that a request waits for a worker that starts anew.
-const RESTART: Duration = Duration::from_secs(2);
-
 /// Time that a worker has to end by itself.
 const END: Duration = Duration::from_secs(2);
 
-/// Deaths within a minute after which a worker starts anew later and later.
-const MAX_DEATHS: usize = 3;
+/// The first death within a minute after which a worker starts anew later and later.
+const LAST_DEATH: usize = 3;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The longest pause before a worker starts anew.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-
-/// How the workers of a graph or a pipeline are run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerOptions {
-    /// How many there are.
-    pub workers: usize,
-    /// Their environment; that of the server, if it is not named.
-    pub environment: Option<PathBuf>,
-    /// Longest time of a call, after which its worker is killed.
-    pub timeout: Option<Duration>,
-    /// The most bytes of the address space of a worker.
-    pub memory_limit: Option<u64>,
-}
-
-impl Default for WorkerOptions {
-    fn default() -> Self {
-        Self {
-            workers: 1,
-            environment: None,
-            timeout: None,
-            memory_limit: None,
-        }
-    }
-}
 
 /// Settings of all workers of the server.
 pub(in crate::python) struct Common {
@@ -113,52 +88,34 @@ impl Common {
 pub struct WorkerGroup {
     own: Weak<Self>,
     /// Graph or pipeline that they work for, in messages: `graph g`.
-    of: String,
+    pub(super) of: String,
     options: WorkerOptions,
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<WorkerSlot>,
+    /// Held while one of them is chosen.
+    pub(super) choice: Mutex<()>,
     /// Handlers that are loaded into each worker.
     nodes: Mutex<Vec<(u32, NodeFacts)>>,
     last: AtomicU32,
+    counts: Arc<WorkerCounts>,
     runtime: Handle,
-}
-
-/// A worker, or the place of one.
-struct Slot {
-    state: Mutex<State>,
-    changed: Notify,
-    /// Runs that are bound to it.
-    runs: AtomicUsize,
-}
-
-struct State {
-    link: Option<Arc<Link>>,
-    /// Why there is none, and why none comes soon.
-    down: Option<String>,
-    deaths: Vec<Instant>,
 }
 
 impl WorkerGroup {
     /// Makes the workers of a graph or a pipeline, called such as `graph g` in messages. They start with the first
     /// handler that is loaded.
     #[must_use]
-    pub fn new(of: String, options: WorkerOptions) -> Arc<Self> {
-        let slots = (0..options.workers.max(1)).map(|_| Slot {
-            state: Mutex::new(State {
-                link: None,
-                down: None,
-                deaths: Vec::new(),
-            }),
-            changed: Notify::new(),
-            runs: AtomicUsize::new(0),
-        });
-        let slots = slots.collect();
+    pub fn new(of: String, options: WorkerOptions, counts: Arc<WorkerCounts>) -> Arc<Self> {
+        let workers = options.workers.unwrap_or(1).max(1);
+        let slots = (0..workers).map(|_| WorkerSlot::default()).collect();
         Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             of,
             options,
             slots,
+            choice: Mutex::default(),
             nodes: Mutex::default(),
             last: AtomicU32::new(0),
+            counts,
             runtime: runtime(),
         })
     }
@@ -172,15 +129,22 @@ impl WorkerGroup {
         &self.runtime
     }
 
-    /// Returns the longest time of a call.
-    pub(in crate::python) fn timeout(&self) -> Option<Duration> {
-        self.options.timeout
+    /// Returns how they are run.
+    pub(in crate::python) fn options(&self) -> &WorkerOptions {
+        &self.options
     }
 
-    /// Returns whether requests can be run: a worker is there, or comes soon.
+    /// Returns the longest time of a call.
+    pub(in crate::python) fn timeout(&self) -> Option<Duration> {
+        let timeout = self.options.timeout_ms.filter(|timeout| *timeout > 0);
+        timeout.map(Duration::from_millis)
+    }
+
+    /// Returns why no request can be run, if so: no worker is there, and none comes soon.
     #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.slots.iter().any(|slot| slot.state().down.is_none())
+    pub fn obstacle(&self) -> Option<String> {
+        let mut reasons = self.slots.iter().map(|slot| slot.state().down.clone());
+        reasons.try_fold(None, |_, down| down.map(Some)).flatten()
     }
 
     /// Loads a handler into each worker.
@@ -229,27 +193,13 @@ impl WorkerGroup {
 
     /// Returns all links.
     pub(in crate::python) fn links(&self) -> Vec<Arc<Link>> {
-        self.slots.iter().filter_map(Slot::link).collect()
-    }
-
-    /// Chooses the worker of a run, the one with the fewest.
-    pub(crate) fn seat(self: &Arc<Self>) -> WorkerSeat {
-        let least = (0..self.slots.len()).min_by_key(|&index| {
-            let slot = &self.slots[index];
-            let calls = slot.link().map_or(0, |link| link.busy());
-            (calls, slot.runs.load(Ordering::Relaxed))
-        });
-        let index = least.unwrap_or_default();
-        self.slots[index].runs.fetch_add(1, Ordering::Relaxed);
-        WorkerSeat {
-            group: Arc::clone(self),
-            index,
-        }
+        self.slots.iter().filter_map(WorkerSlot::link).collect()
     }
 
     /// Starts a worker. It has no handlers.
     async fn start(&self, index: usize) -> Result<Arc<Link>, String> {
-        let wish = Wish::with(self.options.environment.as_deref());
+        let environment = self.options.environment.as_ref();
+        let wish = Wish::with(environment.map(|it| it.folder.as_path()));
         let program = wish.program()?;
         let zygote = task::blocking("start Python", move || Zygote::of(&program)).await?;
         let (own, other) = UnixStream::pair().map_err(|error| format!("no socket: {error}"))?;
@@ -297,7 +247,7 @@ impl WorkerGroup {
     }
 
     async fn fork(&self, zygote: &Zygote, socket: &UnixStream) -> Result<Process, String> {
-        let memory_limit = self.options.memory_limit;
+        let memory_limit = self.options.memory_limit.filter(|limit| *limit > 0);
         if COMMON.has_terminal.load(Ordering::Relaxed) {
             let request = Request {
                 socket: socket.as_fd(),
@@ -345,24 +295,28 @@ impl WorkerGroup {
     async fn replace(self: Arc<Self>, index: usize, how: &str) {
         let slot = &self.slots[index];
         tracing::error!(of = self.of, worker = index, "Python worker {how}");
+        self.counts.died();
         let mut pause = Duration::ZERO;
         {
             let mut state = slot.state();
             state.link = None;
+            state.generation += 1;
             let now = Instant::now();
             state
                 .deaths
                 .retain(|death| now.duration_since(*death) < MINUTE);
             state.deaths.push(now);
-            if let Some(more @ 1..) = state.deaths.len().checked_sub(MAX_DEATHS) {
-                pause = Duration::from_secs(1 << more.min(5)).min(MAX_PAUSE);
+            if let Some(more) = state.deaths.len().checked_sub(LAST_DEATH) {
+                pause = Duration::from_secs(2 << more.min(4)).min(MAX_PAUSE);
                 state.down = Some(format!(
-                    "worker of {} {how}, {} times within a minute",
+                    "worker of {} {how}, {} times within a minute; it starts anew after {} s",
                     self.of,
-                    state.deaths.len()
+                    state.deaths.len(),
+                    pause.as_secs()
                 ));
             }
         }
+        slot.notify();
         loop {
             if !pause.is_zero() {
                 tracing::warn!(
@@ -376,6 +330,13 @@ impl WorkerGroup {
             match self.restart(index).await {
                 Ok(link) => {
                     self.watch(index, &link);
+                    self.counts.restarted();
+                    tracing::info!(
+                        of = self.of,
+                        worker = index,
+                        pid = link.pid(),
+                        "Python worker has started anew, with its handlers"
+                    );
                     return;
                 }
                 Err(reason) => {
@@ -384,8 +345,9 @@ impl WorkerGroup {
                         worker = index,
                         "Python worker does not start anew: {reason}"
                     );
+                    // What a handler has raised is for the log.
                     slot.set(Err(format!(
-                        "worker of {} does not start: {reason}",
+                        "worker of {} does not start anew; the log says why",
                         self.of
                     )));
                     pause = (2 * pause).clamp(Duration::from_secs(1), MAX_PAUSE);
@@ -427,74 +389,6 @@ impl fmt::Debug for WorkerGroup {
             .debug_struct("WorkerGroup")
             .field("of", &self.of)
             .finish_non_exhaustive()
-    }
-}
-
-impl Slot {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No change can be left half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn link(&self) -> Option<Arc<Link>> {
-        self.state().link.clone()
-    }
-
-    fn set(&self, link: Result<Arc<Link>, String>) {
-        let mut state = self.state();
-        match link {
-            Ok(link) => {
-                state.link = Some(link);
-                state.down = None;
-            }
-            Err(reason) => state.down = Some(reason),
-        }
-        drop(state);
-        self.changed.notify_waiters();
-    }
-}
-
-/// The worker of a run.
-pub(crate) struct WorkerSeat {
-    group: Arc<WorkerGroup>,
-    index: usize,
-}
-
-impl WorkerSeat {
-    /// Returns the worker that is there; waits for one that starts anew.
-    pub(in crate::python) async fn link(&self) -> Result<Arc<Link>, HandlerError> {
-        let slot = &self.group.slots[self.index];
-        let end = Instant::now() + RESTART;
-        loop {
-            let changed = slot.changed.notified();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            {
-                let state = slot.state();
-                if let Some(link) = state.link.as_ref().filter(|link| link.is_alive()) {
-                    return Ok(Arc::clone(link));
-                }
-                if let Some(down) = &state.down {
-                    return Err(HandlerError::Worker(down.clone()));
-                }
-            }
-            if tokio::time::timeout_at(end, changed).await.is_err() {
-                let text = format!(
-                    "worker of {} has not started within {} s",
-                    self.group.of,
-                    RESTART.as_secs()
-                );
-                return Err(HandlerError::Worker(text));
-            }
-        }
-    }
-}
-
-impl Drop for WorkerSeat {
-    fn drop(&mut self) {
-        self.group.slots[self.index]
-            .runs
-            .fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::{
     collections::HashMap,
-    fmt, io,
+    fmt,
+    io::{self, ErrorKind},
     os::{fd::OwnedFd, unix::net::UnixStream},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -46,8 +47,6 @@ struct Wire {
     outgoing: Mutex<Pending>,
     /// There are messages that wait.
     waits: Notify,
-    /// Calls that have not ended.
-    busy: AtomicUsize,
     freed: Mutex<Vec<Place>>,
     budget: Budget,
     /// Of the memory that both sides have.
@@ -104,7 +103,7 @@ impl Wire {
             .socket
             .try_io(Interest::WRITABLE, || pending.messages.send(&self.socket));
         // That the worker has gone is noticed elsewhere.
-        pending.wait = sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        pending.wait = sent.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
         pending.wait
     }
 }
@@ -147,6 +146,8 @@ pub(in crate::python) struct Link {
     of: String,
     last: AtomicU64,
     calls: Mutex<Waiting>,
+    /// Calls that have not ended.
+    busy: AtomicUsize,
     /// Why the worker was killed, if it was by the server.
     killed_for: Mutex<Option<String>>,
 }
@@ -200,7 +201,6 @@ impl Link {
             socket: tokio::net::UnixStream::from_std(socket).map_err(failed)?,
             outgoing: Mutex::default(),
             waits: Notify::new(),
-            busy: AtomicUsize::new(0),
             freed: Mutex::default(),
             budget,
             charges: Mutex::default(),
@@ -213,6 +213,7 @@ impl Link {
             of,
             last: AtomicU64::new(0),
             calls: Mutex::default(),
+            busy: AtomicUsize::new(0),
             killed_for: Mutex::default(),
         });
         let (ready, hello) = oneshot::channel();
@@ -249,14 +250,18 @@ impl Link {
                     return;
                 };
                 let read = match received {
-                    Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
                     Ok(_) => link.read(&mut incoming, &mut ready),
                     // It was not readable after all.
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
                     Err(error) => Err(error),
                 };
                 if let Err(error) = read {
-                    if error.kind() != io::ErrorKind::UnexpectedEof {
+                    // One that was killed may not have read everything.
+                    if !matches!(
+                        error.kind(),
+                        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+                    ) {
                         tracing::error!(of = link.of, "a Python worker is not understood: {error}");
                     }
                     // One that cannot be heard is of no use; that it has ended is told by its parent.
@@ -337,13 +342,13 @@ impl Link {
             Some(Outcome::Generator(_)) => Answer::Generator,
             Some(Outcome::Raised(raised)) => Answer::Raised(raised.into()),
             Some(outcome) => Answer::Other(outcome),
-            None => return Err(io::ErrorKind::InvalidData.into()),
+            None => return Err(ErrorKind::InvalidData.into()),
         })
     }
 
     fn done(&self, number: u64, answer: Answer) {
         let waits = self.waiting().calls.remove(&number);
-        self.wire.busy.fetch_sub(1, Ordering::Relaxed);
+        self.busy.fetch_sub(1, Ordering::Relaxed);
         let unheard = match waits {
             Some(call) => call.reply.send(Ok(answer)).err(),
             None => Some(Ok(answer)),
@@ -437,7 +442,7 @@ impl Link {
 
     /// Returns how many calls have not ended.
     pub(super) fn busy(&self) -> usize {
-        self.wire.busy.load(Ordering::Relaxed)
+        self.busy.load(Ordering::Relaxed)
     }
 
     /// Kills the worker, for a reason that its calls are told.
@@ -495,7 +500,7 @@ impl Link {
             waiting.generators.insert(number, sets);
         }
         drop(waiting);
-        self.wire.busy.fetch_add(1, Ordering::Relaxed);
+        self.busy.fetch_add(1, Ordering::Relaxed);
         self.send(order(number));
         Ok((number, answer))
     }

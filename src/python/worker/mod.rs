@@ -5,11 +5,15 @@
 
 pub(super) mod group;
 pub(super) mod link;
+mod options;
 mod output;
 mod package;
 mod process;
+mod seat;
 mod zygote;
 
-pub use group::{WorkerGroup, WorkerOptions};
+pub use group::WorkerGroup;
+pub use options::{PythonEnvironment, WORKER_OPTIONS, WorkerOptions};
 pub use package::FILES as PACKAGE;
+pub(crate) use seat::WorkerSeat;
 pub(super) use zygote::stop;

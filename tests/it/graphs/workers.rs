@@ -6,7 +6,8 @@ use crate::support::{
     Server, eventually,
     graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
     grpc::Grpc,
-    pipelines::Config,
+    pipelines::{Config, is_ready, wait_lines},
+    streams::Talk,
 };
 
 /// Serves graphs whose node runs code from requests, `py` and `gen`, and one beside them, `other`.
@@ -93,19 +94,31 @@ fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
 fn a_worker_that_dies_again_and_again_starts_later() {
     let (_config, server) = lab(&[]);
     let client = Grpc::connect(&server);
-    for _ in 0..3 {
+    let dies = || {
         let told = reported(&client, code("py", "import os; os._exit(3)"));
         assert!(told.contains("ended with status 3 in node py"), "{told}");
+    };
+    for _ in 0..2 {
+        dies();
         is_fine(&client, "py");
     }
-    let told = reported(&client, code("py", "import os; os._exit(3)"));
-    assert!(told.contains("ended with status 3 in node py"), "{told}");
-    let told = reported(&client, code("py", FINE));
-    assert!(told.contains("4 times within a minute"), "{told}");
+    dies();
+    eventually("it is not ready", || {
+        (!is_ready(&server, &client, "py")).then_some(())
+    });
+    assert_eq!(
+        reported(&client, code("py", FINE)),
+        "Unavailable: Mediapipe is not ready - worker of graph py ended with status 3, 3 times within a minute; it starts anew after 2 s"
+    );
+    let mut talk = Talk::open(&client);
+    talk.send(code("py", FINE));
+    let told = talk.next().reported();
+    assert!(told.contains("3 times within a minute"), "{told}");
     is_fine(&client, "other");
     eventually("it starts again", || {
-        (reported(&client, code("py", FINE)) == "out UINT8 [4] fine").then_some(())
+        is_ready(&server, &client, "py").then_some(())
     });
+    is_fine(&client, "py");
 }
 
 #[test]
@@ -324,6 +337,85 @@ fn several_workers_share_the_requests() {
     assert!(waits.wait().is_ok());
 }
 
+/// Serves `py` with the options of workers in its graph, and with those of its entry.
+fn with_graph_options(options: &str, entry: &[(&str, serde_json::Value)]) -> (Config, Server) {
+    let mut config = Config::of(&[]);
+    let graph = PYTHON.replace(
+        "handler_path: \"handler.py\"",
+        &format!("handler_path: \"handler.py\" {options}"),
+    );
+    add(&mut config, "py", &graph);
+    file(&config, "py/handler.py", CODE);
+    let mut listed = config.remove("mediapipe_config_list", "py");
+    for (key, value) in entry {
+        listed[*key] = value.clone();
+    }
+    config.put("mediapipe_config_list", listed);
+    let server = config.serve();
+    (config, server)
+}
+
+#[test]
+fn a_graph_may_have_the_options_itself_and_its_entry_counts_first() {
+    for (entry, limit) in [
+        (vec![], 300),
+        (vec![("python_timeout_ms", 400.into())], 400),
+    ] {
+        let options = "python_workers: 2 python_timeout_ms: 300";
+        let (_config, server) = with_graph_options(options, &entry);
+        let client = Grpc::connect(&server);
+        let told = reported(&client, code("py", "while True: pass"));
+        let reason = format!("killed after {limit} ms (python_timeout_ms) in node py");
+        assert!(told.ends_with(&reason), "{told}");
+        // The other one is there meanwhile.
+        is_fine(&client, "py");
+        server.wait_log("worker=1");
+    }
+}
+
+#[test]
+fn pooled_instances_share_the_workers_and_are_replaced_with_them() {
+    let mut config = Config::of(&[]);
+    let graph = format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: 2\n{PYTHON}");
+    add(&mut config, "py", &graph);
+    let stateful = CODE.replace(
+        "def execute(self, inputs)",
+        "def execute(self, inputs, state)",
+    );
+    let stateful = format!("{stateful}\n    def create_state(self):\n        return []\n");
+    file(&config, "py/handler.py", &stateful);
+    let mut entry = config.remove("mediapipe_config_list", "py");
+    entry["python_workers"] = 2.into();
+    config.put("mediapipe_config_list", entry);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    for round in 0..3 {
+        is_fine(&client, "py");
+        let (log, gate) = (
+            config.beside(&format!("log{round}")),
+            config.beside(&format!("gate{round}")),
+        );
+        let waits = format!(
+            "open({log:?}, 'a').write('x\\n')\nwhile not os.path.exists({gate:?}): time.sleep(0.01)\nreturn [Tensor('out', str(os.getpid()).encode())]"
+        );
+        let calls = [(); 2].map(|()| client.call(code("py", &waits)));
+        wait_lines(&log, "x", 2);
+        fs::write(&gate, "").expect("it can be written");
+        let workers =
+            calls.map(|call| crate::support::graphs::shown(&call.wait().expect("it is fine")));
+        assert_ne!(workers[0], workers[1]);
+    }
+    let worker = number(&client, "py", "os.getpid()").to_string();
+    let killed = std::process::Command::new("kill")
+        .args(["-s", "KILL", &worker])
+        .status();
+    assert!(killed.expect("kill is there").success());
+    server.wait_log("Python worker has started anew");
+    for _ in 0..5 {
+        is_fine(&client, "py");
+    }
+}
+
 #[test]
 fn a_call_that_takes_too_long_ends_its_worker() {
     let (_config, server) = with_options(&[("python_timeout_ms", 300.into())]);
@@ -349,6 +441,9 @@ fn a_graph_may_have_an_environment_of_its_own() {
     let (config, server) = with_options(&[("python_environment", "nowhere".into())]);
     let client = Grpc::connect(&server);
     is_fine(&client, "other");
-    let folder = config.beside("nowhere");
-    server.wait_log(&format!("{} is no Python environment", folder.display()));
+    let (file, folder) = (config.beside("config.json"), config.beside("nowhere"));
+    let named = server.wait_log(&format!("{} is no Python environment", folder.display()));
+    let place = " mediapipe_config_list[1].python_environment: ";
+    assert!(named.contains(&format!("{}:1:", file.display())), "{named}");
+    assert!(named.contains(place), "{named}");
 }

@@ -114,6 +114,10 @@ const ROOT_VALID: &[&str] = &[
     r#""pipeline_config_list": [{"name": "p", "inputs": [], "outputs": [], "nodes": [
         {"name": "n", "type": "custom", "library_name": "l", "outputs": [], "inputs": [
             {"a": {"node_name": "request", "data_item": "a", "convert": true}}]}]}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": [], "outputs": [], "python_workers": 256,
+        "python_environment": "e", "python_timeout_ms": 0, "python_memory_limit": 1073741824}]"#,
+    r#""mediapipe_config_list": [{"name": "g", "python_workers": 1, "python_environment": "",
+        "python_timeout_ms": 1, "python_memory_limit": 0}]"#,
     r#""custom_node_library_config_list": [{"name": "l", "base_path": "l.so"}]"#,
     r#""mediapipe_config_list": [{"name": "g"}]"#,
     r#""mediapipe_config_list": [{"name": "g", "base_path": "", "graph_path": "", "subconfig": ""}]"#,
@@ -156,6 +160,10 @@ const ROOT_INVALID: &[&str] = &[
             {"a": {"node_name": "request", "data_item": "a", "convert": "true"}}]}]}]"#,
     r#""pipeline_config_list": [{"name": "p", "inputs": ["a"], "nodes": [],
         "outputs": [{"o": {"node_name": "request", "data_item": "a", "convert": true}}]}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": [], "outputs": [], "python_workers": 257}]"#,
+    r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": [], "outputs": [], "python_timeout_ms": -1}]"#,
+    r#""mediapipe_config_list": [{"name": "g", "python_workers": 0}]"#,
+    r#""mediapipe_config_list": [{"name": "g", "python_memory_limit": "1"}]"#,
     r#""custom_node_library_config_list": [{"name": "l"}]"#,
     r#""custom_node_library_config_list": [{"name": "l", "base_path": "x", "y": 1}]"#,
     r#""mediapipe_config_list": [{}]"#,

@@ -2,4 +2,4 @@
 
 use crate::support::sheet::sheets;
 
-sheets!("ops": check check_depth dashboard metrics serve_check);
+sheets!("ops": check check_depth dashboard metrics python_environments serve_check);

@@ -21,3 +21,4 @@ mod reload;
 mod run;
 mod sheets;
 mod terminal;
+mod workers;

@@ -107,27 +107,35 @@ fn code_that_does_not_load_any_more_leaves_what_serves() {
 }
 
 #[test]
-fn nodes_that_stay_as_they_are_keep_their_objects() {
+fn pipelines_whose_python_nodes_stay_as_they_are_keep_their_objects() {
     let mut config = config();
     let nodes = [
-        scale("kept", "2", "in=request.x", "out=o"),
-        scale("other", "3", "in=kept.o", "out=o"),
+        scale("one", "2", "in=request.x", "out=o"),
+        scale("other", "3", "in=one.o", "out=o"),
     ];
     config.pipeline("p", "x", &nodes, "y=other.o");
+    let kept = [scale("kept", "2", "in=request.x", "out=o")];
+    config.pipeline("q", "x", &kept, "y=kept.o");
     let server = config.serve();
     let client = Grpc::connect(&server);
     let log = config.beside("log");
     config.json["pipeline_config_list"][0]["nodes"][1]["params"]["by"] = "5".into();
     assert_eq!(config.reload(&server), "201");
     assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 10");
-    wait_lines(&log, "finalize other", 1);
+    // Those of one pipeline share a worker, which is another one now.
+    for name in ["one", "other"] {
+        wait_lines(&log, &format!("finalize {name}"), 1);
+        assert_eq!(lines(&log, &format!("initialize {name}")).len(), 2);
+    }
+    // What is no business of its nodes.
+    config.json["pipeline_config_list"][1]["empty_results"] = "allow".into();
+    assert_eq!(config.reload(&server), "201");
     assert_eq!(lines(&log, "initialize kept").len(), 1);
-    assert_eq!(lines(&log, "initialize other").len(), 2);
     config.remove("pipeline_config_list", "p");
     assert_eq!(config.reload(&server), "201");
-    wait_lines(&log, "finalize", 3);
+    wait_lines(&log, "finalize o", 4);
     stopped(server);
-    assert_eq!(lines(&log, "finalize").len(), 3);
+    assert_eq!(lines(&log, "finalize").len(), 5);
 }
 
 #[test]

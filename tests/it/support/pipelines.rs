@@ -262,6 +262,18 @@ pub(crate) fn status(server: &Server, name: &str) -> String {
     )
 }
 
+/// Returns whether a servable is ready, to both interfaces.
+pub(crate) fn is_ready(server: &Server, client: &Grpc, name: &str) -> bool {
+    let request = ModelReadyRequest {
+        name: name.to_owned(),
+        version: String::new(),
+    };
+    let mut kserve = client.client.clone();
+    let ready = client.wait(async move { kserve.model_ready(request).await });
+    let rest = get(server, &format!("/v2/models/{name}/ready")).status == 200;
+    ready.unwrap().ready && rest
+}
+
 /// Waits until a file has a number of lines that begin with a text.
 pub(crate) fn wait_lines(path: &Path, begin: &str, count: usize) {
     eventually(
@@ -293,12 +305,5 @@ pub(crate) fn is_refused(server: &Server, client: &Grpc, name: &str) {
     let body = br#"{"instances":[{"x":[0]}]}"#;
     let predict = post(server, &format!("/v1/models/{name}:predict"), body);
     assert_eq!(predict.error(), not_loaded);
-    assert_ne!(get(server, &format!("{path}/ready")).status, 200);
-    let ready = ModelReadyRequest {
-        name: name.to_owned(),
-        version: String::new(),
-    };
-    let mut kserve = client.client.clone();
-    let ready = client.wait(async move { kserve.model_ready(ready).await });
-    assert!(!ready.unwrap().ready);
+    assert!(!is_ready(server, client, name));
 }

@@ -1,5 +1,7 @@
 //! Python nodes, without Python.
 
+use std::path::Path;
+
 use super::{each_reported, sound, validate};
 use crate::graph::plan::InputHandler;
 
@@ -60,6 +62,41 @@ The Python Node name is already present in nodes list - node `a_2`: two Python n
     sound(&node(
         "name: 'py' options { [mediapipe.PythonExecutorCalculatorOptions.ext] { handler_path: 'm.py' } }",
     ));
+}
+
+#[test]
+fn options_of_workers_are_those_of_all_nodes() {
+    let two = |first: &str, second: &str| {
+        let options = |given| OPTIONS.replace("\"m.py\"", &format!("\"m.py\"\n{given}"));
+        let first = node(&format!("name: 'a' {}", options(first)));
+        let second = node(&format!("name: 'b' {}", options(second)));
+        let second = second[second.find("node").unwrap()..].replace("OUT:out", "OUT:more");
+        format!("{first}\n{second}")
+    };
+    let spec = sound(&two(
+        "python_workers: 2",
+        "python_environment: 'env' python_workers: 2",
+    ))
+    .spec;
+    let options = spec.workers(Path::new("/graph"), Path::new("g.pbtxt"));
+    let environment = options.environment.unwrap();
+    assert_eq!(options.workers, Some(2));
+    assert_eq!(environment.folder, Path::new("/graph/env"));
+    assert_eq!((environment.place.line, environment.place.column), (11, 21));
+    insta::assert_snapshot!(each_reported(&[
+        &two("python_workers: 2", "python_workers: 3"),
+        &two("python_workers: 0", "python_timeout_ms: 18446744073709551615"),
+        &two("python_workrs: 2", "python_memory_limit: -1"),
+    ]), @r#"
+The options of Python workers are invalid - node `b`: python_workers is 3 here and 2 at 6:17, and the nodes of a graph share its workers
+  13: graph.pbtxt:11:17: The options of Python workers are invalid - node `b`: python_workers is 3 here and 2 at 6:17, and the nodes of a graph share its workers; give it once
+The options of Python workers are invalid - node `a`: python_workers is 0; expected 1 to 256
+  13: graph.pbtxt:6:17: The options of Python workers are invalid - node `a`: python_workers is 0; expected 1 to 256; change the number
+  13: graph.pbtxt:11:20: The options of Python workers are invalid - node `b`: python_timeout_ms is 18446744073709551615; expected 0 to 4503599626321920; change the number
+Failed to read protobuf graph configuration file - node `a`: mediapipe.PythonExecutorCalculatorOptions has no field "python_workrs"
+  3: graph.pbtxt:6:1: node `a`: mediapipe.PythonExecutorCalculatorOptions has no field "python_workrs"; did you mean "python_workers"?
+  3: graph.pbtxt:11:22: node `b`: python_memory_limit: -1, expected a whole number from 0 to 18446744073709551615
+"#);
 }
 
 #[test]

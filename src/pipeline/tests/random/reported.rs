@@ -81,6 +81,7 @@ impl Random {
                 .collect(),
             demultiply_count: count(&self.nodes[0]),
             empty_results: self.empty_results,
+            workers: Default::default(),
             places: Default::default(),
         }
     }

@@ -1,0 +1,138 @@
+//! Options of the workers of a graph or a pipeline, each of which may be given in several places.
+
+use std::path::PathBuf;
+
+use crate::{
+    diagnostic::FilePosition,
+    python::{
+        environment::environment_error,
+        error::{HandlerLoadError, Raised},
+    },
+};
+
+/// Names of the options, in configuration files and in graphs.
+pub const WORKER_OPTIONS: [&str; 4] = [
+    "python_workers",
+    "python_environment",
+    "python_timeout_ms",
+    "python_memory_limit",
+];
+
+/// How the workers of a graph or a pipeline are run, as far as it is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerOptions {
+    /// How many there are; 1 if it is not given.
+    pub workers: Option<u64>,
+    /// Their environment; that of the server if it is not given.
+    pub environment: Option<PythonEnvironment>,
+    /// Longest time of a call in milliseconds, after which its worker is killed; 0 is no limit.
+    pub timeout_ms: Option<u64>,
+    /// The most bytes of the address space of a worker; 0 is no limit.
+    pub memory_limit: Option<u64>,
+}
+
+/// A Python environment, and where it is named. Two are equal wherever they are named.
+#[derive(Clone, Debug, Eq)]
+pub struct PythonEnvironment {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The file that names it.
+    pub file: String,
+    /// Position in that file.
+    pub place: FilePosition,
+}
+
+impl PartialEq for PythonEnvironment {
+    fn eq(&self, other: &Self) -> bool {
+        self.folder == other.folder
+    }
+}
+
+impl WorkerOptions {
+    /// Takes what is not given here from others.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            workers: self.workers.or(others.workers),
+            environment: self.environment.or(others.environment),
+            timeout_ms: self.timeout_ms.or(others.timeout_ms),
+            memory_limit: self.memory_limit.or(others.memory_limit),
+        }
+    }
+
+    /// Returns the least and the greatest value of an option that is a number.
+    #[must_use]
+    pub fn bounds(option: &str) -> (i64, i64) {
+        match option {
+            // Each is a process.
+            "python_workers" => (1, 256),
+            _ => (0, i64::from(u32::MAX) << 20),
+        }
+    }
+
+    /// Sees to it that the environment has an interpreter.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the place that names it.
+    pub(in crate::python) fn validate(&self) -> Result<(), HandlerLoadError> {
+        let Some(environment) = &self.environment else {
+            return Ok(());
+        };
+        match environment_error(&environment.folder) {
+            Some(reason) => Err(environment.error(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Names the place of the environment in an error that comes of its lack of NumPy.
+    pub(in crate::python) fn explained(&self, error: HandlerLoadError) -> HandlerLoadError {
+        match (&self.environment, &error) {
+            (Some(environment), HandlerLoadError::Raised { path, raised })
+                if lacks_numpy(raised) =>
+            {
+                let (folder, path) = (environment.folder.display(), path.display());
+                environment.error(format!(
+                    "{folder} has no NumPy, which the handler {path} imports; install it with \
+                     `{folder}/bin/python3 -m pip install numpy`"
+                ))
+            }
+            _ => error,
+        }
+    }
+}
+
+impl PythonEnvironment {
+    fn error(&self, reason: String) -> HandlerLoadError {
+        HandlerLoadError::Environment {
+            environment: Box::new(self.clone()),
+            reason,
+        }
+    }
+}
+
+fn lacks_numpy(raised: &Raised) -> bool {
+    raised.kind == "ModuleNotFoundError" && raised.message.starts_with("No module named 'numpy")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WorkerOptions;
+
+    #[test]
+    fn what_is_given_counts_before_what_is_given_elsewhere() {
+        let own = WorkerOptions {
+            timeout_ms: Some(0),
+            workers: Some(2),
+            ..WorkerOptions::default()
+        };
+        let others = WorkerOptions {
+            timeout_ms: Some(300),
+            memory_limit: Some(5),
+            ..WorkerOptions::default()
+        };
+        let all = own.or(others);
+        let numbers = (all.workers, all.timeout_ms, all.memory_limit);
+        assert_eq!(numbers, (Some(2), Some(0), Some(5)));
+    }
+}

@@ -1,0 +1,151 @@
+//! The places of the workers of a group, and which of them a run takes.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use super::{WorkerGroup, link::Link};
+use crate::python::error::HandlerError;
+
+/// Time that a request waits for a worker that starts anew.
+const RESTART: Duration = Duration::from_secs(2);
+
+/// A worker, or the place of one.
+#[derive(Default)]
+pub(super) struct WorkerSlot {
+    state: Mutex<WorkerSlotState>,
+    changed: Notify,
+    /// Runs that are bound to it.
+    runs: AtomicUsize,
+}
+
+#[derive(Default)]
+pub(super) struct WorkerSlotState {
+    pub(super) link: Option<Arc<Link>>,
+    /// Why there is none, and why none comes soon.
+    pub(super) down: Option<String>,
+    pub(super) deaths: Vec<Instant>,
+    /// Which worker it is of those that had the place.
+    pub(super) generation: u64,
+}
+
+impl WorkerSlot {
+    pub(super) fn state(&self) -> MutexGuard<'_, WorkerSlotState> {
+        // No change can be left half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn link(&self) -> Option<Arc<Link>> {
+        self.state().link.clone()
+    }
+
+    pub(super) fn set(&self, link: Result<Arc<Link>, String>) {
+        let mut state = self.state();
+        match link {
+            Ok(link) => {
+                state.link = Some(link);
+                state.down = None;
+            }
+            Err(reason) => state.down = Some(reason),
+        }
+        drop(state);
+        self.notify();
+    }
+
+    /// Has those who wait for a worker look again.
+    pub(super) fn notify(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Returns how many calls go on there; more than any if there is no worker.
+    fn calls(&self) -> usize {
+        let link = self.link();
+        link.map_or(usize::MAX, |link| link.busy())
+    }
+}
+
+/// The worker of a run.
+pub(crate) struct WorkerSeat {
+    group: Arc<WorkerGroup>,
+    index: usize,
+    generation: u64,
+}
+
+impl WorkerGroup {
+    /// Chooses the worker of a run: with the fewest calls, or with the fewest runs if this one `lasts`.
+    pub(crate) fn seat(self: &Arc<Self>, lasts: bool) -> Arc<WorkerSeat> {
+        let _choice = self.choice.lock().unwrap_or_else(PoisonError::into_inner);
+        let least = (0..self.slots.len()).min_by_key(|&index| {
+            let slot = &self.slots[index];
+            let (calls, runs) = (slot.calls(), slot.runs.load(Ordering::Relaxed));
+            match lasts {
+                true => (calls == usize::MAX, runs, calls),
+                false => (calls == usize::MAX, calls, runs),
+            }
+        });
+        let index = least.unwrap_or_default();
+        self.slots[index].runs.fetch_add(1, Ordering::Relaxed);
+        Arc::new(WorkerSeat {
+            group: Arc::clone(self),
+            index,
+            generation: self.slots[index].state().generation,
+        })
+    }
+}
+
+impl WorkerSeat {
+    fn slot(&self) -> &WorkerSlot {
+        &self.group.slots[self.index]
+    }
+
+    /// Returns how many calls go on in the worker, and which of the group it is.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        (self.slot().calls(), self.index)
+    }
+
+    /// Returns whether the worker is there that was, or was to come, when the run began.
+    pub(crate) fn is_current(&self) -> bool {
+        let state = self.slot().state();
+        state.link.is_some() && state.generation == self.generation
+    }
+
+    /// Returns the worker that is there; waits for one that starts anew.
+    pub(in crate::python) async fn link(&self) -> Result<Arc<Link>, HandlerError> {
+        let slot = self.slot();
+        let end = Instant::now() + RESTART;
+        loop {
+            let changed = slot.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let state = slot.state();
+                if let Some(link) = state.link.as_ref().filter(|link| link.is_alive()) {
+                    return Ok(Arc::clone(link));
+                }
+                if let Some(down) = &state.down {
+                    return Err(HandlerError::Worker(down.clone()));
+                }
+            }
+            if tokio::time::timeout_at(end, changed).await.is_err() {
+                let text = format!(
+                    "worker of {} has not started within {} s",
+                    self.group.of,
+                    RESTART.as_secs()
+                );
+                return Err(HandlerError::Worker(text));
+            }
+        }
+    }
+}
+
+impl Drop for WorkerSeat {
+    fn drop(&mut self) {
+        self.slot().runs.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,247 @@
+//! Workers of the Python nodes of pipelines.
+
+use std::fs;
+
+use ovms::proto::kserve::ModelInferRequest;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Server, eventually,
+    graphs::{CODE, reload, reported},
+    grpc::{Grpc, raw},
+    http::get,
+    pipelines::{Config, custom, is_ready, status, wait_lines},
+};
+
+/// Makes a file with the pipelines `p` and `other`, of a node each that runs code from requests, and `two`, whose
+/// second node runs what the first returns. While a file `hold` is there, no handler loads.
+fn config() -> Config {
+    let mut config = Config::of(&[]);
+    let path = config.beside("code.py");
+    let hold = config.beside("hold");
+    let waits = format!("import os, time\nwhile os.path.exists({hold:?}): time.sleep(0.01)\n");
+    fs::write(&path, waits + CODE).unwrap();
+    config.library_at("py", &path);
+    let node = |name, inputs| custom(name, "py", &json!({}), inputs, "out=o");
+    for name in ["p", "other"] {
+        config.pipeline(name, "in", &[node("n", "in=request.in")], "out=n.o");
+    }
+    let nodes = [node("a", "in=request.in"), node("b", "in=a.o")];
+    config.pipeline("two", "in", &nodes, "out=b.o");
+    config
+}
+
+/// Sets an option of the workers of `p`.
+fn set(config: &mut Config, option: &str, value: impl Into<Value>) {
+    config.json["pipeline_config_list"][0][option] = value.into();
+}
+
+const FINE: &str = "return [Tensor('out', b'fine')]";
+const PID: &str = "import os; return [Tensor('out', str(os.getpid()).encode())]";
+
+fn code(pipeline: &str, body: &str) -> ModelInferRequest {
+    let length = i64::try_from(body.len()).unwrap();
+    raw(pipeline, "in", "UINT8", &[length], body.as_bytes())
+}
+
+fn is_fine(client: &Grpc, pipeline: &str) {
+    assert_eq!(reported(client, code(pipeline, FINE)), "out UINT8 [4] fine");
+}
+
+/// Returns the text that a pipeline gives.
+fn text(client: &Grpc, pipeline: &str, body: &str) -> String {
+    let answer = client.answered(code(pipeline, body));
+    String::from_utf8(answer.raw_output_contents[0].to_vec()).unwrap()
+}
+
+fn kill(process: &str) {
+    let killed = std::process::Command::new("kill")
+        .args(["-s", "KILL", process])
+        .status();
+    assert!(killed.unwrap().success());
+}
+
+#[test]
+fn nodes_of_a_pipeline_share_a_worker() {
+    let config = config();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let both = "import os; return [Tensor('out', (\"import os; return [Tensor('out', f'%d {os.getpid()}'.encode())]\" % os.getpid()).encode())]";
+    let both = text(&client, "two", both);
+    let (first, second) = both.split_once(' ').unwrap();
+    assert_eq!(first, second);
+    let others = [text(&client, "p", PID), text(&client, "other", PID)];
+    assert!(others[0] != others[1] && !others.contains(&first.to_owned()));
+}
+
+#[test]
+fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
+    for (body, how) in [
+        ("import os; os._exit(3)", "ended with status 3"),
+        (
+            "import ctypes; ctypes.string_at(0)",
+            "was killed by SIGSEGV",
+        ),
+    ] {
+        let config = config();
+        let server = config.serve();
+        let client = Grpc::connect(&server);
+        let other = text(&client, "other", PID);
+        let waits = client.call(code("p", "import time; time.sleep(100)"));
+        eventually("it waits", || {
+            let tasks = "import os; return [Tensor('out', str(len(os.listdir('/proc/self/task'))).encode())]";
+            (text(&client, "p", tasks) != "1" && text(&client, "p", tasks) != "2").then_some(())
+        });
+        let died = format!(
+            "Unavailable: Custom node failed during execution - Node: n; worker of pipeline p {how} in node n"
+        );
+        assert_eq!(reported(&client, code("p", body)), died);
+        let error = waits.wait().expect_err("its worker has died");
+        assert!(died.ends_with(error.message()), "{error}");
+        is_fine(&client, "p");
+        server.wait_log(&format!("Python worker {how}"));
+        server.wait_log("Python worker has started anew");
+        assert_eq!(text(&client, "other", PID), other);
+    }
+}
+
+#[test]
+fn a_worker_that_is_killed_under_load_fails_what_it_has_and_no_more() {
+    let config = config();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    for _ in 0..2 {
+        let worker = text(&client, "p", PID);
+        let slow = format!("import time; time.sleep(0.2)\n{FINE}");
+        let calls: Vec<_> = (0..30).map(|_| client.call(code("p", &slow))).collect();
+        is_fine(&client, "p");
+        kill(&worker);
+        let died = calls.into_iter().filter_map(|call| call.wait().err());
+        let died: Vec<_> = died.map(|error| error.message().to_owned()).collect();
+        assert!(!died.is_empty());
+        let how = "Custom node failed during execution - Node: n; worker of pipeline p was killed by SIGKILL";
+        assert!(died.iter().all(|text| text.starts_with(how)), "{died:?}");
+        is_fine(&client, "p");
+        assert_ne!(text(&client, "p", PID), worker);
+    }
+}
+
+#[test]
+fn after_three_deaths_a_pipeline_is_not_ready_until_a_worker_has_started() {
+    let config = config();
+    let server = config.serve_with(&["--metrics_enable"]);
+    let client = Grpc::connect(&server);
+    let counts = |server: &Server| {
+        let page = get(server, "/metrics").text();
+        let ours = page
+            .lines()
+            .filter(|line| line.starts_with("ovms_python_worker"));
+        let ours = ours.filter(|line| line.contains(r#"name="p""#));
+        ours.map(str::to_owned).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(
+        counts(&server),
+        r#"ovms_python_worker_deaths{name="p"} 0; ovms_python_worker_restarts{name="p"} 0"#
+    );
+    for _ in 0..2 {
+        let worker = text(&client, "p", PID);
+        kill(&worker);
+        eventually("another one is there", || {
+            let answer = client.infer(code("p", PID)).ok()?;
+            (answer.raw_output_contents[0] != worker).then_some(())
+        });
+    }
+    assert!(is_ready(&server, &client, "p"));
+    let worker = text(&client, "p", PID);
+    fs::write(config.beside("hold"), "").unwrap();
+    kill(&worker);
+    eventually("it is not ready", || {
+        (!is_ready(&server, &client, "p")).then_some(())
+    });
+    let reason = "worker of pipeline p was killed by SIGKILL, 3 times within a minute; it starts anew after 2 s";
+    assert_eq!(
+        reported(&client, code("p", FINE)),
+        format!("Unavailable: Pipeline is not ready - {reason}")
+    );
+    assert_eq!(status(&server, "p"), "LOADING UNKNOWN");
+    let told = get(&server, "/v2/models/p/ready").error();
+    assert_eq!(told, format!("404: Pipeline is not ready - {reason}"));
+    // Its metadata is known all the same, and nobody else is held up.
+    assert_eq!(get(&server, "/v2/models/p").status, 200);
+    assert_eq!(get(&server, "/v2/health/ready").status, 200);
+    assert!(is_ready(&server, &client, "other"));
+    is_fine(&client, "other");
+    fs::remove_file(config.beside("hold")).unwrap();
+    eventually("it is ready", || {
+        is_ready(&server, &client, "p").then_some(())
+    });
+    is_fine(&client, "p");
+    assert_eq!(status(&server, "p"), "AVAILABLE OK");
+    assert_eq!(
+        counts(&server),
+        r#"ovms_python_worker_deaths{name="p"} 3; ovms_python_worker_restarts{name="p"} 3"#
+    );
+}
+
+#[test]
+fn requests_go_to_the_worker_with_the_fewest_calls() {
+    let mut config = config();
+    set(&mut config, "python_workers", 2);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let (log, gate) = (config.beside("log"), config.beside("gate"));
+    let waits = format!(
+        "open({log:?}, 'a').write('x\\n')\nwhile not os.path.exists({gate:?}): time.sleep(0.01)\n{PID}"
+    );
+    let calls = [(); 2].map(|()| client.call(code("p", &waits)));
+    wait_lines(&log, "x", 2);
+    fs::write(&gate, "").unwrap();
+    let workers = calls.map(|call| call.wait().unwrap().raw_output_contents[0].clone());
+    assert_ne!(workers[0], workers[1]);
+    // One that does not come back leaves the other.
+    fs::write(config.beside("hold"), "").unwrap();
+    kill(std::str::from_utf8(&workers[0]).unwrap());
+    server.wait_log("Python worker was killed by SIGKILL");
+    for _ in 0..3 {
+        is_fine(&client, "p");
+    }
+    assert!(is_ready(&server, &client, "p"));
+}
+
+#[test]
+fn a_pipeline_may_have_limits_of_time_and_memory() {
+    let mut config = config();
+    set(&mut config, "python_timeout_ms", 300);
+    set(&mut config, "python_memory_limit", 1 << 30);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let told = reported(&client, code("p", "while True: pass"));
+    let reason = "worker of pipeline p was killed after 300 ms (python_timeout_ms) in node n";
+    assert!(told.ends_with(reason), "{told}");
+    let told = reported(&client, code("p", "bytearray(2 << 30)"));
+    assert!(told.ends_with("Node: n - MemoryError"), "{told}");
+    is_fine(&client, "p");
+}
+
+#[test]
+fn a_reload_starts_new_workers_for_other_options_and_other_code() {
+    let mut config = config();
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let pids = || ["p", "other"].map(|name| text(&client, name, PID));
+    let first = pids();
+    assert_eq!(reload(&server), 200);
+    assert_eq!(pids(), first);
+    set(&mut config, "python_timeout_ms", 60_000);
+    assert_eq!(config.reload(&server), "201");
+    let second = pids();
+    assert!(second[0] != first[0] && second[1] == first[1]);
+    // What ends its worker when it is loaded does not end that which serves.
+    fs::write(config.beside("code.py"), "import os\nos._exit(3)\n").unwrap();
+    assert_eq!(reload(&server), 412);
+    assert_eq!(pids(), second);
+    assert_eq!(status(&server, "p"), "AVAILABLE UNKNOWN");
+    fs::write(config.beside("code.py"), CODE).unwrap();
+    assert_eq!(reload(&server), 201);
+    is_fine(&client, "p");
+}
