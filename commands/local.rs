@@ -144,7 +144,12 @@ fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
             errors.errors.iter().map(ToString::to_string).collect()
         }
         ReloadError::Graph { error, .. } => {
-            [std::slice::from_ref(&error.status), &error.log].concat()
+            // The worker has shown the traceback, which is below the first line.
+            let lines = std::iter::once(&error.status).chain(&error.log);
+            lines
+                .filter_map(|line| line.lines().next())
+                .map(str::to_owned)
+                .collect()
         }
         other => vec![chain(other)],
     });

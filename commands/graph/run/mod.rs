@@ -7,7 +7,6 @@ mod watch;
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,7 +17,10 @@ use ovms::{
     python,
     request::{InferRequest, Parameter},
 };
-use tokio::sync::mpsc;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
 
 use self::{load::LocalGraph, show::Times};
 use super::environment;
@@ -144,12 +146,16 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let mut once = |name, config| {
+    // One for all runs, which hears what comes between two of them as well.
+    let mut interrupts = {
+        let _entered = runtime.enter();
+        signal(SignalKind::interrupt())?
+    };
+    let mut once = |interrupts: &mut Signal, name, config| {
         runtime.block_on(async {
-            let mut interrupted = pin!(interrupted());
             let loaded = tokio::select! {
                 loaded = load::load(name, config) => loaded?,
-                () = &mut interrupted => return Err(Failure::interrupted(INTERRUPTED)),
+                _ = interrupts.recv() => return Err(Failure::interrupted(INTERRUPTED)),
             };
             let model = loaded.metadata();
             let base = Request {
@@ -163,7 +169,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
             let shown = match feed {
                 Ok(feed) => {
                     let format = args.output.output();
-                    all(&loaded, feed, format, &mut stdout, interrupted).await
+                    all(&loaded, feed, format, &mut stdout, interrupts).await
                 }
                 Err(failure) => Err(failure),
             };
@@ -174,10 +180,10 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
         })
     };
     let result = match source {
-        None => once(name, config),
-        Some(source) => watch::run(&runtime, &source, || {
+        None => once(&mut interrupts, name, config),
+        Some(source) => watch::run(&runtime, &source, &mut interrupts, |interrupts| {
             let (name, config) = read()?;
-            once(name, config)
+            once(interrupts, name, config)
         }),
     };
     // A handler that never ends is not waited for.
@@ -192,11 +198,11 @@ async fn all(
     mut feed: RequestFeed<'_>,
     format: OutputFormat,
     stdout: &mut Aside,
-    mut interrupted: Pin<&mut impl Future<Output = ()>>,
+    interrupts: &mut Signal,
 ) -> Result<(), Failure> {
     let first = tokio::select! {
         first = feed.next() => first?,
-        () = &mut interrupted => return Err(Failure::interrupted(INTERRUPTED)),
+        _ = interrupts.recv() => return Err(Failure::interrupted(INTERRUPTED)),
     };
     let Some(first) = first else {
         return Err(Failure::usage("found no request"));
@@ -236,7 +242,7 @@ async fn all(
             let answer = tokio::select! {
                 biased;
                 // Without anybody who takes answers, the graph ends.
-                () = &mut interrupted => {
+                _ = interrupts.recv() => {
                     is_stopped = true;
                     break;
                 }
@@ -285,13 +291,6 @@ async fn all(
         (None, 0) => Ok(()),
         (None, 1) => Err(Failure::failed("a request was refused")),
         (None, count) => Err(Failure::failed(format!("{count} requests were refused"))),
-    }
-}
-
-/// Waits for Ctrl-C.
-async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ovms::graph::{Fingerprint, GraphSource, Written};
-use tokio::{runtime::Runtime, time::sleep};
+use tokio::{runtime::Runtime, signal::unix::Signal, time::sleep};
 use tracing_subscriber::fmt::{
     format::Writer,
     time::{FormatTime, SystemTime},
 };
 
-use super::{INTERRUPTED, interrupted};
+use super::INTERRUPTED;
 use crate::{
     error::{Failure, FailureKind},
     ui,
@@ -22,11 +22,12 @@ const STEP: Duration = Duration::from_millis(100);
 pub(super) fn run(
     runtime: &Runtime,
     source: &GraphSource,
-    mut once: impl FnMut() -> Result<(), Failure>,
+    interrupts: &mut Signal,
+    mut once: impl FnMut(&mut Signal) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     loop {
         let before = look(source);
-        match once() {
+        match once(interrupts) {
             Err(failure)
                 if matches!(
                     failure.kind(),
@@ -47,7 +48,7 @@ pub(super) fn run(
         runtime.block_on(async {
             tokio::select! {
                 () = saved(source, before) => Ok(()),
-                () = interrupted() => Err(Failure::interrupted(INTERRUPTED)),
+                _ = interrupts.recv() => Err(Failure::interrupted(INTERRUPTED)),
             }
         })?;
     }
