@@ -122,7 +122,11 @@ fn the_traceback_of_a_handler_comes_first() {
         ),
     ] {
         let folder = repository::folder();
-        write(&folder.path().join("g"), PYTHON, &format!("{first}\n{class}"));
+        write(
+            &folder.path().join("g"),
+            PYTHON,
+            &format!("{first}\n{class}"),
+        );
         let run = Command::new(env!("CARGO_BIN_EXE_ovms"))
             .args(["graph", "run", "g", "-i", "in=a"])
             .current_dir(folder.path())
@@ -187,14 +191,22 @@ fn each_save_of_a_watched_graph_runs_it_again() {
     until(&mut stdout, "out: INT64 (1) 14");
     until(&mut stderr, waits);
     for (file, text, error) in [
-        ("handler.py", "import this_is_not_there\n", "ModuleNotFoundError"),
+        (
+            "handler.py",
+            "import this_is_not_there\n",
+            "ModuleNotFoundError",
+        ),
         ("graph.pbtxt", "node {", "graph.pbtxt:1"),
     ] {
         fs::write(graph.join(file), text).unwrap();
         let shown = until(&mut stderr, waits);
         assert!(shown.contains(error), "{shown}");
     }
-    write(&graph, PYTHON, &format!("from beside import N\n{}", times("N")));
+    write(
+        &graph,
+        PYTHON,
+        &format!("from beside import N\n{}", times("N")),
+    );
     until(&mut stderr, waits);
     fs::write(graph.join("beside.py"), "N = 3\n").unwrap();
     until(&mut stdout, "out: INT64 (1) 21");
@@ -218,5 +230,9 @@ fn a_breakpoint_stops_at_the_terminal() {
     ];
     let screen = terminal::run(200, &args, &[], &steps);
     assert_eq!(screen.code, 0, "{}", screen.text());
-    assert!(screen.text().contains("out: BYTES (1) \"other\""), "{}", screen.text());
+    assert!(
+        screen.text().contains("out: BYTES (1) \"other\""),
+        "{}",
+        screen.text()
+    );
 }
