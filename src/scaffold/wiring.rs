@@ -147,6 +147,11 @@ impl Wiring {
         Ok(Self { steps })
     }
 
+    /// Returns whether a handler gives back texts.
+    pub(super) fn has_texts(&self) -> bool {
+        self.python().any(|node| node.has_echo(true))
+    }
+
     /// Returns the Python nodes.
     pub(super) fn python(&self) -> impl Iterator<Item = &Python> {
         self.steps.iter().filter_map(|step| match step {
