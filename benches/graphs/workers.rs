@@ -8,6 +8,7 @@ use std::{
 use futures::future::join_all;
 use ovms::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::Notify;
 
 use super::{
     files::{self, Node},
@@ -16,6 +17,7 @@ use super::{
 use crate::{
     jobs::{self, Figure, Load},
     meter::watched,
+    peer::Peer,
     process,
     report::row::Row,
     run::Lengths,
@@ -83,7 +85,9 @@ fn private() -> Row {
 /// Kills workers under load.
 fn killed() -> Vec<Row> {
     let graphs = KILLS.div_ceil(OF_ONE);
-    let (_folder, peer) = serve_many(Node::Process, graphs, 1);
+    let folder = tempfile::tempdir().expect("a folder for the files");
+    let config = files::write_many(folder.path(), Node::Process, graphs, 1);
+    let peer = Peer::of_file_unheard(&config);
     let runtime = jobs::runtime();
     let client = jobs::connect(&runtime, &peer);
     let (mut lost, mut longest) = (0, Duration::ZERO);
@@ -118,6 +122,7 @@ async fn kill_one(client: &Client, names: &[String; 2]) -> Kill {
         .each_ref()
         .map(|request| client.call(request).expect("it has a form"));
     let (worker, killed, restart) = (Cell::new(0), Cell::new(None), Cell::new(None));
+    let answered = Notify::new();
     let lanes = (0..2 * LANES).map(async |lane| {
         let graph = lane / LANES;
         let mut failed = 0;
@@ -136,7 +141,10 @@ async fn kill_one(client: &Client, names: &[String; 2]) -> Kill {
             let bytes = tensor.data()[..8].try_into().expect("eight bytes");
             let id = u64::from_le_bytes(bytes);
             match killed.get() {
-                None => worker.set(id),
+                None => {
+                    worker.set(id);
+                    answered.notify_one();
+                }
                 Some(killed) if worker.get() != id => {
                     restart.set(Some(Instant::elapsed(&killed)));
                 }
@@ -147,9 +155,10 @@ async fn kill_one(client: &Client, names: &[String; 2]) -> Kill {
         failed - u32::from(graph == 0).min(failed)
     });
     let killing = async {
+        answered.notified().await;
         tokio::time::sleep(AHEAD).await;
         let id = i32::try_from(worker.get()).expect("ids of processes are small");
-        let id = Pid::from_raw(id).expect("it has answered by now");
+        let id = Pid::from_raw(id).expect("it has answered");
         killed.set(Some(Instant::now()));
         kill_process(id, Signal::KILL).expect("the worker runs");
     };

@@ -255,7 +255,9 @@ impl Link {
                     Err(error) => Err(error),
                 };
                 if let Err(error) = read {
-                    if error.kind() != io::ErrorKind::UnexpectedEof {
+                    use io::ErrorKind::{ConnectionReset, UnexpectedEof};
+                    // The latter if it has left something unread.
+                    if !matches!(error.kind(), UnexpectedEof | ConnectionReset) {
                         tracing::error!(of = link.of, "a Python worker is not understood: {error}");
                     }
                     // One that cannot be heard is of no use; that it has ended is told by its parent.
