@@ -29,6 +29,8 @@ pub(super) enum Node {
     Empty,
     /// Gives as much of bytes of its own.
     Own,
+    /// Copies these into a tensor of `pyovms.empty`.
+    Copied,
     /// Tells its process.
     Process,
     /// Computes in Python alone, for some 20 ms.
@@ -45,6 +47,7 @@ impl Node {
             Self::Look => "look",
             Self::Empty => "empty",
             Self::Own => "own",
+            Self::Copied => "copied",
             Self::Process => "process",
             Self::Compute => "compute",
         }
@@ -64,6 +67,10 @@ impl Node {
                 "return [Tensor('output', OWN[:inputs[0].size], shape=inputs[0].shape, \
                  datatype='UINT8')]"
             }
+            Self::Copied => {
+                "output = pyovms.empty('output', inputs[0].shape, 'UINT8')\n        \
+                 numpy.asarray(output)[0] = OWN[:inputs[0].size]\n        return [output]"
+            }
             Self::Process => "return [Tensor('output', os.getpid().to_bytes(8, 'little'))]",
             Self::Compute => {
                 "return [Tensor('output', sum(n * n % 7 for n in range(200_000)).to_bytes(8, \
@@ -76,7 +83,8 @@ impl Node {
         let import = match self {
             Self::Numpy => "import numpy\n",
             Self::Empty => "import pyovms\n",
-            Self::Own => "OWN = memoryview(bytes(10_000_000))\n",
+            Self::Own => "OWN = memoryview(b'7' * 10_000_000)\n",
+            Self::Copied => "import numpy\nimport pyovms\nOWN = memoryview(b'7' * 10_000_000)\n",
             Self::Process => "import os\n",
             _ => "",
         };

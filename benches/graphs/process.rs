@@ -57,14 +57,12 @@ pub(super) fn run(pairs: usize) -> Vec<Row> {
         .expect("a runtime");
     let mut rows = watched(|| {
         let looks = Graph::of_node(Node::Look);
-        let around = [Node::Empty, Node::Own].map(Graph::around);
-        let graphs = [
-            ("python-large", &looks),
-            ("python-chain-empty", &around[0]),
-            ("python-chain-own", &around[1]),
-        ];
-        let rows = graphs.map(|(id, graph)| large(id, graph, &runtime, pairs));
-        rows.into()
+        let empty = Graph::around(Node::Empty);
+        vec![
+            large("python-large", &looks, &runtime, pairs),
+            large("python-chain-empty", &empty, &runtime, pairs),
+            own(&empty, &runtime, pairs),
+        ]
     });
     rows.extend(watched(|| vec![nodes(&runtime, pairs)]));
     rows
@@ -100,6 +98,32 @@ fn large(id: &str, graph: &Graph, runtime: &Runtime, pairs: usize) -> Row {
     let sides = sides.map(|(name, values)| Side::new(name, Unit::Micros, values));
     let mut row = Row::compared(id, sides, |large, tiny| (large - tiny) / one);
     row.sides.push(Side::new("a copy", Unit::Micros, copied));
+    row
+}
+
+/// Measures what a tensor in memory of the handler costs beyond one of `pyovms.empty`, in copies that a handler makes.
+fn own(empty: &Graph, runtime: &Runtime, pairs: usize) -> Row {
+    let large = request(vec![1, BYTES as i64], DataType::U8, vec![7; BYTES]);
+    let [own, copied] = [Node::Own, Node::Copied].map(Graph::around);
+    let took = in_turn(
+        pairs,
+        [
+            &|| own.median_us(runtime, &large, LARGE),
+            &|| copied.median_us(runtime, &large, LARGE),
+            &|| empty.median_us(runtime, &large, LARGE),
+        ],
+    );
+    let none = median(&took[2]);
+    let [own, copied, empty] = took;
+    // As above: a pair has too much noise to be divided by.
+    let one = median(&copied) - none;
+    let own = Side::new("its own bytes", Unit::Micros, own);
+    let empty = Side::new("pyovms.empty", Unit::Micros, empty);
+    let mut row = Row::compared("python-chain-own", [own, empty], |own, empty| {
+        (own - empty) / one
+    });
+    let copied = Side::new("copied by hand", Unit::Micros, copied);
+    row.sides.push(copied);
     row
 }
 

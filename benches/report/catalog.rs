@@ -388,13 +388,13 @@ fn graphs() -> Vec<Spec> {
             "python-chain-empty",
             Copies,
             Some(Most(1.3)),
-            "10 MB through Python, a model, and Python, given to the model in pyovms.empty: the same",
+            "10 MB into Python, from there to a model in pyovms.empty, and its answer to Python: the same",
         ),
         row(
             "python-chain-own",
             Copies,
-            Some(Most(2.3)),
-            "10 MB through Python, a model, and Python, given to the model in bytes of the handler: the same",
+            Some(Most(1.2)),
+            "the same in bytes of the handler: time beyond that, in copies that a handler makes of 10 MB",
         ),
         row(
             "pass-through",
