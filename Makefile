@@ -87,6 +87,11 @@ bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service (BE
 	test -d target/bench-models/resnet50 || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo bench --locked --bench serving -- $(BENCH) $(BENCH_FLAGS)
 
+.PHONY: bench-against
+bench-against: ## Measure the program of the tree and another one in alternating pairs (BASELINE=PROGRAM)
+	@test -x "$(BASELINE)" || { echo "name the other program: make bench-against BASELINE=PATH" >&2; exit 64; }
+	BENCH_BASELINE=$(abspath $(BASELINE)) $(MAKE) bench BENCH=against
+
 .PHONY: bench-page
 bench-page: ## Measure everything and write docs/benchmarks.md
 	$(MAKE) bench BENCH= BENCH_FLAGS="--write $(CURDIR)/docs/benchmarks.md"

@@ -1,12 +1,15 @@
 //! Comparison of two server programs, for regressions in any API or feature.
 
-use std::{ffi::OsString, fs};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use ovms::client::{Api, Request};
-use tempfile::TempDir;
 
 use crate::{
-    CONVOLUTIONAL, INPUT_600K, Model, TINY, cells,
+    CONVOLUTIONAL, INPUT_600K, Model, TINY, cells, graphs,
     jobs::{self, Figure, Load},
     meter::watched,
     peer::{self, Peer},
@@ -29,9 +32,17 @@ struct Setting {
     api: Api,
     clients: usize,
     flags: &'static [&'static str],
-    is_pipeline: bool,
+    kind: Kind,
     /// Requests of a turn.
     count: usize,
+}
+
+/// Kind of a servable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Model,
+    Pipeline,
+    Graph,
 }
 
 /// Measures all loads on both programs.
@@ -63,7 +74,7 @@ fn setting(name: &str, requests: usize) -> Setting {
         api: Api::KserveGrpc,
         clients: 16,
         flags: &[],
-        is_pipeline: false,
+        kind: Kind::Model,
         count: requests * 2,
     };
     match name {
@@ -93,7 +104,13 @@ fn setting(name: &str, requests: usize) -> Setting {
             ..usual
         },
         "pipeline-16" => Setting {
-            is_pipeline: true,
+            kind: Kind::Pipeline,
+            ..usual
+        },
+        "python-1" => Setting {
+            kind: Kind::Graph,
+            clients: 1,
+            count: requests / 2,
             ..usual
         },
         other => unreachable!("the catalog has no load {other}"),
@@ -107,14 +124,21 @@ fn measure(
     programs: &[OsString; 2],
     pairs: usize,
 ) -> (Vec<Row>, [f64; 2]) {
-    let served = programs.each_ref().map(|program| serve(program, setting));
-    let peers = served.each_ref().map(|(peer, _)| peer);
+    let folder = tempfile::tempdir().expect("a folder for the files");
+    let (config, request) = served(setting, folder.path());
+    let peers = programs.each_ref().map(|program| {
+        let program = program.clone();
+        match &config {
+            None => Peer::ovms_by(program, setting.model, &[], setting.flags),
+            Some(path) => {
+                let flags = ["--file_system_poll_wait_seconds", "0"];
+                Peer::of_file_by(program, path, &flags)
+            }
+        }
+    });
+    let peers = peers.each_ref();
     let runtime = jobs::runtime();
     let clients = peers.map(|peer| jobs::connect_by(&runtime, peer, setting.api));
-    let mut request: Request = cells::request(setting.model);
-    if setting.is_pipeline {
-        request.model.name = pipelines::CHAIN_NAME.to_owned();
-    }
     let jobs = [vec![request]];
     let load = |index: usize| {
         Load::new(peers[index], &runtime, &clients[index], &jobs).by(setting.clients)
@@ -130,16 +154,21 @@ fn measure(
     (figures.map(row).into(), memory)
 }
 
-fn serve(program: &OsString, setting: &Setting) -> (Peer, Option<TempDir>) {
-    let program = program.clone();
-    if !setting.is_pipeline {
-        let peer = Peer::ovms_by(program, setting.model, &[], setting.flags);
-        return (peer, None);
+/// Returns the configuration file of what is not a model, and the request.
+fn served(setting: &Setting, folder: &Path) -> (Option<PathBuf>, Request) {
+    let mut request = cells::request(setting.model);
+    match setting.kind {
+        Kind::Model => (None, request),
+        Kind::Pipeline => {
+            let path = folder.join("config.json");
+            let config = pipelines::chain_config(2).to_string();
+            fs::write(&path, config).expect("the folder is ours");
+            request.model.name = pipelines::CHAIN_NAME.to_owned();
+            (Some(path), request)
+        }
+        Kind::Graph => {
+            let (path, request) = graphs::echoing(folder);
+            (Some(path), request)
+        }
     }
-    let folder = tempfile::tempdir().expect("a folder for the file");
-    let path = folder.path().join("config.json");
-    let config = pipelines::chain_config(2).to_string();
-    fs::write(&path, config).expect("the folder is ours");
-    let flags = ["--file_system_poll_wait_seconds", "0"];
-    (Peer::of_file_by(program, &path, &flags), Some(folder))
 }

@@ -106,6 +106,7 @@ fn main() {
         }
         ["--inner", "graphs", pairs] => inside::say(&graphs::in_process(number(pairs))),
         ["--inner", "echo", port] => echo::run(number(port)),
+        ["--inner", "hop"] => graphs::answer(),
         ["--inner", "attack", kind, port] => attackers::run(kind, number(port)),
         args => run::run(args),
     }

@@ -68,6 +68,14 @@ impl Peer {
         Self::of_file_by(program(), path, flags)
     }
 
+    /// Starts it with a configuration file for errors that are meant, and that its log would be full of.
+    pub(crate) fn of_file_unheard(path: &Path) -> Self {
+        let mut command = Command::new(program());
+        command.args(["serve", "--config_path"]).arg(path);
+        command.stdout(Stdio::null());
+        Self::spawn(command, &[])
+    }
+
     /// Starts another server program with a configuration file.
     pub(crate) fn of_file_by(program: OsString, path: &Path, flags: &[&str]) -> Self {
         let mut command = Command::new(program);

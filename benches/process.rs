@@ -42,3 +42,29 @@ fn status_mb(id: u32, field: &str) -> f64 {
         .expect("the field is there");
     kilobytes / 1024.0
 }
+
+/// Returns the memory that no other process shares.
+pub(crate) fn private_mb(id: u32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).expect("the process runs");
+    let kilobytes = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix("Private_Clean:");
+        let rest = rest.or_else(|| line.strip_prefix("Private_Dirty:"))?;
+        rest.split_whitespace().next()?.parse::<f64>().ok()
+    });
+    kilobytes.sum::<f64>() / 1024.0
+}
+
+/// Returns the processes that a process has started and that run.
+pub(crate) fn children(id: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).expect("the process runs");
+    let lists = threads.flatten().map(|thread| {
+        // One that has ended since has none.
+        fs::read_to_string(thread.path().join("children")).unwrap_or_default()
+    });
+    let ids = lists.flat_map(|list| {
+        let ids = list.split_whitespace().map(str::parse);
+        ids.collect::<Result<Vec<u32>, _>>()
+            .expect("ids are numbers")
+    });
+    ids.collect()
+}

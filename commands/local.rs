@@ -144,7 +144,10 @@ fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
             errors.errors.iter().map(ToString::to_string).collect()
         }
         ReloadError::Graph { error, .. } => {
-            [std::slice::from_ref(&error.status), &error.log].concat()
+            // The worker has shown the traceback.
+            let is_ours = |line: &&String| !line.contains("Traceback (most recent call last):");
+            let lines = std::iter::once(&error.status).chain(&error.log);
+            lines.take_while(is_ours).cloned().collect()
         }
         other => vec![chain(other)],
     });

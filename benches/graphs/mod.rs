@@ -1,21 +1,26 @@
 //! Cost of graphs: a Python node against a bare echo service, streams against single requests, a
-//! generator, idle streams; and in one process, a large input on its way to Python and nodes that do
-//! nothing.
+//! generator, idle streams, workers that are killed; and in one process, large tensors on their way to Python and
+//! from there, and nodes that do nothing.
 
 mod files;
+mod hop;
 mod process;
 mod streams;
+mod workers;
+
+use std::path::{Path, PathBuf};
 
 use ovms::client::{Request, TensorForm};
 use tempfile::TempDir;
 
-use self::files::Node;
+pub(crate) use self::hop::answer;
+use self::{files::Node, hop::Hop};
 use crate::{
     Model, cells, inside,
-    jobs::{self, Figure, Load},
+    jobs::{self, Figure, Load, Pairs},
     meter::watched,
     peer::Peer,
-    report::row::Row,
+    report::row::{Row, Side, Unit},
     run::Lengths,
 };
 
@@ -28,6 +33,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
         rows.extend(echo(node, lengths));
     }
     rows.extend(streams::run(lengths));
+    rows.extend(workers::run(lengths));
     rows
 }
 
@@ -50,13 +56,30 @@ fn echo(node: Node, lengths: &Lengths) -> Vec<Row> {
     let bare = || Load::new(&bare, &runtime, &bares, &jobs);
     let id = |figure: &str| format!("python-{}-{figure}", node.name());
     let sides = ["graph", "echo"];
+    let mut hop = Hop::start();
     let mut rows = watched(|| {
-        let loads = [&load().alone(), &bare().alone()];
-        let pairs = jobs::in_turn(loads, [lengths.requests / 4; 2], lengths.pairs);
-        vec![
-            pairs.ratio(&id("p50-1"), Figure::P50, sides),
-            pairs.difference(&id("added"), Figure::P50, sides),
-        ]
+        let (ours, bare, count) = (load().alone(), bare().alone(), lengths.requests / 4);
+        // What is made at first is there afterwards.
+        ours.run(count);
+        bare.run(count);
+        hop.p50_us(count);
+        let mut hops = Vec::new();
+        let pairs = Pairs(jobs::alternate(
+            lengths.pairs,
+            || ours.run(count),
+            || {
+                hops.push(hop.p50_us(count));
+                bare.run(count)
+            },
+        ));
+        let mut added = pairs.difference(&id("added"), Figure::P50, sides);
+        for (value, hop) in added.values.iter_mut().zip(&hops) {
+            *value -= hop;
+        }
+        added
+            .sides
+            .push(Side::new("a message and back", Unit::Micros, hops));
+        vec![pairs.ratio(&id("p50-1"), Figure::P50, sides), added]
     });
     rows.extend(watched(|| {
         let pairs = jobs::in_turn([&load(), &bare()], [lengths.requests; 2], lengths.pairs);
@@ -68,22 +91,39 @@ fn echo(node: Node, lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
+/// Writes a graph whose node returns its input; returns the configuration file and a request.
+pub(crate) fn echoing(folder: &Path) -> (PathBuf, Request) {
+    (files::write(folder, Node::Echo), request(Node::Echo))
+}
+
 /// Starts a server with one graph of one node.
 fn serve(node: Node) -> (TempDir, Peer) {
+    serve_many(node, 1, 1)
+}
+
+/// Starts a server with graphs of one node, each with so many workers.
+fn serve_many(node: Node, graphs: usize, workers: usize) -> (TempDir, Peer) {
     let folder = tempfile::tempdir().expect("a folder for the files");
-    let config = files::write(folder.path(), node);
+    let config = files::write_many(folder.path(), node, graphs, workers);
     let peer = Peer::of_file(&config, &["--file_system_poll_wait_seconds", "0"]);
     (folder, peer)
 }
 
 /// Creates a request of ten numbers.
 fn request(node: Node) -> Request {
+    request_to(node.name())
+}
+
+/// Creates a request of ten numbers to a graph.
+fn request_to(graph: &str) -> Request {
     let model = Model {
-        name: node.name(),
+        name: "",
         input: files::INPUT,
         shape: &[1, 10],
         folder: "",
     };
     let data = (0..10_u8).flat_map(|number| f32::from(number).to_le_bytes());
-    cells::request_of(&model, data.collect(), TensorForm::Bytes)
+    let mut request = cells::request_of(&model, data.collect(), TensorForm::Bytes);
+    request.model.name = graph.to_owned();
+    request
 }

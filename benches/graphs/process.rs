@@ -1,17 +1,19 @@
-//! Graphs in this process, without engine and frontends: a large input on its way to Python, and the
-//! cost of nodes that do nothing.
+//! Graphs in this process, without engine and frontends: large tensors on their way to Python and from there, and
+//! the cost of nodes that do nothing.
 
 use std::{cell::RefCell, path::Path, sync::Arc, time::Instant};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use ovms::{
-    error::{Error, Result},
+    error::Result,
     graph::{Env, GraphDefinition, GraphSource, NoTally, ServableSession, Servables},
     metrics::Metrics,
     openvino::runtime,
     python,
     request::{Data, Declared, InferRequest, InputTensor},
-    tensor::DataType,
+    servable::ServableInfo,
+    tensor::{DataType, Tensor, TensorMap},
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -37,7 +39,7 @@ const LARGE: usize = 20;
 /// Size of the large input in bytes.
 const BYTES: usize = 10_000_000;
 
-/// Measures a large input, and nodes that do nothing.
+/// Measures large tensors, and nodes that do nothing.
 pub(super) fn run(pairs: usize) -> Vec<Row> {
     // The packages that a server that finds this runtime would see.
     let library = runtime::find(&places()).map(|found| found.library);
@@ -53,17 +55,24 @@ pub(super) fn run(pairs: usize) -> Vec<Row> {
         .enable_all()
         .build()
         .expect("a runtime");
-    let mut rows = watched(|| large(&runtime, pairs));
+    let mut rows = watched(|| {
+        let looks = Graph::of_node(Node::Look);
+        let empty = Graph::around(Node::Empty);
+        vec![
+            large("python-large", &looks, &runtime, pairs),
+            large("python-chain-empty", &empty, &runtime, pairs),
+            own(&empty, &runtime, pairs),
+        ]
+    });
     rows.extend(watched(|| vec![nodes(&runtime, pairs)]));
     rows
 }
 
-/// Measures a large input on its way to a worker, against a copy of it in this process.
-fn large(runtime: &Runtime, pairs: usize) -> Vec<Row> {
+/// Measures a graph with a large input, against a copy of it in this process.
+fn large(id: &str, graph: &Graph, runtime: &Runtime, pairs: usize) -> Row {
     let bytes = vec![7; BYTES];
     let large = request(vec![1, BYTES as i64], DataType::U8, bytes.clone());
     let tiny = request(vec![1, 10], DataType::U8, vec![7; 10]);
-    let look = Graph::of_node(Node::Look);
     let target = RefCell::new(vec![0; BYTES]);
     let copy = || {
         let took = (0..LARGE).map(|_| {
@@ -78,8 +87,8 @@ fn large(runtime: &Runtime, pairs: usize) -> Vec<Row> {
     let [large, tiny, copied] = in_turn(
         pairs,
         [
-            &|| look.median_us(runtime, &large, LARGE),
-            &|| look.median_us(runtime, &tiny, LARGE),
+            &|| graph.median_us(runtime, &large, LARGE),
+            &|| graph.median_us(runtime, &tiny, LARGE),
             &copy,
         ],
     );
@@ -87,9 +96,35 @@ fn large(runtime: &Runtime, pairs: usize) -> Vec<Row> {
     let one = median(&copied);
     let sides = [("10 MB", large), ("10 bytes", tiny)];
     let sides = sides.map(|(name, values)| Side::new(name, Unit::Micros, values));
-    let mut row = Row::compared("python-large", sides, |large, tiny| (large - tiny) / one);
+    let mut row = Row::compared(id, sides, |large, tiny| (large - tiny) / one);
     row.sides.push(Side::new("a copy", Unit::Micros, copied));
-    vec![row]
+    row
+}
+
+/// Measures what a tensor in memory of the handler costs beyond one of `pyovms.empty`, in copies that a handler makes.
+fn own(empty: &Graph, runtime: &Runtime, pairs: usize) -> Row {
+    let large = request(vec![1, BYTES as i64], DataType::U8, vec![7; BYTES]);
+    let [own, copied] = [Node::Own, Node::Copied].map(Graph::around);
+    let took = in_turn(
+        pairs,
+        [
+            &|| own.median_us(runtime, &large, LARGE),
+            &|| copied.median_us(runtime, &large, LARGE),
+            &|| empty.median_us(runtime, &large, LARGE),
+        ],
+    );
+    let none = median(&took[2]);
+    let [own, copied, empty] = took;
+    // As above: a pair has too much noise to be divided by.
+    let one = median(&copied) - none;
+    let own = Side::new("its own bytes", Unit::Micros, own);
+    let empty = Side::new("pyovms.empty", Unit::Micros, empty);
+    let mut row = Row::compared("python-chain-own", [own, empty], |own, empty| {
+        (own - empty) / one
+    });
+    let copied = Side::new("copied by hand", Unit::Micros, copied);
+    row.sides.push(copied);
+    row
 }
 
 /// Measures a chain of nodes that pass on their input against one such node.
@@ -125,6 +160,12 @@ impl Graph {
         Self::load(folder.path(), &folder.path().join("graph.pbtxt"))
     }
 
+    fn around(first: Node) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the files");
+        let path = files::write_around(folder.path(), first);
+        Self::load(folder.path(), &path)
+    }
+
     fn of_chain(nodes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the files");
         let path = files::write_chain(folder.path(), nodes);
@@ -139,7 +180,7 @@ impl Graph {
             workers: python::WorkerOptions::default(),
         };
         let reporter = Metrics::off().reporter("graph", 1);
-        let servables: Arc<dyn Servables> = Arc::new(Nothing);
+        let servables: Arc<dyn Servables> = Arc::new(StandIn::default());
         let loaded = GraphDefinition::load(&source, false, &servables, &reporter);
         Self(Arc::new(loaded.expect("the graph is right")))
     }
@@ -150,7 +191,7 @@ impl Graph {
             let mut took = Vec::with_capacity(count);
             for _ in 0..count {
                 let request = request.clone();
-                let env = Env::new(Arc::new(Nothing));
+                let env = Env::new(Arc::new(StandIn::default()));
                 let begun = Instant::now();
                 let answer = self.0.infer(env, request, &NoTally, None).await;
                 took.push(begun.elapsed().as_secs_f64() * 1e6);
@@ -162,12 +203,27 @@ impl Graph {
     }
 }
 
-/// Environment of graphs without models.
-struct Nothing;
+/// Stands in for every model: takes all and gives one byte, without a copy.
+#[derive(Default)]
+struct StandIn(ServableInfo);
 
-impl Servables for Nothing {
-    fn session(&self, name: &str, _version: Option<i64>) -> Result<Arc<dyn ServableSession>> {
-        Err(Error::internal(format!("there is no {name}")))
+impl Servables for StandIn {
+    fn session(&self, _name: &str, _version: Option<i64>) -> Result<Arc<dyn ServableSession>> {
+        Ok(Arc::new(Self::default()))
+    }
+}
+
+impl ServableSession for StandIn {
+    fn info(&self) -> &ServableInfo {
+        &self.0
+    }
+
+    fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {
+        drop(request);
+        let mut outputs = TensorMap::default();
+        let one = Tensor::new(DataType::U8, vec![1], Bytes::from_static(&[1]));
+        outputs.push("out", one.expect("it is a byte"));
+        Box::pin(std::future::ready(Ok(outputs)))
     }
 }
 

@@ -4,7 +4,8 @@ use super::row::{
     Bound::{self, Above, Below, Least, Most},
     Spec,
     Unit::{
-        self, Copies, Kilobytes, Megabytes, MegabytesPerSecond, Micros, PerSecond, Ratio, Seconds,
+        self, Copies, Kilobytes, Megabytes, MegabytesPerSecond, Micros, PerSecond, Ratio, Requests,
+        Seconds,
     },
 };
 
@@ -81,7 +82,7 @@ pub(crate) fn against() -> Part {
 }
 
 /// Loads on two programs.
-pub(crate) const AGAINST_LOADS: [(&str, &str); 7] = [
+pub(crate) const AGAINST_LOADS: [(&str, &str); 8] = [
     ("tiny-16", "dummy over gRPC, 16 clients"),
     ("tiny-1", "dummy over gRPC, 1 client"),
     ("600k-16", "fullsize over gRPC, 16 clients"),
@@ -92,6 +93,7 @@ pub(crate) const AGAINST_LOADS: [(&str, &str); 7] = [
         "pipeline-16",
         "a pipeline of two dummy nodes over gRPC, 16 clients",
     ),
+    ("python-1", "a graph of a Python node over gRPC, 1 client"),
 ];
 
 /// Models of the table of cells, client counts of each, and whether the echo service takes part.
@@ -383,15 +385,27 @@ fn graphs() -> Vec<Spec> {
             "10 MB into a Python node: time beyond that of 10 bytes, in copies of them",
         ),
         row(
+            "python-chain-empty",
+            Copies,
+            Some(Most(1.3)),
+            "10 MB into Python, from there to a model in pyovms.empty, and its answer to Python: the same",
+        ),
+        row(
+            "python-chain-own",
+            Copies,
+            Some(Most(1.2)),
+            "the same in bytes of the handler: time beyond that, in copies that a handler makes of 10 MB",
+        ),
+        row(
             "pass-through",
             Micros,
             Some(Most(2.0)),
             "20 PassThroughCalculator nodes beyond the first, in one process: time of each",
         ),
     ];
-    for (id, handler, least) in [
-        ("echo", "a handler that returns its [1,10] input", 0.6),
-        ("numpy", "the same by way of NumPy", 0.5),
+    for (id, handler, most, least) in [
+        ("echo", "a handler that returns its [1,10] input", 50.0, 0.6),
+        ("numpy", "the same by way of NumPy", 60.0, 0.5),
     ] {
         rows.extend([
             row(
@@ -403,8 +417,10 @@ fn graphs() -> Vec<Spec> {
             row(
                 &format!("python-{id}-added"),
                 Micros,
-                Some(Most(60.0)),
-                &format!("{handler}, 1 client: p50 beyond the bare echo's"),
+                Some(Most(most)),
+                &format!(
+                    "{handler}, 1 client: p50 beyond the bare echo's and a message to another process and back"
+                ),
             ),
             row(
                 &format!("python-{id}-share-16"),
@@ -419,6 +435,10 @@ fn graphs() -> Vec<Spec> {
         row("generator", PerSecond, Some(Least(20_000.0)), "a generator of 10,000 outputs of 4 bytes: responses/s to one client"),
         row("generator-share", Ratio, None, "the same over a bare service that sends as many messages"),
         row("stream-idle", Kilobytes, Some(Most(100.0)), "resident memory for each of 500 open and idle streams to a Python node").steady(),
+        row("python-two", Ratio, Some(Least(1.8)), "a handler that computes for 20 ms in Python alone, 16 clients: requests/s of 2 workers over those of 1"),
+        row("python-killed", Requests, Some(Most(0.0)), "100 workers killed under load: requests failed beyond those in flight in them").steady(),
+        row("python-restart", Seconds, Some(Most(1.0)), "the same: the longest time from a kill to an answer of the next worker"),
+        row("python-private", Megabytes, Some(Most(6.0)), "memory of its own of each of 20 idle workers with NumPy").steady(),
     ]);
     rows
 }

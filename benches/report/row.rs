@@ -27,6 +27,8 @@ pub(crate) enum Unit {
     /// Multiples of one copy of the same data, in bytes or in time.
     #[serde(rename = "copies")]
     Copies,
+    #[serde(rename = "requests")]
+    Requests,
     /// Boolean: 1 for yes.
     #[serde(rename = "yes")]
     Yes,
@@ -39,7 +41,7 @@ impl Unit {
             Self::Ratio | Self::Copies => format!("{value:.3}"),
             Self::Micros | Self::Kilobytes | Self::Megabytes => format!("{value:.1}"),
             Self::Millis | Self::Seconds => format!("{value:.2}"),
-            Self::PerSecond | Self::MegabytesPerSecond => format!("{value:.0}"),
+            Self::PerSecond | Self::MegabytesPerSecond | Self::Requests => format!("{value:.0}"),
             Self::Yes if value == 1.0 => "yes".to_owned(),
             Self::Yes => "no".to_owned(),
         }
@@ -57,6 +59,7 @@ impl Unit {
             Self::PerSecond => "/s",
             Self::MegabytesPerSecond => " MB/s",
             Self::Copies => " copies",
+            Self::Requests => " requests",
         }
     }
 

@@ -31,14 +31,16 @@ pub struct GraphPlan {
 }
 
 impl GraphPlan {
-    /// Returns the Python node that an output of the graph comes from, and the name of its output.
-    pub(super) fn producer(&self, output: &GraphPort) -> Option<(&str, &str)> {
+    /// Describes an output of the graph without a packet, if it comes from a Python node.
+    #[must_use]
+    pub fn unreturned(&self, output: &GraphPort) -> Option<String> {
         let StreamSource::Node(node, port) = self.streams[output.stream].from else {
             return None;
         };
         let spec = &self.nodes[node].spec;
+        let (node, output) = (&spec.name, &spec.outputs[port].name);
         spec.is_python()
-            .then(|| (spec.name.as_str(), spec.outputs[port].name.as_str()))
+            .then(|| format!("node {node} returned no output \"{output}\""))
     }
 
     /// Describes an output of a Python node, for its worker: contents that only other Python nodes take stay there.

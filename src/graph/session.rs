@@ -87,6 +87,7 @@ impl GraphSession {
         let room = Arc::new(Semaphore::new(MAX_WAITING as usize));
         let mut is_open = true;
         let mut is_burst = false;
+        let mut given = vec![false; self.definition.plan().outputs.len()];
         loop {
             let began = Instant::now();
             let more = match is_burst {
@@ -97,6 +98,7 @@ impl GraphSession {
             let mut count = 0;
             while let Some((output, packet)) = self.run.scheduler.take_output() {
                 count += 1;
+                given[output] = true;
                 let port = &self.definition.plan().outputs[output];
                 let name = self.definition.name();
                 let response = match convert::response(name, "", [(port, &packet)]) {
@@ -159,10 +161,24 @@ impl GraphSession {
                 () = tokio::task::yield_now(), if more => {}
             }
         }
-        self.run.scheduler.error().map_or(Ok(()), |failure| {
+        if let Some(failure) = self.run.scheduler.error() {
             tally.failed();
-            Err(explain(&failure))
-        })
+            return Err(explain(&failure));
+        }
+        if self.last.is_some() {
+            self.log_unreturned(&given);
+        }
+        Ok(())
+    }
+
+    /// Logs which outputs of Python nodes the whole stream was without: that may be intended.
+    fn log_unreturned(&self, given: &[bool]) {
+        let (name, plan) = (self.definition.name(), self.definition.plan());
+        for (output, _) in plan.outputs.iter().zip(given).filter(|(_, given)| !**given) {
+            if let Some(unreturned) = plan.unreturned(output) {
+                tracing::info!("graph {name}: {unreturned} in a whole stream");
+            }
+        }
     }
 
     /// Pushes a request, as far as it can be read; returns the error otherwise.

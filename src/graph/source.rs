@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::python::WorkerOptions;
+use crate::{config::GraphConfig, python::WorkerOptions};
 
 /// Source files of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,4 +15,17 @@ pub struct GraphSource {
     pub graph_path: PathBuf,
     /// How the workers of its Python nodes are run.
     pub workers: WorkerOptions,
+}
+
+impl GraphSource {
+    /// Creates the source of an entry of the configuration file.
+    #[must_use]
+    pub fn of(config: &GraphConfig) -> Self {
+        Self {
+            name: config.name.clone(),
+            base_path: config.base_path.clone(),
+            graph_path: config.graph_path.clone(),
+            workers: config.workers.clone(),
+        }
+    }
 }

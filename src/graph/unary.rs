@@ -192,10 +192,8 @@ impl GraphDefinition {
             let unknown =
                 "Mediapipe execution failed. MP status - Unknown error during mediapipe execution";
             let plan = self.plan();
-            let text = match plan.producer(&plan.outputs[missing]) {
-                Some((node, output)) => {
-                    format!("{unknown} - node {node} returned no output \"{output}\"")
-                }
+            let text = match plan.unreturned(&plan.outputs[missing]) {
+                Some(unreturned) => format!("{unknown} - {unreturned}"),
                 None => unknown.to_owned(),
             };
             return Err(Error::invalid(text));

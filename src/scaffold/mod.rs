@@ -2,7 +2,7 @@
 //!
 //! The texts are in `templates/`; `files.rs` has what fills them in. Nothing is read or written here.
 //! [`Scaffold`] says what is wanted, [`Scaffold::files`] gives the files. Each handler gives back what
-//! it is given, so that a new graph can be tried as it is.
+//! it is given, texts in capitals, so that a new graph can be tried as it is.
 
 mod files;
 mod sample;

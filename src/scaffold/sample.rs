@@ -32,12 +32,9 @@ impl Sample {
         self.shape.iter().copied().fold(1, i64::saturating_mul)
     }
 
-    /// Returns its size in bytes; of texts, that of empty ones, whose lengths take four bytes each.
+    /// Returns its size in bytes, if it has no texts.
     pub(super) fn size(&self) -> i64 {
-        let each = match self.dtype {
-            DataType::String => 4,
-            dtype => dtype.size().unwrap_or(1) as i64,
-        };
+        let each = self.dtype.size().unwrap_or(1) as i64;
         self.count().saturating_mul(each)
     }
 }

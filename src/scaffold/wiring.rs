@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use crate::tensor::DataType;
+
 use super::{
     Scaffold, ScaffoldError, ScaffoldKind, ScaffoldServable,
     stream::{ScaffoldStream, is_name, spelled},
@@ -68,6 +70,8 @@ const MODULES: &str = "
 pub(super) struct HandlerEcho<'a> {
     /// The input's place among the inputs.
     pub(super) place: usize,
+    /// Whether a client sends texts, which come back in capitals.
+    pub(super) is_text: bool,
     pub(super) input: &'a str,
     pub(super) output: &'a str,
 }
@@ -86,10 +90,16 @@ impl Python {
             };
             HandlerEcho {
                 place,
+                is_text: self.is_first && self.inputs[place].dtype == Some(DataType::String),
                 input: &self.inputs[place].name,
                 output: &output.name,
             }
         })
+    }
+
+    /// Returns whether an output gives back texts, or one anything else.
+    pub(super) fn has_echo(&self, is_text: bool) -> bool {
+        self.echoes().any(|echo| echo.is_text == is_text)
     }
 
     /// Returns the first input whose type the handler looks at: those of others come from handlers.
@@ -135,6 +145,11 @@ impl Wiring {
             ScaffoldKind::Model(servable) => around(of, servable, &mut names),
         };
         Ok(Self { steps })
+    }
+
+    /// Returns whether a handler gives back texts.
+    pub(super) fn has_texts(&self) -> bool {
+        self.python().any(|node| node.has_echo(true))
     }
 
     /// Returns the Python nodes.

@@ -2,21 +2,25 @@
 
 mod load;
 mod show;
+mod watch;
 
 use std::{
-    path::PathBuf,
-    pin::pin,
+    collections::HashSet,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use ovms::{
     client::Request,
-    graph::{Env, GraphObserver, GraphResponse, NoTally},
+    graph::{Env, GraphObserver, GraphResponse, GraphSource, NoTally},
     python,
     request::{InferRequest, Parameter},
 };
-use tokio::sync::mpsc;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
 
 use self::{load::LocalGraph, show::Times};
 use super::environment;
@@ -42,8 +46,12 @@ Times are of all steps of a node together, with what it waits for; nodes run bes
 JSON is an object in each line, with the nodes in the last, and their times in microseconds. \
 Ctrl-C ends the run as a client that leaves does, and shows what the nodes took until then.
 
+With --watch the graph runs again whenever its file, a handler, or a Python file beside one is \
+saved, until Ctrl-C; errors wait for the next save. Models are loaded anew for each run.
+
 Examples:
   ovms graph run my_graph -i input:FP32='[1,2,3]'
+  ovms graph run my_graph -i input=hello --watch
   ovms graph run config.json faces -i image:UINT8:480,640,3= --random
   ovms graph run tracker --requests frames.ndjson
   ovms graph run my_graph -i input=hello --output json | jq -c .outputs
@@ -100,6 +108,10 @@ pub(crate) struct GraphRunArgs {
     )]
     param: Vec<(String, Parameter)>,
 
+    /// Run again whenever the graph or a handler is saved
+    #[arg(long, help_heading = "Run")]
+    watch: bool,
+
     /// Virtual environment with the packages of Python nodes [default: the active one]
     #[arg(long = "python_environment", value_name = "DIR", help_heading = "Run")]
     python_environment: Option<PathBuf>,
@@ -120,33 +132,60 @@ const INTERRUPTED: &str = "interrupted";
 /// Runs the subcommand.
 pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut stdout = Aside::take()?;
-    environment(args.python_environment.clone());
+    if args.watch && args.requests.as_deref() == Some(Path::new("-")) {
+        let failure = Failure::usage("standard input has its requests once, for one run");
+        return Err(failure.hint("with --watch, name a file in --requests"));
+    }
+    environment(args.python_environment);
     let plan = RequestPlan::local(args.requests.as_deref(), args.timestamp);
     let inputs = infer::inputs(args.inputs, args.images)?;
-    let (name, config) = load::read(&args.path, args.name.as_deref())?;
+    let is_without = args.requests.is_none() && inputs.is_empty();
+    let read = || load::read(&args.path, args.name.as_deref());
+    let (name, config) = read()?;
+    let source = args.watch.then(|| GraphSource::of(&config.graphs[0]));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let result = runtime.block_on(async {
-        let loaded = load::load(name, config).await?;
-        let model = loaded.metadata();
-        let base = Request {
-            parameters: args.param,
-            ..Request::default()
-        };
-        let feed = match args.requests.is_none() && inputs.is_empty() {
-            true => Err(no_inputs(&loaded)),
-            false => RequestFeed::new(&plan, &inputs, base, &model),
-        };
-        let shown = match feed {
-            Ok(feed) => all(&loaded, feed, args.output.output(), &mut stdout).await,
-            Err(failure) => Err(failure),
-        };
-        let is_interrupted =
-            matches!(&shown, Err(failure) if failure.kind() == FailureKind::Interrupted);
-        loaded.close(is_interrupted.then_some(LEFT)).await;
-        shown
-    });
+    // One for all runs, which hears what comes between two of them as well.
+    let mut interrupts = {
+        let _entered = runtime.enter();
+        signal(SignalKind::interrupt())?
+    };
+    let mut once = |interrupts: &mut Signal, name, config| {
+        runtime.block_on(async {
+            let loaded = tokio::select! {
+                loaded = load::load(name, config) => loaded?,
+                _ = interrupts.recv() => return Err(Failure::interrupted(INTERRUPTED)),
+            };
+            let model = loaded.metadata();
+            let base = Request {
+                parameters: args.param.clone(),
+                ..Request::default()
+            };
+            let feed = match is_without {
+                true => Err(no_inputs(&loaded)),
+                false => RequestFeed::new(&plan, &inputs, base, &model),
+            };
+            let shown = match feed {
+                Ok(feed) => {
+                    let format = args.output.output();
+                    all(&loaded, feed, format, &mut stdout, interrupts).await
+                }
+                Err(failure) => Err(failure),
+            };
+            let is_interrupted =
+                matches!(&shown, Err(failure) if failure.kind() == FailureKind::Interrupted);
+            loaded.close(is_interrupted.then_some(LEFT)).await;
+            shown
+        })
+    };
+    let result = match source {
+        None => once(&mut interrupts, name, config),
+        Some(source) => watch::run(&runtime, &source, &mut interrupts, |interrupts| {
+            let (name, config) = read()?;
+            once(interrupts, name, config)
+        }),
+    };
     // A handler that never ends is not waited for.
     runtime.shutdown_background();
     python::stop(super::LIMIT);
@@ -159,11 +198,11 @@ async fn all(
     mut feed: RequestFeed<'_>,
     format: OutputFormat,
     stdout: &mut Aside,
+    interrupts: &mut Signal,
 ) -> Result<(), Failure> {
-    let mut interrupted = pin!(interrupted());
     let first = tokio::select! {
         first = feed.next() => first?,
-        () = &mut interrupted => return Err(Failure::interrupted(INTERRUPTED)),
+        _ = interrupts.recv() => return Err(Failure::interrupted(INTERRUPTED)),
     };
     let Some(first) = first else {
         return Err(Failure::usage("found no request"));
@@ -197,12 +236,13 @@ async fn all(
     };
     let showing = async move {
         let mut refused = 0_usize;
+        let mut given = HashSet::new();
         let mut is_stopped = false;
         loop {
             let answer = tokio::select! {
                 biased;
                 // Without anybody who takes answers, the graph ends.
-                () = &mut interrupted => {
+                _ = interrupts.recv() => {
                     is_stopped = true;
                     break;
                 }
@@ -212,6 +252,8 @@ async fn all(
             match answer {
                 GraphResponse::Response(response, _) => {
                     stdout.print(&show::packet(format, &response))?;
+                    // Those of Python nodes are all there.
+                    given.extend(response.loose.into_iter().map(|output| output.name));
                 }
                 GraphResponse::Error(text) => {
                     refused += 1;
@@ -219,10 +261,10 @@ async fn all(
                 }
             }
         }
-        Ok::<_, Failure>((refused, is_stopped, stdout))
+        Ok::<_, Failure>((refused, is_stopped, given, stdout))
     };
     let (fed, ran, shown) = tokio::join!(feeding, running, showing);
-    let (refused, is_stopped, stdout) = shown?;
+    let (refused, is_stopped, given, stdout) = shown?;
     let error = match is_stopped {
         true => Some(INTERRUPTED.to_owned()),
         false => ran.err().map(|error| error.message().to_owned()),
@@ -236,18 +278,19 @@ async fn all(
         return Err(Failure::interrupted(INTERRUPTED));
     }
     fed?;
+    if error.is_none() {
+        let outputs = loaded.plan().outputs.iter();
+        for output in outputs.filter(|output| !given.contains(&output.port.name)) {
+            if let Some(unreturned) = loaded.plan().unreturned(output) {
+                ui::warn(&format!("warning: {unreturned}"));
+            }
+        }
+    }
     match (error, refused) {
         (Some(error), _) => Err(failed(loaded, &error)),
         (None, 0) => Ok(()),
         (None, 1) => Err(Failure::failed("a request was refused")),
         (None, count) => Err(Failure::failed(format!("{count} requests were refused"))),
-    }
-}
-
-/// Waits for Ctrl-C.
-async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

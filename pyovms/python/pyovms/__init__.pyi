@@ -5,11 +5,17 @@ class may have. `Tensor` is what it gets and returns.
 """
 
 from collections.abc import Iterator
-from typing import Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 from typing_extensions import Buffer
 
 __all__ = ["Tensor", "empty"]
+
+class _Array(Protocol):
+    """An array of NumPy, whose own types have the buffer protocol from Python 3.12 on only."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
 
 class Tensor:
     """Named data with a shape and a datatype.
@@ -25,11 +31,11 @@ class Tensor:
     def __new__(
         cls,
         name: str,
-        data: Buffer | list[str] | list[bytes] = ...,
+        data: Buffer | _Array | list[str] | list[bytes] = ...,
         shape: tuple[int, ...] | list[int] | None = None,
         datatype: str | None = None,
         *,
-        buffer: Buffer = ...,
+        buffer: Buffer | _Array = ...,
     ) -> Tensor:
         """Makes a tensor.
 

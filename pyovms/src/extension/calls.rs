@@ -202,13 +202,20 @@ impl Calls {
 
     fn loaded(&self, py: Python<'_>, load: Load) -> PyResult<Outcome> {
         let space = self.tools.space(py, &load.path)?;
+        let inspects = load.inspect;
         let made = self.make(py, load, &space);
         let is_kept = matches!(made, Ok((_, true)));
         // Before the names of its modules are forgotten.
-        let outcome = made.map_or_else(
-            |error| Outcome::Raised(self.tools.raised(py, &error, Some(space.as_unbound()))),
-            |(outcome, _)| outcome,
-        );
+        let outcome = match made {
+            Ok((outcome, _)) => outcome,
+            // A check has a report of its own.
+            Err(error) if inspects => {
+                Outcome::Raised(self.tools.raised(py, &error, Some(space.as_unbound())))
+            }
+            Err(error) => {
+                Outcome::Raised(self.tools.raised_in_call(py, &error, space.as_unbound()))
+            }
+        };
         if !is_kept {
             space.call_method0("close")?;
         }

@@ -38,7 +38,7 @@ impl Tools {
         self.space.bind(py).call1((path.as_os_str(),))
     }
 
-    /// Describes an exception of a call, and shows its traceback where there is a terminal.
+    /// Describes an exception of a call or a load, and shows its traceback where there is a terminal.
     pub(super) fn raised_in_call(
         &self,
         py: Python<'_>,

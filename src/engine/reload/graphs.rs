@@ -175,7 +175,7 @@ impl Graphs {
             return;
         };
         done.changed |= due.changes || loaded.is_ok();
-        known.graph.comes_from(source(&due.config));
+        known.graph.comes_from(GraphSource::of(&due.config));
         match loaded {
             Ok(definition) => {
                 known.files = Some(definition.fingerprint().clone());
@@ -215,7 +215,7 @@ impl Known {
                 return None;
             }
             // What has failed is tried again whenever it is looked at.
-            let source = source(&config);
+            let source = GraphSource::of(&config);
             let now = self.look(source, limit).await;
             if now.is_some() && now == self.files && !self.graph.has_failed() {
                 // Its place in the file may be another one.
@@ -231,7 +231,7 @@ impl Known {
             });
         }
         if is_new || is_another {
-            self.look(source(&config), limit).await;
+            self.look(GraphSource::of(&config), limit).await;
         }
         let loading = self.loading.upgrade().unwrap_or_default();
         self.loading = Arc::downgrade(&loading);
@@ -268,15 +268,6 @@ impl Known {
     }
 }
 
-fn source(config: &GraphConfig) -> GraphSource {
-    GraphSource {
-        name: config.name.clone(),
-        base_path: config.base_path.clone(),
-        graph_path: config.graph_path.clone(),
-        workers: config.workers.clone(),
-    }
-}
-
 /// Loads a graph, which may run code of its nodes: not on an async worker, and not for ever.
 async fn load(
     due: &Due,
@@ -300,7 +291,8 @@ async fn load(
         ));
     }
     let (reply, answer) = oneshot::channel();
-    let (source, reporter) = (source(&due.config), Arc::clone(due.graph.reporter()));
+    let source = GraphSource::of(&due.config);
+    let reporter = Arc::clone(due.graph.reporter());
     let loading = Arc::clone(&due.loading);
     let work = async move {
         let load = task::blocking("load graph", move || {

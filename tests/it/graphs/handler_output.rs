@@ -2,7 +2,12 @@
 
 use serde_json::Value;
 
-use crate::support::{graphs::add_python, pipelines::Config};
+use crate::support::{
+    graphs::add_python,
+    grpc::{Grpc, raw},
+    pipelines::Config,
+    streams::Talk,
+};
 
 const CLASS: &str = "class OvmsPythonModel:\n  def execute(self, inputs): return []\n";
 
@@ -38,6 +43,18 @@ fn what_handlers_print_is_an_event_of_a_json_log() {
             "graph g py stderr three",
         ]
     );
+}
+
+#[test]
+fn an_output_that_a_whole_stream_is_without_is_logged() {
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "g", CLASS);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let talk = Talk::open(&client);
+    talk.send(raw("g", "in", "UINT8", &[1], &[1]));
+    assert_eq!(talk.rest(), ["end: Ok: "]);
+    server.wait_log("graph g: node py returned no output \"out\" in a whole stream");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn a_generator_answers_several_times() {
         .iter()
         .map(|packet| format!("{} {}", packet["timestamp"], packet["outputs"][0]["text"]))
         .collect();
-    assert_eq!(reported, [r#"0 "hello""#, r#"1 "hello""#, r#"2 "hello""#]);
+    assert_eq!(reported, [r#"0 "HELLO""#, r#"1 "HELLO""#, r#"2 "HELLO""#]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn nodes_with_names_and_types_work_one_after_the_other() {
         folder.path(),
         &[&["all.json", "parts"], &inputs[..]].concat(),
     );
-    assert_eq!(found[0]["outputs"][0]["text"], "hello");
+    assert_eq!(found[0]["outputs"][0]["text"], "HELLO");
     // Its handler takes only what it says.
     let wrong = ["run", "parts", "-i", "image:UINT8=[1]"];
     let run = graph(folder.path(), &wrong);

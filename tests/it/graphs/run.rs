@@ -2,13 +2,13 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead, BufReader, Read as _, Write as _},
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use crate::support::{graphs::PYTHON, infer::interrupt, repository};
+use crate::support::{graphs::PYTHON, infer::interrupt, repository, terminal};
 
 /// Writes a graph with a handler.
 fn write(folder: &Path, text: &str, handler: &str) {
@@ -108,29 +108,131 @@ fn ctrl_c_ends_states_and_handlers_and_shows_the_nodes() {
 
 #[test]
 fn the_traceback_of_a_handler_comes_first() {
-    let folder = repository::folder();
-    let handler = "def deep(): return 1 / 0\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        return deep()\n";
-    write(&folder.path().join("g"), PYTHON, handler);
-    let run = Command::new(env!("CARGO_BIN_EXE_ovms"))
-        .args(["graph", "run", "g", "-i", "in=a"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    assert_eq!(run.status.code(), Some(1));
-    let shown = String::from_utf8(run.stderr).unwrap();
-    let (traceback, error) = shown.split_once("error: the graph `g` failed").unwrap();
-    assert!(
-        traceback.starts_with("Traceback (most recent call last):\n"),
-        "{shown}"
-    );
-    for line in [
-        "g/handler.py\", line 4, in execute",
-        "g/handler.py\", line 1, in deep",
+    let class = "class OvmsPythonModel:\n    def execute(self, inputs):\n        return deep()\n";
+    for (first, error, places) in [
+        (
+            "def deep(): return 1 / 0",
+            "ZeroDivisionError: division by zero",
+            &["line 4, in execute", "line 1, in deep"][..],
+        ),
+        (
+            "import not_there",
+            "ModuleNotFoundError: No module named 'not_there'",
+            &["line 1, in <module>"],
+        ),
     ] {
-        assert!(traceback.contains(line), "{shown}");
+        let folder = repository::folder();
+        write(
+            &folder.path().join("g"),
+            PYTHON,
+            &format!("{first}\n{class}"),
+        );
+        let run = Command::new(env!("CARGO_BIN_EXE_ovms"))
+            .args(["graph", "run", "g", "-i", "in=a"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert_eq!(run.status.code(), Some(1));
+        let shown = String::from_utf8(run.stderr).unwrap();
+        let (traceback, report) = shown.split_once("error: the graph `g` ").unwrap();
+        assert!(
+            traceback.starts_with("Traceback (most recent call last):\n"),
+            "{shown}"
+        );
+        for place in places {
+            let place = format!("g/handler.py\", {place}");
+            assert!(traceback.contains(&place), "{shown}");
+        }
+        assert!(report.contains(error), "{shown}");
+        assert!(!report.contains("Traceback"), "{shown}");
     }
+}
+
+/// Reads lines up to one that contains a text; returns them.
+fn until(lines: &mut impl BufRead, text: &str) -> String {
+    let mut all = String::new();
+    loop {
+        let start = all.len();
+        let read = lines.read_line(&mut all).unwrap();
+        assert!(read > 0, "no line has {text:?}: {all}");
+        if all[start..].contains(text) {
+            return all;
+        }
+    }
+}
+
+/// A handler that multiplies by way of NumPy.
+fn times(factor: &str) -> String {
+    format!(
+        "import numpy\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        \
+         return [Tensor('out', {factor} * numpy.asarray(inputs[0]))]\n"
+    )
+}
+
+#[test]
+fn each_save_of_a_watched_graph_runs_it_again() {
+    let folder = repository::folder();
+    let graph = folder.path().join("g");
+    write(&graph, PYTHON, &times("1"));
+    let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"))
+        .args(["graph", "run", "g", "-i", "in:INT64=7", "--watch"])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(run.stdout.take().unwrap());
+    let mut stderr = BufReader::new(run.stderr.take().unwrap());
+    let waits = "waiting for the next save";
+    until(&mut stdout, "out: INT64 (1) 7");
+    until(&mut stderr, waits);
+    fs::write(graph.join("handler.py"), times("2")).unwrap();
+    until(&mut stdout, "out: INT64 (1) 14");
+    until(&mut stderr, waits);
+    for (file, text, error) in [
+        (
+            "handler.py",
+            "import this_is_not_there\n",
+            "ModuleNotFoundError",
+        ),
+        ("graph.pbtxt", "node {", "graph.pbtxt:1"),
+    ] {
+        fs::write(graph.join(file), text).unwrap();
+        let shown = until(&mut stderr, waits);
+        assert!(shown.contains(error), "{shown}");
+    }
+    write(
+        &graph,
+        PYTHON,
+        &format!("from beside import N\n{}", times("N")),
+    );
+    until(&mut stderr, waits);
+    fs::write(graph.join("beside.py"), "N = 3\n").unwrap();
+    until(&mut stdout, "out: INT64 (1) 21");
+    // Whether the run has ended by now or not.
+    interrupt(&run);
+    assert_eq!(ended(&mut run), Some(130));
+}
+
+#[test]
+fn a_breakpoint_stops_at_the_terminal() {
+    let folder = repository::folder();
+    let graph = folder.path().join("g");
+    let handler = "from pyovms import Tensor\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        \
+                   loud = inputs[0].texts()[0].upper()\n        breakpoint()\n        return [Tensor('out', [loud])]\n";
+    write(&graph, PYTHON, handler);
+    let args = ["graph", "run", graph.to_str().unwrap(), "-i", "in=hello"];
+    let steps = [
+        ("(Pdb) ", Some("p loud + '!'\n")),
+        ("'HELLO!'", Some("loud = 'other'\n")),
+        ("(Pdb) ", Some("c\n")),
+    ];
+    let screen = terminal::run(200, &args, &[], &steps);
+    assert_eq!(screen.code, 0, "{}", screen.text());
     assert!(
-        error.contains("ZeroDivisionError: division by zero"),
-        "{shown}"
+        screen.text().contains("out: BYTES (1) \"other\""),
+        "{}",
+        screen.text()
     );
 }
