@@ -231,6 +231,7 @@ fn sequences<'a>(fields: &Fields<'a>, flags: &mut Flags) -> Result<(), Refusal<'
             "max_sequence_number",
             "idle_sequence_cleanup",
             "drain_sequences_seconds",
+            "state_mode",
         ] {
             if let Some(node) = fields.get(key) {
                 return Err((EntryError::NotStateful(key), node.clone()));
