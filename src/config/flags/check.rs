@@ -206,7 +206,10 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
         return Err(FlagError::NotStateful);
     }
     for (name, is_set) in [
-        ("drain_sequences_seconds", flags.drain_sequences_seconds.is_some()),
+        (
+            "drain_sequences_seconds",
+            flags.drain_sequences_seconds.is_some(),
+        ),
         ("state_mode", flags.state_mode.is_some()),
     ] {
         if is_set && !flags.stateful {

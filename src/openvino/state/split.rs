@@ -22,7 +22,7 @@ pub(super) enum SplitError {
     NotWhole,
     #[error("variable `{0}` is used within a loop or a branch")]
     InBody(String),
-    #[error("variable `{name}` is read by {reads} operators and written by {writes}, not by one each")]
+    #[error("variable `{name}` is read {reads} times and written {writes} times, not once each")]
     Uses {
         name: String,
         reads: usize,
@@ -99,11 +99,19 @@ pub(super) fn split(text: &str) -> Result<SplitGraph, SplitError> {
     reads.sort_by_key(|layer| layer.variable());
     let mut writes = Vec::new();
     for name in of_kind(READS).chain(of_kind(WRITES)).map(Layer::variable) {
-        let count = |kind| of_kind(kind).filter(|layer| layer.variable() == name).count();
+        let count = |kind| {
+            of_kind(kind)
+                .filter(|layer| layer.variable() == name)
+                .count()
+        };
         let (reads, writes) = (count(READS), count(WRITES));
         if (reads, writes) != (1, 1) {
             let name = name.to_owned();
-            return Err(SplitError::Uses { name, reads, writes });
+            return Err(SplitError::Uses {
+                name,
+                reads,
+                writes,
+            });
         }
     }
     if !reads.is_empty() && of_kind("ScaledDotProductAttention").next().is_some() {
@@ -112,7 +120,8 @@ pub(super) fn split(text: &str) -> Result<SplitGraph, SplitError> {
     let mut more = String::new();
     for (place, read) in reads.iter().enumerate() {
         let Layer { id, name, .. } = read;
-        let ([_, Some(kind), Some(shape)], Some([port, precision])) = (&read.variable, &read.output)
+        let ([_, Some(kind), Some(shape)], Some([port, precision])) =
+            (&read.variable, &read.output)
         else {
             return Err(SplitError::Old(read.variable().to_owned()));
         };
@@ -128,7 +137,10 @@ pub(super) fn split(text: &str) -> Result<SplitGraph, SplitError> {
         }
         more += &graph.result(write);
     }
-    let variables = reads.iter().map(|read| read.variable().to_owned()).collect();
+    let variables = reads
+        .iter()
+        .map(|read| read.variable().to_owned())
+        .collect();
     Ok(SplitGraph {
         variables,
         initial: graph.initial(&reads)?,
@@ -187,7 +199,9 @@ impl<'a> Graph<'a> {
         element: &BytesStart<'_>,
         tag: Range<usize>,
     ) -> Result<(), SplitError> {
-        let [root, path @ ..] = path else { return Ok(()) };
+        let [root, path @ ..] = path else {
+            return Ok(());
+        };
         let of = |name| attribute(element, name);
         let text = |name| of(name).unwrap_or_default();
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -227,7 +241,11 @@ impl<'a> Graph<'a> {
 
     fn ends(&mut self, path: &[String], tag: Range<usize>) {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        match (&path[1.min(path.len())..], self.layers.last_mut(), self.edges.last_mut()) {
+        match (
+            &path[1.min(path.len())..],
+            self.layers.last_mut(),
+            self.edges.last_mut(),
+        ) {
             (["layers"], ..) => self.layers_span.end = tag.start,
             (["edges"], ..) => self.edges_span.end = tag.start,
             (["layers", "layer"], Some(layer), _) => layer.span.end = tag.end,
@@ -249,7 +267,11 @@ impl<'a> Graph<'a> {
                     return Err(SplitError::Chained(read.variable().to_owned()));
                 }
                 let feeds = self.edges.iter().filter(|edge| edge.to == id);
-                open.extend(feeds.map(|edge| &*edge.from).filter(|from| wanted.insert(from)));
+                open.extend(
+                    feeds
+                        .map(|edge| &*edge.from)
+                        .filter(|from| wanted.insert(from)),
+                );
             }
             if self.edges.iter().any(|edge| edge.to == read.id) {
                 text += &self.result(read);
@@ -263,9 +285,8 @@ impl<'a> Graph<'a> {
             // All of them, so that they are where a request has them.
             wanted.contains(&*layer.id) || (of_inputs && is_input(layer))
         };
-        let leads = |edge: &Edge| {
-            wanted.contains(&*edge.to) || reads.iter().any(|read| read.id == edge.to)
-        };
+        let leads =
+            |edge: &Edge| wanted.contains(&*edge.to) || reads.iter().any(|read| read.id == edge.to);
         Ok((!variables.is_empty()).then(|| InitialGraph {
             text: self.with(keeps, &text, leads),
             variables,
@@ -306,4 +327,155 @@ pub fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let attribute = element.try_get_attribute(name).ok()??;
     let text = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
     Some(text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SplitError, split};
+
+    /// Writes a graph of layers, given as id, type and more attributes, and edges.
+    fn graph(layers: &[(u8, &str, &str)], edges: &[(u8, u8)]) -> String {
+        let layer = |&(id, kind, data): &(u8, &str, &str)| {
+            format!(
+                r#"<layer id="{id}" name="{kind}&amp;{id}" type="{kind}" version="opset6"><data {data}/><input><port id="0"/></input><output><port id="1" precision="FP32" names="n"/></output></layer>"#
+            )
+        };
+        let edge = |(from, to)| {
+            format!(r#"<edge from-layer="{from}" from-port="1" to-layer="{to}" to-port="0"/>"#)
+        };
+        let layers: String = layers.iter().map(layer).collect();
+        let edges: String = edges.iter().copied().map(edge).collect();
+        format!(
+            r#"<?xml version="1.0"?><net name="m"><layers>{layers}</layers><edges>{edges}</edges><rt_info/></net>"#
+        )
+    }
+
+    const A: &str = r#"variable_id="a" variable_type="f32" variable_shape="1,?""#;
+    const B: &str = r#"variable_id="b" variable_type="i64" variable_shape="""#;
+
+    fn refused(layers: &[(u8, &str, &str)], edges: &[(u8, u8)]) -> String {
+        split(&graph(layers, edges)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn variables_become_the_last_inputs_and_outputs() {
+        let layers = [
+            (0, "Parameter", ""),
+            (1, "ReadValue", B),
+            (2, "Const", ""),
+            (3, "ReadValue", A),
+            (4, "Add", ""),
+            (5, "Assign", A),
+            (6, "Assign", B),
+            (7, "Result", ""),
+        ];
+        let edges = [(2, 3), (0, 4), (1, 4), (3, 4), (4, 5), (4, 6), (4, 7)];
+        let parts = split(&graph(&layers, &edges)).unwrap();
+        assert_eq!(parts.variables, ["a", "b"]);
+        let found = |text: &str| -> Vec<String> {
+            let layers = text.split("<layer ").skip(1);
+            let layers =
+                layers.map(|layer| layer.split(" version").next().unwrap().replace('"', ""));
+            let edges = text.split("from-layer=\"").skip(1);
+            let edges = edges.map(|edge| edge.replace("\" from-port=\"1\" to-layer=\"", "->"));
+            let edges = edges.map(|edge| edge.split('"').next().unwrap().to_owned());
+            layers.chain(edges).collect()
+        };
+        insta::assert_snapshot!(found(&parts.step).join("\n"), @"
+        id=0 name=Parameter&amp;0 type=Parameter
+        id=2 name=Const&amp;2 type=Const
+        id=4 name=Add&amp;4 type=Add
+        id=7 name=Result&amp;7 type=Result
+        id=3 name=ReadValue&amp;3 type=Parameter
+        id=1 name=ReadValue&amp;1 type=Parameter
+        id=5 name=Assign&amp;5 type=Result
+        id=6 name=Assign&amp;6 type=Result
+        0->4
+        1->4
+        3->4
+        4->5
+        4->6
+        4->7
+        ");
+        let initial = parts.initial.unwrap();
+        assert_eq!((initial.variables, initial.of_inputs), (vec![0], false));
+        insta::assert_snapshot!(found(&initial.text).join("\n"), @"
+        id=2 name=Const&amp;2 type=Const
+        id=3 name=ReadValue&amp;3 type=Result
+        2->3
+        ");
+        assert!(parts.step.contains(
+            r#"<data shape="1,?" element_type="f32"/><output><port id="1" precision="FP32" names="ovms_state_0"/></output></layer>"#
+        ));
+        assert!(parts.step.ends_with("</edges><rt_info/></net>"));
+    }
+
+    #[test]
+    fn initial_values_of_inputs_keep_all_inputs_where_they_are() {
+        let layers = [
+            (0, "Parameter", ""),
+            (1, "Parameter", ""),
+            (2, "Multiply", ""),
+            (3, "ReadValue", A),
+            (4, "Assign", A),
+        ];
+        let edges = [(1, 2), (2, 3), (3, 4), (0, 4)];
+        let initial = split(&graph(&layers, &edges)).unwrap().initial.unwrap();
+        assert!(initial.of_inputs);
+        let places = [
+            "id=\"0\"",
+            "id=\"1\"",
+            "id=\"2\"",
+            "id=\"3\" name=\"ReadValue&amp;3\" type=\"Result\"",
+        ];
+        let places = places.map(|place| initial.text.find(&format!("<layer {place}")).unwrap());
+        assert!(places.is_sorted(), "{}", initial.text);
+        assert!(!initial.text.contains("Assign"));
+    }
+
+    #[test]
+    fn a_model_without_variables_stays_as_it_is() {
+        let text = graph(&[(0, "Parameter", ""), (1, "Result", "")], &[(0, 1)]);
+        let parts = split(&text).unwrap();
+        assert_eq!((parts.step, parts.initial), (text, None));
+    }
+
+    #[test]
+    fn each_refusal_has_its_text() {
+        let read = (1, "ReadValue", A);
+        let write = (2, "Assign", A);
+        insta::assert_snapshot!(refused(&[read], &[]), @"variable `a` is read 1 times and written 0 times, not once each");
+        insta::assert_snapshot!(refused(&[write], &[]), @"variable `a` is read 0 times and written 1 times, not once each");
+        insta::assert_snapshot!(refused(&[read, (3, "ReadValue", A), write], &[]), @"variable `a` is read 2 times and written 1 times, not once each");
+        insta::assert_snapshot!(refused(&[read, write, (3, "Result", "")], &[(1, 2), (2, 3)]), @"what is written to variable `a` is used by other operators");
+        insta::assert_snapshot!(
+            refused(&[read, write, (3, "ReadValue", B), (4, "Assign", B)], &[(1, 3)]),
+            @"the initial value of variable `b` depends on another variable"
+        );
+        insta::assert_snapshot!(
+            refused(&[read, write, (3, "ScaledDotProductAttention", "")], &[]),
+            @"its attention has a cache, which the runtime keeps in place"
+        );
+        let old = r#"variable_id="old""#;
+        insta::assert_snapshot!(refused(&[(1, "ReadValue", old), (2, "Assign", old)], &[]), @"variable `old` is of an operator set before opset6");
+        let body = graph(&[read, write], &[]).replace("?>", "?><net><layers><layer><body>");
+        insta::assert_snapshot!(split(&body).unwrap_err(), @"variable `a` is used within a loop or a branch");
+    }
+
+    #[test]
+    fn what_is_no_ir_file_is_refused() {
+        let whole = graph(&[(1, "ReadValue", A), (2, "Assign", A)], &[(1, 2)]);
+        for end in 0..whole.len() - "<rt_info/></net>".len() {
+            assert_eq!(split(&whole[..end]), Err(SplitError::NotWhole), "{end}");
+        }
+        for text in [
+            "",
+            "<net/>",
+            "<net><edges/><layers><layer/></layers></net>",
+            "<other><layers/></other>",
+            "{}",
+        ] {
+            assert_eq!(split(text), Err(SplitError::NotWhole), "{text}");
+        }
+    }
 }

@@ -137,8 +137,12 @@ impl StateTensors {
         let prepared = prepare::prepare(split.step, load, [names.len(); 2])?;
         let first = [prepared.inputs.len(), prepared.outputs.len()];
         let model = &prepared.model;
-        let before = described(names, Side::Input, |place| model.port(Side::Input, first[0] + place))?;
-        let after = described(names, Side::Output, |place| model.port(Side::Output, first[1] + place))?;
+        let before = described(names, Side::Input, |place| {
+            model.port(Side::Input, first[0] + place)
+        })?;
+        let after = described(names, Side::Output, |place| {
+            model.port(Side::Output, first[1] + place)
+        })?;
         let mut variables = Variables {
             list: Vec::new(),
             first,
@@ -178,7 +182,9 @@ impl StateTensors {
             let inputs = describe::all(Side::Input, inputs, load.layouts, |side, place| {
                 model.port(side, place)
             })?;
-            let outputs = described(&names, Side::Output, |place| model.port(Side::Output, place))?;
+            let outputs = described(&names, Side::Output, |place| {
+                model.port(Side::Output, place)
+            })?;
             if part.of_inputs {
                 variables.computed = part.variables;
                 initial = Some((model, inputs, outputs));
@@ -296,7 +302,9 @@ fn described(
         shape: None,
         layout: None,
     });
-    describe::all(side, ports.collect(), &<_>::default(), |_, place| port(place))
+    describe::all(side, ports.collect(), &<_>::default(), |_, place| {
+        port(place)
+    })
 }
 
 /// Tensors of variables of one slot.
