@@ -79,8 +79,8 @@ flags! {
         idle_sequence_cleanup: bool, "BOOL", scope: ModelIgnored;
         /// Apply OpenVINO's low latency transformation; needs --stateful [default: false]
         low_latency_transformation: bool, "BOOL", scope: ModelIgnored;
-        /// Where states are kept: tensors, or requests for an infer request for each sequence; needs
-        /// --stateful [default: tensors, if the model allows it]
+        /// Keep states as tensors, or in an infer request for each sequence; needs --stateful
+        /// [default: tensors]
         state_mode: StateMode, "MODE", scope: ModelIgnored;
         /// Maximum number of sequences; needs --stateful [default: 500]
         max_sequence_number: u32, "N", scope: ModelIgnored, own_form: true;
