@@ -28,7 +28,8 @@ use super::{
     slot::Slot,
     state::{
         Maker,
-        tensors::{self, SplitModel, StateTensors},
+        read::{self, SplitModel},
+        tensors::StateTensors,
     },
 };
 use crate::{
@@ -164,7 +165,7 @@ fn ready<'a>(
 
 /// Reads a model without its variables; a refusal is no error of the load.
 fn split(core: &mut Core, load: &Load<'_>) -> Result<Result<SplitModel, Error>, ModelLoadError> {
-    let read = |core: &mut Core, load: &Load<'_>| Ok(tensors::read(core, load));
+    let read = |core: &mut Core, load: &Load<'_>| Ok(read::read(core, load));
     match load.options.low_latency {
         true => low_latency::read(core, load, read),
         false => read(core, load),

@@ -1,9 +1,10 @@
 //! State of a sequence between its requests, and access to it for a run.
 //!
 //! In mode `tensors` a state is the contents of the model's variables, which are inputs and outputs
-//! of the compiled model ([`split`], [`tensors`]); in mode `requests` it is an infer request with the
+//! of the compiled model ([`split`], [`read`], [`tensors`]); in mode `requests` it is an infer request with the
 //! variables inside.
 
+pub(super) mod read;
 mod split;
 pub(super) mod tensors;
 

@@ -5,18 +5,17 @@
 //! one is passed: the slot's infer request is given the tensor of the sequence and another one to
 //! write to, and they change places. A failed run leaves the contents as they were.
 
-use std::{fs, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
-use super::split::{self, SplitGraph, TENSOR};
+use super::{read::SplitModel, split::TENSOR};
 use crate::{
     error::Error,
     openvino::{
         convert,
         describe::{self, Described},
         error::ModelLoadError,
-        ffi::{self, CompiledModel, Core, InferRequest, Model, Side},
+        ffi::{self, CompiledModel, Core, InferRequest, Side},
         load::{self, Load},
-        low_latency,
         names::Port,
         prepare::{self, Prepared},
         slot::{Limit, Slot, SlotError, SlotInput, new_tensor, runtime},
@@ -34,64 +33,6 @@ pub(in crate::openvino) struct StateValues {
     bytes: Box<[u8]>,
     /// Those of others.
     passed: Box<[ffi::Tensor]>,
-}
-
-/// A model as read, without its variables.
-pub(in crate::openvino) struct SplitModel {
-    variables: Vec<String>,
-    step: Model,
-    initial: Option<InitialModel>,
-}
-
-struct InitialModel {
-    model: Model,
-    variables: Vec<usize>,
-    of_inputs: bool,
-}
-
-/// Reads a model, and takes its variables out.
-pub(in crate::openvino) fn read(core: &mut Core, load: &Load<'_>) -> Result<SplitModel, Error> {
-    let refused = |text: String| Error::invalid(text);
-    let Load { model, weights, .. } = *load;
-    if model.extension().is_none_or(|extension| extension != "xml") {
-        return Err(refused(format!("{} is no IR file", model.display())));
-    }
-    let unread = |error| refused(format!("cannot read {}", model.display())).with_source(error);
-    let text = fs::read_to_string(model).map_err(unread)?;
-    let SplitGraph {
-        variables,
-        step,
-        initial,
-    } = split::split(&text).map_err(|reason| refused(reason.to_string()))?;
-    let own = model.with_extension("bin");
-    let weights = weights.or(own.is_file().then_some(&own));
-    // The runtime reads weights from a file only, and where they are only for a graph in a file.
-    let folder = low_latency::folder()?;
-    let mut read = |name: &str, text: &str| {
-        let model = &folder.path().join(name);
-        let unwritten = |error| low_latency::unusable(folder.path(), error);
-        fs::write(model, text).map_err(unwritten)?;
-        let part = Load {
-            model,
-            weights,
-            ..*load
-        };
-        load::read(core, &part).map_err(|error| refused(crate::error::chain(&error)))
-    };
-    let step = read("step.xml", &step)?;
-    let initial = match initial {
-        None => None,
-        Some(initial) => Some(InitialModel {
-            model: read("initial.xml", &initial.text)?,
-            variables: initial.variables,
-            of_inputs: initial.of_inputs,
-        }),
-    };
-    Ok(SplitModel {
-        variables,
-        step,
-        initial,
-    })
 }
 
 /// Variables of a compiled model as its slots have them.
