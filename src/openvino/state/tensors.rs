@@ -57,10 +57,10 @@ struct Variables {
 struct Variable {
     dtype: DataType,
     shape: PartialShape,
-    place: Place,
+    transfer: Transfer,
 }
 
-enum Place {
+enum Transfer {
     /// Copied, to these bytes.
     Copied(Range<usize>),
     /// Passed, as a tensor that has this shape before it is written.
@@ -164,12 +164,12 @@ impl StateTensors {
         let mut copied = Vec::new();
         let mut spare = Vec::new();
         for (place, variable) in variables.list.iter().enumerate() {
-            match variable.place {
-                Place::Copied(_) => copied.push([
+            match variable.transfer {
+                Transfer::Copied(_) => copied.push([
                     tensor(Side::Input, inputs + place)?,
                     tensor(Side::Output, outputs + place)?,
                 ]),
-                Place::Passed { .. } => spare.push(None),
+                Transfer::Passed { .. } => spare.push(None),
             }
         }
         let initial = match &mut self.initial {
@@ -196,13 +196,13 @@ impl Variables {
         let size = byte_size(dtype, &zeros).ok().flatten();
         let size = size.ok_or_else(|| ModelLoadError::unfit("strings are no state"))?;
         let is_fixed = shape.fixed().is_some();
-        let place = if is_fixed && size <= SMALL {
+        let transfer = if is_fixed && size <= SMALL {
             let start = self.bytes;
             self.bytes += size;
-            Place::Copied(start..self.bytes)
+            Transfer::Copied(start..self.bytes)
         } else {
             let shape = zeros.clone();
-            Place::Passed { shape, is_fixed }
+            Transfer::Passed { shape, is_fixed }
         };
         let zeros = Tensor::new(dtype, zeros, vec![0; size].into());
         let unfit = |error| Error::internal("Internal error").with_source(error);
@@ -210,7 +210,7 @@ impl Variables {
         self.list.push(Variable {
             dtype,
             shape,
-            place,
+            transfer,
         });
         Ok(())
     }
@@ -287,9 +287,9 @@ impl SlotStates {
                 }
                 None => &variables.initial[place],
             };
-            match &variable.place {
-                Place::Copied(range) => bytes[range.clone()].copy_from_slice(value.data()),
-                Place::Passed { .. } => {
+            match &variable.transfer {
+                Transfer::Copied(range) => bytes[range.clone()].copy_from_slice(value.data()),
+                Transfer::Passed { .. } => {
                     let element = convert::element_type(variable.dtype);
                     let mut tensor = new_tensor(element, value.shape())?;
                     copy(value.data(), reach_mut(&mut tensor)?)?;
@@ -311,13 +311,13 @@ impl SlotStates {
         let mut copied = self.copied.iter_mut();
         let mut passed = values.passed.iter().zip(&mut self.spare);
         for (place, variable) in self.variables.list.iter().enumerate() {
-            match &variable.place {
-                Place::Copied(range) => {
+            match &variable.transfer {
+                Transfer::Copied(range) => {
                     if let Some([input, _]) = copied.next() {
                         copy(&values.bytes[range.clone()], reach_mut(input)?)?;
                     }
                 }
-                Place::Passed { shape, .. } => {
+                Transfer::Passed { shape, .. } => {
                     if let Some((tensor, spare)) = passed.next() {
                         let spare = match spare {
                             Some(spare) => spare,
@@ -345,15 +345,15 @@ impl SlotStates {
         let mut copied = self.copied.iter();
         let mut passed = values.passed.iter_mut().zip(&mut self.spare);
         for variable in &self.variables.list {
-            match &variable.place {
-                Place::Copied(range) => {
+            match &variable.transfer {
+                Transfer::Copied(range) => {
                     if let Some([_, output]) = copied.next() {
                         let source = output.get_raw_data();
                         let source = source.map_err(runtime("reach the tensor of a variable"))?;
                         copy(source, &mut values.bytes[range.clone()])?;
                     }
                 }
-                Place::Passed { is_fixed, .. } => {
+                Transfer::Passed { is_fixed, .. } => {
                     if let Some((tensor, slot)) = passed.next()
                         && let Some(next) = slot.take()
                     {

@@ -61,16 +61,16 @@ pub(super) struct InitialGraph {
 
 /// The parts of a file that matter here.
 #[derive(Default)]
-struct Graph<'a> {
+struct IrGraph<'a> {
     text: &'a str,
-    layers: Vec<Layer>,
-    edges: Vec<Edge>,
+    layers: Vec<IrLayer>,
+    edges: Vec<IrEdge>,
     layers_span: Range<usize>,
     edges_span: Range<usize>,
 }
 
 #[derive(Default)]
-struct Layer {
+struct IrLayer {
     span: Range<usize>,
     id: String,
     name: String,
@@ -82,7 +82,7 @@ struct Layer {
     output: Option<[String; 2]>,
 }
 
-struct Edge {
+struct IrEdge {
     span: Range<usize>,
     from: String,
     to: String,
@@ -93,12 +93,12 @@ const WRITES: &str = "Assign";
 
 /// Takes a model apart; one without variables stays as it is.
 pub(super) fn split(text: &str) -> Result<SplitGraph, SplitError> {
-    let graph = Graph::read(text)?;
+    let graph = IrGraph::read(text)?;
     let of_kind = |kind| graph.layers.iter().filter(move |layer| layer.kind == kind);
-    let mut reads: Vec<&Layer> = of_kind(READS).collect();
+    let mut reads: Vec<&IrLayer> = of_kind(READS).collect();
     reads.sort_by_key(|layer| layer.variable());
     let mut writes = Vec::new();
-    for name in of_kind(READS).chain(of_kind(WRITES)).map(Layer::variable) {
+    for name in of_kind(READS).chain(of_kind(WRITES)).map(IrLayer::variable) {
         let count = |kind| {
             of_kind(kind)
                 .filter(|layer| layer.variable() == name)
@@ -119,7 +119,7 @@ pub(super) fn split(text: &str) -> Result<SplitGraph, SplitError> {
     }
     let mut more = String::new();
     for (place, read) in reads.iter().enumerate() {
-        let Layer { id, name, .. } = read;
+        let IrLayer { id, name, .. } = read;
         let ([_, Some(kind), Some(shape)], Some([port, precision])) =
             (&read.variable, &read.output)
         else {
@@ -152,13 +152,13 @@ pub(super) fn split(text: &str) -> Result<SplitGraph, SplitError> {
     })
 }
 
-impl Layer {
+impl IrLayer {
     fn variable(&self) -> &str {
         self.variable[0].as_deref().unwrap_or_default()
     }
 }
 
-impl<'a> Graph<'a> {
+impl<'a> IrGraph<'a> {
     /// Reads the layers and edges of a file, without those in the bodies of others.
     fn read(text: &'a str) -> Result<Self, SplitError> {
         let mut graph = Self {
@@ -209,12 +209,12 @@ impl<'a> Graph<'a> {
             _ if root != "net" => return Err(SplitError::NotWhole),
             (["layers"], _) => self.layers_span.start = tag.end,
             (["edges"], _) => self.edges_span.start = tag.end,
-            (["layers", "layer"], _) => self.layers.push(Layer {
+            (["layers", "layer"], _) => self.layers.push(IrLayer {
                 span: tag,
                 id: text("id"),
                 name: text("name"),
                 kind: text("type"),
-                ..Layer::default()
+                ..IrLayer::default()
             }),
             (["layers", "layer", "data"], Some(layer)) => {
                 layer.variable = ["variable_id", "variable_type", "variable_shape"].map(of);
@@ -224,7 +224,7 @@ impl<'a> Graph<'a> {
                 let port = || ["id", "precision"].map(text);
                 layer.output.get_or_insert_with(port);
             }
-            (["edges", "edge"], _) => self.edges.push(Edge {
+            (["edges", "edge"], _) => self.edges.push(IrEdge {
                 span: tag,
                 from: text("from-layer"),
                 to: text("to-layer"),
@@ -256,7 +256,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Writes the graph of the initial values of variables.
-    fn initial(&self, reads: &[&Layer]) -> Result<Option<InitialGraph>, SplitError> {
+    fn initial(&self, reads: &[&IrLayer]) -> Result<Option<InitialGraph>, SplitError> {
         let mut text = String::new();
         let mut variables = Vec::new();
         let mut wanted: HashSet<&str> = HashSet::new();
@@ -278,15 +278,16 @@ impl<'a> Graph<'a> {
                 variables.push(place);
             }
         }
-        let is_input = |layer: &Layer| layer.kind == "Parameter";
+        let is_input = |layer: &IrLayer| layer.kind == "Parameter";
         let mut layers = self.layers.iter();
         let of_inputs = layers.any(|layer| is_input(layer) && wanted.contains(&*layer.id));
-        let keeps = |layer: &Layer| {
+        let keeps = |layer: &IrLayer| {
             // All of them, so that they are where a request has them.
             wanted.contains(&*layer.id) || (of_inputs && is_input(layer))
         };
-        let leads =
-            |edge: &Edge| wanted.contains(&*edge.to) || reads.iter().any(|read| read.id == edge.to);
+        let leads = |edge: &IrEdge| {
+            wanted.contains(&*edge.to) || reads.iter().any(|read| read.id == edge.to)
+        };
         Ok((!variables.is_empty()).then(|| InitialGraph {
             text: self.with(keeps, &text, leads),
             variables,
@@ -295,7 +296,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Writes a layer that takes the inputs of another one as an output of the model.
-    fn result(&self, layer: &Layer) -> String {
+    fn result(&self, layer: &IrLayer) -> String {
         let (id, name) = (&layer.id, escape(&layer.name));
         let inputs = &self.text[layer.inputs.clone()];
         format!(r#"<layer id="{id}" name="{name}" type="Result" version="opset1">{inputs}</layer>"#)
@@ -304,9 +305,9 @@ impl<'a> Graph<'a> {
     /// Writes the graph with some of its layers and edges, and more layers behind.
     fn with(
         &self,
-        keeps: impl Fn(&Layer) -> bool,
+        keeps: impl Fn(&IrLayer) -> bool,
         more: &str,
-        leads: impl Fn(&Edge) -> bool,
+        leads: impl Fn(&IrEdge) -> bool,
     ) -> String {
         let (layers, edges) = (&self.layers_span, &self.edges_span);
         let kept = self.layers.iter().filter(|layer| keeps(layer));
