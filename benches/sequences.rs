@@ -24,7 +24,7 @@ use crate::{
     run::Lengths,
 };
 
-/// Sound in, three state variables of 1 KB together.
+/// Sound in, three state variables of [`STATE_KB`] together.
 const VAD: Model = Model {
     name: "vad_stateful",
     input: "audio",
@@ -38,11 +38,14 @@ const CLIENTS: u64 = CONCURRENCY as u64;
 /// Default maximum number of sequences.
 const USUAL: u64 = 500;
 
-/// Few sequences. More requests than that are in flight, so that some wait for others.
-const FEW: u64 = 10;
+/// State of a sequence in kilobytes.
+const STATE_KB: f64 = 1.0;
 
 /// Many sequences.
-const MANY: u64 = 10_000;
+const MANY: u64 = 100_000;
+
+/// Number of raw infer requests beside them.
+const RAW: usize = 10_000;
 
 /// Number of ids for sequences that start and end; none is reused before its sequence has ended.
 const PASSING: u64 = 1000;
@@ -128,9 +131,10 @@ fn live(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
     load(&each(MANY + 1..=MANY + PASSING, Place::End)).once();
     let before = process::resident_mb(peer.id());
     load(&each(1..=MANY, Place::Start)).once();
-    let each_kb = (process::resident_mb(peer.id()) - before) * 1024.0 / MANY as f64;
+    let more = process::resident_mb(peer.id()) - before;
+    let each_kb = more * 1024.0 / MANY as f64 - STATE_KB;
     let raw = |lent| {
-        let outcome = Raw::requests(&lengths.library, &VAD, MANY as usize, lent);
+        let outcome = Raw::requests(&lengths.library, &VAD, RAW, lent);
         Side::new(
             if lent {
                 "with lent tensors"
@@ -141,28 +145,29 @@ fn live(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
             vec![outcome.bytes / 1024.0],
         )
     };
-    let mut rows = vec![Row {
-        sides: vec![raw(false), raw(true)],
-        ..Row::new("sequences-idle", vec![each_kb])
-    }];
+    let mut rows = vec![
+        Row {
+            sides: vec![raw(false), raw(true)],
+            ..Row::new("sequences-idle", vec![each_kb])
+        },
+        Row::new("sequences-live", vec![more]),
+    ];
     let many = load(&round(1..=MANY, Form::Parameters));
-    for sequences in [FEW, CLIENTS] {
-        let peer = stateful(sequences);
-        let client = jobs::connect(runtime, &peer);
-        let few = |jobs: &[Vec<Request>]| Load::new(&peer, runtime, &client, jobs);
-        few(&each(1..=sequences, Place::Start)).once();
-        let few = few(&round(1..=sequences, Form::Parameters));
-        rows.extend(watched(|| {
-            let count = lengths.requests;
-            let pairs = jobs::in_turn([&many, &few], [count; 2], lengths.pairs);
-            let figures = [("p50", Figure::P50), ("cpu", Figure::Cpu)];
-            let row = |(name, figure)| {
-                let id = format!("sequences-round-{sequences}-{name}");
-                pairs.ratio(&id, figure, ["many", "few"])
-            };
-            figures.map(row).into()
-        }));
-    }
+    let other = stateful(CLIENTS);
+    let client = jobs::connect(runtime, &other);
+    let few = |jobs: &[Vec<Request>]| Load::new(&other, runtime, &client, jobs);
+    few(&each(1..=CLIENTS, Place::Start)).once();
+    let few = few(&round(1..=CLIENTS, Form::Parameters));
+    rows.extend(watched(|| {
+        let count = lengths.requests;
+        let pairs = jobs::in_turn([&many, &few], [count; 2], lengths.pairs);
+        let figures = [("p50", Figure::P50), ("cpu", Figure::Cpu)];
+        let row = |(name, figure)| {
+            let id = format!("sequences-round-{name}");
+            pairs.ratio(&id, figure, ["many", "few"])
+        };
+        figures.map(row).into()
+    }));
     rows
 }
 

@@ -37,7 +37,7 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
         FlagError::PortsUnset => {
             failure.hint("give --port for gRPC, --rest_port for REST, or both")
         }
-        FlagError::NotStateful | FlagError::DrainNotStateful => failure.hint(
+        FlagError::NotStateful | FlagError::NeedsStateful(_) => failure.hint(
             "add --stateful; with --config_path, write both into the file, at the model that they \
              are for",
         ),

@@ -43,6 +43,7 @@ impl ModelConfig {
             device: flags.target_device.as_deref().unwrap_or("CPU").to_owned(),
             properties: Vec::new(),
             stateful: flags.stateful,
+            state_mode: flags.state_mode.unwrap_or_default(),
             nireq: flags.nireq,
             max_waiting: flags.max_queued_requests,
             max_image_pixels: PixelLimit(flags.max_image_pixels),

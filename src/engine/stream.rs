@@ -186,11 +186,12 @@ impl Each {
         let origin = self.origin;
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
-        let infer = async move {
+        let place = Arc::clone(&arrival);
+        let infer = arrival.run(async move {
             let find = engine.find(&name, version?, origin);
-            let target = arrival.finds(&name, find).await?.arrived(arrival);
+            let target = place.finds(&name, find).await?.arrived(place);
             target.infer(request).await
-        };
+        });
         Box::pin(async move {
             let answer = match limit {
                 None => infer.await,

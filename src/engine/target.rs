@@ -105,7 +105,7 @@ impl Target {
                 site,
                 stateful: Some(stateful),
             }) => {
-                arrival.concerns(site.version.model());
+                arrival.concerns(site.version.shared_name());
                 stateful.arrival = Some(arrival);
             }
             _ => arrival.leave(),
@@ -211,10 +211,14 @@ impl OfModel {
     ) -> Result<InferResponse> {
         let (command, echo) = control::take(&mut request)?;
         let selection = Selection::take(&mut request)?;
+        if let Some(arrival) = &stateful.arrival {
+            arrival.is_of(command.id);
+        }
         let mut site = self.site(stateful, command).await?;
         let mut validated = site.validate(&request).await?;
         if let Some(arrival) = &stateful.arrival {
-            arrival.turn(self.site.version.model()).await;
+            let model = self.site.version.model();
+            arrival.turn(model, command.id).await;
         }
         let mut rounds = 0;
         let begun = loop {

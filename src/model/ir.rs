@@ -6,13 +6,10 @@ use std::{
     io::{BufRead, BufReader},
 };
 
-use quick_xml::{
-    Reader, XmlVersion,
-    events::{BytesStart, Event},
-};
+use quick_xml::{Reader, events::Event};
 
 use super::repository::ModelFiles;
-use crate::tensor::Layout;
+use crate::{openvino::xml_attribute as attribute, tensor::Layout};
 
 /// The operation that reads a variable.
 const READS: &str = "ReadValue";
@@ -123,12 +120,6 @@ impl RtInfo {
             }
         }
     }
-}
-
-fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
-    let attribute = element.try_get_attribute(name).ok()??;
-    let text = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
-    Some(text.into_owned())
 }
 
 /// Takes the names of a tensor apart: `a,b`, where a comma within a name is written `\,`.

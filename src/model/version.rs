@@ -79,6 +79,12 @@ impl Version {
         &self.model
     }
 
+    /// Returns the name of the model, to keep.
+    #[must_use]
+    pub fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.model)
+    }
+
     /// Returns the number of the version.
     #[must_use]
     pub fn number(&self) -> i64 {

@@ -21,14 +21,19 @@ use super::{
     health::Nature,
     loader, low_latency,
     names::TensorNames,
-    options::LoadOptions,
+    options::{LoadOptions, StateMode},
     prepare::{self, Prepared},
     run::Runner,
     runtime_error::OpenVinoError,
     slot::Slot,
-    state::Maker,
+    state::{
+        Maker,
+        read::{self, SplitModel},
+        tensors::StateTensors,
+    },
 };
 use crate::{
+    error::{Error, chain},
     servable::ServableInfo,
     tensor::{DataType, Layout},
 };
@@ -126,10 +131,45 @@ fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, ModelLoadError
 /// Reads a model and does everything to it that comes before it is compiled.
 fn prepared<'a>(core: &mut Core, load: &Load<'a>) -> Result<Prepared<'a>, ModelLoadError> {
     let model = match load.options.low_latency {
-        true => low_latency::read(core, load)?,
+        true => low_latency::read(core, load, read)?,
         false => read(core, load)?,
     };
-    prepare::prepare(model, load)
+    prepare::prepare(model, load, [0; 2])
+}
+
+/// Reads, prepares, and compiles a model; the variables are tensors of its slots if there are any
+/// tensors for them.
+fn ready<'a>(
+    core: &mut Core,
+    load: &Load<'a>,
+) -> Result<(Prepared<'a>, CompiledModel, Option<StateTensors>), ModelLoadError> {
+    let plain = |core: &mut Core| {
+        let prepared = prepared(core, load)?;
+        let compiled = compile(core, &prepared.model, load.options)?;
+        Ok((prepared, compiled, None))
+    };
+    if !load.options.stateful || load.options.state_mode == StateMode::Requests {
+        return plain(core);
+    }
+    let reason = match split(core, load)? {
+        Ok(split) => match StateTensors::ready(core, load, split) {
+            Ok(ready) => return Ok((ready.0, ready.1, Some(ready.2))),
+            Err(error) => chain(&error),
+        },
+        Err(error) => chain(&error),
+    };
+    let ready = plain(core)?;
+    tracing::info!(model = load.name, "state_mode is requests: {reason}");
+    Ok(ready)
+}
+
+/// Reads a model without its variables; a refusal is no error of the load.
+fn split(core: &mut Core, load: &Load<'_>) -> Result<Result<SplitModel, Error>, ModelLoadError> {
+    let read = |core: &mut Core, load: &Load<'_>| Ok(read::read(core, load));
+    match load.options.low_latency {
+        true => low_latency::read(core, load, read),
+        false => read(core, load),
+    }
 }
 
 /// Reads, compiles and readies a model; blocks for as long as that takes.
@@ -142,15 +182,14 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
     let options = &*options(load.options)?;
     let load = Load { options, ..load };
     let folder = options.cache_dir.as_deref().and_then(cache::prepare);
-    let (prepared, mut compiled) = cores::with(options, folder.as_deref(), |core| {
-        let prepared = prepared(core, &load)?;
+    let (prepared, mut compiled, mut states) = cores::with(options, folder.as_deref(), |core| {
+        let (prepared, compiled, states) = ready(core, &load)?;
         // Loads for the shapes of requests would say it again and again.
         for stale in prepared.stale.iter().filter(|_| load.asked.is_empty()) {
             let file = load.names.file.display();
             tracing::warn!(model = load.name, "{file}: {stale}");
         }
-        let compiled = compile(core, &prepared.model, options)?;
-        Ok((prepared, compiled))
+        Ok((prepared, compiled, states))
     })?;
     let Prepared {
         model,
@@ -179,20 +218,22 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
             .max(one_for_each_core(&inputs, &outputs)),
         nireq => nireq,
     };
-    let slots = if options.stateful {
+    let has_own = states.is_some() || !options.stateful;
+    let slots = if has_own {
+        (0..nireq)
+            .map(|_| Slot::new(&mut compiled, &inputs, &outputs, states.as_mut()))
+            .collect::<Result<Vec<_>, _>>()?
+    } else {
         let maker = Arc::new(Maker::new(compiled, inputs.clone(), outputs.clone()));
         (0..nireq)
             .map(|_| maker.lender())
-            .collect::<Result<Vec<_>, _>>()?
-    } else {
-        (0..nireq)
-            .map(|_| Slot::new(&mut compiled, &inputs, &outputs))
             .collect::<Result<Vec<_>, _>>()?
     };
     let steady = inputs
         .iter()
         .map(|input| &input.info)
         .all(|info| info.shape.fixed().is_some() && info.dtype != DataType::String);
+    let steady = steady && states.is_none_or(|states| states.are_fixed());
     let runner = Runner::new(slots, options, steady, streams, load.name, nature);
     if let Some(spare) = spare {
         runner
@@ -263,7 +304,7 @@ fn opened(path: &Path) -> io::Result<()> {
     }
 }
 
-fn compile(
+pub(super) fn compile(
     core: &mut Core,
     model: &Model,
     options: &LoadOptions,

@@ -4,7 +4,7 @@
 //! model with the configured names, shapes and layouts, [`cores`] keeps runtimes for the next load,
 //! [`loader`] schedules threads that load, [`binding`] is about the processors of inference
 //! threads, [`slot`] runs one infer request,
-//! [`low_latency`] has loops unrolled before that, [`strings`] reads and writes the runtime's
+//! [`low_latency`] has loops unrolled before that, [`state`] is the state of sequences, [`strings`] reads and writes the runtime's
 //! strings, [`pool`] lends slots, [`run`] decides on which thread a slot runs, and [`health`] and
 //! [`guard`] see to it that failed inferences do no harm to others. The rest of the crate sees
 //! [`Runner`] and the tensors of [`crate::tensor`].
@@ -48,10 +48,10 @@ pub use load::{Compiled, Inspected, Load, NIREQ_LIMIT, inspect, load};
 pub use names::{Side, TensorNames};
 pub use options::{
     BatchOption, ColorFormat, Conversion, LayoutOption, LoadOptions, PerChannel, PerTensor,
-    Placement, Precision, Preprocessing, ShapeOption,
+    Placement, Precision, Preprocessing, ShapeOption, StateMode,
 };
 pub use pool::{PoolError, SlotQueue, WaitingCount, WaitingPlace};
 pub use run::{RunError, Runner, Work};
 pub use runtime_error::OpenVinoError;
 pub use slot::{SlotError, SlotInput};
-pub use state::{Hold, SequenceState};
+pub use state::{Hold, SequenceState, xml_attribute};

@@ -1,6 +1,8 @@
 //! Options of a model load: plain data that [`crate::config`] fills.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
+
+use serde::Serialize;
 
 use crate::budget::Budget;
 use crate::tensor::{DataType, Dim, Layout, PartialShape, images::PixelLimit};
@@ -14,6 +16,8 @@ pub struct LoadOptions {
     pub properties: Vec<(String, String)>,
     /// Whether each sequence of requests has its own state.
     pub stateful: bool,
+    /// Where the states of sequences are kept, if the model allows it.
+    pub state_mode: StateMode,
     /// Number of infer requests; 0 for the device's own recommendation, and one for each core at
     /// least if the model's tensors are small.
     pub nireq: u32,
@@ -45,6 +49,29 @@ pub struct LoadOptions {
     pub recovery_interval: Duration,
     /// Whether the reason of a failed inference is hidden from clients.
     pub hide_errors: bool,
+}
+
+/// Place of the states of sequences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateMode {
+    /// Tensors that the server gives to each run.
+    #[default]
+    Tensors,
+    /// An infer request for each sequence.
+    Requests,
+}
+
+impl FromStr for StateMode {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "tensors" => Ok(Self::Tensors),
+            "requests" => Ok(Self::Requests),
+            _ => Err(()),
+        }
+    }
 }
 
 /// Threads that a model runs on.

@@ -28,11 +28,20 @@ pub(super) struct Prepared<'a> {
     pub(super) stale: Vec<String>,
 }
 
-pub(super) fn prepare<'a>(model: Model, load: &Load<'a>) -> Result<Prepared<'a>, ModelLoadError> {
+/// Prepares a model, whose last inputs and outputs may be none of clients: so many are hidden.
+pub(super) fn prepare<'a>(
+    model: Model,
+    load: &Load<'a>,
+    hidden: [usize; 2],
+) -> Result<Prepared<'a>, ModelLoadError> {
     let mut stale = Vec::new();
-    let mut named = |side, names| names::publish(side, ports(&model, side)?, names, &mut stale);
-    let mut inputs = named(Side::Input, &load.names.inputs)?;
-    let mut outputs = named(Side::Output, &load.names.outputs)?;
+    let mut named = |side, hidden, names| {
+        let mut shown = ports(&model, side)?;
+        shown.truncate(shown.len().saturating_sub(hidden));
+        names::publish(side, shown, names, &mut stale)
+    };
+    let mut inputs = named(Side::Input, hidden[0], &load.names.inputs)?;
+    let mut outputs = named(Side::Output, hidden[1], &load.names.outputs)?;
     layouts::choose(&mut inputs, &mut outputs, &load.options.layouts)?;
     let mut model = add_steps(model, &mut inputs, load)?;
     let known: Vec<Layout> = inputs

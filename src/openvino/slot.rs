@@ -3,9 +3,10 @@
 //! Input bytes are copied once, from the request into the slot's tensor; output bytes once, out
 //! of the runtime's tensor. A slot is used by one request at a time; [`super::pool`] sees to it.
 //!
-//! A slot of a stateful model has no infer request: that comes with each run, since each sequence
-//! has its own, with its state inside. It uses the tensors that the slot lends it, so that a
-//! sequence takes memory for its state, and none for inputs and outputs; unless they are small.
+//! A slot of a stateful model has tensors for the variables, too. In mode `requests` it has no infer
+//! request: that comes with each run, since each sequence has its own, with its state inside. It uses
+//! the tensors that the slot lends it, so that a sequence takes memory for its state, and none for
+//! inputs and outputs; unless they are small.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +18,10 @@ use super::{
     describe::Described,
     ffi::{self, CompiledModel, InferRequest, Side},
     runtime_error::OpenVinoError,
-    state::{Bound, Kept, Maker, SequenceState, new_set},
+    state::{
+        Bound, Kept, Maker, SequenceState, new_set,
+        tensors::{SlotStates, StateTensors},
+    },
     strings,
 };
 use crate::{
@@ -115,6 +119,8 @@ pub(super) struct Slot {
     set: u64,
     /// Small tensors for the inputs whose shape varies, which a sequence has between its runs.
     resting: Vec<(usize, ffi::Tensor)>,
+    /// Tensors of the variables, if they are inputs and outputs.
+    states: Option<Box<SlotStates>>,
 }
 
 /// Source of the infer requests of a slot.
@@ -148,11 +154,13 @@ struct Output {
 }
 
 impl Slot {
-    /// Makes an infer request; inputs and outputs are in the model's own order.
+    /// Makes an infer request; inputs and outputs are in the model's own order, and before those of
+    /// variables.
     pub(super) fn new(
         model: &mut CompiledModel,
         inputs: &[Described],
         outputs: &[Described],
+        states: Option<&mut StateTensors>,
     ) -> Result<Self, SlotError> {
         let request = model
             .create_infer_request()
@@ -178,12 +186,14 @@ impl Slot {
             tensor.map(Some).map_err(runtime("reach an output tensor"))
         };
         let outputs = Output::all(outputs, own)?;
+        let states = states.map(|states| states.of_slot(&request)).transpose()?;
         Ok(Self {
             engine: Engine::Own(Bound::new(request)),
             inputs,
             outputs,
             set: new_set(),
             resting: Vec::new(),
+            states: states.map(Box::new),
         })
     }
 
@@ -215,6 +225,7 @@ impl Slot {
             outputs: Output::all(outputs, lent)?,
             set: new_set(),
             resting: resting.collect::<Result<_, SlotError>>()?,
+            states: None,
         })
     }
 
@@ -222,6 +233,34 @@ impl Slot {
     /// order asked for. A slot of a stateful model runs it on the state given, or on a new one
     /// that is gone afterwards.
     pub(super) fn infer(
+        &mut self,
+        state: Option<&mut SequenceState>,
+        inputs: &[SlotInput],
+        wanted: &[usize],
+        mut limit: Option<Limit<'_>>,
+    ) -> Result<Vec<Tensor>, SlotError> {
+        let (Some(states), Engine::Own(own)) = (&mut self.states, &mut self.engine) else {
+            return self.run(state, inputs, wanted, limit);
+        };
+        let mut passing = SequenceState::default();
+        let state = state.unwrap_or(&mut passing);
+        let mut new = None;
+        let values = match state.values() {
+            Some(values) => values,
+            None => new.insert(states.initial(inputs, limit.as_mut())?),
+        };
+        states.give(&mut own.request, values)?;
+        let outputs = self.run(None, inputs, wanted, limit)?;
+        if let Some(states) = &mut self.states {
+            states.take(values)?;
+        }
+        if let Some(values) = new {
+            *state = SequenceState::of(values);
+        }
+        Ok(outputs)
+    }
+
+    fn run(
         &mut self,
         state: Option<&mut SequenceState>,
         inputs: &[SlotInput],
@@ -234,6 +273,7 @@ impl Slot {
             Engine::OfSequences(maker) => match maker.kept(state.unwrap_or(&mut passing))? {
                 Kept::Owning(slot) => return slot.infer(None, inputs, wanted, limit),
                 Kept::Borrowing(bound) => (bound, true),
+                Kept::Values(_) => return Err(other_mode()),
             },
         };
         let request = &mut bound.request;
@@ -399,12 +439,17 @@ impl Output {
     }
 }
 
+/// Says that a state is one of another instance of the model.
+fn other_mode() -> SlotError {
+    Error::internal("the state of the sequence is of another state_mode").into()
+}
+
 /// Says that a request was checked against another model.
 fn no_port(port: usize) -> SlotError {
     Error::internal(format!("the model has no input or output {port}")).into()
 }
 
-fn new_tensor(element: ElementType, shape: &[usize]) -> Result<ffi::Tensor, SlotError> {
+pub(super) fn new_tensor(element: ElementType, shape: &[usize]) -> Result<ffi::Tensor, SlotError> {
     ffi::Tensor::zeros(element, shape).map_err(runtime("make an input tensor"))
 }
 

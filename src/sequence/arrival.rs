@@ -5,8 +5,8 @@
 //! nothing from here. One that has to wait before goes on in a task of its own, where a later one
 //! may overtake it. That harms nobody, except where both are for the same sequence. So whoever waits
 //! is listed: a [`Line`] is the list of one connection, an [`Arrival`] the place of a call in it.
-//! Before a request enters its sequence, [`Arrival::turn`] waits for those listed before it that are
-//! for the same model and have been received whole; one that is still being received holds up
+//! Before a request enters its sequence, [`Arrival::turn`] waits for those listed before it that may
+//! be of the same sequence and have been received whole; one that is still being received holds up
 //! nobody, since the order is that in which messages were complete. Calls to models without
 //! sequences are never listed, unless their message or their model keeps them waiting.
 
@@ -57,7 +57,15 @@ enum Phase {
         answered: u64,
     },
     /// The message is there; what it is for is not known yet if empty.
-    Received(Option<Arc<str>>),
+    Received(Option<Subject>),
+}
+
+/// The sequence that a message is for.
+#[derive(Debug, Clone)]
+struct Subject {
+    model: Arc<str>,
+    /// 0 if not known, or left to the server.
+    id: u64,
 }
 
 /// The place of a call on its connection, left when dropped.
@@ -65,6 +73,7 @@ pub struct Arrival {
     line: Line,
     number: u64,
     standing: AtomicU8,
+    subject: Mutex<Option<Subject>>,
 }
 
 /// Not listed, and its message is not known to be there.
@@ -91,6 +100,7 @@ impl Line {
             line: self.clone(),
             number: self.0.next.fetch_add(1, Ordering::Relaxed),
             standing: AtomicU8::new(NEW),
+            subject: Mutex::default(),
         })
     }
 
@@ -107,12 +117,16 @@ impl Call {
         }
     }
 
-    /// Returns whether a later call for `model` that asked `question` has to wait for this one.
-    fn blocks(&self, model: &str, question: u64) -> bool {
+    /// Returns whether a later call for sequence `id` of `model` that asked `question` has to wait for
+    /// this one.
+    fn blocks(&self, (model, id): (&str, u64), question: u64) -> bool {
         match &self.phase {
             Phase::Receiving { answered, .. } => *answered < question,
             Phase::Received(None) => true,
-            Phase::Received(Some(other)) => **other == *model,
+            Phase::Received(Some(other)) => {
+                let may_be_same = id == 0 || other.id == 0 || id == other.id;
+                may_be_same && *other.model == *model
+            }
         }
     }
 }
@@ -132,15 +146,26 @@ impl Arrival {
             self.standing
                 .compare_exchange(NEW, RECEIVED, Ordering::Relaxed, Ordering::Relaxed);
         if new == Err(LISTED) {
-            self.list(Phase::Received(None));
+            self.list(Phase::Received(self.subject().clone()));
         }
     }
 
-    /// Says which model the message is for, and that later calls for the same have to wait.
-    pub fn concerns(&self, model: &str) {
-        if self.standing.load(Ordering::Relaxed) != LEFT {
-            self.list(Phase::Received(Some(model.into())));
+    /// Says which model the message is for: if it has to wait, later calls for others have not.
+    pub fn concerns(&self, model: Arc<str>) {
+        *self.subject() = Some(Subject { model, id: 0 });
+        self.received();
+    }
+
+    /// Says which sequence of the model it is for: later calls for others need not wait.
+    pub fn is_of(&self, id: u64) {
+        if let Some(subject) = &mut *self.subject() {
+            subject.id = id;
         }
+        self.received();
+    }
+
+    fn subject(&self) -> MutexGuard<'_, Option<Subject>> {
+        self.subject.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks for the model that the message is for; only a wait for it is one for later calls, too.
@@ -151,7 +176,7 @@ impl Arrival {
         {
             return found;
         }
-        self.concerns(model);
+        self.concerns(model.into());
         find.await
     }
 
@@ -190,7 +215,7 @@ impl Arrival {
                     answered: question,
                 });
             }
-            RECEIVED => return self.list(Phase::Received(None)),
+            RECEIVED => return self.list(Phase::Received(self.subject().clone())),
             LISTED => {}
             _ => return,
         }
@@ -216,20 +241,23 @@ impl Arrival {
         }
     }
 
-    /// Waits until no call before this one can still enter a sequence of the model before it.
-    pub async fn turn(&self, model: &str) {
+    /// Waits until no call before this one can still enter the sequence before it.
+    pub async fn turn(&self, model: &str, id: u64) {
         let mut question = None;
-        poll_fn(|context| self.poll_turn(context, model, &mut question)).await;
+        poll_fn(|context| self.poll_turn(context, (model, id), &mut question)).await;
     }
 
     fn poll_turn(
         &self,
         context: &Context<'_>,
-        model: &str,
+        sequence: (&str, u64),
         question: &mut Option<u64>,
     ) -> Poll<()> {
         let mut state = self.line.lock();
         let state = &mut *state;
+        if state.calls.is_empty() {
+            return Poll::Ready(());
+        }
         let asked = *question.get_or_insert_with(|| {
             // Whoever still receives looks once more: all that came before this message is there
             // to be read by now.
@@ -247,7 +275,7 @@ impl Arrival {
         let before = state.calls.range_mut(..self.number).rev();
         match before
             .map(|(_, call)| call)
-            .find(|call| call.blocks(model, asked))
+            .find(|call| call.blocks(sequence, asked))
         {
             None => Poll::Ready(()),
             Some(call) => {
@@ -319,19 +347,41 @@ mod tests {
             std::future::pending::<()>().await;
         }));
         assert!(poll!(unknown.as_mut()).is_pending());
-        second.concerns("m");
-        other.concerns("n");
+        second.concerns("m".into());
+        other.concerns("n".into());
         assert!(
-            other.turn("n").now_or_never().is_none(),
+            other.turn("n", 0).now_or_never().is_none(),
             "what the first is for is not known"
         );
-        let mut turn = pin!(second.turn("m"));
+        let mut turn = pin!(second.turn("m", 0));
         assert!(poll!(turn.as_mut()).is_pending());
-        first.concerns("m");
+        first.concerns("m".into());
         assert!(poll!(turn.as_mut()).is_pending());
-        other.turn("n").await;
+        other.turn("n", 0).await;
         first.leave();
         turn.await;
+    }
+
+    #[tokio::test]
+    async fn those_of_other_sequences_are_not_waited_for() {
+        let line = Line::default();
+        let first = line.arrive();
+        let place = first.clone();
+        let mut waiting = pin!(first.clone().run(async move {
+            place.concerns("m".into());
+            std::future::pending::<()>().await;
+        }));
+        assert!(poll!(waiting.as_mut()).is_pending());
+        let second = line.arrive();
+        let waits = |id| second.turn("m", id).now_or_never().is_none();
+        assert!(waits(1) && waits(2), "it may be of either");
+        first.is_of(1);
+        assert!(waits(1) && !waits(2));
+        assert!(waits(0), "the server may choose that id");
+        first.is_of(0);
+        assert!(waits(2), "the server may choose that id");
+        first.leave();
+        assert!(!waits(1));
     }
 
     #[tokio::test]
@@ -347,7 +397,7 @@ mod tests {
                 place.leave();
             })
             .await;
-        second.turn("m").await;
+        second.turn("m", 0).await;
     }
 
     #[tokio::test]
@@ -363,8 +413,8 @@ mod tests {
             std::future::pending::<()>().await;
         }));
         assert!(poll!(first.as_mut()).is_pending());
-        line.arrive().turn("n").await;
-        let mut turn = pin!(second.turn("m"));
+        line.arrive().turn("n", 0).await;
+        let mut turn = pin!(second.turn("m", 0));
         assert!(poll!(turn.as_mut()).is_pending());
         found.send(()).unwrap();
         assert!(poll!(first.as_mut()).is_pending());
@@ -377,8 +427,8 @@ mod tests {
         let (first, second) = (line.arrive(), line.arrive());
         let mut receiving = pin!(first.clone().run(std::future::pending::<()>()));
         assert!(poll!(receiving.as_mut()).is_pending());
-        second.concerns("m");
-        let mut turn = pin!(second.turn("m"));
+        second.concerns("m".into());
+        let mut turn = pin!(second.turn("m", 0));
         assert!(
             poll!(turn.as_mut()).is_pending(),
             "it may have come meanwhile"
@@ -394,12 +444,12 @@ mod tests {
         let place = first.clone();
         let mut receiving = pin!(first.run(async move {
             tokio::task::yield_now().await;
-            place.concerns("m");
+            place.concerns("m".into());
             std::future::pending::<()>().await;
         }));
         assert!(poll!(receiving.as_mut()).is_pending());
-        second.concerns("m");
-        let mut turn = pin!(second.turn("m"));
+        second.concerns("m".into());
+        let mut turn = pin!(second.turn("m", 0));
         assert!(poll!(turn.as_mut()).is_pending());
         assert!(poll!(receiving.as_mut()).is_pending());
         assert!(poll!(turn.as_mut()).is_pending(), "it is there and before");
@@ -415,8 +465,8 @@ mod tests {
             Box::pin(arrival.clone().run(async move {
                 // Its message comes later.
                 tokio::task::yield_now().await;
-                arrival.concerns("m");
-                arrival.turn("m").await;
+                arrival.concerns("m".into());
+                arrival.turn("m", 0).await;
                 order.lock().unwrap().push(number);
                 arrival.leave();
             }))

@@ -36,6 +36,15 @@ impl Dim {
         }
     }
 
+    /// Returns whether all that another one allows is allowed.
+    fn includes(self, other: Self) -> bool {
+        match other {
+            Self::Fixed(length) => self.allows(length),
+            Self::Range(low, high) => self.allows(low) && self.allows(high),
+            Self::Any => self.allows(0) && self.allows(usize::MAX),
+        }
+    }
+
     /// Returns the length in metadata answers: -1 where it may vary.
     #[must_use]
     pub fn wire(self) -> i64 {
@@ -83,6 +92,13 @@ impl PartialShape {
     pub fn allows(&self, shape: &[usize]) -> bool {
         let mut lengths = self.0.iter().zip(shape);
         self.0.len() == shape.len() && lengths.all(|(dim, &length)| dim.allows(length))
+    }
+
+    /// Returns whether all shapes that another one allows are allowed.
+    #[must_use]
+    pub fn includes(&self, other: &Self) -> bool {
+        let mut dims = self.0.iter().zip(&other.0);
+        self.0.len() == other.0.len() && dims.all(|(dim, &other)| dim.includes(other))
     }
 
     /// Returns the dimensions in metadata answers: -1 where one may vary.

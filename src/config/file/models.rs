@@ -8,7 +8,7 @@ use super::{
     Defaults, ModelEntry, Node, RefusedEntry,
     entry::{EntryError, Kind},
     graphs::{GraphConfig, Graphs},
-    node::Fields,
+    node::{Fields, one_of},
     sections::resolve,
     warmup,
 };
@@ -168,6 +168,14 @@ fn plain(node: &Node<'_>, flag: &Flag, folder: &Path) -> Option<OsString> {
         FlagKind::Switch => node.flag().map(|flag| flag.to_string().into()),
         FlagKind::U32 => whole(u32::MAX.into()).map(Into::into),
         FlagKind::U64 | FlagKind::Usize => whole(i64::MAX).map(Into::into),
+        FlagKind::Choice(words) => {
+            let word = node.text()?;
+            if !words.contains(&word) {
+                node.expected(one_of(words));
+                return None;
+            }
+            Some(word.into())
+        }
         FlagKind::Path => {
             let path = node.text().filter(|path| !path.is_empty());
             path.map(|path| folder.join(path).into())
@@ -231,6 +239,7 @@ fn sequences<'a>(fields: &Fields<'a>, flags: &mut Flags) -> Result<(), Refusal<'
             "max_sequence_number",
             "idle_sequence_cleanup",
             "drain_sequences_seconds",
+            "state_mode",
         ] {
             if let Some(node) = fields.get(key) {
                 return Err((EntryError::NotStateful(key), node.clone()));

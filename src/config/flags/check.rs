@@ -205,8 +205,16 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
     if needs_state && !flags.stateful {
         return Err(FlagError::NotStateful);
     }
-    if flags.drain_sequences_seconds.is_some() && !flags.stateful {
-        return Err(FlagError::DrainNotStateful);
+    for (name, is_set) in [
+        (
+            "drain_sequences_seconds",
+            flags.drain_sequences_seconds.is_some(),
+        ),
+        ("state_mode", flags.state_mode.is_some()),
+    ] {
+        if is_set && !flags.stateful {
+            return Err(FlagError::NeedsStateful(name));
+        }
     }
     for (name, text) in [
         ("allowed_origins", &flags.allowed_origins),

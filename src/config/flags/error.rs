@@ -64,8 +64,8 @@ pub enum FlagError {
         "Setting low_latency_transformation, max_sequence_number and idle_sequence_cleanup require setting stateful flag for the model."
     )]
     NotStateful,
-    #[error("Setting drain_sequences_seconds requires setting stateful flag for the model.")]
-    DrainNotStateful,
+    #[error("Setting {0} requires setting stateful flag for the model.")]
+    NeedsStateful(&'static str),
     #[error("{0} has characters that an HTTP header cannot have")]
     HeaderText(&'static str),
     #[error("Unable to read API key file {path}: {reason}")]

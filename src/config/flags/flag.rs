@@ -5,7 +5,10 @@ use std::{ffi::OsStr, path::PathBuf, str::FromStr};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::config::settings::{AccessLogTarget, CheckDepth, LogFormat};
+use crate::{
+    config::settings::{AccessLogTarget, CheckDepth, LogFormat},
+    openvino::StateMode,
+};
 
 /// A flag of `ovms serve`: a row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -127,6 +130,10 @@ impl FlagValue for CheckDepth {
 
 impl FlagValue for LogFormat {
     const KIND: FlagKind = FlagKind::Choice(&["text", "json"]);
+}
+
+impl FlagValue for StateMode {
+    const KIND: FlagKind = FlagKind::Choice(&["tensors", "requests"]);
 }
 
 impl FlagValue for AccessLogTarget {

@@ -20,6 +20,7 @@ use self::flag::{
     FlagValue, flags,
 };
 use super::settings::{AccessLogTarget, CheckDepth, LogFormat};
+use crate::openvino::StateMode;
 
 flags! {
     "Model" {
@@ -78,6 +79,9 @@ flags! {
         idle_sequence_cleanup: bool, "BOOL", scope: ModelIgnored;
         /// Apply OpenVINO's low latency transformation; needs --stateful [default: false]
         low_latency_transformation: bool, "BOOL", scope: ModelIgnored;
+        /// Keep states as tensors, or in an infer request for each sequence; needs --stateful
+        /// [default: tensors]
+        state_mode: StateMode, "MODE", scope: ModelIgnored;
         /// Maximum number of sequences; needs --stateful [default: 500]
         max_sequence_number: u32, "N", scope: ModelIgnored, own_form: true;
         /// Seconds that sequences may continue when their version is reloaded or retired, or the server

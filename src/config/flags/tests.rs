@@ -10,7 +10,7 @@ use crate::{
         model::{ModelConfig, StatefulConfig, VersionPolicy},
         settings::{AccessLogTarget, ChannelArgument, CheckDepth, LogFormat, MetricsSettings},
     },
-    openvino::{BatchOption, PerTensor, ShapeOption},
+    openvino::{BatchOption, PerTensor, ShapeOption, StateMode},
 };
 
 fn flags() -> Flags {
@@ -54,7 +54,7 @@ type Break = fn(&mut Flags);
 fn the_first_error_in_order_is_the_answer() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // From the last rule to the first: each is broken while the ones behind it are broken, too.
-    let rules: [(Break, FlagError); 22] = [
+    let rules: [(Break, FlagError); 23] = [
         (
             |f| f.plugin_config = Some("[]".to_owned()),
             FlagError::PluginConfig(String::new()),
@@ -73,6 +73,10 @@ fn the_first_error_in_order_is_the_answer() {
         (
             |f| f.idle_sequence_cleanup = Some(true),
             FlagError::NotStateful,
+        ),
+        (
+            |f| f.state_mode = Some(StateMode::Tensors),
+            FlagError::NeedsStateful("state_mode"),
         ),
         (|f| f.log_level = "info".to_owned(), FlagError::LogLevel),
         (

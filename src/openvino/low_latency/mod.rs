@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use self::python::Python;
 use super::{
     error::ModelLoadError,
-    ffi::{Core, Model},
+    ffi::Core,
     layouts,
     load::{self, Load},
     names::Port,
@@ -69,15 +69,19 @@ struct Kept {
     iterations: i64,
 }
 
-/// Reads a model, with its loops unrolled into one step.
+/// Has a model read by `then`, with its loops unrolled into one step.
 ///
 /// # Errors
 ///
 /// Fails as reading and shaping the model as it is would, and if the pass cannot be run.
-pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadError> {
+pub(super) fn read<T>(
+    core: &mut Core,
+    load: &Load<'_>,
+    then: impl FnOnce(&mut Core, &Load<'_>) -> Result<T, ModelLoadError>,
+) -> Result<T, ModelLoadError> {
     // Errors in names, layouts and shapes are reported as for any other model. The prepared model
     // determines the shapes that the pass is to see.
-    let prepared = prepare::prepare(load::read(core, load)?, load)?;
+    let prepared = prepare::prepare(load::read(core, load)?, load, [0; 2])?;
     let request = Request {
         model: load.model,
         weights: load.weights,
@@ -99,7 +103,7 @@ pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadE
             model = load.name,
             "low_latency_transformation changes nothing: the model has no TensorIterator or Loop"
         );
-        return load::read(core, load);
+        return then(core, load);
     }
     if outcome.kept.is_empty() {
         tracing::info!(model = load.name, loops = outcome.found, "unrolled");
@@ -107,7 +111,7 @@ pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadE
         tracing::warn!(model = load.name, "{}", kept(&outcome.kept));
     }
     let model = folder.path().join("model.xml");
-    load::read(
+    then(
         core,
         &Load {
             model: &model,
@@ -192,7 +196,7 @@ fn sweep() {
 }
 
 /// Makes a folder that only this user can read and that is removed when dropped.
-fn folder() -> Result<tempfile::TempDir> {
+pub(super) fn folder() -> Result<tempfile::TempDir> {
     sweep();
     tempfile::Builder::new()
         .prefix(&format!("{PREFIX}{}-", std::process::id()))
@@ -213,7 +217,7 @@ fn unroll(request: &Request<'_>, folder: &Path) -> Result<Outcome> {
 }
 
 /// Makes the error of a folder that cannot be used; `TMPDIR` names another one.
-fn unusable(folder: &Path, error: io::Error) -> Error {
+pub(super) fn unusable(folder: &Path, error: io::Error) -> Error {
     let folder = folder.display();
     Error::internal(format!(
         "cannot use the folder for temporary files {folder}"

@@ -4,12 +4,13 @@ use std::{io::Write as _, process::Command};
 
 use super::{
     http2::{DATA, Http2, INFER},
-    memory::{Growth, WITH_BUDGET, field},
+    memory::{Growth, WITH_BUDGET},
 };
 use crate::support::{
     Server,
     grpc::{Grpc, dummy},
     http::{connect, head},
+    server::memory,
 };
 
 /// Message length that each request declares.
@@ -17,7 +18,7 @@ const DECLARED: u32 = 16 << 20;
 
 /// Limits the address space of a server to `more` bytes beyond its current size.
 fn limit_addresses(server: &Server, more: usize) {
-    let limit = field(server, "VmSize:") + more;
+    let limit = memory(server, "VmSize:") + more;
     let status = Command::new("prlimit")
         .arg(format!("--pid={}", server.id()))
         .arg(format!("--as={limit}"))

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::Server;
+use crate::support::{Server, server::memory as field};
 
 /// Budget of a server under attack, in bytes.
 pub(super) const BUDGET: usize = 64 << 20;
@@ -48,17 +48,6 @@ impl<'a> Growth<'a> {
             limit >> 20
         );
     }
-}
-
-/// Reads a field of a server's status, in bytes.
-pub(super) fn field(server: &Server, name: &str) -> usize {
-    let status = fs::read_to_string(path(server, "status")).expect("the process is there");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .expect("Linux tells it");
-    let kibibytes = line.trim().trim_end_matches(" kB").parse::<usize>();
-    kibibytes.expect("a number") << 10
 }
 
 fn path(server: &Server, name: &str) -> String {

@@ -12,3 +12,4 @@ mod order;
 mod params;
 mod reload;
 mod sheets;
+mod state_modes;

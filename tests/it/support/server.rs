@@ -189,6 +189,18 @@ impl Drop for Server {
     }
 }
 
+/// Reads a field of a server's status, in bytes.
+pub(crate) fn memory(server: &Server, field: &str) -> usize {
+    let path = format!("/proc/{}/status", server.id());
+    let status = std::fs::read_to_string(path).expect("the process is there");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .expect("Linux tells it");
+    let kibibytes = line.trim().trim_end_matches(" kB").parse::<usize>();
+    kibibytes.expect("a number") << 10
+}
+
 /// Returns the processor time of a process so far.
 pub(crate) fn processor_time(child: &Child) -> Duration {
     // Linux counts in hundredths of a second (proc(5), fields 14 and 15), whatever its clock.

@@ -21,6 +21,7 @@ fn an_entry_is_refused_by_itself_with_its_place() {
         r#""max_sequence_number": 500"#,
         r#""stateful": false, "idle_sequence_cleanup": true"#,
         r#""low_latency_transformation": false"#,
+        r#""state_mode": "requests""#,
         r#""stateful": true, "max_sequence_number": 4294967296"#,
         r#""stateful": true, "shape": "auto""#,
         r#""stateful": true, "batch_size": "auto""#,
@@ -36,6 +37,7 @@ fn an_entry_is_refused_by_itself_with_its_place() {
     model_config_list[0].config.max_sequence_number: Stateful model config parameter used for non stateful model - max_sequence_number
     model_config_list[0].config.idle_sequence_cleanup: Stateful model config parameter used for non stateful model - idle_sequence_cleanup
     model_config_list[0].config.low_latency_transformation: Stateful model config parameter used for non stateful model - low_latency_transformation
+    model_config_list[0].config.state_mode: Stateful model config parameter used for non stateful model - state_mode
     model_config_list[0].config.max_sequence_number: Sequence max number parameter too high - 4294967296; at most 4294967295
     model_config_list[0].config: Dynamic shape and dynamic batch size are not supported for stateful models
     model_config_list[0].config: Dynamic shape and dynamic batch size are not supported for stateful models

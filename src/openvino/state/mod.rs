@@ -1,25 +1,50 @@
 //! State of a sequence between its requests, and access to it for a run.
+//!
+//! In mode `tensors` a state is the contents of the model's variables, which are inputs and outputs
+//! of the compiled model ([`split`], [`read`], [`tensors`]); in mode `requests` it is an infer request with the
+//! variables inside.
+
+pub(super) mod read;
+mod split;
+pub(super) mod tensors;
 
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
+pub use self::split::attribute as xml_attribute;
+use self::tensors::StateValues;
 use super::{
     describe::{self, Described},
     ffi::{CompiledModel, InferRequest},
     slot::{Slot, SlotError, runtime},
 };
+
 /// Up to so many bytes of inputs and outputs belong to each sequence; more is lent. To give an infer
 /// request another input and output takes 3 to 5 us (measured with the CPU plugin on one core), and
 /// such small ones make little difference to what an infer request takes anyway: 9 KB without, 12 KB
 /// with tensors of its own.
 const SMALL: usize = 4096;
 
-/// The state of a sequence: an infer request with the model's variables inside. It is made by the
-/// first run, with every variable at its initial value.
+/// The state of a sequence. It is made by the first run, with every variable at its initial value.
 #[derive(Default)]
 pub struct SequenceState(Option<Kept>);
+
+impl SequenceState {
+    /// Returns the contents of the variables, if it has any yet.
+    pub(super) fn values(&mut self) -> Option<&mut StateValues> {
+        match &mut self.0 {
+            Some(Kept::Values(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Makes a state of the contents of variables.
+    pub(super) fn of(values: StateValues) -> Self {
+        Self(Some(Kept::Values(values)))
+    }
+}
 
 /// Contents of a sequence's state.
 pub(super) enum Kept {
@@ -27,6 +52,8 @@ pub(super) enum Kept {
     Borrowing(Bound),
     /// An infer request with tensors of its own.
     Owning(Box<Slot>),
+    /// The contents of the variables.
+    Values(StateValues),
 }
 
 /// An infer request, and the set of tensors that it has been given last; 0 for none.
@@ -87,7 +114,7 @@ impl Maker {
             let request = request.map_err(runtime("create an infer request"))?;
             Ok(Kept::Borrowing(Bound::new(request)))
         } else {
-            let slot = Slot::new(&mut model, &self.inputs, &self.outputs)?;
+            let slot = Slot::new(&mut model, &self.inputs, &self.outputs, None)?;
             Ok(Kept::Owning(Box::new(slot)))
         }
     }

@@ -1,0 +1,148 @@
+//! Graphs taken apart, and those that refuse.
+
+use super::{SplitError, split};
+
+/// Writes a graph of layers, given as id, type and more attributes, and edges.
+fn graph(layers: &[(u8, &str, &str)], edges: &[(u8, u8)]) -> String {
+    let layer = |&(id, kind, data): &(u8, &str, &str)| {
+        format!(
+            r#"<layer id="{id}" name="{kind}&amp;{id}" type="{kind}" version="opset6"><data {data}/><input><port id="0"/></input><output><port id="1" precision="FP32" names="n"/></output></layer>"#
+        )
+    };
+    let edge = |(from, to)| {
+        format!(r#"<edge from-layer="{from}" from-port="1" to-layer="{to}" to-port="0"/>"#)
+    };
+    let layers: String = layers.iter().map(layer).collect();
+    let edges: String = edges.iter().copied().map(edge).collect();
+    format!(
+        r#"<?xml version="1.0"?><net name="m"><layers>{layers}</layers><edges>{edges}</edges><rt_info/></net>"#
+    )
+}
+
+const A: &str = r#"variable_id="a" variable_type="f32" variable_shape="1,?""#;
+const B: &str = r#"variable_id="b" variable_type="i64" variable_shape="""#;
+
+fn refused(layers: &[(u8, &str, &str)], edges: &[(u8, u8)]) -> String {
+    split(&graph(layers, edges)).unwrap_err().to_string()
+}
+
+#[test]
+fn variables_become_the_last_inputs_and_outputs() {
+    let layers = [
+        (0, "Parameter", ""),
+        (1, "ReadValue", B),
+        (2, "Const", ""),
+        (3, "ReadValue", A),
+        (4, "Add", ""),
+        (5, "Assign", A),
+        (6, "Assign", B),
+        (7, "Result", ""),
+    ];
+    let edges = [(2, 3), (0, 4), (1, 4), (3, 4), (4, 5), (4, 6), (4, 7)];
+    let parts = split(&graph(&layers, &edges)).unwrap();
+    assert_eq!(parts.variables, ["a", "b"]);
+    let found = |text: &str| -> Vec<String> {
+        let layers = text.split("<layer ").skip(1);
+        let layers = layers.map(|layer| layer.split(" version").next().unwrap().replace('"', ""));
+        let edges = text.split("from-layer=\"").skip(1);
+        let edges = edges.map(|edge| edge.replace("\" from-port=\"1\" to-layer=\"", "->"));
+        let edges = edges.map(|edge| edge.split('"').next().unwrap().to_owned());
+        layers.chain(edges).collect()
+    };
+    insta::assert_snapshot!(found(&parts.step).join("\n"), @"
+    id=0 name=Parameter&amp;0 type=Parameter
+    id=2 name=Const&amp;2 type=Const
+    id=4 name=Add&amp;4 type=Add
+    id=7 name=Result&amp;7 type=Result
+    id=3 name=ReadValue&amp;3 type=Parameter
+    id=1 name=ReadValue&amp;1 type=Parameter
+    id=5 name=Assign&amp;5 type=Result
+    id=6 name=Assign&amp;6 type=Result
+    0->4
+    1->4
+    3->4
+    4->5
+    4->6
+    4->7
+    ");
+    let initial = parts.initial.unwrap();
+    assert_eq!((initial.variables, initial.of_inputs), (vec![0], false));
+    insta::assert_snapshot!(found(&initial.text).join("\n"), @"
+    id=2 name=Const&amp;2 type=Const
+    id=3 name=ReadValue&amp;3 type=Result
+    2->3
+    ");
+    assert!(parts.step.contains(
+        r#"<data shape="1,?" element_type="f32"/><output><port id="1" precision="FP32" names="ovms_state_0"/></output></layer>"#
+    ));
+    assert!(parts.step.ends_with("</edges><rt_info/></net>"));
+}
+
+#[test]
+fn initial_values_of_inputs_keep_all_inputs_where_they_are() {
+    let layers = [
+        (0, "Parameter", ""),
+        (1, "Parameter", ""),
+        (2, "Multiply", ""),
+        (3, "ReadValue", A),
+        (4, "Assign", A),
+    ];
+    let edges = [(1, 2), (2, 3), (3, 4), (0, 4)];
+    let initial = split(&graph(&layers, &edges)).unwrap().initial.unwrap();
+    assert!(initial.of_inputs);
+    let places = [
+        "id=\"0\"",
+        "id=\"1\"",
+        "id=\"2\"",
+        "id=\"3\" name=\"ReadValue&amp;3\" type=\"Result\"",
+    ];
+    let places = places.map(|place| initial.text.find(&format!("<layer {place}")).unwrap());
+    assert!(places.is_sorted(), "{}", initial.text);
+    assert!(!initial.text.contains("Assign"));
+}
+
+#[test]
+fn a_model_without_variables_stays_as_it_is() {
+    let text = graph(&[(0, "Parameter", ""), (1, "Result", "")], &[(0, 1)]);
+    let parts = split(&text).unwrap();
+    assert_eq!((parts.step, parts.initial), (text, None));
+}
+
+#[test]
+fn each_refusal_has_its_text() {
+    let read = (1, "ReadValue", A);
+    let write = (2, "Assign", A);
+    insta::assert_snapshot!(refused(&[read], &[]), @"variable `a` is read 1 times and written 0 times, not once each");
+    insta::assert_snapshot!(refused(&[write], &[]), @"variable `a` is read 0 times and written 1 times, not once each");
+    insta::assert_snapshot!(refused(&[read, (3, "ReadValue", A), write], &[]), @"variable `a` is read 2 times and written 1 times, not once each");
+    insta::assert_snapshot!(refused(&[read, write, (3, "Result", "")], &[(1, 2), (2, 3)]), @"what is written to variable `a` is used by other operators");
+    insta::assert_snapshot!(
+        refused(&[read, write, (3, "ReadValue", B), (4, "Assign", B)], &[(1, 3)]),
+        @"the initial value of variable `b` depends on another variable"
+    );
+    insta::assert_snapshot!(
+        refused(&[read, write, (3, "ScaledDotProductAttention", "")], &[]),
+        @"its attention has a cache, which the runtime keeps in place"
+    );
+    let old = r#"variable_id="old""#;
+    insta::assert_snapshot!(refused(&[(1, "ReadValue", old), (2, "Assign", old)], &[]), @"variable `old` is of an operator set before opset6");
+    let body = graph(&[read, write], &[]).replace("?>", "?><net><layers><layer><body>");
+    insta::assert_snapshot!(split(&body).unwrap_err(), @"variable `a` is used within a loop or a branch");
+}
+
+#[test]
+fn what_is_no_ir_file_is_refused() {
+    let whole = graph(&[(1, "ReadValue", A), (2, "Assign", A)], &[(1, 2)]);
+    for end in 0..whole.len() - "<rt_info/></net>".len() {
+        assert_eq!(split(&whole[..end]), Err(SplitError::NotWhole), "{end}");
+    }
+    for text in [
+        "",
+        "<net/>",
+        "<net><edges/><layers><layer/></layers></net>",
+        "<other><layers/></other>",
+        "{}",
+    ] {
+        assert_eq!(split(text), Err(SplitError::NotWhole), "{text}");
+    }
+}

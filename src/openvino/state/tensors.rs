@@ -1,0 +1,384 @@
+//! States as tensors: the variables of a model are inputs and outputs of the compiled one, behind
+//! those that clients see, and a sequence has their contents.
+//!
+//! A small variable is copied into the tensor of a slot before a run and out of it after. A larger
+//! one is passed: the slot's infer request is given the tensor of the sequence and another one to
+//! write to, and they change places. A failed run leaves the contents as they were.
+
+use std::{ops::Range, sync::Arc};
+
+use super::{read::SplitModel, split::TENSOR};
+use crate::{
+    error::Error,
+    openvino::{
+        convert,
+        describe::{self, Described},
+        error::ModelLoadError,
+        ffi::{self, CompiledModel, Core, InferRequest, Side},
+        load::{self, Load},
+        names::Port,
+        prepare::{self, Prepared},
+        slot::{Limit, Slot, SlotError, SlotInput, new_tensor, runtime},
+    },
+    tensor::{DataType, Dim, PartialShape, Tensor, byte_size},
+};
+
+/// Variables of more bytes are passed. To give an infer request another input and another output
+/// takes about as long as to copy so many bytes in and out (decision 0029).
+const SMALL: usize = 64 << 10;
+
+/// Contents of a model's variables.
+pub(in crate::openvino) struct StateValues {
+    /// Those of small ones, one behind the other.
+    bytes: Box<[u8]>,
+    /// Those of others.
+    passed: Box<[ffi::Tensor]>,
+}
+
+/// Variables of a compiled model as its slots have them.
+pub(in crate::openvino) struct StateTensors {
+    variables: Arc<Variables>,
+    /// The model that computes initial values at each start, if they depend on inputs.
+    initial: Option<(CompiledModel, Vec<Described>, Vec<Described>)>,
+}
+
+struct Variables {
+    list: Vec<Variable>,
+    /// The places of the first one among inputs and among outputs.
+    first: [usize; 2],
+    /// Bytes of the small ones.
+    bytes: usize,
+    /// Initial contents, but for those that depend on inputs.
+    initial: Vec<Tensor>,
+    /// The places of those that depend on inputs.
+    computed: Vec<usize>,
+}
+
+struct Variable {
+    dtype: DataType,
+    shape: PartialShape,
+    transfer: Transfer,
+}
+
+enum Transfer {
+    /// Copied, to these bytes.
+    Copied(Range<usize>),
+    /// Passed, as a tensor that has this shape before it is written.
+    Passed { shape: Vec<usize>, is_fixed: bool },
+}
+
+impl StateTensors {
+    /// Prepares and compiles a model whose variables have been taken out.
+    pub(in crate::openvino) fn ready<'a>(
+        core: &mut Core,
+        load: &Load<'a>,
+        split: SplitModel,
+    ) -> Result<(Prepared<'a>, CompiledModel, Self), ModelLoadError> {
+        let names = &split.variables;
+        let prepared = prepare::prepare(split.step, load, [names.len(); 2])?;
+        let first = [prepared.inputs.len(), prepared.outputs.len()];
+        let model = &prepared.model;
+        let before = described(names, Side::Input, |place| {
+            model.port(Side::Input, first[0] + place)
+        })?;
+        let after = described(names, Side::Output, |place| {
+            model.port(Side::Output, first[1] + place)
+        })?;
+        let mut variables = Variables {
+            list: Vec::new(),
+            first,
+            bytes: 0,
+            initial: Vec::new(),
+            computed: Vec::new(),
+        };
+        for (place, (before, after)) in before.iter().zip(&after).enumerate() {
+            let port = model.port(Side::Input, first[0] + place);
+            let name = port.and_then(|port| port.get_name());
+            let (now, next) = (&before.info, &after.info);
+            if name != Ok(format!("{TENSOR}{place}")) || now.dtype != next.dtype {
+                return Err(ModelLoadError::unfit(format!(
+                    "variable `{}` is not where it is expected behind the inputs",
+                    now.name
+                )));
+            }
+            if !now.shape.includes(&next.shape) {
+                return Err(ModelLoadError::unfit(format!(
+                    "variable `{}` has shape {}, and is given shape {}",
+                    now.name, now.shape, next.shape
+                )));
+            }
+            variables.add(now.dtype, now.shape.clone())?;
+        }
+        let mut initial = None;
+        if let Some(part) = split.initial {
+            let names: Vec<String> = part.variables.iter().map(|&of| names[of].clone()).collect();
+            let (model, inputs) = match part.of_inputs {
+                true => {
+                    let prepared = prepare::prepare(part.model, load, [0, names.len()])?;
+                    (prepared.model, prepared.inputs)
+                }
+                false => (part.model, Vec::new()),
+            };
+            let mut model = load::compile(core, &model, load.options)?;
+            let inputs = describe::all(Side::Input, inputs, load.layouts, |side, place| {
+                model.port(side, place)
+            })?;
+            let outputs = described(&names, Side::Output, |place| {
+                model.port(Side::Output, place)
+            })?;
+            if part.of_inputs {
+                variables.computed = part.variables;
+                initial = Some((model, inputs, outputs));
+            } else {
+                let ports: Vec<usize> = (0..outputs.len()).collect();
+                let mut slot = Slot::new(&mut model, &inputs, &outputs, None)?;
+                let values = slot.infer(None, &[], &ports, None)?;
+                for (of, value) in part.variables.into_iter().zip(values) {
+                    variables.check(of, &value)?;
+                    variables.initial[of] = value;
+                }
+            }
+        }
+        let compiled = load::compile(core, &prepared.model, load.options)?;
+        let variables = Arc::new(variables);
+        Ok((prepared, compiled, Self { variables, initial }))
+    }
+
+    /// Returns whether all variables have fixed shapes.
+    pub(in crate::openvino) fn are_fixed(&self) -> bool {
+        let mut list = self.variables.list.iter();
+        list.all(|variable| variable.shape.fixed().is_some())
+    }
+
+    /// Makes the tensors of a slot.
+    pub(in crate::openvino) fn of_slot(
+        &mut self,
+        request: &InferRequest,
+    ) -> Result<SlotStates, SlotError> {
+        let variables = Arc::clone(&self.variables);
+        let [inputs, outputs] = variables.first;
+        let tensor = |side, place| {
+            let tensor = request.tensor(side, place);
+            tensor.map_err(runtime("reach the tensor of a variable"))
+        };
+        let mut copied = Vec::new();
+        let mut spare = Vec::new();
+        for (place, variable) in variables.list.iter().enumerate() {
+            match variable.transfer {
+                Transfer::Copied(_) => copied.push([
+                    tensor(Side::Input, inputs + place)?,
+                    tensor(Side::Output, outputs + place)?,
+                ]),
+                Transfer::Passed { .. } => spare.push(None),
+            }
+        }
+        let initial = match &mut self.initial {
+            Some((model, inputs, outputs)) => Some(Slot::new(model, inputs, outputs, None)?),
+            None => None,
+        };
+        Ok(SlotStates {
+            variables,
+            copied,
+            spare,
+            initial,
+        })
+    }
+}
+
+impl Variables {
+    fn add(&mut self, dtype: DataType, shape: PartialShape) -> Result<(), ModelLoadError> {
+        // The runtime, too, begins with nothing where a length is open.
+        let least = |dim: &Dim| match *dim {
+            Dim::Fixed(length) => length,
+            Dim::Range(..) | Dim::Any => 0,
+        };
+        let zeros: Vec<usize> = shape.0.iter().map(least).collect();
+        let size = byte_size(dtype, &zeros).ok().flatten();
+        let size = size.ok_or_else(|| ModelLoadError::unfit("strings are no state"))?;
+        let is_fixed = shape.fixed().is_some();
+        let transfer = if is_fixed && size <= SMALL {
+            let start = self.bytes;
+            self.bytes += size;
+            Transfer::Copied(start..self.bytes)
+        } else {
+            let shape = zeros.clone();
+            Transfer::Passed { shape, is_fixed }
+        };
+        let zeros = Tensor::new(dtype, zeros, vec![0; size].into());
+        let unfit = |error| Error::internal("Internal error").with_source(error);
+        self.initial.push(zeros.map_err(unfit)?);
+        self.list.push(Variable {
+            dtype,
+            shape,
+            transfer,
+        });
+        Ok(())
+    }
+
+    /// Checks an initial value.
+    fn check(&self, of: usize, value: &Tensor) -> Result<(), Error> {
+        let variable = &self.list[of];
+        if variable.dtype == value.dtype() && variable.shape.allows(value.shape()) {
+            return Ok(());
+        }
+        Err(Error::internal(format!(
+            "a variable of {} {} has an initial value of {} {}",
+            variable.dtype,
+            variable.shape,
+            value.dtype(),
+            PartialShape::of(value.shape())
+        )))
+    }
+}
+
+/// Describes variables by their ports.
+fn described(
+    names: &[String],
+    side: Side,
+    port: impl Fn(usize) -> Result<ffi::Port, openvino::InferenceError>,
+) -> Result<Vec<Described>, ModelLoadError> {
+    let ports = names.iter().map(|name| Port {
+        own: name.clone(),
+        public: name.clone(),
+        shape: None,
+        layout: None,
+    });
+    describe::all(side, ports.collect(), &<_>::default(), |_, place| {
+        port(place)
+    })
+}
+
+/// Tensors of variables of one slot.
+pub(in crate::openvino) struct SlotStates {
+    variables: Arc<Variables>,
+    /// Input and output of each small one, those of the infer request.
+    copied: Vec<[ffi::Tensor; 2]>,
+    /// The tensor that each other one is written to.
+    spare: Vec<Option<ffi::Tensor>>,
+    /// Computes initial values that depend on inputs.
+    initial: Option<Slot>,
+}
+
+impl SlotStates {
+    /// Makes the contents that a sequence begins with.
+    pub(in crate::openvino) fn initial(
+        &mut self,
+        inputs: &[SlotInput],
+        limit: Option<&mut Limit<'_>>,
+    ) -> Result<StateValues, SlotError> {
+        let variables = &*self.variables;
+        let mut computed = Vec::new();
+        if let Some(slot) = &mut self.initial {
+            let ports: Vec<usize> = (0..variables.computed.len()).collect();
+            let limit = limit.map(|limit| Limit {
+                after: limit.after,
+                passed: &mut *limit.passed,
+            });
+            computed = slot.infer(None, inputs, &ports, limit)?;
+        }
+        let mut bytes = vec![0; variables.bytes].into_boxed_slice();
+        let mut passed = Vec::new();
+        for (place, variable) in variables.list.iter().enumerate() {
+            let found = variables.computed.iter().position(|&of| of == place);
+            let value = match found.and_then(|found| computed.get(found)) {
+                Some(value) => {
+                    variables.check(place, value)?;
+                    value
+                }
+                None => &variables.initial[place],
+            };
+            match &variable.transfer {
+                Transfer::Copied(range) => bytes[range.clone()].copy_from_slice(value.data()),
+                Transfer::Passed { .. } => {
+                    let element = convert::element_type(variable.dtype);
+                    let mut tensor = new_tensor(element, value.shape())?;
+                    copy(value.data(), reach_mut(&mut tensor)?)?;
+                    passed.push(tensor);
+                }
+            }
+        }
+        let passed = passed.into();
+        Ok(StateValues { bytes, passed })
+    }
+
+    /// Gives the contents to the infer request of the slot.
+    pub(in crate::openvino) fn give(
+        &mut self,
+        request: &mut InferRequest,
+        values: &StateValues,
+    ) -> Result<(), SlotError> {
+        let [inputs, outputs] = self.variables.first;
+        let mut copied = self.copied.iter_mut();
+        let mut passed = values.passed.iter().zip(&mut self.spare);
+        for (place, variable) in self.variables.list.iter().enumerate() {
+            match &variable.transfer {
+                Transfer::Copied(range) => {
+                    if let Some([input, _]) = copied.next() {
+                        copy(&values.bytes[range.clone()], reach_mut(input)?)?;
+                    }
+                }
+                Transfer::Passed { shape, .. } => {
+                    if let Some((tensor, spare)) = passed.next() {
+                        let spare = match spare {
+                            Some(spare) => spare,
+                            None => {
+                                let element = convert::element_type(variable.dtype);
+                                spare.insert(new_tensor(element, shape)?)
+                            }
+                        };
+                        let fail = || runtime("pass a variable");
+                        request
+                            .set_tensor(Side::Input, inputs + place, tensor)
+                            .map_err(fail())?;
+                        request
+                            .set_tensor(Side::Output, outputs + place, spare)
+                            .map_err(fail())?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the contents after a run.
+    pub(in crate::openvino) fn take(&mut self, values: &mut StateValues) -> Result<(), SlotError> {
+        let mut copied = self.copied.iter();
+        let mut passed = values.passed.iter_mut().zip(&mut self.spare);
+        for variable in &self.variables.list {
+            match &variable.transfer {
+                Transfer::Copied(range) => {
+                    if let Some([_, output]) = copied.next() {
+                        let source = output.get_raw_data();
+                        let source = source.map_err(runtime("reach the tensor of a variable"))?;
+                        copy(source, &mut values.bytes[range.clone()])?;
+                    }
+                }
+                Transfer::Passed { is_fixed, .. } => {
+                    if let Some((tensor, slot)) = passed.next()
+                        && let Some(next) = slot.take()
+                    {
+                        let old = std::mem::replace(tensor, next);
+                        // The memory of one that grows would go from long sequences to short ones.
+                        *slot = is_fixed.then_some(old);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn reach_mut(tensor: &mut ffi::Tensor) -> Result<&mut [u8], SlotError> {
+    let reach = runtime("reach the tensor of a variable");
+    tensor.get_raw_data_mut().map_err(reach)
+}
+
+fn copy(source: &[u8], target: &mut [u8]) -> Result<(), SlotError> {
+    if source.len() != target.len() {
+        let (actual, expected) = (source.len(), target.len());
+        let text = format!("a variable has {actual} bytes where {expected} are expected");
+        return Err(Error::internal(text).into());
+    }
+    target.copy_from_slice(source);
+    Ok(())
+}

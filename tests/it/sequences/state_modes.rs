@@ -1,0 +1,208 @@
+//! Where states are kept: both modes answer the same, models that refuse are named, and idle
+//! sequences take little memory.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    http::post,
+    repository,
+    sequence::{Ask, Client, Wire, entry, infer, serve, serve_file, write},
+    server::memory,
+    wire::{self, Call},
+};
+
+/// Stateful fixtures, with the shape of their input.
+const FIXTURES: [(&str, &str, &[i64]); 10] = [
+    ("running_total", "x", &[1, 4]),
+    ("running_from", "x", &[1, 4]),
+    ("running_busy", "x", &[1, 4]),
+    ("running_fail", "x", &[1, 4]),
+    ("running_large", "x", &[1, 3, 256, 256]),
+    ("running_kinds", "x", &[1, 4]),
+    ("running_first", "x", &[1, 4]),
+    ("running_rows", "x", &[1, 4]),
+    ("running_wide", "x", &[1, 4]),
+    ("vad_stateful", "audio", &[1, 512]),
+];
+
+fn in_mode(name: &str, fixture: &str, mode: &str) -> Value {
+    let mut entry = entry(name, fixture);
+    entry["state_mode"] = json!(mode);
+    entry["nireq"] = json!(2);
+    entry
+}
+
+/// Creates a request whose numbers depend on the sequence and the step.
+fn ask(model: String, fixture: &str, id: u64, step: u8) -> Ask {
+    let (_, input, shape) = *FIXTURES.iter().find(|known| known.0 == fixture).unwrap();
+    let length = shape.iter().product::<i64>();
+    let number = |place: i64| f32::from(u8::try_from(place % 7).unwrap() + step) / 8.0;
+    let mut ask = Ask::new(&model, 0.0).id(id);
+    ask.data = (
+        input,
+        shape.to_vec(),
+        (0..length)
+            .map(|place| number(place + id.cast_signed()))
+            .collect(),
+    );
+    match fixture {
+        "running_busy" => ask.extra("steps", 1),
+        "running_fail" => ask.extra("split", 2),
+        _ => ask,
+    }
+}
+
+#[test]
+fn both_modes_answer_the_same_bits_over_every_api() {
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    let modes = ["tensors", "requests"];
+    let entries = FIXTURES.iter().flat_map(|(fixture, ..)| {
+        modes.map(|mode| in_mode(&format!("{fixture}-{mode}"), fixture, mode))
+    });
+    write(&path, &entries.collect::<Vec<_>>());
+    let server = serve_file(&path, &[]);
+    let client = Client::connect(&server);
+    assert!(
+        !server.log().contains("state_mode is requests"),
+        "{}",
+        server.log()
+    );
+    for (fixture, ..) in FIXTURES {
+        for wire in Wire::ALL {
+            // JSON of the large one takes long.
+            let is_json = matches!(wire, Wire::TfsRest | Wire::Json);
+            if fixture == "running_large" && is_json {
+                continue;
+            }
+            for step in 1..=5 {
+                for id in [7, 8] {
+                    let [tensors, requests] = modes.map(|mode| {
+                        let ask = ask(format!("{fixture}-{mode}"), fixture, id, step);
+                        let ask = match step {
+                            1 => ask.start(),
+                            5 => ask.end(),
+                            _ => ask,
+                        };
+                        client.send(wire, &ask).unwrap()
+                    });
+                    assert!(!tensors.values.is_empty());
+                    let bits = |values: &[f32]| -> Vec<u32> {
+                        values.iter().map(|value| value.to_bits()).collect()
+                    };
+                    assert_eq!(
+                        bits(&tensors.values),
+                        bits(&requests.values),
+                        "{fixture} {wire:?} step {step} of {id}"
+                    );
+                    assert_eq!(tensors, requests);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn unrolled_loops_have_tensors_and_begin_with_what_the_loop_begins_with() {
+    let flags = ["--low_latency_transformation", "--shape", "(1,1,4)"];
+    let server = serve("running_loop", &flags);
+    let client = Client::connect(&server);
+    for (step, total) in [(1, 101.0), (2, 102.0), (3, 103.0)] {
+        let mut ask = Ask::new("running_loop", 1.0).id(5);
+        ask.data.1 = vec![1, 1, 4];
+        let ask = if step == 1 { ask.start() } else { ask };
+        assert_eq!(client.total(Wire::Raw, &ask), (5, total));
+    }
+    assert!(
+        !server.log().contains("state_mode is requests"),
+        "{}",
+        server.log()
+    );
+}
+
+#[test]
+fn a_model_that_refuses_has_requests_and_a_line_that_says_why() {
+    let folder = repository::of(&[("1", "running_from")]);
+    let file = folder.path().join("1/model.xml");
+    let text = fs::read_to_string(&file).unwrap();
+    // As older files have it.
+    let data = r#" variable_type="f32" variable_shape="1,4""#;
+    let text = text
+        .replace(data, "")
+        .replace("version=\"opset6\"", "version=\"opset3\"");
+    fs::write(&file, text).unwrap();
+    let path = folder.path().join("config.json");
+    let mut config = entry("m", "running_from");
+    config["base_path"] = json!(folder.path());
+    write(&path, &[config]);
+    let server = serve_file(&path, &[]);
+    let line = server.wait_log("state_mode is requests");
+    let reason = "state_mode is requests: variable `total` is of an operator set before opset6";
+    assert!(line.contains(reason), "{line}");
+    let client = Client::connect(&server);
+    let ask = |x| Ask::new("m", x).id(3);
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).start()), (3, 101.0));
+    assert_eq!(client.total(Wire::Raw, &ask(2.0)), (3, 103.0));
+}
+
+#[test]
+fn another_mode_is_a_reload_and_ends_sequences() {
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    write(&path, &[in_mode("m", "running_from", "tensors")]);
+    let server = serve_file(&path, &[]);
+    let client = Client::connect(&server);
+    let ask = || Ask::new("m", 1.0).id(3);
+    for mode in ["requests", "tensors"] {
+        assert_eq!(client.total(Wire::Raw, &ask().start()), (3, 101.0));
+        assert_eq!(client.total(Wire::Raw, &ask()), (3, 102.0));
+        write(&path, &[in_mode("m", "running_from", mode)]);
+        assert_eq!(post(&server, "/v1/config/reload", b"").status, 201);
+        assert_eq!(client.refused(Wire::Raw, &ask()), Wire::Raw.unknown());
+    }
+}
+
+#[test]
+fn a_step_that_fails_closes_its_sequence_and_leaves_others_as_they_were() {
+    let server = serve("running_fail", &["--nireq", "1"]);
+    let client = Client::connect(&server);
+    let ask = |id, split| Ask::new("running_fail", 1.0).id(id).extra("split", split);
+    for id in [1, 2] {
+        assert_eq!(client.total(Wire::Raw, &ask(id, 2).start()), (id, 1.0));
+    }
+    let refused = client.refused(Wire::Raw, &ask(1, 3));
+    assert!(
+        refused.ends_with(" - sequence 1 has been closed"),
+        "{refused}"
+    );
+    assert_eq!(client.total(Wire::Raw, &ask(2, 2)), (2, 2.0));
+    assert_eq!(client.refused(Wire::Raw, &ask(1, 2)), Wire::Raw.unknown());
+    assert_eq!(client.total(Wire::Raw, &ask(1, 2).start()), (1, 1.0));
+}
+
+#[test]
+fn an_idle_sequence_takes_little_beyond_its_state() {
+    const MANY: u64 = 20_000;
+    const BATCH: usize = 100;
+    let most = MANY.to_string();
+    let server = serve("running_total", &["--max_sequence_number", &most]);
+    let start = |ids: std::ops::Range<u64>| {
+        let calls =
+            ids.map(|id| Call::infer(&infer(&Ask::new("running_total", 1.0).id(id).start(), true)));
+        for answer in wire::send(&server, &calls.collect::<Vec<_>>()) {
+            answer.unwrap();
+        }
+    };
+    for first in (1..=MANY / 10).step_by(BATCH) {
+        start(first..first + BATCH as u64);
+    }
+    let before = memory(&server, "VmRSS:");
+    for first in (MANY / 10 + 1..=MANY).step_by(BATCH) {
+        start(first..first + BATCH as u64);
+    }
+    let more = memory(&server, "VmRSS:") - before;
+    let each = more / usize::try_from(MANY - MANY / 10).unwrap();
+    assert!(each <= 1024, "{each} bytes for each sequence");
+}
