@@ -79,7 +79,6 @@ impl Address {
     }
 
     /// Returns the address as a URL without a path.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{self}")
     }

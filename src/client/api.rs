@@ -25,20 +25,17 @@ impl Api {
     ];
 
     /// Returns the port that servers usually have it on.
-    #[must_use]
     pub const fn port(self) -> u16 {
         if self.is_grpc() { 9000 } else { 8000 }
     }
 
     /// Returns whether it goes over gRPC.
-    #[must_use]
     pub const fn is_grpc(self) -> bool {
         matches!(self, Self::KserveGrpc | Self::TfsGrpc)
     }
 
     /// Returns whether it is one of TensorFlow Serving's; their requests have neither id nor
     /// parameters.
-    #[must_use]
     pub const fn is_tfs(self) -> bool {
         matches!(self, Self::TfsGrpc | Self::TfsRest)
     }

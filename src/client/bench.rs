@@ -99,7 +99,6 @@ pub struct LatencySummary {
 
 impl Bench {
     /// Prepares a measurement.
-    #[must_use]
     pub fn new(plan: LoadPlan) -> Self {
         let latencies = Histogram::new_with_bounds(1, LONGEST_NANOSECONDS, DIGITS)
             .expect("the bounds are in order, and the digits at most five");
@@ -162,7 +161,6 @@ impl Bench {
     }
 
     /// Returns the progress of the measurement.
-    #[must_use]
     pub fn progress(&self) -> BenchProgress {
         let failed = self.failed.get();
         BenchProgress {

@@ -48,19 +48,16 @@ pub struct ModelMetadata {
 
 impl ModelMetadata {
     /// Returns whether an input has this name.
-    #[must_use]
     pub fn has_input(&self, name: &str) -> bool {
         self.inputs.iter().any(|input| input.name == name)
     }
 
     /// Returns the names of the inputs.
-    #[must_use]
     pub fn input_names(&self) -> Vec<String> {
         self.inputs.iter().map(|it| it.name.clone()).collect()
     }
 
     /// Returns the names of the outputs.
-    #[must_use]
     pub fn output_names(&self) -> Vec<String> {
         self.outputs.iter().map(|it| it.name.clone()).collect()
     }
@@ -84,7 +81,6 @@ fn wire<S: Serializer>(shape: &PartialShape, serializer: S) -> Result<S::Ok, S::
 
 impl TensorMetadata {
     /// Makes one from what the wire has: a negative dimension is one that may vary.
-    #[must_use]
     pub(super) fn new(name: String, datatype: String, shape: &[i64]) -> Self {
         let dim = |length: &i64| usize::try_from(*length).map_or(Dim::Any, Dim::Fixed);
         Self {
@@ -95,7 +91,6 @@ impl TensorMetadata {
     }
 
     /// Returns the datatype, or `None` if it is none that tensors have, as with graphs.
-    #[must_use]
     pub fn dtype(&self) -> Option<DataType> {
         DataType::from_kserve(&self.datatype)
     }

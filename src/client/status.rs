@@ -43,7 +43,6 @@ pub struct VersionStatus {
 
 impl VersionStatus {
     /// Returns whether the version takes requests.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         READY.contains(&self.state.as_str())
     }

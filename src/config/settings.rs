@@ -40,21 +40,18 @@ pub struct ServerSettings {
 
 impl ServerSettings {
     /// Returns whether there is any port for HTTP.
-    #[must_use]
     pub fn has_http(&self) -> bool {
         self.rest_port.is_some() || self.management_port.is_some()
     }
 
     /// Returns the interval between checks of the configuration file and version folders; no checks
     /// if `None`.
-    #[must_use]
     pub fn poll(&self) -> Option<Duration> {
         let seconds = self.flags.file_system_poll_wait_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
     /// Returns the interval between removals of idle sequences; no removals if `None`.
-    #[must_use]
     pub fn sequence_cleaner_poll(&self) -> Option<Duration> {
         let minutes = self.flags.sequence_cleaner_poll_wait_minutes;
         (minutes > 0).then(|| Duration::from_secs(60 * u64::from(minutes)))

@@ -51,7 +51,6 @@ const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
 /// # Panics
 ///
 /// Never: the descriptors are those that this crate was compiled with.
-#[must_use]
 pub fn service(engine: Arc<Engine>, intake: BodyLimits) -> (GrpcService, HealthService) {
     let (reporter, health) = tonic_health::server::health_reporter();
     let reflection = || {
@@ -156,7 +155,6 @@ impl hyper::service::Service<Request<Received>> for GrpcService {
 
 impl GrpcService {
     /// Returns the service for another connection.
-    #[must_use]
     pub fn connected(&self) -> Self {
         Self {
             line: Line::default(),
@@ -165,7 +163,6 @@ impl GrpcService {
     }
 
     /// Returns what the bytes of all connections are charged to.
-    #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.intake.budget
     }

@@ -70,7 +70,6 @@ pub(super) enum Port {
 
 impl Rest {
     /// Makes the HTTP side of an engine.
-    #[must_use]
     pub fn new(
         engine: Arc<Engine>,
         intake: BodyLimits,
@@ -81,7 +80,6 @@ impl Rest {
     }
 
     /// Makes what an engine's management port serves: the same as on the REST port, without inference.
-    #[must_use]
     pub fn management(
         engine: Arc<Engine>,
         intake: BodyLimits,
@@ -121,7 +119,6 @@ impl Rest {
     }
 
     /// Returns what the bytes of all connections are charged to.
-    #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.budget
     }

@@ -43,7 +43,6 @@ pub enum BindError {
         /// The port.
         port: u16,
         /// Error of the system.
-        #[source]
         source: std::io::Error,
     },
 }

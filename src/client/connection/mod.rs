@@ -82,7 +82,6 @@ impl Client {
     }
 
     /// Returns the protocol.
-    #[must_use]
     pub fn api(&self) -> Api {
         self.api
     }

@@ -17,7 +17,6 @@ pub enum InputError {
         /// The file.
         path: PathBuf,
         /// The reason.
-        #[source]
         source: BoxError,
     },
     /// Two inputs are to come from standard input.

@@ -49,7 +49,6 @@ pub struct Spread {
 
 impl Summary {
     /// Sums an output up.
-    #[must_use]
     pub fn new(name: &str, tensor: &Tensor) -> Self {
         let bare = unframed(tensor);
         let mut shown: Vec<_> = match bare.filter(|bytes| std::str::from_utf8(bytes).is_err()) {
@@ -111,7 +110,6 @@ pub fn number(value: f64) -> String {
 }
 
 /// Writes the number of bytes, and the first of them.
-#[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     let count = bytes.len();
     let plural = if count == 1 { "" } else { "s" };

@@ -42,7 +42,6 @@ pub enum StackError {
 
 impl Stack {
     /// Makes a stack without steps.
-    #[must_use]
     pub fn new(axis: usize, keeps_axis: bool) -> Self {
         Self {
             axis,
@@ -52,7 +51,6 @@ impl Stack {
     }
 
     /// Returns the number of steps.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.answers.len()
     }
@@ -77,7 +75,6 @@ impl Stack {
     }
 
     /// Makes one answer of all steps; `None` if there is none.
-    #[must_use]
     pub fn finish(self) -> Option<ClientResponse> {
         let mut whole = self.answers.first()?.clone();
         let stacked = |(name, _): (&str, &Tensor)| {

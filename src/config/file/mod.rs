@@ -80,7 +80,6 @@ pub enum ModelEntry {
 
 impl ModelEntry {
     /// Returns the name.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Model(model) => &model.name,
@@ -109,7 +108,6 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
         /// Error from the operating system.
-        #[source]
         source: std::io::Error,
     },
     /// It is no JSON.
@@ -142,7 +140,6 @@ pub enum FileError {
 
 impl FileError {
     /// Returns the errors within the file; none if it could not be read.
-    #[must_use]
     pub fn errors(&self) -> &[Diagnostic] {
         match self {
             Self::Read { .. } => &[],

@@ -13,7 +13,6 @@ pub struct FilePositions {
 
 impl FilePositions {
     /// Returns the place of the value of a key; that of the object if it does not have the key.
-    #[must_use]
     pub fn of(&self, key: &str) -> &FilePosition {
         let mut keys = self.keys.iter();
         keys.find(|(name, _)| name == key)

@@ -65,14 +65,12 @@ impl Inputs {
     }
 
     /// Returns whether nothing was given and nothing is to be filled.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.given.is_empty() && self.fill.is_none()
     }
 
     /// Returns whether every input has a name, a datatype and a shape of its own, so that no model needs
     /// to be asked for its inputs.
-    #[must_use]
     pub fn are_reported(&self) -> bool {
         let is_reported = |Given { argument, .. }: &Given| {
             argument.name.is_some() && argument.dtype.is_some() && argument.shape.is_some()

@@ -130,7 +130,6 @@ impl ImageOptions {
 
 impl ImageLayout {
     /// Returns the layout of a shape that has 1 or 3 at one of the two places of channels.
-    #[must_use]
     pub fn of_shape(shape: &PartialShape) -> Option<Self> {
         let is_channels = |dim: Dim| matches!(dim, Dim::Fixed(1 | 3));
         let (first, last, planar, interleaved) = match shape.0.as_slice() {
