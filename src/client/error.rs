@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::{address::Address, api::Api};
+use super::address::{Address, Api};
 use crate::{
     proto::tensorflow::error::Code as TfCode,
     tensor::{DataType, values::ValueError},

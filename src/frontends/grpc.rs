@@ -11,13 +11,10 @@ use tower::Service;
 
 use super::{
     body::{BodyLimits, Paced},
-    kserve::{
-        grpc::{self as kserve, ModelInfer},
-        stream, triton,
-    },
+    kserve::{grpc as kserve, grpc::ModelInfer, rest, stream},
     messages::CALL,
     received::Received,
-    tfs::grpc::{self as tfs, Predict},
+    tfs::{grpc as tfs, grpc::Predict},
     unary::{self, Unary, UnaryBody},
 };
 use crate::{
@@ -136,7 +133,7 @@ impl hyper::service::Service<Request<Received>> for GrpcService {
             return now(stream::call(engine, &self.intake, request).map(GrpcBody::Right));
         }
         let answer = if let Some(method) = path.strip_prefix(KSERVE) {
-            if let Some(answer) = triton::answer_call(method) {
+            if let Some(answer) = rest::answer_call(method) {
                 return now(answer.map(GrpcBody::Left));
             }
             let method = method.to_owned();

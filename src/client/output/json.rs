@@ -161,9 +161,10 @@ fn finite(value: Value<'_>, out: &mut Vec<u8>) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::{OfSequence, ResponsePart, answer_json, ranking_json};
-    use crate::{
-        client::{message::ClientResponse, output::top},
-        tensor::{DataType, Tensor, TensorMap, values::Packer},
+    use {
+        crate::client::message::ClientResponse, crate::client::output::summary::top,
+        crate::tensor::DataType, crate::tensor::Tensor, crate::tensor::TensorMap,
+        crate::tensor::values::Packer,
     };
 
     fn example() -> ClientResponse {

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::pieces::Places;
+use super::stack::Places;
 use crate::{
     client::input::WholeInput,
     tensor::{Dim, PartialShape, ShapeText, Tensor, TensorMap, values::values},
