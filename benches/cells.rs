@@ -115,13 +115,13 @@ fn served(peer: &Peer, api: Api, model: &Model, concurrency: usize, seconds: f64
         measured.run(&call).await.expect("requests are answered");
         let cpu = process::cpu(peer.id()) - cpu;
         let report = measured.report();
-        assert_eq!(report.progress.failed, 0, "{:?}", report.errors);
-        let latency = report.latency.expect("there were answers");
+        assert_eq!(report.failed, 0, "{:?}", report.errors);
+        let latency = report.latency_ms.expect("there were answers");
         Cell {
-            per_second: report.throughput,
+            per_second: report.ok_per_second,
             p50_us: latency.p50 * 1e3,
             p99_us: latency.p99 * 1e3,
-            cpu_us: cpu.as_secs_f64() * 1e6 / report.progress.done as f64,
+            cpu_us: cpu.as_secs_f64() * 1e6 / report.ok as f64,
             peak_mb: process::peak_mb(peer.id()),
         }
     })

@@ -9,7 +9,12 @@ use std::{
 use ovms::{
     config::{Config, ConfigSource, FlagEnvironment, Flags, ServerSettings},
     engine::{Engine, reload::Reloader},
-    frontends::{access::AccessLog, body::BodyLimits, grpc, rest::Rest},
+    frontends::{
+        access::AccessLog,
+        body::BodyLimits,
+        grpc,
+        rest::{HttpPort, Rest},
+    },
     metrics::Metrics,
     openvino::{
         Placement,
@@ -105,7 +110,13 @@ impl Served {
             Side::Grpc => Service::Grpc(grpc::service(engine, intake).0),
             Side::Rest => {
                 let metrics = Arc::clone(&self.metrics);
-                Service::Rest(Rest::new(engine, intake, &self.settings, metrics))
+                Service::Rest(Rest::new(
+                    HttpPort::Rest,
+                    engine,
+                    intake,
+                    &self.settings,
+                    metrics,
+                ))
             }
         };
         let settings = self.settings.clone();

@@ -1,6 +1,6 @@
 //! Results of a check of pipelines or graphs.
 
-use std::{borrow::Cow, path::Path};
+use std::{borrow::Cow, fmt, iter::Sum, path::Path};
 
 use ovms::{
     config::FileError,
@@ -8,15 +8,16 @@ use ovms::{
 };
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use super::{counts::Counts, excerpt};
 use crate::{
-    error::Failure,
+    check,
+    error::{Failure, FailureKind},
     ui::{visible, visible_below},
 };
 
 /// Kind of servable that is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum CheckedKind {
     Model,
     Pipeline,
@@ -69,12 +70,8 @@ pub(crate) struct CheckReport {
 }
 
 impl CheckedKind {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Pipeline => "pipeline",
-            Self::Graph => "graph",
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.into()
     }
 
     fn plural(self) -> String {
@@ -133,7 +130,7 @@ impl CheckedServable {
                 }
                 _ => Cow::Borrowed(&self.source),
             };
-            text.extend(["\n", &excerpt::show(found, &source)]);
+            text.extend(["\n", &check::show(found, &source)]);
         }
         if !all.unchecked.is_empty() {
             text.push('\n');
@@ -243,7 +240,7 @@ impl CheckReport {
         if !self.found.warnings.is_empty() {
             text.push_str("the file:\n");
             for warning in &self.found.warnings {
-                text.extend(["\n", &excerpt::show(warning, &self.source)]);
+                text.extend(["\n", &check::show(warning, &self.source)]);
             }
             text.push('\n');
         }
@@ -291,5 +288,86 @@ impl Serialize for CheckReport {
         object.serialize_entry(&self.kind.plural(), &self.servables)?;
         object.serialize_entry("warnings", &self.found.warnings)?;
         object.end()
+    }
+}
+
+/// Number of findings by severity.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) errors: usize,
+    pub(crate) warnings: usize,
+    pub(crate) unchecked: usize,
+}
+
+impl<T> From<&Diagnostics<T>> for Counts {
+    fn from(found: &Diagnostics<T>) -> Self {
+        Self {
+            errors: found.errors.len(),
+            warnings: found.warnings.len(),
+            unchecked: found.unchecked.len(),
+        }
+    }
+}
+
+impl Counts {
+    /// Returns the failure of a check without errors.
+    pub(crate) fn without_errors(self) -> Failure {
+        Failure::new(FailureKind::Warnings, format!("no errors, but {self}"))
+    }
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |all, one| Self {
+            errors: all.errors + one.errors,
+            warnings: all.warnings + one.warnings,
+            unchecked: all.unchecked + one.unchecked,
+        })
+    }
+}
+
+impl fmt::Display for Counts {
+    /// Writes the counts: `2 errors, 1 warning`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reported = [
+            (self.errors, "error", "errors"),
+            (self.warnings, "warning", "warnings"),
+            (
+                self.unchecked,
+                "thing that could not be checked",
+                "things that could not be checked",
+            ),
+        ];
+        let reported = reported.into_iter().filter(|(count, ..)| *count > 0);
+        let reported = reported
+            .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
+        f.write_str(&match reported.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "no errors".to_owned(),
+            reported => reported,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    #[test]
+    fn what_there_is_is_reported() {
+        let one = Counts {
+            warnings: 1,
+            unchecked: 1,
+            ..Counts::default()
+        };
+        assert_eq!(Counts::default().to_string(), "no errors");
+        assert_eq!(
+            one.to_string(),
+            "1 warning, 1 thing that could not be checked"
+        );
+        let all: Counts = [one, one, Counts { errors: 1, ..one }].into_iter().sum();
+        assert_eq!(
+            all.to_string(),
+            "1 error, 3 warnings, 3 things that could not be checked"
+        );
     }
 }

@@ -21,7 +21,7 @@ use ovms::{
     task,
 };
 
-use super::line::Line;
+use super::shells::Line;
 use crate::{graph, ui};
 
 /// Time limit for finding names, as a shell waits for them.
@@ -219,8 +219,7 @@ fn ask<T>(
 }
 
 fn api(line: &Line) -> Option<Api> {
-    let name = line.text("api")?;
-    Api::ALL.into_iter().find(|api| api.to_string() == name)
+    line.text("api")?.parse().ok()
 }
 
 fn model(line: &Line) -> Option<ModelId> {

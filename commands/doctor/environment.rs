@@ -1,9 +1,14 @@
-//! Relevant environment variables: values if they hold no secret, names alone otherwise.
+//! Surroundings: environment variables (values if they hold no secret, names alone otherwise), folders, the
+//! terminal, and completions of the shell.
 
-use std::env;
+use std::{
+    env, fs,
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+};
 
-use super::report::{Check, Status};
-use crate::ui::listed;
+use super::{Check, Status};
+use crate::{places, ui::listed};
 
 /// Variables shown with their values.
 const REPORTED: &str = "
@@ -74,9 +79,146 @@ fn harmless(value: &str) -> &str {
     }
 }
 
+/// Default folder of compiled models, used if it exists.
+const COMPILED: &str = "/opt/cache";
+
+/// Checks the folders for compiled models, for downloads, and for temporary files.
+pub(super) fn check() -> Check {
+    let compiled = Path::new(COMPILED);
+    let downloads = places::path("OVMS_MODEL_CACHE");
+    let folders = [
+        ("compiled", compiled.is_dir().then(|| compiled.to_owned())),
+        (
+            "downloads",
+            downloads.or_else(|| Some(places::cache()?.join("ovms/models"))),
+        ),
+        ("temporary", Some(env::temp_dir())),
+    ];
+    let (mut writable, mut errors) = (Vec::new(), Vec::new());
+    for (what, folder) in folders {
+        let Some(folder) = folder else { continue };
+        let shown = format!("{} ({what})", folder.display());
+        match try_to_write(&folder) {
+            Ok(()) => writable.push(shown),
+            Err(error) => errors.push(format!("{shown}: {error}")),
+        }
+    }
+    let can = format!("can write to {}", listed(&writable));
+    if errors.is_empty() {
+        return Check::new("folders", Status::Ok, can);
+    }
+    let text = format!("cannot write to {}", listed(&errors));
+    let check = Check::new("folders", Status::Warn, text).hint(
+        "--cache_dir names another folder for compiled models, OVMS_MODEL_CACHE one for \
+         downloads, and TMPDIR one for temporary files",
+    );
+    match writable.is_empty() {
+        true => check,
+        false => check.detail(can),
+    }
+}
+
+/// Writes a file and removes it, in the folder or its nearest existing ancestor.
+fn try_to_write(folder: &Path) -> std::io::Result<()> {
+    let there = folder.ancestors().find(|folder| folder.exists());
+    let there = there.unwrap_or(folder);
+    if !fs::metadata(there)?.is_dir() {
+        return Err(std::io::ErrorKind::NotADirectory.into());
+    }
+    tempfile::tempfile_in(there).map(drop)
+}
+
+/// Checks the terminal and the completions.
+pub(super) fn shell() -> [Check; 2] {
+    [terminal(), completions()]
+}
+
+fn terminal() -> Check {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
+    let locale = locale.as_deref().unwrap_or("none");
+    let place = match io::stdout().is_terminal() {
+        true => {
+            let term = env::var("TERM").unwrap_or_default();
+            let width = comfy_table::Table::new().width();
+            let width = width.map_or_else(String::new, |width| format!(", {width} columns"));
+            format!("{term}{width}")
+        }
+        false => "output goes to a pipe or a file".to_owned(),
+    };
+    let text = format!("{place}; locale {locale}");
+    let is_utf8 = locale
+        .to_ascii_lowercase()
+        .replace('-', "")
+        .contains("utf8");
+    match is_utf8 || locale == "none" {
+        true => Check::new("terminal", Status::Ok, text),
+        false => Check::new("terminal", Status::Note, text)
+            .hint("tables and images are drawn in UTF-8; NO_COLOR=1 turns the lines off"),
+    }
+}
+
+fn completions() -> Check {
+    const NAME: &str = "completions";
+    let shell = env::var("SHELL").unwrap_or_default();
+    let shell = Path::new(&shell).file_name().unwrap_or_default();
+    let shell = shell.to_string_lossy();
+    let places = locations(&shell);
+    if places.is_empty() {
+        let text = match &*shell {
+            "" => "the shell is not known".to_owned(),
+            shell => format!("there are none for {shell}"),
+        };
+        return Check::new(NAME, Status::Note, text);
+    }
+    match places.iter().find(|place| place.is_file()) {
+        Some(place) => {
+            let text = format!("installed for {shell}: {}", place.display());
+            Check::new(NAME, Status::Ok, text)
+        }
+        None => Check::new(NAME, Status::Note, format!("not installed for {shell}"))
+            .hint(format!("ovms completions {shell} --install")),
+    }
+}
+
+/// Returns where a shell that loads completions on demand looks for them.
+fn locations(shell: &str) -> Vec<PathBuf> {
+    let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let data = places::data().unwrap_or_default();
+    let configuration = places::configuration().unwrap_or_default();
+    let (file, others): (&str, Vec<PathBuf>) = match shell {
+        "bash" => (
+            "bash-completion/completions/ovms",
+            vec!["/etc/bash_completion.d/ovms".into()],
+        ),
+        "zsh" => {
+            let vendor = "/usr/share/zsh/vendor-completions/_ovms".into();
+            let own = [".zfunc/_ovms", ".zsh/completions/_ovms"].map(|file| home.join(file));
+            (
+                "zsh/site-functions/_ovms",
+                own.into_iter().chain([vendor]).collect(),
+            )
+        }
+        "fish" => {
+            let own = configuration.join("fish/completions/ovms.fish");
+            ("fish/vendor_completions.d/ovms.fish", vec![own])
+        }
+        _ => return Vec::new(),
+    };
+    let shared = [data, "/usr/local/share".into(), "/usr/share".into()];
+    shared
+        .iter()
+        .map(|folder| folder.join(file))
+        .chain(others)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{clouds, harmless};
+    use std::fs;
+
+    use super::{clouds, harmless, try_to_write};
 
     #[test]
     fn values_with_a_password_are_not_shown() {
@@ -91,5 +233,15 @@ mod tests {
         let check = format!("{:?}", clouds(&names));
         let text = "S3: AWS_REGION and AWS_PROFILE; Azure: AZURE_TENANT_ID";
         assert!(check.contains(text), "{check}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_as_good_as_the_one_above_it() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(try_to_write(&root.path().join("a/b")).is_ok());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+        let file = root.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(try_to_write(&file.join("below")).is_err());
     }
 }

@@ -1,24 +1,22 @@
 //! `ovms doctor`: everything that a bug report needs, on one screen, with next steps.
 //!
-//! Each file below checks one subject and returns [`Check`]s; [`report`] writes them. Checks that
+//! Each file below checks one subject and returns [`Check`]s. Checks that
 //! may crash or hang run in a process of their own, with a time limit.
 
 mod environment;
-mod folders;
-mod ports;
-mod python;
-mod report;
 mod runtime;
-mod shell;
 mod system;
 
-pub(crate) use python::probe as probe_python;
+use std::{env, path::Path};
 
-use self::report::{Report, Status};
-use crate::{
+use serde::Serialize;
+
+use super::{
     error::{Failure, FailureKind},
-    ui,
+    ui::{self, Look, visible, wrapped},
 };
+
+pub(crate) use runtime::probe as probe_python;
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
@@ -53,11 +51,11 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let mut checks = system::all();
     checks.extend(runtime::all());
-    checks.push(python::check());
-    checks.extend(ports::all(args.port, args.rest_port)?);
-    checks.push(folders::check());
+    checks.push(runtime::check());
+    checks.extend(system::ports(args.port, args.rest_port)?);
+    checks.push(environment::check());
     checks.extend(environment::all());
-    checks.extend(shell::all());
+    checks.extend(environment::shell());
     let report = Report::new(checks);
     ui::print(match args.output.is_json() {
         true => report.json() + "\n",
@@ -71,5 +69,227 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
             Err(Failure::new(FailureKind::Warnings, text))
         }
         Status::Fail => Err(Failure::system("there is no OpenVINO runtime that works")),
+    }
+}
+
+/// Widths of the columns for state and name.
+const STATE: usize = 6;
+const NAME: usize = 12;
+
+/// Line width for short details without a terminal.
+const PAGE: usize = 80;
+
+/// Result of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    /// As it should be.
+    Ok,
+    /// Neither good nor bad.
+    Note,
+    /// Something may fail because of it.
+    Warn,
+    /// Nothing can be served.
+    Fail,
+}
+
+impl Status {
+    /// Returns the word with its colour.
+    fn shown(self, look: Look) -> String {
+        let (word, colour) = match self {
+            Self::Ok => ("ok", 32),
+            Self::Note => ("note", 0),
+            Self::Warn => ("warn", 33),
+            Self::Fail => ("fail", 31),
+        };
+        match look == Look::Plain || colour == 0 {
+            true => format!("{word:<STATE$}"),
+            false => format!("\x1b[{colour}m{word:<STATE$}\x1b[0m"),
+        }
+    }
+}
+
+/// Check with its result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Check {
+    /// Name; the same in all releases.
+    name: &'static str,
+    status: Status,
+    text: String,
+    details: Vec<String>,
+    /// Next step.
+    hint: Option<String>,
+}
+
+impl Check {
+    /// Creates a check with its result, in one line.
+    fn new(name: &'static str, status: Status, text: impl Into<String>) -> Self {
+        Self {
+            name,
+            status,
+            text: text.into(),
+            details: Vec::new(),
+            hint: None,
+        }
+    }
+
+    /// Adds a line.
+    fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.details.push(detail.into());
+        self
+    }
+
+    /// Sets the next step.
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Writes the home folder as `~` everywhere.
+    fn without_home(mut self, home: &str) -> Self {
+        let texts = std::iter::once(&mut self.text)
+            .chain(&mut self.details)
+            .chain(&mut self.hint);
+        for text in texts {
+            *text = tilde(text, home);
+        }
+        self
+    }
+}
+
+/// All checks.
+#[derive(Debug, Serialize)]
+struct Report {
+    ovms: &'static str,
+    /// Worst status of all checks.
+    status: Status,
+    checks: Vec<Check>,
+}
+
+impl Report {
+    /// Collects checks, in their order.
+    fn new(checks: Vec<Check>) -> Self {
+        let home = env::var("HOME").unwrap_or_default();
+        let home = home.trim_end_matches('/');
+        let worst = checks.iter().map(|check| check.status).max();
+        // A note is nothing to act on.
+        let worst = worst.filter(|status| *status > Status::Note);
+        let checks = checks.into_iter().map(|check| check.without_home(home));
+        Self {
+            ovms: env!("CARGO_PKG_VERSION"),
+            status: worst.unwrap_or(Status::Ok),
+            checks: checks.collect(),
+        }
+    }
+
+    /// Returns the number of checks with a status.
+    fn count(&self, status: Status) -> usize {
+        let checks = self.checks.iter();
+        checks.filter(|check| check.status == status).count()
+    }
+
+    /// Returns the report for scripts.
+    fn json(&self) -> String {
+        serde_json::to_string(self).expect("texts and lists are JSON")
+    }
+
+    /// Returns the report for people.
+    fn text(&self, look: Look, columns: Option<usize>) -> String {
+        let indent = STATE + NAME;
+        let room = columns.map(|columns| columns.saturating_sub(indent));
+        let page = columns.unwrap_or(PAGE).saturating_sub(indent);
+        let mut text = String::new();
+        for check in &self.checks {
+            let mut front = format!("{}{:<NAME$}", check.status.shown(look), check.name);
+            let hint = check
+                .hint
+                .iter()
+                .map(|hint| format!("hint: {}", visible(hint)));
+            let found = std::iter::once(&check.text).chain(&check.details);
+            let lines = packed(found.map(|line| visible(line)), page);
+            let lines = lines.into_iter().chain(hint);
+            for line in lines.flat_map(|line| wrapped(&line, room)) {
+                text.extend([format!("{front}{line}").trim_end(), "\n"]);
+                front = " ".repeat(indent);
+            }
+        }
+        text
+    }
+}
+
+/// Packs texts into lines of limited width.
+fn packed(texts: impl Iterator<Item = impl AsRef<str>>, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for text in texts {
+        let text = text.as_ref();
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 2 + text.chars().count() <= room => {
+                line.extend(["; ", text]);
+            }
+            _ => lines.push(text.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Writes the home folder as `~` in a text.
+fn tilde(text: &str, home: &str) -> String {
+    // A process without a user has `/`, and everything begins with that.
+    if !Path::new(home).is_absolute() {
+        return text.to_owned();
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(home) {
+        let end = start + home.len();
+        let is_whole = !rest[end..].starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c));
+        shown.push_str(&rest[..start]);
+        shown.push_str(if is_whole { "~" } else { home });
+        rest = &rest[end..];
+    }
+    shown + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Check, Report, Status, tilde};
+    use crate::ui::Look;
+
+    #[test]
+    fn the_home_folder_is_a_tilde() {
+        let home = "/home/ann";
+        assert_eq!(tilde("in /home/ann/x and /home/ann", home), "in ~/x and ~");
+        assert_eq!(tilde("/home/anna, /home/ann:x", home), "/home/anna, ~:x");
+        assert_eq!(tilde("/x", ""), "/x");
+        assert_eq!(tilde("/x", "relative"), "/x");
+    }
+
+    #[test]
+    fn a_report_is_columns_and_json() {
+        let report = Report::new(vec![
+            Check::new("runtime", Status::Ok, "OpenVINO 1").detail("of a place"),
+            Check::new("ports", Status::Warn, "something else listens on port 9000")
+                .hint("choose another port with --port, or stop what listens"),
+            Check::new("shell", Status::Note, "\u{1b}[2J"),
+        ]);
+        assert_eq!(report.status, Status::Warn);
+        assert_eq!(report.count(Status::Warn), 1);
+        insta::assert_snapshot!(report.text(Look::Plain, None), @r"
+        ok    runtime     OpenVINO 1; of a place
+        warn  ports       something else listens on port 9000
+                          hint: choose another port with --port, or stop what listens
+        note  shell       \u{1b}[2J
+        ");
+        insta::assert_snapshot!(report.text(Look::Plain, Some(50)), @r"
+        ok    runtime     OpenVINO 1; of a place
+        warn  ports       something else listens on port
+                          9000
+                          hint: choose another port with
+                          --port, or stop what listens
+        note  shell       \u{1b}[2J
+        ");
+        let drawn = report.text(Look::Boxed, None).replace('\u{1b}', "ESC");
+        assert!(drawn.contains("ESC[33mwarn  ESC[0mports"), "{drawn}");
+        insta::assert_snapshot!(report.json(), @r#"{"ovms":"0.1.0","status":"warn","checks":[{"name":"runtime","status":"ok","text":"OpenVINO 1","details":["of a place"],"hint":null},{"name":"ports","status":"warn","text":"something else listens on port 9000","details":[],"hint":"choose another port with --port, or stop what listens"},{"name":"shell","status":"note","text":"\u001b[2J","details":[],"hint":null}]}"#);
     }
 }

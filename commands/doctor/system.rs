@@ -1,11 +1,19 @@
-//! Program and machine: system, processor, memory, limits.
+//! Program and machine: system, processor, memory, limits, and whether the ports are free.
 
-use std::{env, fs, path::Path};
+use std::{
+    env, fs,
+    io::ErrorKind,
+    net::{Ipv4Addr, TcpListener},
+    path::Path,
+    time::Duration,
+};
 
 use indicatif::BinaryBytes;
+use ovms::client::{Address, Api, Client, ClientOptions, ServerMetadata};
 use rustix::process::{Resource, getrlimit};
 
-use super::report::{Check, Status};
+use super::{Check, Status};
+use crate::error::Failure;
 
 /// Processor features used by runtimes, in the words of Linux.
 const FEATURES: &str = "sse4_2 avx avx2 f16c avx512f avx512_vnni avx_vnni avx512_bf16 amx_tile \
@@ -191,6 +199,67 @@ impl Bounds {
 
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Time limit for a response.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Checks both ports.
+pub(super) fn ports(grpc: u16, rest: u16) -> Result<[Check; 2], Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    Ok(runtime.block_on(async {
+        let (grpc, rest) = futures::join!(
+            check("gRPC port", "--port", grpc, Api::KserveGrpc),
+            check("REST port", "--rest_port", rest, Api::KserveRest),
+        );
+        [grpc, rest]
+    }))
+}
+
+async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
+    match TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)) {
+        Ok(_) => return Check::new(name, Status::Ok, format!("{port} is free")),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+        Err(error) => {
+            let text = format!("{port} cannot be opened: {error}");
+            let hint = format!("serve on another port with {flag}");
+            return Check::new(name, Status::Warn, text).hint(hint);
+        }
+    }
+    let options = ClientOptions {
+        address: match Address::parse(&format!("127.0.0.1:{port}"), api) {
+            Ok(address) => address,
+            Err(error) => return Check::new(name, Status::Warn, error.to_string()),
+        },
+        api,
+        timeout: LIMIT,
+        headers: reqwest::header::HeaderMap::new(),
+        concurrency: 1,
+    };
+    if let Some(server) = ask(&options).await {
+        let not = if server.is_ready { "" } else { "not " };
+        let (name_of, version) = (&server.name, &server.version);
+        let text = format!("{port} is in use: {name_of} {version} answers, {not}ready");
+        return Check::new(name, Status::Ok, text);
+    }
+    let other = tokio::time::timeout(LIMIT * 2, Client::other_api(&options)).await;
+    let text = match other.ok().flatten() {
+        Some(other) => format!("{port} is in use: what answers speaks {other}, not {api}"),
+        None => format!("{port} is in use by something that is no model server"),
+    };
+    Check::new(name, Status::Warn, text).hint(format!(
+        "serve on another port with {flag}; `ss -ltnp 'sport = :{port}'` tells who has this one"
+    ))
+}
+
+async fn ask(options: &ClientOptions) -> Option<ServerMetadata> {
+    let asked = async {
+        let client = Client::connect(options).await.ok()?;
+        client.server_metadata().await.ok()?
+    };
+    tokio::time::timeout(LIMIT, asked).await.ok()?
 }
 
 #[cfg(test)]

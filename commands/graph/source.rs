@@ -12,7 +12,7 @@ use crate::{
     error::Failure,
     pipeline::{missing, refused},
     places::folder_of,
-    serve::files,
+    serve::hints,
 };
 
 /// File name of a graph in its folder.
@@ -70,7 +70,7 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
 
 /// Finds the graphs of a configuration file.
 fn of_config(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Found, Failure> {
-    let file = config::read(path, defaults).map_err(|error| files::explain(&error, "PATH"))?;
+    let file = config::read(path, defaults).map_err(|error| hints::explain(&error, "PATH"))?;
     let wanted = |graph: &&GraphConfig| name.is_none_or(|name| graph.name == name);
     let graphs: Vec<GraphConfig> = file.graphs.iter().filter(wanted).cloned().collect();
     match name {

@@ -2,8 +2,8 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ovms::client::{
-    Client, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request, RequestError,
-    SEQUENCE, TensorForm,
+    Client, ClientError, ClientOptions, ModelId, ModelMetadata, Request, RequestError, SEQUENCE,
+    TensorForm,
     sequence::{StepControl, mark, random_id},
     spelled::{self, GrpcCall, HttpCall, Spelled},
 };
@@ -89,11 +89,7 @@ pub(super) async fn metadata(
         None => {
             let question = async |client: &Client| client.models().await;
             let (_, models) = ask(server, None, question).await?;
-            let id = |model: ModelStatus| ModelId {
-                name: model.name,
-                version: None,
-            };
-            models.into_iter().map(id).collect()
+            models.iter().map(|it| ModelId::of(&it.name)).collect()
         }
     };
     let models = models.iter();

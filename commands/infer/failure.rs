@@ -5,7 +5,7 @@ use std::error::Error;
 use ovms::{
     client::{
         AddressError, Api, CallPhase, ClientError, ModelMetadata, RequestError,
-        input::{InputError, InputImageError, ValueProblem},
+        input::{InputError, ValueProblem},
     },
     tensor::DataType,
 };
@@ -146,7 +146,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         | InputError::StdinBytes
         | InputError::Answer { .. }
         | InputError::Value {
-            problem: ValueProblem::Image(InputImageError::Decode(_)) | ValueProblem::Upstream(_),
+            problem: ValueProblem::Image(_) | ValueProblem::Upstream(_),
             ..
         } => FailureKind::Failed,
         _ => FailureKind::Usage,
@@ -250,9 +250,7 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
             format!("choose one: `-i {name}=-:{first}`")
         }
         ValueProblem::Ranking => "leave out `--top` in the command before".to_owned(),
-        ValueProblem::Image(InputImageError::Layout(_)) => {
-            "`--layout` tells where the channels are".to_owned()
-        }
+        ValueProblem::Layout(_) => "`--layout` tells where the channels are".to_owned(),
         _ => return None,
     })
 }

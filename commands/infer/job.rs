@@ -13,9 +13,9 @@ use ovms::{
 use super::{
     args::{ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs},
     failure,
+    run::{Show, Task},
     sequence::Sequence,
     stream,
-    task::{Show, Task},
 };
 use crate::error::Failure;
 

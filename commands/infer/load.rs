@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use ovms::client::{
     Client, Request,
-    bench::{Bench, BenchProgress, LatencySummary, LoadPlan, Report},
+    bench::{Bench, BenchProgress, ErrorCount, LoadPlan, Report},
     output::number,
 };
-use serde::Serialize;
 
 use super::failure;
 use crate::{
@@ -38,7 +37,8 @@ pub(super) async fn run(
         () = draw(&bench, plan) => false,
         _ = tokio::signal::ctrl_c() => true,
     };
-    let report = bench.report();
+    let mut report = bench.report();
+    report.errors.truncate(MAX_ERRORS);
     print(&report, is_json)?;
     outcome(&report, interrupted)
 }
@@ -97,15 +97,15 @@ fn print(report: &Report, is_json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let mut table = Table::new().right(["times"]).left(["error"]);
-    for (text, times) in report.errors.iter().take(MAX_ERRORS) {
-        table.row([times.to_string(), text.clone()]);
+    for ErrorCount { times, error } in &report.errors {
+        table.row([times.to_string(), error.clone()]);
     }
     ui::print(format!("\n{}", table.draw(look)))
 }
 
 /// Returns the result of the measurement: interruption and failures show in the exit code.
 fn outcome(report: &Report, interrupted: bool) -> Result<(), Failure> {
-    let BenchProgress { done, failed, .. } = report.progress;
+    let (done, failed) = (report.ok + report.failed, report.failed);
     if interrupted {
         let text = format!("interrupted after {done} requests");
         return Err(Failure::interrupted(text));
@@ -122,18 +122,13 @@ fn measurement_table(report: &Report) -> Table {
     let mut table = Table::new().right([
         "ok", "failed", "seconds", "ok/s", "mean ms", "p50 ms", "p90 ms", "p99 ms", "max ms",
     ]);
-    let BenchProgress {
-        done,
-        failed,
-        elapsed,
-    } = report.progress;
     let mut cells = vec![
-        (done - failed).to_string(),
-        failed.to_string(),
-        format!("{:.2}", elapsed.as_secs_f64()),
-        number(report.throughput),
+        report.ok.to_string(),
+        report.failed.to_string(),
+        format!("{:.2}", report.seconds),
+        number(report.ok_per_second),
     ];
-    match report.latency {
+    match report.latency_ms {
         Some(it) => {
             let latencies = [it.mean, it.p50, it.p90, it.p99, it.max];
             cells.extend(latencies.map(|latency| format!("{latency:.3}")));
@@ -144,64 +139,26 @@ fn measurement_table(report: &Report) -> Table {
     table
 }
 
-/// JSON form of a measurement; the fields are in output order.
-#[derive(Debug, Serialize)]
-struct Measurement<'a> {
-    ok: u64,
-    failed: u64,
-    seconds: f64,
-    ok_per_second: f64,
-    latency_ms: Option<LatencySummary>,
-    errors: Vec<Failures<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct Failures<'a> {
-    times: u64,
-    error: &'a str,
-}
-
 fn measurement_json(report: &Report) -> String {
-    let BenchProgress {
-        done,
-        failed,
-        elapsed,
-    } = report.progress;
-    let errors = report.errors.iter().take(MAX_ERRORS);
-    let measurement = Measurement {
-        ok: done - failed,
-        failed,
-        seconds: elapsed.as_secs_f64(),
-        ok_per_second: report.throughput,
-        latency_ms: report.latency,
-        errors: errors
-            .map(|(error, times)| Failures {
-                times: *times,
-                error,
-            })
-            .collect(),
-    };
-    serde_json::to_string(&measurement).expect("numbers and texts have a JSON form")
+    serde_json::to_string(report).expect("numbers and texts have a JSON form")
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use ovms::client::bench::{BenchProgress, LatencySummary, LoadPlan, Report};
+    use ovms::client::bench::{BenchProgress, ErrorCount, LatencySummary, LoadPlan, Report};
 
     use super::{measurement_json, measurement_table, outcome, thousandths};
     use crate::{error::Failure, ui::Look};
 
     fn report(failed: u64) -> Report {
         Report {
-            progress: BenchProgress {
-                done: 1000,
-                failed,
-                elapsed: Duration::from_millis(2500),
-            },
-            throughput: 400.0,
-            latency: (failed < 1000).then_some(LatencySummary {
+            ok: 1000 - failed,
+            failed,
+            seconds: 2.5,
+            ok_per_second: 400.0,
+            latency_ms: (failed < 1000).then_some(LatencySummary {
                 mean: 2.5,
                 p50: 2.0,
                 p90: 4.0,
@@ -209,7 +166,10 @@ mod tests {
                 max: 12.345,
             }),
             errors: (failed > 0)
-                .then(|| ("UNAVAILABLE: busy".to_owned(), failed))
+                .then(|| ErrorCount {
+                    times: failed,
+                    error: "UNAVAILABLE: busy".to_owned(),
+                })
                 .into_iter()
                 .collect(),
         }
@@ -257,7 +217,11 @@ mod tests {
             concurrency: 1,
             warmup: 0,
         };
-        let progress = report(0).progress;
+        let progress = BenchProgress {
+            done: 1000,
+            failed: 0,
+            elapsed: Duration::from_millis(2500),
+        };
         assert_eq!(thousandths(progress, plan(Some(4000), None)), 250);
         assert_eq!(thousandths(progress, plan(None, Some(5))), 500);
         assert_eq!(thousandths(progress, plan(Some(4000), Some(5))), 500);

@@ -1,28 +1,23 @@
 //! `ovms infer`: send requests to a server by hand.
 //!
-//! [`InferArgs`] are the flags as typed; `job` checks them and reads the files before anything is sent, and
-//! `task` is the use of the response. `run` talks to the server, `answer` shows one response, `load`
-//! measures many. `inspect` asks for states and metadata instead, and `listing` shows them. `curl` prints
-//! commands of other programs. `sequence` sends step after step to stateful models, and `stream` request
-//! after request over one call, both from `feed`. The client itself is in [`ovms::client`].
+//! [`InferArgs`] are the flags as typed; `job` checks them and reads the files before anything is sent. `run`
+//! talks to the server, `outputs` shows one response, `load` measures many. `listing` asks for states and
+//! metadata instead, and shows them. `curl` prints commands of other programs. `sequence` sends step after
+//! step to stateful models, and `stream` request after request over one call, both from `feed`. The client
+//! itself is in [`ovms::client`].
 
-mod answer;
 mod args;
 mod curl;
-mod duration;
 mod explain;
 mod failure;
 mod feed;
-mod inspect;
 mod job;
-mod lines;
 mod listing;
 mod load;
 mod outputs;
 mod run;
 mod sequence;
 mod stream;
-mod task;
 
 pub(crate) use args::{ImageArgs, InferArgs, InputArgs, parameter};
 pub(crate) use explain::explanation;

@@ -1,16 +1,20 @@
 //! Tensors of a response, in a line or a table.
 
-use std::fmt::Display;
+use std::{fmt::Display, path::Path, time::Duration};
 
 use ovms::{
     client::{
         ClientResponse, Opaque,
-        output::{Summary, hexadecimal, number},
+        output::{self, OfSequence, Ranked, Saved, Summary, hexadecimal, number},
     },
-    tensor::Tensor,
+    tensor::{DataType, ShapeText, Tensor, npy, values::Value},
 };
 
-use crate::ui::{NOTHING, Table, visible};
+use super::{run::Show, sequence::Whole};
+use crate::{
+    error::Failure,
+    ui::{self, Look, NOTHING, Table, visible},
+};
 
 /// Returns the model that has answered: `` Model `m`, version 1 ``.
 pub(super) fn model(answer: &ClientResponse) -> String {
@@ -74,4 +78,258 @@ pub(crate) fn described(summary: &Summary) -> [String; 5] {
         mean,
         max,
     ]
+}
+
+/// Prints a response; `only` is the single output to show, if any.
+pub(super) fn show(whole: &Whole, show: &Show, only: Option<&str>) -> Result<(), Failure> {
+    let (answer, sequence) = (&whole.answer, whole.of);
+    // For people.
+    let print_table = |table: Table| {
+        ui::note(ui::filled(&whole.headline, Look::of_stderr()).trim_end());
+        ui::print(table.draw(Look::of_stdout()) + &id_line(sequence))
+    };
+    let one = || {
+        let name = only.unwrap_or_default();
+        match answer.outputs.get(name) {
+            Some(tensor) => Ok((name, tensor)),
+            None if answer.opaque.iter().any(|output| output.name == name) => {
+                let text = format!("output `{name}` has a type of its own, and is no array");
+                Err(Failure::failed(text)
+                    .hint("`--output raw` writes its bytes, `--output json` has them as `b64`"))
+            }
+            None => {
+                let text = format!("the server gave no output `{name}`");
+                Err(Failure::failed(text))
+            }
+        }
+    };
+    match show {
+        Show::Table => print_table(outputs_table(answer)),
+        Show::Json => ui::print(json_line(output::answer_json(answer, sequence))),
+        Show::Npy => {
+            let (name, tensor) = one()?;
+            note_if_widened(name, tensor.dtype());
+            note_id(sequence);
+            let mut file = Vec::with_capacity(tensor.data().len() + 128);
+            npy::write(tensor, &mut file)?;
+            ui::print(file)
+        }
+        Show::Raw => {
+            let opaque = answer.opaque.iter();
+            let mut named = opaque.filter(|output| Some(output.name.as_str()) == only);
+            let data = match named.next() {
+                Some(opaque) => &opaque.data,
+                None => one()?.1.data(),
+            };
+            note_id(sequence);
+            ui::print(data)
+        }
+        Show::Top {
+            count,
+            labels,
+            is_json,
+        } => {
+            let (name, tensor) = one()?;
+            let rows = rank(name, tensor, *count)?;
+            if *is_json {
+                let json = output::ranking_json(answer, sequence, name, &rows, labels);
+                return ui::print(json_line(json));
+            }
+            print_table(ranking_table(&rows, labels))
+        }
+    }
+}
+
+/// Saves every output.
+pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure> {
+    let saved = output::save_tensors(&answer.outputs, folder).map_err(|error| {
+        let failure = Failure::cannot("save to", folder, &error);
+        if folder.is_file() {
+            failure.hint("`--save` takes a folder, and this is a file")
+        } else {
+            failure
+        }
+    })?;
+    for Opaque { name, .. } in &answer.opaque {
+        ui::note(&format!("`{name}` has a type of its own: it is not saved."));
+    }
+    for Saved {
+        output,
+        path,
+        widened,
+    } in saved
+    {
+        if let Some(dtype) = widened {
+            note_if_widened(&output, dtype);
+        }
+        ui::note(&format!("Saved `{output}` to {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Returns the headline: the model and the latency.
+pub(super) fn headline(answer: &ClientResponse, latency: Duration) -> String {
+    let comma = match answer.model_version.as_str() {
+        "" => "",
+        _ => ",",
+    };
+    let milliseconds = latency.as_secs_f64() * 1000.0;
+    let model = model(answer);
+    format!("{model}{comma} answered in {milliseconds:.2} ms.")
+}
+
+/// Returns the line below a table with the id of a sequence.
+fn id_line(sequence: Option<OfSequence>) -> String {
+    sequence.map_or_else(String::new, |it| format!("\nsequence_id: {}\n", it.id))
+}
+
+/// Reports the id on stderr if stdout has no place for it.
+fn note_id(sequence: Option<OfSequence>) {
+    if let Some(it) = sequence {
+        ui::note(&format!("sequence_id: {}", it.id));
+    }
+}
+
+fn outputs_table(answer: &ClientResponse) -> Table {
+    let mut table = table(answer.outputs.iter());
+    for opaque in &answer.opaque {
+        let nothing = || ui::NOTHING.to_owned();
+        table.row([
+            opaque.name.clone(),
+            ui::visible(&opaque.datatype).into_owned(),
+            ShapeText(&opaque.shape).to_string(),
+            nothing(),
+            nothing(),
+            nothing(),
+            hexadecimal(&opaque.data),
+        ]);
+    }
+    table
+}
+
+fn rank<'a>(name: &str, tensor: &'a Tensor, count: usize) -> Result<Vec<Vec<Ranked<'a>>>, Failure> {
+    output::top(tensor, count)
+        .map_err(|error| Failure::usage(format!("cannot rank output `{name}`")).caused_by(&error))
+}
+
+/// Returns the table, with a column for the row if there are several, and one for any labels.
+fn ranking_table(rows: &[Vec<Ranked<'_>>], labels: &[String]) -> Table {
+    let several = rows.len() > 1;
+    let mut table = Table::new();
+    if several {
+        table = table.right(["row"]);
+    }
+    table = table.right(["rank", "index"]);
+    if !labels.is_empty() {
+        table = table.left(["label"]);
+    }
+    table = table.right(["score"]);
+    for (row, ranking) in rows.iter().enumerate() {
+        for (place, ranked) in ranking.iter().enumerate() {
+            let mut cells = Vec::new();
+            if several {
+                cells.push(row.to_string());
+            }
+            cells.extend([(place + 1).to_string(), ranked.index.to_string()]);
+            if !labels.is_empty() {
+                let label = labels.get(ranked.index).map_or(ui::NOTHING, String::as_str);
+                cells.push(label.to_owned());
+            }
+            cells.push(score(ranked.score));
+            table.row(cells);
+        }
+    }
+    table
+}
+
+fn score(score: Value<'_>) -> String {
+    match score {
+        Value::Int(score) => score.to_string(),
+        Value::Uint(score) => score.to_string(),
+        score => score.as_f64().map(number).unwrap_or_default(),
+    }
+}
+
+fn note_if_widened(name: &str, dtype: DataType) {
+    if dtype == DataType::Bf16 {
+        ui::note(&format!("NumPy has no BF16: `{name}` is written as FP32."));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ovms::{
+        client::{ClientResponse, Opaque, output},
+        tensor::{DataType, Tensor, TensorMap, values::Packer},
+    };
+
+    use super::{headline, outputs_table, rank, ranking_table};
+    use crate::ui::Look;
+
+    fn floats(shape: &[usize], numbers: &[f64]) -> Tensor {
+        let mut packer = Packer::new(DataType::F32, numbers.len());
+        for number in numbers {
+            packer.push_f64(*number).unwrap();
+        }
+        Tensor::new(DataType::F32, shape.to_vec(), packer.finish()).unwrap()
+    }
+
+    fn example() -> ClientResponse {
+        let mut strings = Packer::new(DataType::String, 1);
+        strings.push_bytes(b"two\nlines").unwrap();
+        let strings = Tensor::new(DataType::String, vec![1], strings.finish()).unwrap();
+        let scores = floats(&[2, 4], &[0.1, 0.7, 0.15, 0.05, 1e-7, 3.0, -2.5, 0.0]);
+        ClientResponse {
+            model_name: "m".to_owned(),
+            model_version: "1".to_owned(),
+            id: String::new(),
+            outputs: TensorMap::from_iter([
+                ("scores".to_owned(), scores),
+                ("text".to_owned(), strings),
+            ]),
+            opaque: vec![Opaque {
+                name: "own".to_owned(),
+                datatype: "7w".to_owned(),
+                shape: vec![1],
+                data: vec![0xff, 1].into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn an_answer_is_a_row_for_each_output() {
+        insta::assert_snapshot!(
+            headline(&example(), Duration::from_micros(1234)),
+            @"Model `m`, version 1, answered in 1.23 ms."
+        );
+        insta::assert_snapshot!(outputs_table(&example()).draw(Look::Plain), @r#"
+        output  datatype  shape   min    mean  max  values
+        scores  FP32      (2,4)  -2.5  0.1875    3  0.1, 0.7, 0.15, 0.05, 1e-7, 3, …
+        text    BYTES     (1)       -       -    -  "two\nlines"
+        own     7w        (1)       -       -    -  2 bytes: ff 01
+        "#);
+    }
+
+    #[test]
+    fn a_ranking_has_the_columns_that_tell_something() {
+        let scores = floats(&[1, 3], &[0.1, 0.7, 0.2]);
+        let rows = rank("y", &scores, 2).unwrap();
+        insta::assert_snapshot!(ranking_table(&rows, &[]).draw(Look::Plain), @r"
+        rank  index  score
+           1      1    0.7
+           2      2    0.2
+        ");
+        let answer = example();
+        let rows = output::top(answer.outputs.get("scores").unwrap(), 2).unwrap();
+        let labels = ["cat", "dog"].map(str::to_owned);
+        insta::assert_snapshot!(ranking_table(&rows, &labels).draw(Look::Plain), @r"
+        row  rank  index  label  score
+          0     1      1  dog      0.7
+          0     2      2  -       0.15
+          1     1      1  dog        3
+          1     2      0  cat     1e-7
+        ");
+    }
 }

@@ -1,25 +1,30 @@
-//! Exchange with the server: connect, get the model's inputs, send.
+//! Exchange with the server: connect, get the model's inputs, send, and use the response.
 
-use std::time::Instant;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use ovms::{
-    client::{Api, Client, ClientError, ClientOptions, ModelMetadata, Request, TensorForm},
+    client::{Api, Client, ClientError, ClientOptions, ModelMetadata, Request, TensorForm, bench},
     tensor::TensorMap,
 };
 
 use super::{
-    answer,
-    args::InferArgs,
+    args::{Format, InferArgs, LoadArgs, OutputArgs},
     curl, explain, failure,
     feed::RequestPlan,
-    inspect::Inspection,
     job::Job,
-    load,
+    listing::Inspection,
+    load, outputs,
     sequence::{self, Sequence, Whole},
     stream,
-    task::Task,
 };
-use crate::error::Failure;
+use crate::{
+    error::Failure,
+    ui::{self, OutputFormat},
+};
 
 /// Runs `ovms infer`.
 pub(crate) fn run(args: InferArgs) -> Result<(), Failure> {
@@ -69,9 +74,9 @@ impl Job {
         let Some(sent) = sent else {
             return Ok(());
         };
-        answer::show(&sent, show, only.as_deref())?;
+        outputs::show(&sent, show, only.as_deref())?;
         if let Some(folder) = save {
-            answer::save(&sent.answer, folder)?;
+            outputs::save(&sent.answer, folder)?;
         }
         sent.left.map_or(Ok(()), Err)
     }
@@ -87,7 +92,7 @@ impl Job {
             _ => (client.infer(request).await.map_err(failure::client)?, None),
         };
         Ok(Whole {
-            headline: answer::headline(&answer, sent.elapsed()),
+            headline: outputs::headline(&answer, sent.elapsed()),
             answer,
             of,
             left: None,
@@ -217,4 +222,95 @@ pub(super) async fn unless_interrupted<T>(
         result = work => result,
         _ = tokio::signal::ctrl_c() => Err(Failure::interrupted("interrupted")),
     }
+}
+
+/// Use of the response.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Single response, shown and saved.
+    Show { show: Show, save: Option<PathBuf> },
+    /// Many responses, counted.
+    Measure {
+        plan: bench::LoadPlan,
+        is_json: bool,
+    },
+}
+
+/// Form of a single response.
+#[derive(Debug)]
+pub(super) enum Show {
+    Table,
+    Json,
+    /// Single output as a NumPy file.
+    Npy,
+    /// Bytes of a single output.
+    Raw,
+    /// Highest scores of a single output.
+    Top {
+        count: usize,
+        labels: Vec<String>,
+        is_json: bool,
+    },
+}
+
+impl Show {
+    /// Returns whether this shows exactly one output.
+    pub(super) const fn needs_one_output(&self) -> bool {
+        match self {
+            Self::Table | Self::Json => false,
+            Self::Npy | Self::Raw | Self::Top { .. } => true,
+        }
+    }
+}
+
+impl Task {
+    pub(super) fn new(load: &LoadArgs, output: OutputArgs) -> Result<Self, Failure> {
+        if load.repeat.is_some() || load.duration.is_some() {
+            let is_json = output.output.of_many("a measurement")? == OutputFormat::Json;
+            let plan = bench::LoadPlan {
+                requests: load.repeat,
+                duration: load.duration,
+                concurrency: load.concurrency.unwrap_or(1).into(),
+                warmup: load.warmup.unwrap_or(0),
+            };
+            return Ok(Self::Measure { plan, is_json });
+        }
+        let show = match (output.output, output.top) {
+            (Format::Table, None) => Show::Table,
+            (Format::Json, None) => Show::Json,
+            (Format::Npy, None) => {
+                ui::refuse_bytes_on_terminal("a .npy file")?;
+                Show::Npy
+            }
+            (Format::Raw, None) => {
+                ui::refuse_bytes_on_terminal("a raw tensor")?;
+                Show::Raw
+            }
+            (Format::Table | Format::Json, Some(count)) => Show::Top {
+                count: count as usize,
+                labels: match &output.labels {
+                    Some(path) => read_labels(path)?,
+                    None => Vec::new(),
+                },
+                is_json: output.output == Format::Json,
+            },
+            (Format::Npy | Format::Raw, Some(_)) => return Err(no_single_output("a ranking")),
+        };
+        Ok(Self::Show {
+            show,
+            save: output.save,
+        })
+    }
+}
+
+/// Refuses the forms that need a single output.
+pub(super) fn no_single_output(what: &str) -> Failure {
+    let text = format!("{what} has no form as `--output npy` or `--output raw`");
+    Failure::usage(text).hint("use `--output table` or `--output json`")
+}
+
+fn read_labels(path: &Path) -> Result<Vec<String>, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::cannot("read the labels of", path, &error))?;
+    Ok(text.lines().map(|line| line.trim().to_owned()).collect())
 }

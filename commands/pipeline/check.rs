@@ -16,7 +16,7 @@ use crate::{
     check::report::{CheckReport, CheckedKind, CheckedServable},
     completions::names,
     error::{Failure, FailureKind},
-    serve::files,
+    serve::hints,
     ui,
 };
 
@@ -79,7 +79,7 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
                 let report = CheckReport::refused(CheckedKind::Pipeline, path, &error);
                 stdout.print(&report.json())?;
             }
-            return Err(files::explain(&error, "CONFIG"));
+            return Err(hints::explain(&error, "CONFIG"));
         }
     };
     if let Some(name) = name {

@@ -9,7 +9,7 @@ use ovms::{
 };
 
 use super::{aside::Aside, facts::ConfigurationFacts, missing, refused};
-use crate::{completions::names, diagrams::DiagramArgs, error::Failure, serve::files};
+use crate::{completions::names, diagrams::DiagramArgs, error::Failure, serve::hints};
 
 const AFTER_HELP: &str = "\
 A box is a node, with the model or custom node that it runs. What stands beside an arrow is an \
@@ -64,7 +64,7 @@ pub(crate) struct PipelineShowArgs {
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineShowArgs) -> Result<(), Failure> {
     let file = config::read(&args.config, &Defaults::default())
-        .map_err(|error| files::explain(&error, "CONFIG"))?;
+        .map_err(|error| hints::explain(&error, "CONFIG"))?;
     let pipelines = chosen(&file, &args)?;
     let style = args.output.style();
     // Libraries may write to stdout.

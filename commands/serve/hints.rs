@@ -3,7 +3,7 @@
 use std::{io, path::Component};
 
 use ovms::{
-    config::FlagError,
+    config::{FileError, FlagError},
     engine::reload::ReloadError,
     metrics::NameError,
     model::{VersionFailure, repository::RepositoryError, storage::SourceError},
@@ -11,7 +11,11 @@ use ovms::{
     server::{BindError, StartError},
 };
 
-use crate::error::{Failure, FailureKind};
+use crate::{
+    check,
+    error::{Failure, FailureKind},
+    ui,
+};
 
 /// Returns the failure for an invalid flag: texts of the command line are printed as they are.
 pub(super) fn of_flags(error: &FlagError) -> Failure {
@@ -48,22 +52,15 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
 /// Returns the failure for a port that was not opened.
 pub(super) fn of_bind(error: &BindError) -> Failure {
     let failure = Failure::of(FailureKind::Failed, error);
-    match error {
-        BindError::Busy { port, .. } => failure.hint(format!(
-            "another process listens on port {port}; stop it, or choose another port"
-        )),
-        BindError::Address { port, source, .. }
-            if *port < 1024 && source.kind() == io::ErrorKind::PermissionDenied =>
-        {
-            failure.hint(format!(
-                "a port below 1024, such as {port}, needs root or CAP_NET_BIND_SERVICE; choose a port \
-                 from 1024 on, or give the program that capability"
-            ))
-        }
-        BindError::Address { .. } => {
-            failure.hint("give an address of this machine, or 0.0.0.0 for all of them")
-        }
-    }
+    let port = error.port;
+    failure.hint(match &error.source {
+        None => format!("another process listens on port {port}; stop it, or choose another port"),
+        Some(source) if port < 1024 && source.kind() == io::ErrorKind::PermissionDenied => format!(
+            "a port below 1024, such as {port}, needs root or CAP_NET_BIND_SERVICE; choose a port \
+             from 1024 on, or give the program that capability"
+        ),
+        Some(_) => "give an address of this machine, or 0.0.0.0 for all of them".to_owned(),
+    })
 }
 
 /// Returns the failure for a model that was not loaded.
@@ -152,26 +149,118 @@ fn is_unknown(device: &str, known: &[String]) -> bool {
             .any(|known| known.split('.').next() == Some(base))
 }
 
+/// Returns the failure for a rejected file: each error with its line. `argument` is the flag that
+/// named it.
+pub(crate) fn explain(error: &FileError, argument: &str) -> Failure {
+    let (path, text, more) = match error {
+        FileError::Read { path, source } => {
+            return Failure::of(FailureKind::Failed, error).hint(match source.kind() {
+                std::io::ErrorKind::PermissionDenied => format!(
+                    "permission denied: let the user that runs ovms read {}",
+                    path.display()
+                ),
+                _ => format!(
+                    "{argument} names a JSON file; is {} the right one?",
+                    path.display()
+                ),
+            });
+        }
+        FileError::Syntax { path, text, .. } => (path, text, 0),
+        FileError::Schema {
+            path, text, more, ..
+        } => (path, text, *more),
+    };
+    let errors = error.errors();
+    let what = match error {
+        FileError::Syntax { .. } => "is no JSON".to_owned(),
+        _ => format!("has {}", ui::counted(errors.len() + more, "error")),
+    };
+    let file = path.display().to_string();
+    let failure = Failure::failed(format!("the configuration file {file} {what}"));
+    let errors = errors.iter().cloned().map(|error| error.file(&file));
+    let details = errors.map(|error| check::show(&error, text));
+    let more = (more > 0).then(|| format!("and {more} more"));
+    details.chain(more).fold(failure, Failure::detail)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{io, path::Path};
 
-    use ovms::server::BindError;
+    use ovms::{
+        config::{Defaults, parse},
+        server::BindError,
+    };
 
-    use super::of_bind;
+    use super::{explain, of_bind};
 
     #[test]
     fn a_port_that_needs_rights_says_so() {
-        let failure = of_bind(&BindError::Address {
+        let failure = of_bind(&BindError {
             side: "REST",
             address: "0.0.0.0".to_owned(),
             port: 80,
-            source: io::Error::from(io::ErrorKind::PermissionDenied),
+            source: Some(io::ErrorKind::PermissionDenied.into()),
         });
         insta::assert_snapshot!(failure.text(), @r"
         error: Failed to start REST server at 0.0.0.0:80
           caused by: permission denied
         hint: a port below 1024, such as 80, needs root or CAP_NET_BIND_SERVICE; choose a port from 1024 on, or give the program that capability
+        ");
+    }
+
+    fn explained(content: &[u8]) -> String {
+        let path = Path::new("/models/config.json");
+        let refused = parse(content, path, &Defaults::default()).unwrap_err();
+        explain(&refused, "--config_path").text()
+    }
+
+    #[test]
+    fn every_error_is_marked_in_its_line() {
+        insta::assert_snapshot!(explained(br#"{
+    "model_config_list": [
+        {"config": {"name": "resnet", "base_path": "/models/resnet", "nireq": "4"}},
+	{"config": {"name": "face", "base_pth": "/models/face"}}
+    ]
+}"#), @r#"
+        error: the configuration file /models/config.json has 2 errors
+          model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
+           --> /models/config.json:3:79
+            |
+          3 |         {"config": {"name": "resnet", "base_path": "/models/resnet", "nireq": "4"}},
+            |                                                                               ^^^
+          model_config_list[1].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup
+           --> /models/config.json:4:30
+            |
+          4 |     {"config": {"name": "face", "base_pth": "/models/face"}}
+            |                                 ^^^^^^^^^^
+            |
+            = help: did you mean `base_path`?
+        "#);
+        let long = format!("{{\"model_config_list\": [{}7]}}", " ".repeat(500));
+        insta::assert_snapshot!(explained(long.as_bytes()), @"
+        error: the configuration file /models/config.json has 1 error
+          model_config_list[0]: found 7; expected an object with config
+           --> /models/config.json:1:524
+            |
+          1 | ...                                                                7]}
+            |                                                                    ^
+        ");
+        insta::assert_snapshot!(explained(b"{\n  \"model_config_list\": [\n"), @r#"
+        error: the configuration file /models/config.json is no JSON
+          found `[` (unterminated array); expected JSON
+           --> /models/config.json:2:24
+            |
+          2 |   "model_config_list": [
+            |                        ^
+        "#);
+        insta::assert_snapshot!(explained(b"\xFF"), @"
+        error: the configuration file /models/config.json is no JSON
+          found the byte 0xFF; expected text in UTF-8
+           --> /models/config.json:1:1
+            |
+          1 | �
+            | ^
         ");
     }
 }

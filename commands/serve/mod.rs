@@ -3,14 +3,17 @@
 mod args;
 mod check;
 mod directives;
-pub(crate) mod files;
 pub(crate) mod hints;
-mod loading;
 mod start;
-mod stop;
 mod summary;
 
-use std::{io::IsTerminal, time::Duration};
+use std::{
+    fs,
+    future::Future,
+    io::IsTerminal,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use ovms::{
     config::{
@@ -24,18 +27,18 @@ use ovms::{
     server::{self, Listeners},
 };
 use tempfile::TempDir;
-use tokio::signal::unix::SignalKind;
-
-pub(crate) use args::{ServeArgs, refuse_unmatched, without_empty};
-pub(crate) use check::{is_asked as asks_for_document, of_failure as document_of};
+use tokio::signal::unix::{Signal, SignalKind, signal as listen_for};
 
 use self::start::Start;
-use crate::{
-    error::Failure,
+use super::{
+    error::{Failure, FailureKind},
     logging::{self, LogFile},
     places, setup,
     ui::{self, OutputFormat},
 };
+
+pub(crate) use args::{ServeArgs, refuse_unmatched, without_empty};
+pub(crate) use check::{is_asked as asks_for_document, of_failure as document_of};
 
 /// Ports of `--demo` if none is given.
 const DEMO_PORTS: (u32, u32) = (9000, 8000);
@@ -88,7 +91,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         // Read once more when it is served; here its errors are reported before anything else.
         let file = config::read(path, defaults).map_err(|error| {
             log_start(&error);
-            files::explain(&error, "--config_path")
+            hints::explain(&error, "--config_path")
         })?;
         config.add_monitoring(&file).map_err(refused)?;
     }
@@ -137,7 +140,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
             reopen_on_hangup(log_file, access.clone())?;
         }
         let folder = demo.as_ref().map(|folder| folder.path().to_owned());
-        let stop = stop::signal(folder, !reopens && stop::is_hangup_heard())?;
+        let stop = signal(folder, !reopens && is_hangup_heard())?;
         server::serve(listeners, config, access.clone(), &start, stop)
             .await
             .map_err(|error| {
@@ -215,7 +218,7 @@ fn warn_of_strangers(listeners: &Listeners) {
 
 /// Reopens the log files on each SIGHUP. Without files, SIGHUP stops the server.
 fn reopen_on_hangup(log_file: LogFile, access: access::AccessLog) -> Result<(), Failure> {
-    let mut hangup = stop::listen(SignalKind::hangup())?;
+    let mut hangup = listen(SignalKind::hangup())?;
     ovms::task::Task::spawn(async move {
         while hangup.recv().await.is_some() {
             log_file.reopen();
@@ -225,4 +228,80 @@ fn reopen_on_hangup(log_file: LogFile, access: access::AccessLog) -> Result<(), 
     })
     .detach();
     Ok(())
+}
+
+/// Time after the first signal during which SIGTERM does not count as a second one.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// Returns whether SIGHUP, sent when the terminal is closed, would end the process. `nohup` ignores it so
+/// that the process continues; if the state is unknown, this returns false.
+fn is_hangup_heard() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    !is_hangup_ignored(&status).unwrap_or(true)
+}
+
+/// Parses the signals that a process ignores: one bit each, the first for SIGHUP.
+fn is_hangup_ignored(status: &str) -> Option<bool> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = u64::from_str_radix(mask?.trim(), 16).ok()?;
+    Some(mask & 1 == 1)
+}
+
+/// Returns a future that resolves at the first SIGINT or SIGTERM, or SIGHUP if requested. The second one
+/// ends the process, and removes the temporary folder that would otherwise be left.
+fn signal(temporary: Option<PathBuf>, hangup: bool) -> Result<impl Future<Output = ()>, Failure> {
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = hangup.then(|| listen(SignalKind::hangup())).transpose()?;
+    let (first, done) = tokio::sync::oneshot::channel();
+    ovms::task::Task::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            Some(()) = async { hangup.as_mut()?.recv().await } => {
+                tracing::info!("SIGHUP: stopping");
+            }
+        }
+        let _ = first.send(());
+        // Both the system and the shell report that a terminal is closed, and `timeout` signals a process
+        // and its group, so that these are no second signals.
+        let began = Instant::now();
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => break,
+                _ = terminate.recv() => if began.elapsed() > TOGETHER { break },
+            }
+        }
+        tracing::warn!("second signal; ending at once");
+        ui::clear_foot();
+        if let Some(folder) = temporary {
+            let _ = fs::remove_dir_all(folder);
+        }
+        std::process::exit(i32::from(FailureKind::Interrupted.code()));
+    })
+    .detach();
+    Ok(async move {
+        let _ = done.await;
+    })
+}
+
+/// Listens for a signal.
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    listen_for(kind).map_err(|error| Failure::system("cannot listen for signals").caused_by(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_hangup_ignored;
+
+    #[test]
+    fn the_mask_of_ignored_signals_tells() {
+        let of =
+            |mask: &str| is_hangup_ignored(&format!("Name:\tovms\nSigIgn:\t{mask}\nSigCgt:\t1\n"));
+        assert_eq!(of("0000000000000001"), Some(true));
+        assert_eq!(of("8000000000001001"), Some(true));
+        assert_eq!(of("0000000000001000"), Some(false));
+        assert_eq!(of("-"), None);
+        assert_eq!(is_hangup_ignored(""), None);
+    }
 }

@@ -1,23 +1,26 @@
 //! `ovms setup`: finds the OpenVINO runtime, or installs it into a virtual environment.
 
 mod install;
-mod progress;
-mod supervise;
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
+    io::{self, Read},
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Output, Stdio},
     time::Duration,
 };
 
-use ovms::openvino::runtime::{
-    self, Device, FoundRuntime, RuntimeError, RuntimeOrigin, RuntimeSearchPath,
+use ovms::{
+    openvino::runtime::{
+        self, Device, FoundRuntime, RuntimeError, RuntimeOrigin, RuntimeSearchPath,
+    },
+    task,
 };
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 
-pub(crate) use supervise::{SuperviseArgs, run as supervise};
-
-use crate::{apart, error::Failure, places, ui};
+use super::{apart, error::Failure, places, ui};
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
@@ -234,4 +237,78 @@ pub(crate) fn explain(error: &RuntimeError) -> Failure {
             failure.hint("run `ovms setup` to check it")
         }
     }
+}
+
+/// Arguments of the hidden `ovms supervise`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SuperviseArgs {
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Subprocess that ends with this program, however it ends.
+///
+/// A killed program cannot end its subprocesses. So a supervisor stands between: this program
+/// again, with a pipe from its caller that is never written to. When the pipe is closed, as the
+/// system does after the death of the caller, the supervisor kills the subprocess and its whole
+/// process group.
+struct Supervised {
+    child: Child,
+    /// Pipe that ends the subprocess when it is closed.
+    alive: Option<ChildStdin>,
+}
+
+impl Supervised {
+    /// Starts a program with arguments and piped output.
+    fn start(program: &OsStr, args: &[&OsStr]) -> io::Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["supervise", "--"])
+            .arg(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // What Python prints is read as it comes, not in blocks.
+            .env("PYTHONUNBUFFERED", "1")
+            // A Ctrl-C is for the caller alone: the supervisor has to see its end.
+            .process_group(0)
+            .spawn()?;
+        let alive = child.stdin.take();
+        Ok(Self { child, alive })
+    }
+
+    /// Waits for the end, and returns the rest of the output.
+    fn output(self) -> io::Result<Output> {
+        let Self { child, alive } = self;
+        let output = child.wait_with_output();
+        drop(alive);
+        output
+    }
+}
+
+/// Runs a program until its end, or until stdin is closed.
+pub(crate) fn supervise(args: &SuperviseArgs) -> Result<(), Failure> {
+    let [program, arguments @ ..] = &args.command[..] else {
+        return Err(Failure::usage("no program is named"));
+    };
+    let started = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn();
+    let mut child = started.map_err(|error| {
+        let text = format!("cannot run {}", program.display());
+        Failure::system(text).caused_by(&error)
+    })?;
+    let group = Pid::from_child(&child);
+    task::thread("caller", move || {
+        // The end of the pipe, or an error, which is as good as one.
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        // It may have ended by itself.
+        let _ = kill_process_group(group, Signal::KILL);
+    })?;
+    let status = child.wait()?;
+    let killed = || 128 + status.signal().unwrap_or_default();
+    std::process::exit(status.code().unwrap_or_else(killed));
 }

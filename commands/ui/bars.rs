@@ -1,15 +1,19 @@
 //! Bars and counters on stderr, removed when they are dropped.
 
 use std::{
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle, TermLike};
 
 use super::{
     Look, quiet,
-    stderr::Stderr,
     text::{pace, rate},
 };
 
@@ -89,4 +93,150 @@ pub(super) fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
     ProgressBar::with_draw_target(length, bar_target())
         .with_style(style)
         .with_finish(ProgressFinish::AndClear)
+}
+
+/// Current foot.
+static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn locked() -> MutexGuard<'static, Option<ProgressBar>> {
+    DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Progress lines on stderr, removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Foot(ProgressBar);
+
+impl Foot {
+    /// Creates an empty foot; `None` if nothing can be drawn, or is not wanted.
+    pub(crate) fn new() -> Option<Self> {
+        let bar = drawn(None, "{spinner} {msg}");
+        if bar.is_hidden() {
+            return None;
+        }
+        *locked() = Some(bar.clone());
+        Some(Self(bar))
+    }
+
+    /// Replaces the lines.
+    pub(crate) fn show(&self, lines: String) {
+        self.0.set_message(lines);
+        self.0.tick();
+    }
+}
+
+impl Drop for Foot {
+    fn drop(&mut self) {
+        drop(locked().take());
+        self.0.finish_and_clear();
+    }
+}
+
+/// Removes the foot for good, if the process ends without running destructors.
+pub(crate) fn clear() {
+    if let Some(bar) = locked().take() {
+        bar.finish_and_clear();
+    }
+}
+
+/// Standard output above the foot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stdout;
+
+impl Stdout {
+    fn above<T>(write: impl FnOnce() -> T) -> T {
+        let bar = locked().clone();
+        match bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::above(|| io::stdout().write(bytes))
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Self::above(|| io::stdout().write_all(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+/// Columns of a `^C`, and of the cursor after it.
+const INTERRUPT: u16 = 3;
+
+/// Stderr without the blanks that would fill the last drawn line: after them the `^C` of an interrupt
+/// would wrap to a line of its own, and some of it would stay when it is cleared. For the same reason
+/// bars end before the right edge of the terminal.
+#[derive(Debug)]
+pub(super) struct Stderr {
+    terminal: Term,
+    /// Number of filled lines, if another one follows.
+    ends: AtomicUsize,
+}
+
+impl Stderr {
+    pub(super) fn new() -> Self {
+        Self {
+            terminal: Term::buffered_stderr(),
+            ends: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl TermLike for Stderr {
+    fn width(&self) -> u16 {
+        self.terminal.size().1.saturating_sub(INTERRUPT).max(1)
+    }
+
+    fn height(&self) -> u16 {
+        self.terminal.size().0
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        self.terminal.move_cursor_up(lines)
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        self.terminal.move_cursor_down(lines)
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        self.terminal.move_cursor_right(columns)
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        self.terminal.move_cursor_left(columns)
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.terminal.write_line(text)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if text.bytes().all(|byte| byte == b' ') {
+            self.ends.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        for _ in 0..self.ends.swap(0, Ordering::Relaxed) {
+            self.terminal.write_line("")?;
+        }
+        self.terminal.write_str(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.terminal.clear_line()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.ends.store(0, Ordering::Relaxed);
+        self.terminal.flush()
+    }
 }

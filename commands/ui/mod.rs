@@ -4,12 +4,8 @@
 //! a pipe, `NO_COLOR`, or a dumb terminal turn them off. `--quiet` turns notes and bars off.
 
 mod bars;
-mod escape;
-mod foot;
-mod stderr;
 mod table;
 mod text;
-mod turned;
 
 use std::{
     env,
@@ -17,15 +13,17 @@ use std::{
     sync::OnceLock,
 };
 
+use super::error::Failure;
+
 pub(crate) use bars::{BAR_STEP, Counter, bar, bar_target, steps};
-pub(crate) use escape::{shell_word, steers, visible, visible_below, visible_lines};
-pub(crate) use foot::{Foot, Stdout, clear as clear_foot};
 pub(crate) use table::{Cell, Table, Tone};
 pub(crate) use text::{
     clipped, columns, counted, filled, image_columns, listed, quoted_names, wrapped,
 };
-
-use crate::error::Failure;
+pub(crate) use {bars::Foot, bars::Stdout, bars::clear as clear_foot};
+pub(crate) use {
+    text::shell_word, text::steers, text::visible, text::visible_below, text::visible_lines,
+};
 
 /// Placeholder in an empty cell.
 pub(crate) const NOTHING: &str = "-";

@@ -1,6 +1,6 @@
 //! Text fitted to the width of a terminal.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use comfy_table::Table;
 use unicode_width::UnicodeWidthStr;
@@ -137,11 +137,60 @@ pub(crate) fn listed<T: AsRef<str>>(words: &[T]) -> String {
     }
 }
 
+/// Returns whether a character controls the display instead of being shown: control characters,
+/// and changes of the text direction.
+pub(crate) fn steers(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns a text for a line, with each control character escaped as in `\u{1b}`. Names come from
+/// files and servers.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, steers)
+}
+
+/// Returns a text of several lines in the same way, with line feeds and tabs as they are.
+pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |it| steers(it) && !matches!(it, '\n' | '\t'))
+}
+
+/// Returns a text of several lines in the same way, with further lines indented so that they
+/// cannot be taken for something else.
+pub(crate) fn visible_below(text: &str, indent: usize) -> String {
+    visible_lines(text).replace('\n', &format!("\n{}", " ".repeat(indent)))
+}
+
+/// Returns a text as one word for a shell, in quotes if it needs them.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |it: char| it.is_alphanumeric() || "/._-+:@%,=".contains(it);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_meant) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match is_meant(character) {
+            true => shown.extend(character.escape_unicode()),
+            false => shown.push(character),
+        }
+    }
+    Cow::Owned(shown)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{counted, filled_to, listed, pace, wrapped};
+    use super::{
+        counted, filled_to, listed, pace, shell_word, visible, visible_below, visible_lines,
+        wrapped,
+    };
 
     #[test]
     fn text_is_broken_at_blanks() {
@@ -182,5 +231,29 @@ mod tests {
         );
         assert_eq!(filled_to(text, 80), text);
         assert_eq!(filled_to("", 80), "");
+    }
+
+    #[test]
+    fn words_are_quoted_for_shells() {
+        for (text, expected) in [
+            ("http://a:1/b", "http://a:1/b"),
+            ("größe", "größe"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("~", "'~'"),
+            ("it's $HOME\n", "'it'\\''s $HOME\n'"),
+        ] {
+            assert_eq!(shell_word(text), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_left() {
+        let hostile = "a\u{1b}[31m\u{9b}2J\u{202e}b\u{2066}\u{7f}\r\n\tc";
+        let names = r"a\u{1b}[31m\u{9b}2J\u{202e}b\u{2066}\u{7f}\u{d}";
+        assert_eq!(visible(hostile), format!(r"{names}\u{{a}}\u{{9}}c"));
+        assert_eq!(visible_lines(hostile), format!("{names}\n\tc"));
+        assert_eq!(visible_below(hostile, 2), format!("{names}\n  \tc"));
+        assert_eq!(visible("größe 形 שלום"), "größe 形 שלום");
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::api::Api;
+use serde::Serialize;
+use strum::VariantArray;
 
 /// A server's host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +80,6 @@ impl Address {
     }
 
     /// Returns the address as a URL without a path.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{self}")
     }
@@ -111,6 +111,41 @@ fn split(text: &str) -> Result<(&str, Option<&str>), AddressError> {
         Some((_, rest)) if rest.contains(':') => Ok((text, None)),
         Some((host, port)) => Ok((host, Some(port))),
         None => Ok((text, None)),
+    }
+}
+
+/// A protocol of model servers.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString, VariantArray, Serialize,
+)]
+#[strum(serialize_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
+pub enum Api {
+    /// KServe v2 over gRPC.
+    KserveGrpc,
+    /// KServe v2 over REST.
+    KserveRest,
+    /// TensorFlow Serving over gRPC.
+    TfsGrpc,
+    /// TensorFlow Serving over REST.
+    TfsRest,
+}
+
+impl Api {
+    /// Returns the port that servers usually have it on.
+    pub const fn port(self) -> u16 {
+        if self.is_grpc() { 9000 } else { 8000 }
+    }
+
+    /// Returns whether it goes over gRPC.
+    pub const fn is_grpc(self) -> bool {
+        matches!(self, Self::KserveGrpc | Self::TfsGrpc)
+    }
+
+    /// Returns whether it is one of TensorFlow Serving's; their requests have neither id nor
+    /// parameters.
+    pub const fn is_tfs(self) -> bool {
+        matches!(self, Self::TfsGrpc | Self::TfsRest)
     }
 }
 

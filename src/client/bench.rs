@@ -70,16 +70,29 @@ pub struct BenchProgress {
 }
 
 /// Results of a measurement.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// How far it went.
-    pub progress: BenchProgress,
+    /// Requests answered well.
+    pub ok: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Time since the first request that counts.
+    pub seconds: f64,
     /// Good answers a second.
-    pub throughput: f64,
+    pub ok_per_second: f64,
     /// The latencies of good answers; `None` if there is none.
-    pub latency: Option<LatencySummary>,
-    /// The texts of errors and how often each came, the most frequent first.
-    pub errors: Vec<(String, u64)>,
+    pub latency_ms: Option<LatencySummary>,
+    /// The errors, the most frequent first.
+    pub errors: Vec<ErrorCount>,
+}
+
+/// Text of an error, and how often it came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorCount {
+    /// How often.
+    pub times: u64,
+    /// The text.
+    pub error: String,
 }
 
 /// How long good answers took, in milliseconds.
@@ -99,7 +112,6 @@ pub struct LatencySummary {
 
 impl Bench {
     /// Prepares a measurement.
-    #[must_use]
     pub fn new(plan: LoadPlan) -> Self {
         let latencies = Histogram::new_with_bounds(1, LONGEST_NANOSECONDS, DIGITS)
             .expect("the bounds are in order, and the digits at most five");
@@ -162,7 +174,6 @@ impl Bench {
     }
 
     /// Returns the progress of the measurement.
-    #[must_use]
     pub fn progress(&self) -> BenchProgress {
         let failed = self.failed.get();
         BenchProgress {
@@ -183,17 +194,24 @@ impl Bench {
         let progress = self.progress();
         let latencies = self.latencies.borrow();
         let seconds = progress.elapsed.as_secs_f64();
-        let throughput = if seconds > 0.0 {
-            latencies.len() as f64 / seconds
-        } else {
-            0.0
-        };
-        let mut errors: Vec<_> = self.errors.borrow().clone().into_iter().collect();
-        errors.sort_by(|(a, few), (b, many)| many.cmp(few).then_with(|| a.cmp(b)));
+        let ok = latencies.len();
+        let errors = self.errors.borrow();
+        let errors = errors.iter().map(|(error, times)| ErrorCount {
+            times: *times,
+            error: error.clone(),
+        });
+        let mut errors: Vec<_> = errors.collect();
+        errors.sort_by(|a, b| b.times.cmp(&a.times).then_with(|| a.error.cmp(&b.error)));
         Report {
-            progress,
-            throughput,
-            latency: LatencySummary::of(&latencies),
+            ok,
+            failed: progress.failed,
+            seconds,
+            ok_per_second: if seconds > 0.0 {
+                ok as f64 / seconds
+            } else {
+                0.0
+            },
+            latency_ms: LatencySummary::of(&latencies),
             errors,
         }
     }
@@ -280,13 +298,16 @@ mod tests {
         bench.run_with(send).await.unwrap();
         assert_eq!((sent.get(), most.get()), (103, 7));
         let report = bench.report();
-        assert_eq!(report.progress.done, 100);
-        assert!(report.progress.failed > 0);
+        assert_eq!(report.ok + report.failed, 100);
+        assert!(report.failed > 0);
         let text = "the server refused the request: NOT_FOUND: no";
-        assert_eq!(report.errors, [(text.to_owned(), report.progress.failed)]);
-        let latency = report.latency.unwrap();
+        let [error] = &report.errors[..] else {
+            panic!("{:?}", report.errors);
+        };
+        assert_eq!((&*error.error, error.times), (text, report.failed));
+        let latency = report.latency_ms.unwrap();
         assert!(latency.p50 <= latency.p90 && latency.p99 <= latency.max);
-        assert!(report.throughput > 0.0);
+        assert!(report.ok_per_second > 0.0);
     }
 
     #[tokio::test]
@@ -294,8 +315,8 @@ mod tests {
         let bench = Bench::new(PLAN);
         let error = bench.run_with(async |_| Err(refused())).await.unwrap_err();
         assert!(matches!(error, ClientError::Refused(_)));
-        assert_eq!(bench.report().progress.done, 0);
-        assert_eq!(bench.report().latency, None);
+        assert_eq!(bench.progress().done, 0);
+        assert_eq!(bench.report().latency_ms, None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -335,6 +356,6 @@ mod tests {
             _ = bench.run_with(send) => unreachable!("the later calls never end"),
             () = std::future::ready(()) => {}
         }
-        assert_eq!(bench.report().progress.done, 20);
+        assert_eq!(bench.progress().done, 20);
     }
 }

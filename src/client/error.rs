@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::{address::Address, api::Api};
+use super::address::{Address, Api};
 use crate::{
     proto::tensorflow::error::Code as TfCode,
     tensor::{DataType, values::ValueError},
@@ -17,7 +17,6 @@ pub enum ClientError {
         /// The server's address.
         address: Address,
         /// Error of the connection.
-        #[source]
         source: BoxError,
     },
     /// The server answered with an error.
@@ -39,7 +38,6 @@ pub enum ClientError {
         /// The server's address.
         address: Address,
         /// Cause.
-        #[source]
         source: AnswerError,
     },
     /// The request has no form in the protocol.
@@ -79,7 +77,6 @@ pub enum ServerErrorCode {
 
 impl ServerError {
     /// Returns whether the server does not know the model, or its version.
-    #[must_use]
     pub fn is_not_found(&self) -> bool {
         match self.code {
             ServerErrorCode::Grpc(code) => code == tonic::Code::NotFound,
@@ -88,7 +85,6 @@ impl ServerError {
     }
 
     /// Returns whether the server may lack what it was asked, whatever it was asked about.
-    #[must_use]
     pub fn is_unknown_call(&self) -> bool {
         match self.code {
             ServerErrorCode::Grpc(code) => code == tonic::Code::Unimplemented,
@@ -141,7 +137,6 @@ pub enum AnswerError {
         /// The name of the output.
         name: String,
         /// The reason.
-        #[source]
         source: BoxError,
     },
     /// An output came without its elements.

@@ -1,8 +1,10 @@
 //! Requests and responses, independent of any wire.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
-use serde::{Serialize, Serializer};
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::error::{AnswerError, RequestError};
 use crate::{
@@ -31,14 +33,26 @@ pub struct ModelId {
     pub version: Option<String>,
 }
 
+impl ModelId {
+    /// Makes the id of a model without a version.
+    pub fn of(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            version: None,
+        }
+    }
+}
+
 /// Metadata of a model.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ModelMetadata {
     /// The name.
+    #[serde(skip)]
     pub name: String,
     /// The versions that can be used, as far as the protocol tells.
     pub versions: Vec<String>,
     /// Platform of the model; empty where the protocol has none.
+    #[serde(serialize_with = "reported")]
     pub platform: String,
     /// The inputs, in the server's order.
     pub inputs: Vec<TensorMetadata>,
@@ -46,21 +60,22 @@ pub struct ModelMetadata {
     pub outputs: Vec<TensorMetadata>,
 }
 
+fn reported<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    Some(text).filter(|it| !it.is_empty()).serialize(serializer)
+}
+
 impl ModelMetadata {
     /// Returns whether an input has this name.
-    #[must_use]
     pub fn has_input(&self, name: &str) -> bool {
         self.inputs.iter().any(|input| input.name == name)
     }
 
     /// Returns the names of the inputs.
-    #[must_use]
     pub fn input_names(&self) -> Vec<String> {
         self.inputs.iter().map(|it| it.name.clone()).collect()
     }
 
     /// Returns the names of the outputs.
-    #[must_use]
     pub fn output_names(&self) -> Vec<String> {
         self.outputs.iter().map(|it| it.name.clone()).collect()
     }
@@ -84,7 +99,6 @@ fn wire<S: Serializer>(shape: &PartialShape, serializer: S) -> Result<S::Ok, S::
 
 impl TensorMetadata {
     /// Makes one from what the wire has: a negative dimension is one that may vary.
-    #[must_use]
     pub(super) fn new(name: String, datatype: String, shape: &[i64]) -> Self {
         let dim = |length: &i64| usize::try_from(*length).map_or(Dim::Any, Dim::Fixed);
         Self {
@@ -95,7 +109,6 @@ impl TensorMetadata {
     }
 
     /// Returns the datatype, or `None` if it is none that tensors have, as with graphs.
-    #[must_use]
     pub fn dtype(&self) -> Option<DataType> {
         DataType::from_kserve(&self.datatype)
     }
@@ -217,6 +230,77 @@ pub(super) fn dtype(name: &str, datatype: &str) -> Result<DataType, AnswerError>
         name: name.to_owned(),
         datatype: datatype.to_owned(),
     })
+}
+
+/// States in which a version takes requests, in the words of the protocols.
+const READY: [&str; 2] = ["READY", "AVAILABLE"];
+
+/// Metadata of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServerMetadata {
+    /// The name of the product.
+    pub name: String,
+    /// The version of the product.
+    pub version: String,
+    /// Whether it can take requests.
+    #[serde(rename = "ready")]
+    pub is_ready: bool,
+}
+
+/// A model with the versions that the server tells of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelStatus {
+    /// The name.
+    pub name: String,
+    /// The versions, in the server's order; none if the model has none.
+    pub versions: Vec<VersionStatus>,
+}
+
+/// A version and its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionStatus {
+    /// The number; empty if the server lists the model without one.
+    pub version: String,
+    /// The state in the server's word, such as `READY` or `LOADING`; empty if it does not tell.
+    pub state: String,
+    /// How the last step went, such as `OK`; `None` where the protocol has no code for it.
+    pub code: Option<String>,
+    /// Message with the state; may be empty.
+    pub message: String,
+}
+
+impl Serialize for VersionStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let version = Some(&self.version).filter(|it| !it.is_empty());
+        let mut object = serializer.serialize_struct("VersionStatus", 5)?;
+        object.serialize_field("version", &version)?;
+        object.serialize_field("state", &self.state)?;
+        object.serialize_field("ready", &self.is_ready())?;
+        object.serialize_field("error_code", &self.code)?;
+        object.serialize_field("reason", &self.message)?;
+        object.end()
+    }
+}
+
+impl VersionStatus {
+    /// Returns whether the version takes requests.
+    pub fn is_ready(&self) -> bool {
+        READY.contains(&self.state.as_str())
+    }
+}
+
+/// Puts the versions of a list together by model, in the order of the names.
+pub(super) fn by_model(
+    entries: impl IntoIterator<Item = (String, VersionStatus)>,
+) -> Vec<ModelStatus> {
+    let mut models: BTreeMap<String, Vec<VersionStatus>> = BTreeMap::new();
+    for (name, version) in entries {
+        models.entry(name).or_default().push(version);
+    }
+    models
+        .into_iter()
+        .map(|(name, versions)| ModelStatus { name, versions })
+        .collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@
 //! Any server of the KServe v2 or TensorFlow Serving protocols will do, not only this crate's.
 
 mod address;
-mod api;
 pub mod bench;
 mod connection;
 mod error;
@@ -19,7 +18,6 @@ mod grpc;
 mod http;
 pub mod input;
 mod json;
-mod json_messages;
 mod kserve_grpc;
 mod kserve_rest;
 mod message;
@@ -27,13 +25,12 @@ pub mod output;
 mod protocol;
 pub mod sequence;
 pub mod spelled;
-mod status;
 mod tfs;
 mod tfs_grpc;
 mod tfs_rest;
 
+pub use address::Api;
 pub use address::{Address, AddressError};
-pub use api::Api;
 pub use connection::{Client, ClientOptions, EncodedRequest, Reply, SEQUENCE};
 pub use error::{
     AnswerError, BoxError, CallPhase, ClientError, RequestError, ServerError, ServerErrorCode,
@@ -42,4 +39,4 @@ pub use kserve_grpc::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent
 pub use message::{
     ClientResponse, ModelId, ModelMetadata, Opaque, Request, TensorForm, TensorMetadata, header,
 };
-pub use status::{ModelStatus, ServerMetadata, VersionStatus};
+pub use {message::ModelStatus, message::ServerMetadata, message::VersionStatus};

@@ -9,9 +9,7 @@ use reqwest::header::HeaderMap;
 use super::{
     error::{AnswerError, ClientError, RequestError},
     kserve_grpc::{RequestSender, ResponseReceiver},
-    message::{ClientResponse, ModelId, ModelMetadata, Request},
-    status::{ModelStatus, ServerMetadata},
-    tfs::Asked,
+    message::{ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, ServerMetadata},
 };
 
 /// Connection to a server in one protocol.
@@ -52,7 +50,7 @@ pub(super) trait Protocol: Debug + Send + Sync {
     fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError>;
 
     /// Decodes a response; tensors stay slices of it where the wire allows.
-    fn decode(&self, reply: RawReply, asked: &Asked) -> Result<ClientResponse, AnswerError>;
+    fn decode(&self, reply: RawReply, request: &Request) -> Result<ClientResponse, AnswerError>;
 
     /// Opens a stream; `None` if the protocol has none.
     fn stream(&self) -> Option<(RequestSender, ResponseReceiver<'_>)> {

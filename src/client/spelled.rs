@@ -7,11 +7,10 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
 use super::{
-    api::Api,
+    address::Api,
     connection::ClientOptions,
     error::RequestError,
-    http::{self, HttpBody},
-    json_messages::to_json,
+    http::{self, HttpBody, to_json},
     kserve_grpc, kserve_rest,
     message::{ModelId, Request},
     tfs_grpc, tfs_rest,
@@ -67,7 +66,7 @@ pub fn infer(server: &ClientOptions, request: &Request) -> Result<Spelled, Reque
         Api::KserveRest => {
             let segments = kserve_rest::segments(&request.model, Some("infer"));
             let call = http_call(server, "POST", &segments);
-            Ok(with_body(call, kserve_rest::request(request)?))
+            Ok(with_body(call, kserve_rest::http_body(request)?))
         }
         Api::TfsGrpc => {
             let messages = vec![predict_message(request)?];
@@ -77,7 +76,7 @@ pub fn infer(server: &ClientOptions, request: &Request) -> Result<Spelled, Reque
             let segments = tfs_rest::segments(&request.model, &[]);
             let mut call = http_call(server, "POST", &segments);
             call.url.push_str(tfs_rest::PREDICT);
-            Ok(with_body(call, tfs_rest::request(request)?))
+            Ok(with_body(call, tfs_rest::http_body(request)?))
         }
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use super::{
     error::AnswerError,
-    message::{ClientResponse, ModelId, ModelMetadata, Request, TensorMetadata},
+    message::{
+        ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, TensorMetadata, VersionStatus,
+    },
     sequence,
-    status::{ModelStatus, VersionStatus},
 };
 use crate::{
     proto::{
@@ -17,7 +18,7 @@ use crate::{
             model_spec::VersionChoice, model_version_status::State,
         },
     },
-    tensor::{DataType, Tensor, TensorMap},
+    tensor::{DataType, Tensor, TensorMap, tensorflow::of_tf_type},
 };
 
 /// The one part of a model's metadata that there is.
@@ -26,36 +27,12 @@ pub(super) const SIGNATURES: &str = "signature_def";
 /// The signature that models are asked by; without it, the first there is.
 const SIGNATURE: &str = "serving_default";
 
-/// One row for each type: ours and TensorFlow's.
-const TYPES: [(DataType, TfType); 14] = [
-    (DataType::Bool, TfType::DtBool),
-    (DataType::I8, TfType::DtInt8),
-    (DataType::I16, TfType::DtInt16),
-    (DataType::I32, TfType::DtInt32),
-    (DataType::I64, TfType::DtInt64),
-    (DataType::U8, TfType::DtUint8),
-    (DataType::U16, TfType::DtUint16),
-    (DataType::U32, TfType::DtUint32),
-    (DataType::U64, TfType::DtUint64),
-    (DataType::F16, TfType::DtHalf),
-    (DataType::Bf16, TfType::DtBfloat16),
-    (DataType::F32, TfType::DtFloat),
-    (DataType::F64, TfType::DtDouble),
-    (DataType::String, TfType::DtString),
-];
-
-/// Returns TensorFlow's type.
-pub(super) fn tf_type(dtype: DataType) -> TfType {
-    TYPES[dtype as usize].1
-}
-
 /// Finds the type of a number of TensorFlow's; the name is what it is called if we lack it.
 pub(super) fn dtype(number: i32) -> Result<DataType, String> {
-    let known = TfType::try_from(number).map_err(|_| number.to_string())?;
-    TYPES
-        .iter()
-        .find_map(|(dtype, tf_type)| (*tf_type == known).then_some(*dtype))
-        .ok_or_else(|| known.as_str_name().to_owned())
+    of_tf_type(number).ok_or_else(|| match TfType::try_from(number) {
+        Ok(known) => known.as_str_name().to_owned(),
+        Err(_) => number.to_string(),
+    })
 }
 
 /// Reads the number of the version that a server names.
@@ -127,67 +104,41 @@ fn version_status(status: ModelVersionStatus) -> VersionStatus {
     }
 }
 
-/// Data known of a response before it arrives.
-#[derive(Debug)]
-pub(super) struct Asked {
-    model: ModelId,
-    /// The outputs asked for; empty for all.
-    wanted: Vec<String>,
-    /// The model's outputs.
-    pub(super) known: Vec<TensorMetadata>,
-}
-
-impl Asked {
-    pub(super) fn new(request: &Request) -> Self {
-        Self {
-            model: request.model.clone(),
-            wanted: request.outputs.clone(),
-            known: request.model_outputs.clone(),
-        }
+/// Makes a response of the outputs that came: those asked for, since not every server selects them, in the order
+/// asked for; all are in the model's order. The id of a sequence comes last, whatever was asked for.
+pub(super) fn answer(
+    request: &Request,
+    version: Option<i64>,
+    mut came: Vec<(String, Tensor)>,
+) -> ClientResponse {
+    let place = |name: &str| {
+        let known = request.model_outputs.iter().map(|output| &output.name);
+        let mut order = request.outputs.iter().chain(known);
+        order.position(|ordered| ordered == name)
+    };
+    if !request.outputs.is_empty() {
+        came.retain(|(name, _)| request.outputs.contains(name) || name == sequence::ID);
     }
-
-    /// Makes an answer of the outputs that came: those asked for, since not every server selects
-    /// them, in the order asked for; all are in the model's order. The id of a sequence comes
-    /// last, whatever was asked for.
-    pub(super) fn answer(
-        &self,
-        version: Option<i64>,
-        mut came: Vec<(String, Tensor)>,
-    ) -> ClientResponse {
-        let place = |name: &str| {
-            let known = self.known.iter().map(|output| &output.name);
-            let mut order = self.wanted.iter().chain(known);
-            order.position(|ordered| ordered == name)
-        };
-        if !self.wanted.is_empty() {
-            came.retain(|(name, _)| self.wanted.contains(name) || name == sequence::ID);
-        }
-        came.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
-        let version = version.map(|version| version.to_string());
-        ClientResponse {
-            model_name: self.model.name.clone(),
-            model_version: version
-                .or_else(|| self.model.version.clone())
-                .unwrap_or_default(),
-            id: String::new(),
-            outputs: TensorMap::from_iter(came),
-            opaque: Vec::new(),
-        }
+    came.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+    let version = version.map(|version| version.to_string());
+    ClientResponse {
+        model_name: request.model.name.clone(),
+        model_version: version
+            .or_else(|| request.model.version.clone())
+            .unwrap_or_default(),
+        id: String::new(),
+        outputs: TensorMap::from_iter(came),
+        opaque: Vec::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ModelId, SignatureDefMap, TYPES, TensorInfo, dtype, metadata, tensor, tf_type};
+    use super::{ModelId, SignatureDefMap, TensorInfo, metadata, tensor};
     use crate::proto::tensorflow::SignatureDef;
 
     #[test]
-    fn the_table_stands_in_the_order_of_the_types() {
-        for (index, (ours, theirs)) in TYPES.into_iter().enumerate() {
-            assert_eq!(ours as usize, index);
-            assert_eq!(tf_type(ours), theirs);
-            assert_eq!(dtype(theirs.into()), Ok(ours));
-        }
+    fn types_that_tensors_lack_have_their_own_names() {
         for (dtype, expected) in [(1, "FP32"), (0, "DT_INVALID"), (8, "8")] {
             let info = TensorInfo {
                 dtype,

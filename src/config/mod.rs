@@ -3,12 +3,8 @@
 //! [`Flags`] are the flags as typed; [`Config::from_flags`] checks them in the order, and with
 //! the texts, that start scripts of model servers know. Nothing is checked again later.
 
-mod address;
 mod file;
 mod flags;
-mod layout_option;
-mod model;
-mod per_tensor;
 mod plugin;
 mod preprocessing;
 mod settings;
@@ -24,10 +20,10 @@ pub use file::{
     remove_model,
 };
 pub use flags::{FLAGS, Flag, FlagEnvironment, FlagError, FlagKind, FlagScope, Flags, SPELLINGS};
-pub use model::{ModelConfig, StatefulConfig, VersionPolicy, Warmup, WarmupData};
 pub use preprocessing::PreprocessingError;
 pub use settings::{
-    AccessLogTarget, ChannelArgument, CheckDepth, LogFormat, MetricsSettings, ServerSettings,
+    AccessLogTarget, ChannelArgument, CheckDepth, LogFormat, MetricsSettings, ModelConfig,
+    ServerSettings, StatefulConfig, VersionPolicy, Warmup, WarmupData,
 };
 pub use shape::ParseShapeError;
 pub use version_policy::PolicyError;

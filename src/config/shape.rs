@@ -1,9 +1,10 @@
 //! `shape` and `batch_size`: their texts.
 
-use super::per_tensor;
+use serde_json::{Map, Value};
+
 use crate::{
-    openvino::{BatchOption, PerTensor, ShapeOption},
-    tensor::{Dim, PartialShape},
+    openvino::{BatchOption, LayoutOption, PerTensor, ShapeOption},
+    tensor::{Dim, Layout, LayoutError, PartialShape},
 };
 
 /// A text that is no shape.
@@ -17,7 +18,7 @@ pub struct ParseShapeError(pub String);
 /// Reads one shape for whichever input there is, or a JSON object of shapes by input name. An
 /// empty text sets nothing.
 pub(super) fn parse(text: &str) -> Result<PerTensor<ShapeOption>, ParseShapeError> {
-    per_tensor::parse(text, parse_one, ParseShapeError)
+    per_tensor(text, parse_one, ParseShapeError)
 }
 
 /// Reads one shape.
@@ -80,10 +81,49 @@ fn length(text: &str) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
+/// Reads one option for whichever tensor there is, or a JSON object of options by name. An empty
+/// text sets nothing. `error` makes the error of a text that is neither.
+pub(super) fn per_tensor<T, E>(
+    text: &str,
+    one: impl Fn(&str) -> Result<T, E>,
+    error: impl Fn(String) -> E,
+) -> Result<PerTensor<T>, E> {
+    if text.trim().is_empty() {
+        return Ok(PerTensor::Unset);
+    }
+    if !text.trim_start().starts_with('{') {
+        return one(text).map(PerTensor::Anonymous);
+    }
+    let object: Map<String, Value> =
+        serde_json::from_str(text).map_err(|_| error(text.to_owned()))?;
+    let options = object.into_iter().map(|(name, value)| match value {
+        Value::String(option) => Ok((name, one(&option)?)),
+        _ => Err(error(text.to_owned())),
+    });
+    options.collect::<Result<_, _>>().map(PerTensor::Named)
+}
+
+/// Reads one layout for whichever input there is, or a JSON object of layouts by the name of an
+/// input or output. An empty text sets nothing.
+pub(super) fn parse_layouts(text: &str) -> Result<PerTensor<LayoutOption>, LayoutError> {
+    per_tensor(text, parse_layout, LayoutError)
+}
+
+/// Reads `L`, or `T:S`: requests have T, the model has S.
+pub(super) fn parse_layout(text: &str) -> Result<LayoutOption, LayoutError> {
+    let read = |part: &str| Layout::parse(part).map_err(|_| LayoutError(text.to_owned()));
+    let (tensor, model) = match text.split_once(':') {
+        None => (read(text)?, None),
+        Some((tensor, model)) => (read(tensor)?, Some(read(model)?)),
+    };
+    let model = model.filter(|model| *model != tensor);
+    Ok(LayoutOption { tensor, model })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ParseShapeError, parse, parse_batch};
-    use crate::openvino::{BatchOption, PerTensor, ShapeOption};
+    use super::{ParseShapeError, parse, parse_batch, parse_layouts};
+    use crate::openvino::{BatchOption, LayoutOption, PerTensor, ShapeOption};
 
     fn shown(option: &ShapeOption) -> String {
         match option {
@@ -191,6 +231,61 @@ mod tests {
             "2147483648",
         ] {
             assert_eq!(shown(text), Err(()), "{text}");
+        }
+    }
+
+    fn written(option: &LayoutOption) -> String {
+        match &option.model {
+            Some(model) => format!("{} from {model}", option.tensor),
+            None => option.tensor.to_string(),
+        }
+    }
+
+    #[test]
+    fn layouts_are_read() {
+        for (text, expected) in [
+            ("nhwc", "NHWC"),
+            ("NHWC:NCHW", "NHWC from NCHW"),
+            (" N ? ... : n ... c ", "N?... from N...C"),
+            ("NHWC:nhwc", "NHWC"),
+            (
+                r#"{"in":"NHWC:NCHW","out":"CN"}"#,
+                "in=NHWC from NCHW;out=CN;",
+            ),
+        ] {
+            let read = match parse_layouts(text).unwrap() {
+                PerTensor::Unset => "unset".to_owned(),
+                PerTensor::Anonymous(layout) => written(&layout),
+                PerTensor::Named(layouts) => layouts
+                    .iter()
+                    .map(|(name, layout)| format!("{name}={};", written(layout)))
+                    .collect(),
+            };
+            assert_eq!(read, expected, "{text}");
+        }
+        assert_eq!(parse_layouts(" "), Ok(PerTensor::Unset));
+    }
+
+    #[test]
+    fn what_is_no_layout_is_refused() {
+        for text in [
+            "NN",
+            "NXC",
+            ":",
+            "NC:",
+            ":NC",
+            "NC:CN:NC",
+            "N......",
+            "[NC]",
+            r#"{"a":1}"#,
+            r#"{"a":"X"}"#,
+            "{",
+        ] {
+            let error = parse_layouts(text).unwrap_err().to_string();
+            assert!(
+                error.starts_with("The provided layout is in wrong format - found `"),
+                "{text}: {error}"
+            );
         }
     }
 }

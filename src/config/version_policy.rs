@@ -2,7 +2,7 @@
 
 use super::{
     file::{Findings, Node, Source},
-    model::VersionPolicy,
+    settings::VersionPolicy,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -61,8 +61,7 @@ pub(super) fn read(node: &Node<'_>) -> Option<VersionPolicy> {
             // The unknown key has been reported.
             return None;
         }
-        node.expected("exactly one of latest, all, specific");
-        return None;
+        return node.refuse("exactly one of latest, all, specific");
     };
     match kind {
         "latest" => {
@@ -75,8 +74,7 @@ pub(super) fn read(node: &Node<'_>) -> Option<VersionPolicy> {
         }
         "all" => {
             if !settings.pairs("nothing")?.is_empty() {
-                settings.expected("an empty object");
-                return None;
+                return settings.refuse("an empty object");
             }
             Some(VersionPolicy::All)
         }
@@ -97,7 +95,7 @@ pub(super) fn read(node: &Node<'_>) -> Option<VersionPolicy> {
 #[cfg(test)]
 mod tests {
     use super::{PolicyError, parse};
-    use crate::config::model::VersionPolicy;
+    use crate::config::settings::VersionPolicy;
 
     #[test]
     fn policies_are_read() {

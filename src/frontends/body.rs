@@ -42,7 +42,6 @@ pub struct BodyLimits {
 
 impl BodyLimits {
     /// Makes the bounds that the settings name.
-    #[must_use]
     pub fn of(settings: &ServerSettings) -> Self {
         let flags = &settings.flags;
         Self {

@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes};
 use flate2::bufread::MultiGzDecoder;
 use tokio::sync::Semaphore;
 
-use super::mapped::{Mapped, PIECE};
+use super::gather::{Mapped, PIECE};
 use crate::{
     budget::{Budget, Charge},
     error::{Error, ErrorKind, Result},

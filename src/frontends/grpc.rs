@@ -11,13 +11,10 @@ use tower::Service;
 
 use super::{
     body::{BodyLimits, Paced},
-    kserve::{
-        grpc::{self as kserve, ModelInfer},
-        stream, triton,
-    },
+    kserve::{grpc as kserve, grpc::ModelInfer, rest, stream},
     messages::CALL,
     received::Received,
-    tfs::grpc::{self as tfs, Predict},
+    tfs::{grpc as tfs, grpc::Predict},
     unary::{self, Unary, UnaryBody},
 };
 use crate::{
@@ -51,7 +48,6 @@ const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
 /// # Panics
 ///
 /// Never: the descriptors are those that this crate was compiled with.
-#[must_use]
 pub fn service(engine: Arc<Engine>, intake: BodyLimits) -> (GrpcService, HealthService) {
     let (reporter, health) = tonic_health::server::health_reporter();
     let reflection = || {
@@ -137,7 +133,7 @@ impl hyper::service::Service<Request<Received>> for GrpcService {
             return now(stream::call(engine, &self.intake, request).map(GrpcBody::Right));
         }
         let answer = if let Some(method) = path.strip_prefix(KSERVE) {
-            if let Some(answer) = triton::answer_call(method) {
+            if let Some(answer) = rest::answer_call(method) {
                 return now(answer.map(GrpcBody::Left));
             }
             let method = method.to_owned();
@@ -156,7 +152,6 @@ impl hyper::service::Service<Request<Received>> for GrpcService {
 
 impl GrpcService {
     /// Returns the service for another connection.
-    #[must_use]
     pub fn connected(&self) -> Self {
         Self {
             line: Line::default(),
@@ -165,7 +160,6 @@ impl GrpcService {
     }
 
     /// Returns what the bytes of all connections are charged to.
-    #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.intake.budget
     }

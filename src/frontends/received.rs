@@ -40,7 +40,6 @@ pub struct Unread {
 
 impl Unread {
     /// Makes the account of a connection.
-    #[must_use]
     pub fn new(budget: &Budget) -> Arc<Self> {
         Arc::new(Self {
             received: AtomicUsize::new(0),
@@ -65,7 +64,6 @@ impl Unread {
 
     /// Returns whether more may come: a little always may, and more while the budget lasts. So may the rest of
     /// a piece, of which these bytes are counted: nobody can read it before, and then refuse it.
-    #[must_use]
     pub fn may_receive(&self, unfinished: usize) -> bool {
         let max = self.budget.max();
         self.bytes() <= FREE + unfinished || self.budget.charged() <= max - max / RESERVE
@@ -101,7 +99,6 @@ pub struct ReadBytes {
 
 impl ReadBytes {
     /// Begins to count for a call.
-    #[must_use]
     pub fn new(unread: &Arc<Unread>) -> Arc<Self> {
         Arc::new(Self {
             unread: Arc::clone(unread),
@@ -134,7 +131,6 @@ pub struct Received {
 
 impl Received {
     /// Takes the body of a call.
-    #[must_use]
     pub fn new(body: Incoming, read: Arc<ReadBytes>) -> Self {
         Self { body, read }
     }

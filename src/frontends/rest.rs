@@ -17,7 +17,7 @@ use super::{
     body::BodyLimits,
     cross_origin::{self, AllowedHosts},
     dashboard::{self, Dashboard},
-    kserve::{rest as kserve, triton},
+    kserve::rest::{self as kserve, about},
     tfs::rest as tfs,
     v3,
 };
@@ -56,12 +56,12 @@ struct Rules {
     /// Headers of every answer that pages of other origins may read.
     headers: Vec<(HeaderName, HeaderValue)>,
     hosts: AllowedHosts,
-    port: Port,
+    port: HttpPort,
 }
 
 /// The port that the paths are those of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Port {
+pub enum HttpPort {
     /// Everything.
     Rest,
     /// Probes, figures, states, and reloads.
@@ -69,30 +69,9 @@ pub(super) enum Port {
 }
 
 impl Rest {
-    /// Makes the HTTP side of an engine.
-    #[must_use]
+    /// Makes what a port serves of an engine: the management port the same as the REST port, without inference.
     pub fn new(
-        engine: Arc<Engine>,
-        intake: BodyLimits,
-        settings: &ServerSettings,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        Self::of(Port::Rest, engine, intake, settings, metrics)
-    }
-
-    /// Makes what an engine's management port serves: the same as on the REST port, without inference.
-    #[must_use]
-    pub fn management(
-        engine: Arc<Engine>,
-        intake: BodyLimits,
-        settings: &ServerSettings,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        Self::of(Port::Management, engine, intake, settings, metrics)
-    }
-
-    fn of(
-        port: Port,
+        port: HttpPort,
         engine: Arc<Engine>,
         intake: BodyLimits,
         settings: &ServerSettings,
@@ -108,8 +87,8 @@ impl Rest {
         let own = probes(settings, port).fallback(|| async { unknown_path() });
         Self {
             paths: match port {
-                Port::Rest => own.merge(apis()).with_state(context).merge(v3),
-                Port::Management => own.merge(management_paths()).with_state(context),
+                HttpPort::Rest => own.merge(apis()).with_state(context).merge(v3),
+                HttpPort::Management => own.merge(management_paths()).with_state(context),
             },
             rules: Arc::new(Rules {
                 headers: cors(&settings.flags).collect(),
@@ -121,7 +100,6 @@ impl Rest {
     }
 
     /// Returns what the bytes of all connections are charged to.
-    #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -130,7 +108,7 @@ impl Rest {
     pub async fn answer(&self, request: Request<Incoming>) -> Response {
         let rules = &self.rules;
         let is_open =
-            rules.port == Port::Rest && !cross_origin::is_management(request.uri().path());
+            rules.port == HttpPort::Rest && !cross_origin::is_management(request.uri().path());
         let checked = cross_origin::check_host(&request).and_then(|()| match is_open {
             true => Ok(()),
             false => (rules.hosts).check(request.method(), request.uri(), request.headers()),
@@ -163,30 +141,30 @@ fn apis() -> Router<RestContext> {
         .route("//v1/{*rest}", tfs());
     for model in MODEL {
         router = router
-            .route(model, get_only(kserve::metadata))
-            .route(&format!("{model}/"), get_only(kserve::metadata))
+            .route(model, about(kserve::metadata))
+            .route(&format!("{model}/"), about(kserve::metadata))
             .route(&format!("{model}/infer"), post_only(kserve::infer))
-            .route(&format!("{model}/config"), get_only(triton::config));
+            .route(&format!("{model}/config"), about(kserve::config));
     }
     for change in ["load", "unload"] {
         let path = format!("/v2/repository/models/{{model}}/{change}");
-        router = router.route(&path, post_only(triton::no_repository));
+        router = router.route(&path, post_only(kserve::no_repository));
     }
     for memory in ["/v2/systemsharedmemory", "/v2/cudasharedmemory"] {
         let region = format!("{memory}/region/{{name}}");
         for place in [memory, &region] {
             let (status, unregister) = (format!("{place}/status"), format!("{place}/unregister"));
             router = router
-                .route(&status, get_only(triton::shared_memory))
+                .route(&status, get_only(kserve::shared_memory))
                 .route(&unregister, post_only(|| async {}));
         }
         let register = format!("{region}/register");
-        router = router.route(&register, post_only(triton::no_shared_memory));
+        router = router.route(&register, post_only(kserve::no_shared_memory));
     }
     router
-        .route("/v2/logging", any(triton::no_setting))
-        .route("/v2/trace/setting", any(triton::no_setting))
-        .route("/v2/models/{model}/trace/setting", any(triton::no_setting))
+        .route("/v2/logging", any(kserve::no_setting))
+        .route("/v2/trace/setting", any(kserve::no_setting))
+        .route("/v2/models/{model}/trace/setting", any(kserve::no_setting))
 }
 
 /// The paths of the management port alone.
@@ -198,7 +176,7 @@ fn management_paths() -> Router<RestContext> {
 }
 
 /// The paths of both ports: how the server does, and what it serves.
-fn probes(settings: &ServerSettings, port: Port) -> Router<RestContext> {
+fn probes(settings: &ServerSettings, port: HttpPort) -> Router<RestContext> {
     let index = post_only(kserve::repository_index);
     let mut router = Router::new()
         .route("/metrics", get_only(metrics_page))
@@ -206,14 +184,11 @@ fn probes(settings: &ServerSettings, port: Port) -> Router<RestContext> {
         .route("/v2/health/live", get_only(|| async {}))
         .route("/v2/health/ready", get_only(kserve::ready))
         .route("/v2/repository/index", index)
-        .route("/v2/models/stats", get_only(triton::all_statistics));
+        .route("/v2/models/stats", get_only(kserve::all_statistics));
     for model in MODEL {
         router = router
-            .route(&format!("{model}/ready"), get_only(kserve::model_ready))
-            .route(
-                &format!("{model}/stats"),
-                get_only(triton::model_statistics),
-            );
+            .route(&format!("{model}/ready"), about(kserve::model_ready))
+            .route(&format!("{model}/stats"), about(kserve::statistics));
     }
     match settings.flags.no_dashboard {
         true => router,

@@ -10,7 +10,11 @@ use std::{
     time::Duration,
 };
 
-use hyper::{Request, Response, body::Incoming, service::service_fn};
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
@@ -24,11 +28,10 @@ use tokio::{
 };
 
 use super::{
-    addresses::{Addresses, Counted},
     channel::Channel,
     inline_calls::{self, InlineCalls, InlineDriver},
+    limits::{Addresses, Counted, LogLimit},
     listen::Listeners,
-    log_limit::LogLimit,
     pace::{Paced, Patience, Turn},
     pieces::Pieces,
     poll_turns::PollTurns,
@@ -117,7 +120,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 ) {
     match service {
         Service::Grpc(grpc) => {
-            grpc_connection(stream, Calls::new(&grpc, access, peer), terms, stop).await;
+            grpc_connection(stream, peer, grpc.connected(), access, terms, stop).await;
         }
         Service::Rest(rest) => rest_connection(stream, peer, rest, access, terms, stop).await,
     }
@@ -325,47 +328,6 @@ impl Side {
 /// The place of a connection, among all and among those of its address.
 type Place = (OwnedSemaphorePermit, Counted);
 
-/// The calls of one gRPC connection.
-struct Calls {
-    grpc: GrpcService,
-    access: AccessLog,
-    peer: SocketAddr,
-    watchdog: Arc<Watchdog>,
-    unread: Arc<Unread>,
-}
-
-impl Calls {
-    fn new(grpc: &GrpcService, access: AccessLog, peer: SocketAddr) -> Self {
-        Self {
-            grpc: grpc.connected(),
-            access,
-            peer,
-            watchdog: Arc::new(Watchdog::http2()),
-            unread: Unread::new(grpc.budget()),
-        }
-    }
-}
-
-impl hyper::service::Service<Request<Incoming>> for Calls {
-    type Response = Response<GrpcAnswer>;
-    type Error = Infallible;
-    type Future = Call;
-
-    fn call(&self, mut request: Request<Incoming>) -> Call {
-        let entry = self.access.begin(Protocol::Grpc, self.peer, &mut request);
-        let read = ReadBytes::new(&self.unread);
-        let request = request.map(|body| Received::new(body, Arc::clone(&read)));
-        Call {
-            answer: self.grpc.call(request),
-            read: Some(read),
-            entry,
-            // Its task is started next.
-            stream: self.watchdog.begin(),
-            watchdog: Arc::clone(&self.watchdog),
-        }
-    }
-}
-
 /// The body of an answer, with the bytes read of its request.
 type GrpcAnswer = Pieces<Logged<GrpcBody, Option<Arc<ReadBytes>>>>;
 
@@ -395,14 +357,32 @@ impl Future for Call {
 
 async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
-    calls: Calls,
+    peer: SocketAddr,
+    grpc: GrpcService,
+    access: AccessLog,
     terms: Terms,
     stop: Stop,
 ) {
-    let unread = Arc::clone(&calls.unread);
-    let stream = Paced::http2(stream, terms.patience, terms.channel.max_block(), unread);
-    let watchdog = Arc::clone(&calls.watchdog);
+    let unread = Unread::new(grpc.budget());
+    let max_block = terms.channel.max_block();
+    let stream = Paced::http2(stream, terms.patience, max_block, Arc::clone(&unread));
+    let watchdog = Arc::new(Watchdog::http2());
     terms.reaper.watch(&watchdog);
+    let service = {
+        let watchdog = Arc::clone(&watchdog);
+        service_fn(move |mut request: Request<Incoming>| {
+            let entry = access.begin(Protocol::Grpc, peer, &mut request);
+            let read = ReadBytes::new(&unread);
+            Call {
+                answer: grpc.call(request.map(|body| Received::new(body, Arc::clone(&read)))),
+                read: Some(read),
+                entry,
+                // Its task is started next.
+                stream: watchdog.begin(),
+                watchdog: Arc::clone(&watchdog),
+            }
+        })
+    };
     let inline = InlineCalls::new(Arc::clone(&watchdog), Arc::clone(&terms.busy));
     let mut builder = hyper::server::conn::http2::Builder::new(inline.clone());
     builder
@@ -413,7 +393,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         .max_send_buf_size(SEND_BUFFER)
         .auto_date_header(false);
     terms.channel.set(&mut builder);
-    let connection = builder.serve_connection(TokioIo::new(stream), calls);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
     let age = terms.channel.age;
     let mut driver = InlineDriver::new(inline, terms.busy);
     let poll =

@@ -22,30 +22,16 @@ pub struct Listeners {
 
 /// Why a port was not opened.
 #[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    /// Another process has it.
-    #[error("Failed to start {side} server at {address}:{port} - port is busy")]
-    Busy {
-        /// `gRPC`, `REST`, or `management`.
-        side: &'static str,
-        /// The address as given.
-        address: String,
-        /// The port.
-        port: u16,
-    },
-    /// The address cannot be used on this machine.
-    #[error("Failed to start {side} server at {address}:{port}")]
-    Address {
-        /// `gRPC`, `REST`, or `management`.
-        side: &'static str,
-        /// The address as given.
-        address: String,
-        /// The port.
-        port: u16,
-        /// Error of the system.
-        #[source]
-        source: std::io::Error,
-    },
+#[error("Failed to start {side} server at {address}:{port}{}", if source.is_none() { " - port is busy" } else { "" })]
+pub struct BindError {
+    /// `gRPC`, `REST`, or `management`.
+    pub side: &'static str,
+    /// The address as given.
+    pub address: String,
+    /// The port.
+    pub port: u16,
+    /// Why the address cannot be used on this machine; `None` if another process has it.
+    pub source: Option<std::io::Error>,
 }
 
 impl Listeners {
@@ -83,24 +69,12 @@ fn bind_all(
     let Some(port) = port else {
         return Ok(Vec::new());
     };
-    let failure = |address: &str, source: std::io::Error| {
-        let address = address.to_owned();
-        if source.kind() == std::io::ErrorKind::AddrInUse {
-            BindError::Busy {
-                side,
-                address,
-                port,
-            }
-        } else {
-            BindError::Address {
-                side,
-                address,
-                port,
-                source,
-            }
-        }
+    let failure = |address: &str, source: std::io::Error| BindError {
+        side,
+        address: address.to_owned(),
+        port,
+        source: Some(source).filter(|it| it.kind() != std::io::ErrorKind::AddrInUse),
     };
-    // A name may stand for addresses of both families.
     let mut names = Vec::with_capacity(addresses.len());
     for address in addresses {
         let found: Vec<SocketAddr> = (address.as_str(), port)
@@ -204,7 +178,7 @@ mod tests {
 
     use socket2::{Domain, SockRef};
 
-    use super::{BindError, Families, bind_all, bind_one, open};
+    use super::{Families, bind_all, bind_one, open};
 
     /// A port that is free on every address of the machine.
     fn free_port() -> u16 {
@@ -271,7 +245,7 @@ mod tests {
         let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let error = bind_all("REST", &["::".to_owned()], Some(port)).unwrap_err();
-        assert!(matches!(error, BindError::Busy { .. }));
+        assert!(error.source.is_none());
     }
 
     #[test]
@@ -280,7 +254,7 @@ mod tests {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let error = bind_all("gRPC", &local, Some(port)).unwrap_err();
-        assert!(matches!(error, BindError::Busy { .. }));
+        assert!(error.source.is_none());
         assert_eq!(
             error.to_string(),
             format!("Failed to start gRPC server at 127.0.0.1:{port} - port is busy")

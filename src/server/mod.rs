@@ -5,14 +5,13 @@
 //! knows no flags and no signals: the caller hands both in.
 
 mod accept;
-mod addresses;
 mod channel;
 mod frames;
 mod heads;
 mod inline_calls;
+mod limits;
 mod linger;
 mod listen;
-mod log_limit;
 mod pace;
 mod pieces;
 mod poll_turns;
@@ -26,21 +25,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use accept::{Service, serve_stream};
-pub use listen::{BindError, Listeners, bind};
-
-use crate::{
+use super::{
     config::Config,
     engine::{
         Engine,
         reload::{ReloadError, Reloader},
     },
-    frontends::{self, access::AccessLog, body::BodyLimits, rest::Rest},
+    frontends::{
+        self,
+        access::AccessLog,
+        body::BodyLimits,
+        rest::{HttpPort, Rest},
+    },
     metrics::{Family, Metrics, NameError},
     model::cleaner,
     python,
     task::{self, Task},
 };
+
+pub use accept::{Service, serve_stream};
+pub use listen::{BindError, Listeners, bind};
 
 /// The least time that connections have to close after the last request is answered.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -109,8 +113,14 @@ pub async fn serve(
         frontends::grpc::service(engine.clone(), intake.with_message_size(message_size));
     health.set(false).await;
     let (shared, counted) = (intake.clone(), Arc::clone(&metrics));
-    let rest = Rest::new(engine.clone(), intake, settings, metrics);
-    let management = Rest::management(engine.clone(), shared, settings, counted);
+    let rest = Rest::new(HttpPort::Rest, engine.clone(), intake, settings, metrics);
+    let management = Rest::new(
+        HttpPort::Management,
+        engine.clone(),
+        shared,
+        settings,
+        counted,
+    );
     let connections = accept::serve(listeners, grpc, rest, management, &access, settings);
 
     let mut shutdown = std::pin::pin!(shutdown);

@@ -7,9 +7,11 @@ mod cast;
 mod dtype;
 pub mod images;
 mod layout;
+pub(crate) mod nested;
 pub mod npy;
 mod shape;
 pub mod strings;
+pub(crate) mod tensorflow;
 mod transpose;
 pub mod values;
 

@@ -15,10 +15,7 @@ use self::output::{Chosen, FormatOrStream};
 use crate::{
     completions::names,
     error::Failure,
-    pipeline::new::{
-        custom::{named, typed},
-        save,
-    },
+    pipeline::new::{named, save, typed},
     ui::OutputFormat,
 };
 

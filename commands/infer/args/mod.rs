@@ -1,23 +1,26 @@
 //! Flags of `ovms infer` as typed; their comments are the help.
 
-mod inputs;
-mod load;
-mod output;
 mod request;
-mod server;
 
-pub(crate) use inputs::{ImageArgs, InputArgs};
-pub(super) use load::LoadArgs;
-pub(super) use output::{Format, OutputArgs};
+use std::time::Duration;
+
+use clap::{
+    Arg, Args as _, Command, Id,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
+use ovms::client::{
+    Api,
+    input::{Argument, ElementSource, InputError},
+};
+
+use super::{failure, job::URL, sequence::SequenceArgs, stream::StreamArgs};
+use crate::{completions::names, error::Failure};
+
+pub(super) use request::LoadArgs;
 pub(super) use request::RequestArgs;
 pub(crate) use request::parameter;
-pub(super) use server::ServerArgs;
-
-use clap::{Arg, Args as _, Command, Id};
-use ovms::client::input::{Argument, ElementSource, InputError};
-
-use super::{failure, sequence::SequenceArgs, stream::StreamArgs};
-use crate::{completions::names, error::Failure};
+pub(super) use {request::Format, request::OutputArgs};
+pub(crate) use {request::ImageArgs, request::InputArgs};
 
 const AFTER_HELP: &str = "\
 Values of inputs:
@@ -163,5 +166,115 @@ fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("found `{text}`, expected KEY=VALUE")),
+    }
+}
+
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Server")]
+pub(in crate::infer) struct ServerArgs {
+    /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
+    #[arg(long, value_name = "HOST:PORT", env = URL, hide_env_values = true)]
+    pub(in crate::infer) url: Option<String>,
+
+    /// Protocol to use
+    #[arg(
+        long,
+        value_parser = api(),
+        value_name = "PROTOCOL",
+        default_value_t = Api::KserveGrpc,
+        env = "OVMS_API",
+        hide_env_values = true
+    )]
+    pub(in crate::infer) api: Api,
+
+    /// Timeout of the connection and of each request
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "30s",
+        env = "OVMS_TIMEOUT",
+        hide_env_values = true
+    )]
+    pub(in crate::infer) timeout: Duration,
+
+    /// HTTP header or gRPC metadata to send with each request
+    ///
+    /// Can be repeated. The environment variable has one per line.
+    #[arg(
+        long,
+        value_name = "KEY=VALUE",
+        value_parser = secret_pair,
+        value_delimiter = '\n',
+        env = "OVMS_HEADER",
+        hide_env_values = true
+    )]
+    pub(in crate::infer) header: Vec<(String, String)>,
+}
+
+/// Reads protocols by their names.
+fn api() -> impl TypedValueParser<Value = Api> {
+    let values = [
+        ("kserve-grpc", "KServe v2 over gRPC"),
+        ("kserve-rest", "KServe v2 over REST"),
+        ("tfs-grpc", "TensorFlow Serving over gRPC"),
+        ("tfs-rest", "TensorFlow Serving over REST"),
+    ];
+    let values = values.map(|(name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(values).try_map(|name| name.parse())
+}
+
+/// Units and their seconds. `ms` is tried before `s` and `m`.
+const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+
+/// Reads a duration above zero, such as `500ms`, `10s`, `1.5m` or `1h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let expected =
+        || format!("found `{text}`, expected a number with a unit, such as 500ms or 10s");
+    let (number, unit) = UNITS
+        .iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))
+        .ok_or_else(expected)?;
+    // A sign or an exponent is a number, but no duration that anybody means.
+    if !number
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        return Err(expected());
+    }
+    let number: f64 = number.parse().map_err(|_| expected())?;
+    match Duration::try_from_secs_f64(number * unit) {
+        Ok(duration) if duration > Duration::ZERO => Ok(duration),
+        _ => Err(expected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::duration;
+
+    #[test]
+    fn durations_have_a_unit() {
+        for (text, milliseconds) in [
+            ("500ms", 500),
+            ("10s", 10_000),
+            ("1.5s", 1500),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(
+                duration(text),
+                Ok(Duration::from_millis(milliseconds)),
+                "{text}"
+            );
+        }
+        for text in ["", "10", "s", "-1s", "0s", "1e3s", "10 s", "1d", "infs"] {
+            assert_eq!(
+                duration(text).unwrap_err(),
+                format!("found `{text}`, expected a number with a unit, such as 500ms or 10s")
+            );
+        }
     }
 }

@@ -1,9 +1,20 @@
 //! Flags for the request except its inputs.
 
-use ovms::request::Parameter;
+use std::{path::PathBuf, time::Duration};
 
-use super::pair;
-use crate::completions::names;
+use clap::{ArgGroup, ValueEnum};
+use ovms::{
+    client::input::{Argument, ImageLayout},
+    request::Parameter,
+};
+
+use super::{duration, pair};
+use crate::{
+    completions::{names, usual},
+    error::Failure,
+    infer::run::no_single_output,
+    ui::OutputFormat,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
@@ -73,6 +84,150 @@ pub(crate) fn parameter(text: &str) -> Result<(String, Parameter), String> {
         },
     };
     Ok((key, parameter))
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Inputs")]
+pub(crate) struct InputArgs {
+    /// Input value: JSON, @FILE, or - for standard input
+    ///
+    /// Datatype and shape default to the model's. Can be repeated.
+    #[arg(
+        short,
+        long = "input",
+        value_name = "[NAME[:DTYPE[:SHAPE]]=]VALUE",
+        allow_negative_numbers = true,
+        add = names::inputs()
+    )]
+    pub(in crate::infer) inputs: Vec<Argument>,
+
+    /// Fill all other inputs with zeros
+    ///
+    /// Dynamic dimensions become 1.
+    #[arg(long)]
+    pub(in crate::infer) zeros: bool,
+
+    /// Fill all other inputs with random values
+    ///
+    /// Floating-point values are in [0, 1), integers from 0 to 100. Dynamic dimensions become 1.
+    #[arg(long, conflicts_with = "zeros")]
+    pub(in crate::infer) random: bool,
+
+    /// Seed of the random values
+    #[arg(long, value_name = "N", requires = "random")]
+    pub(in crate::infer) seed: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Images")]
+pub(crate) struct ImageArgs {
+    /// Layout of images: NCHW, NHWC, CHW or HWC
+    ///
+    /// Defaults to that of the model's shape: the dimension of size 3 or 1 is the channels.
+    #[arg(long, add = usual(&["NCHW", "NHWC", "CHW", "HWC"]))]
+    pub(in crate::infer) layout: Option<ImageLayout>,
+
+    /// Mean to subtract from the values, which are 0 to 255: one number, or one per channel
+    #[arg(
+        long,
+        value_name = "A,B,C",
+        value_delimiter = ',',
+        allow_negative_numbers = true
+    )]
+    pub(in crate::infer) mean: Vec<f64>,
+
+    /// Scale to divide the values by after that: one number, or one per channel
+    #[arg(
+        long,
+        value_name = "A,B,C",
+        value_delimiter = ',',
+        allow_negative_numbers = true
+    )]
+    pub(in crate::infer) scale: Vec<f64>,
+
+    /// Send channels as BGR; means and scales follow this order
+    #[arg(long)]
+    pub(in crate::infer) bgr: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Load")]
+#[command(group = ArgGroup::new("load").args(["repeat", "duration"]).multiple(true))]
+pub(in crate::infer) struct LoadArgs {
+    /// Send the request N times and measure latencies
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with_all = ["save", "top"]
+    )]
+    pub(in crate::infer) repeat: Option<u64>,
+
+    /// Send the request repeatedly for this long, such as 10s, and measure latencies
+    ///
+    /// With --repeat, whichever ends first.
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["save", "top"])]
+    pub(in crate::infer) duration: Option<Duration>,
+
+    /// Number of concurrent requests [default: 1]
+    #[arg(
+        long,
+        value_name = "C",
+        value_parser = clap::value_parser!(u16).range(1..),
+        requires = "load"
+    )]
+    pub(in crate::infer) concurrency: Option<u16>,
+
+    /// Number of warm-up requests, which are not measured
+    #[arg(long, value_name = "N", requires = "load")]
+    pub(in crate::infer) warmup: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(in crate::infer) struct OutputArgs {
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub(in crate::infer) output: Format,
+
+    /// Save each output as a .npy file in this folder
+    ///
+    /// Created if missing. BF16, which NumPy lacks, becomes FP32.
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::infer) save: Option<PathBuf>,
+
+    /// Show the K highest scores of the last axis of the output
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(in crate::infer) top: Option<u32>,
+
+    /// File with the label of each score, one per line
+    #[arg(long, value_name = "FILE", requires = "top")]
+    pub(in crate::infer) labels: Option<PathBuf>,
+}
+
+/// Format of stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::infer) enum Format {
+    /// A table of outputs, scores, latencies or models
+    Table,
+    /// The same as one JSON object; `null` stands for what is not a finite number, and
+    /// `not_finite` tells what it is
+    Json,
+    /// The output as the bytes of a .npy file
+    Npy,
+    /// The output's bytes, little endian
+    Raw,
+}
+
+impl Format {
+    /// Returns the format of what is not a single output, such as a stream.
+    pub(in crate::infer) fn of_many(self, what: &str) -> Result<OutputFormat, Failure> {
+        match self {
+            Self::Table => Ok(OutputFormat::Table),
+            Self::Json => Ok(OutputFormat::Json),
+            Self::Npy | Self::Raw => Err(no_single_output(what)),
+        }
+    }
 }
 
 #[cfg(test)]

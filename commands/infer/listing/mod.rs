@@ -1,14 +1,21 @@
 //! States and metadata of models as tables and JSON.
 
 use ovms::client::{
-    Api, ModelMetadata, ModelStatus, ServerError, ServerMetadata, TensorMetadata, VersionStatus,
+    Api, Client, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, ServerMetadata,
+    VersionStatus,
 };
 use serde::Serialize;
 
-use super::explain::{explanation, tensor_cells};
+use super::{
+    args::InferArgs,
+    curl,
+    explain::{explanation, tensor_cells},
+    job::server,
+    run::{ask, unless_interrupted},
+};
 use crate::{
     error::Failure,
-    ui::{self, Cell, Look, Table, Tone},
+    ui::{self, Cell, Look, OutputFormat, Table, Tone},
 };
 
 /// States of a version in transition.
@@ -18,26 +25,30 @@ const PASSING: [&str; 3] = ["START", "LOADING", "UNLOADING"];
 const OVER: &str = "END";
 
 /// Response of a server about one or all of its models.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Listing {
     pub(super) api: Api,
+    #[serde(skip)]
     pub(super) is_of_all: bool,
     /// Server metadata, with a query for all models and if the protocol has it.
     pub(super) server: Option<ServerMetadata>,
     pub(super) models: Models,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
 pub(super) enum Models {
     States(Vec<ModelStatus>),
     Tensors(Vec<MetadataRow>),
 }
 
 /// Metadata of a model, or the error in its place.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct MetadataRow {
     pub(super) name: String,
-    pub(super) reported: Result<ModelMetadata, ServerError>,
+    #[serde(flatten)]
+    pub(super) metadata: ModelMetadata,
+    pub(super) error: Option<String>,
 }
 
 impl Listing {
@@ -61,11 +72,9 @@ impl Listing {
         match &self.models {
             Models::States(models) if !models.is_empty() => {}
             Models::Tensors(rows) if !rows.is_empty() => {
-                notes.extend(rows.iter().filter_map(|row| match &row.reported {
-                    Ok(model) => (!self.is_of_all).then(|| headline(model)),
-                    Err(refusal) => {
-                        Some(format!("Model `{}` has no metadata: {refusal}", row.name))
-                    }
+                notes.extend(rows.iter().filter_map(|row| match &row.error {
+                    None => (!self.is_of_all).then(|| headline(&row.metadata)),
+                    Some(error) => Some(format!("Model `{}` has no metadata: {error}", row.name)),
                 }));
             }
             _ => notes.push("The server has no models.".to_owned()),
@@ -79,29 +88,18 @@ impl Listing {
             Models::Tensors(rows) => match rows.as_slice() {
                 [
                     MetadataRow {
-                        reported: Ok(model),
+                        metadata,
+                        error: None,
                         ..
                     },
-                ] if !self.is_of_all => explanation(model, look),
+                ] if !self.is_of_all => explanation(metadata, look),
                 rows => tensors_table(rows).draw(look),
             },
         }
     }
 
     fn json(&self) -> String {
-        let listing = ListingJson {
-            api: self.api.to_string(),
-            server: self.server.as_ref(),
-            models: match &self.models {
-                Models::States(models) => {
-                    ModelsJson::States(models.iter().map(StatusJson::new).collect())
-                }
-                Models::Tensors(rows) => {
-                    ModelsJson::Tensors(rows.iter().map(MetadataJson::new).collect())
-                }
-            },
-        };
-        serde_json::to_string(&listing).expect("texts and numbers have a JSON form")
+        serde_json::to_string(self).expect("texts and numbers have a JSON form")
     }
 }
 
@@ -183,11 +181,11 @@ fn tone(version: &VersionStatus) -> Option<Tone> {
 fn tensors_table(rows: &[MetadataRow]) -> Table {
     let mut table = Table::new().left(["model", "tensor", "name", "datatype", "shape"]);
     for row in rows {
-        let Ok(model) = &row.reported else {
+        if row.error.is_some() {
             let nothing = [ui::NOTHING; 4].map(str::to_owned);
             table.row([row.name.clone()].into_iter().chain(nothing));
-            continue;
-        };
+        }
+        let model = &row.metadata;
         let inputs = model.inputs.iter().map(|tensor| ("input", tensor));
         let outputs = model.outputs.iter().map(|tensor| ("output", tensor));
         for (kind, tensor) in inputs.chain(outputs) {
@@ -198,77 +196,117 @@ fn tensors_table(rows: &[MetadataRow]) -> Table {
     table
 }
 
-/// JSON form of a listing; the fields are in output order.
-#[derive(Debug, Serialize)]
-struct ListingJson<'a> {
-    api: String,
-    server: Option<&'a ServerMetadata>,
-    models: ModelsJson<'a>,
+/// Query with checked arguments.
+#[derive(Debug)]
+pub(super) struct Inspection {
+    server: ClientOptions,
+    /// Model to query; `None` for all.
+    model: Option<ModelId>,
+    question: Question,
+    is_json: bool,
+    is_printed: bool,
+    shows_secrets: bool,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum ModelsJson<'a> {
-    States(Vec<StatusJson<'a>>),
-    Tensors(Vec<MetadataJson<'a>>),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Status,
+    Metadata,
 }
 
-#[derive(Debug, Serialize)]
-struct StatusJson<'a> {
-    name: &'a str,
-    versions: Vec<VersionJson<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct VersionJson<'a> {
-    version: Option<&'a str>,
-    state: &'a str,
-    ready: bool,
-    error_code: Option<&'a str>,
-    reason: &'a str,
-}
-
-#[derive(Debug, Serialize)]
-struct MetadataJson<'a> {
-    name: &'a str,
-    versions: &'a [String],
-    platform: Option<&'a str>,
-    inputs: &'a [TensorMetadata],
-    outputs: &'a [TensorMetadata],
-    error: Option<String>,
-}
-
-fn if_reported(text: &str) -> Option<&str> {
-    (!text.is_empty()).then_some(text)
-}
-
-impl<'a> StatusJson<'a> {
-    fn new(model: &'a ModelStatus) -> Self {
-        let version = |it: &'a VersionStatus| VersionJson {
-            version: if_reported(&it.version),
-            state: &it.state,
-            ready: it.is_ready(),
-            error_code: it.code.as_deref(),
-            reason: &it.message,
+impl Inspection {
+    /// Checks the flags; `None` if they ask for no query.
+    pub(super) fn new(args: &InferArgs) -> Result<Option<Self>, Failure> {
+        let (question, what) = match (args.question.status, args.question.metadata) {
+            (true, _) => (Question::Status, "the status"),
+            (false, true) => (Question::Metadata, "the metadata"),
+            (false, false) => return Ok(None),
         };
-        Self {
-            name: &model.name,
-            versions: model.versions.iter().map(version).collect(),
-        }
+        let is_json = args.output.output.of_many(what)? == OutputFormat::Json;
+        let version = args.request.model_version;
+        let model = args.model.clone().map(|name| ModelId {
+            name,
+            version: version.map(|version| version.to_string()),
+        });
+        Ok(Some(Self {
+            server: server(args.server.clone(), 1)?,
+            model,
+            question,
+            is_json,
+            is_printed: args.question.print_curl,
+            shows_secrets: args.question.show_secrets,
+        }))
     }
-}
 
-impl<'a> MetadataJson<'a> {
-    fn new(row: &'a MetadataRow) -> Self {
-        let model = row.reported.as_ref().ok();
-        Self {
-            name: &row.name,
-            versions: model.map_or(&[], |model| &model.versions),
-            platform: model.and_then(|model| if_reported(&model.platform)),
-            inputs: model.map_or(&[], |model| &model.inputs),
-            outputs: model.map_or(&[], |model| &model.outputs),
-            error: row.reported.as_ref().err().map(ToString::to_string),
+    /// Sends the query and prints the response.
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        if self.is_printed {
+            let (server, model) = (&self.server, self.model.as_ref());
+            return match self.question {
+                Question::Status => curl::status(server, model, self.shows_secrets),
+                Question::Metadata => {
+                    unless_interrupted(curl::metadata(server, model, self.shows_secrets)).await
+                }
+            };
         }
+        let listing = unless_interrupted(self.ask()).await?;
+        listing.print(self.is_json)
+    }
+
+    async fn ask(&self) -> Result<Listing, Failure> {
+        let name = self.model.as_ref().map(|model| model.name.as_str());
+        let question = async |client: &Client| {
+            let (server, models) = match &self.model {
+                Some(model) => (None, self.one(client, model).await?),
+                None => self.all(client).await?,
+            };
+            Ok(Listing {
+                api: self.server.api,
+                is_of_all: self.model.is_none(),
+                server,
+                models,
+            })
+        };
+        Ok(ask(&self.server, name, question).await?.1)
+    }
+
+    async fn one(&self, client: &Client, model: &ModelId) -> Result<Models, ClientError> {
+        Ok(match self.question {
+            Question::Status => Models::States(vec![client.model_status(model).await?]),
+            Question::Metadata => Models::Tensors(vec![MetadataRow {
+                name: model.name.clone(),
+                metadata: client.model_metadata(model).await?,
+                error: None,
+            }]),
+        })
+    }
+
+    async fn all(&self, client: &Client) -> Result<(Option<ServerMetadata>, Models), ClientError> {
+        let models = client.models().await?;
+        let server = match client.server_metadata().await {
+            // What the models are is worth telling all the same.
+            Err(ClientError::Refused(_)) => None,
+            server => server?,
+        };
+        if self.question == Question::Status {
+            return Ok((server, Models::States(models)));
+        }
+        let mut rows = Vec::with_capacity(models.len());
+        for ModelStatus { name, .. } in models {
+            let (metadata, error) = match client.model_metadata(&ModelId::of(&name)).await {
+                // Such as one that is not loaded.
+                Err(ClientError::Refused(refusal)) => {
+                    (ModelMetadata::default(), Some(refusal.to_string()))
+                }
+                metadata => (metadata?, None),
+            };
+            rows.push(MetadataRow {
+                name,
+                metadata,
+                error,
+            });
+        }
+        Ok((server, Models::Tensors(rows)))
     }
 }
 

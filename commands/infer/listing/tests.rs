@@ -1,10 +1,7 @@
 //! Tests of all tables and objects.
 
 use ovms::{
-    client::{
-        Api, ModelMetadata, ModelStatus, ServerError, ServerErrorCode, ServerMetadata,
-        TensorMetadata, VersionStatus,
-    },
+    client::{Api, ModelMetadata, ModelStatus, ServerMetadata, TensorMetadata, VersionStatus},
     tensor::{Dim, PartialShape},
 };
 
@@ -39,7 +36,7 @@ fn resnet(versions: &[&str]) -> MetadataRow {
     let image = [Dim::Any, Dim::Fixed(3), Dim::Fixed(224), Dim::Fixed(224)];
     MetadataRow {
         name: "resnet".to_owned(),
-        reported: Ok(ModelMetadata {
+        metadata: ModelMetadata {
             name: "resnet".to_owned(),
             versions: versions.iter().map(|it| (*it).to_owned()).collect(),
             platform: "OpenVINO".to_owned(),
@@ -48,17 +45,16 @@ fn resnet(versions: &[&str]) -> MetadataRow {
                 tensor("logits", "FP32", &[Dim::Any, Dim::Fixed(1000)]),
                 tensor("stream", "INVALID", &[]),
             ],
-        }),
+        },
+        error: None,
     }
 }
 
 fn refused() -> MetadataRow {
     MetadataRow {
         name: "bert".to_owned(),
-        reported: Err(ServerError {
-            code: ServerErrorCode::Grpc(tonic::Code::Unavailable),
-            message: "Model with requested version is not loaded yet".to_owned(),
-        }),
+        metadata: ModelMetadata::default(),
+        error: Some("UNAVAILABLE: Model with requested version is not loaded yet".to_owned()),
     }
 }
 

@@ -1,20 +1,153 @@
 //! `ovms infer` for stateful models: a whole sequence, or single requests of one.
 //!
 //! [`SequenceArgs`] are the flags as typed and [`Sequence`] is their meaning. `run` sends the steps,
-//! one after another, and `show` has their outputs; the sequence is ended on the server
-//! whatever happens in between.
+//! one after another, and shows their outputs; the sequence is ended on the server whatever happens in
+//! between.
 
-mod args;
-mod explain;
 mod plan;
 mod run;
-mod show;
-mod stop;
-mod writer;
 
-pub(super) use args::SequenceArgs;
-pub(super) use explain::steps as explain_steps;
-pub(super) use plan::{Plan, Sequence};
-pub(super) use run::{Whole, one, run};
-pub(super) use stop::listen;
-pub(super) use writer::Writer;
+use std::{io, time::Duration};
+
+use ovms::client::{
+    ClientError,
+    sequence::{SequenceError, StepsError},
+};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+};
+
+use super::failure;
+use crate::error::Failure;
+
+pub(super) use plan::{Plan, Sequence, SequenceArgs};
+pub(super) use run::{Whole, Writer, one, run};
+
+/// Time limit for ending a sequence after an error, or at Ctrl-C.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Receiver of the stop request.
+#[derive(Debug, Clone)]
+pub(in crate::infer) struct Stop(watch::Receiver<bool>);
+
+/// Listener for Ctrl-C.
+#[derive(Debug)]
+pub(in crate::infer) struct Keys {
+    stop: watch::Sender<bool>,
+    interrupts: Signal,
+    terminations: Signal,
+}
+
+/// Starts listening.
+pub(in crate::infer) fn listen() -> io::Result<(Keys, Stop)> {
+    let (pressed, stop) = watch::channel(false);
+    let keys = Keys {
+        stop: pressed,
+        interrupts: signal(SignalKind::interrupt())?,
+        terminations: signal(SignalKind::terminate())?,
+    };
+    Ok((keys, Stop(stop)))
+}
+
+impl Keys {
+    /// Waits until waiting is over: at the second Ctrl-C, or at the time limit.
+    async fn give_up(&mut self) {
+        self.pressed().await;
+        self.stop.send_replace(true);
+        tokio::select! {
+            () = self.pressed() => {}
+            () = tokio::time::sleep(PATIENCE) => {}
+        }
+    }
+
+    /// Waits for Ctrl-C, or SIGTERM.
+    pub(in crate::infer) async fn pressed(&mut self) {
+        tokio::select! {
+            _ = self.interrupts.recv() => {}
+            _ = self.terminations.recv() => {}
+        }
+    }
+}
+
+impl Stop {
+    /// Waits until Ctrl-C is pressed.
+    async fn asked(&mut self) {
+        if self.0.wait_for(|pressed| *pressed).await.is_err() {
+            // Nobody waits for keys any more.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Hint if the server seems to ignore sequences.
+const STATEFUL: &str = "is the model served with `--stateful`?";
+
+/// Errors of servers, and the next step for each.
+const REFUSALS: [(&str, &str); 6] = [
+    (
+        "Max sequence number has been reached",
+        "`--max_sequence_number` of the server sets the limit; sequences that are left alone end \
+         after a while",
+    ),
+    (
+        "Sequence with provided ID already exists",
+        "choose another `--sequence-id`, or leave it out and a random one is taken",
+    ),
+    (
+        "Sequence with provided ID does not exist",
+        "it has ended or was left alone for too long, or it is of another version of the model; \
+         `--start` starts one",
+    ),
+    (
+        "it's not available anymore",
+        "its last request is being answered; the id is free after that",
+    ),
+    ("Invalid number of inputs", STATEFUL),
+    ("Unexpected input", STATEFUL),
+];
+
+/// Returns the failure of a step.
+fn explain_step(error: SequenceError) -> Failure {
+    let error = match error {
+        SequenceError::Client(error) => error,
+        SequenceError::NoId => {
+            return Failure::failed(error.to_string())
+                .hint(STATEFUL)
+                .hint("with `--sequence-id` the answers are shown all the same");
+        }
+    };
+    let hint = match &error {
+        ClientError::Refused(refusal) => REFUSALS
+            .iter()
+            .find(|(text, _)| refusal.message.contains(text)),
+        _ => None,
+    };
+    let failure = failure::client(error);
+    match hint {
+        Some((_, hint)) => failure.hint(*hint),
+        None => failure,
+    }
+}
+
+/// Returns the failure for inputs without steps.
+pub(in crate::infer) fn explain_steps(error: &StepsError) -> Failure {
+    let failure = Failure::usage(error.to_string());
+    match error {
+        StepsError::Empty { .. } => failure.hint("a sequence has one step at least"),
+        StepsError::Shape { name, .. } => failure
+            .hint(format!(
+                "`--axis` names another axis; `-i {name}::SHAPE=…` gives a shape"
+            ))
+            .hint("what has the model's own shape goes with every step"),
+        StepsError::Disagree { .. } => {
+            failure.hint("what has the model's own shape, or one step, goes with every step")
+        }
+        StepsError::None => failure.hint(
+            "give one of them an axis of steps; `--start`, `--continue` and `--end` send single \
+             steps",
+        ),
+        StepsError::NotANumber { .. } => failure
+            .hint("replace it; `--start`, `--continue` and `--end` send single steps as they are"),
+    }
+}

@@ -1,27 +1,26 @@
 //! Run of a sequence from start to end, whatever happens in between.
 
-use std::cell::Cell;
+use std::{cell::Cell, io};
 
 use ovms::{
     client::{
         Client, ClientResponse, ModelMetadata, Request,
         input::Inputs,
-        output::{OfSequence, ResponsePart},
+        output::{self, OfSequence, ResponsePart},
         sequence::{SequenceClient, Stack, StepControl},
     },
     tensor::TensorMap,
 };
-use tokio::time::timeout;
-
-use super::{
-    Plan, explain,
-    show::Sink,
-    stop::{self, PATIENCE, Stop},
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
 };
+
+use super::{PATIENCE, Plan, Stop};
 use crate::{
     error::Failure,
-    infer::{feed::RequestFeed, outputs},
-    ui::{self, Counter, counted},
+    infer::{feed::RequestFeed, outputs, sequence},
+    ui::{self, Counter, OutputFormat, counted},
 };
 
 /// Response to a request, or to all steps of a sequence as one, with its headline.
@@ -49,7 +48,7 @@ pub(in crate::infer) async fn one(
         _ => SequenceClient::new(client, request.clone(), id),
     };
     let answer = session.send(request.inputs.clone(), control).await;
-    let answer = answer.map_err(explain::step)?;
+    let answer = answer.map_err(sequence::explain_step)?;
     tell_if_unreported(&session);
     let of = OfSequence {
         id: session.id(),
@@ -66,7 +65,7 @@ pub(in crate::infer) async fn run(
     model: &ModelMetadata,
     plan: &Plan,
 ) -> Result<Option<Whole>, Failure> {
-    let (mut keys, stop) = stop::listen()?;
+    let (mut keys, stop) = sequence::listen()?;
     let feed = RequestFeed::new(&plan.requests, inputs, Request::default(), model)?;
     let sink = match plan.each {
         Some(format) => Sink::each(format, feed.total())?,
@@ -128,7 +127,7 @@ impl Run<'_> {
         };
         let id = self.session.id();
         let left = left.map(|error| {
-            let failure = explain::step(error).at(&format!("cannot end sequence {id}"));
+            let failure = sequence::explain_step(error).at(&format!("cannot end sequence {id}"));
             failure.hint("the server drops sequences that are left alone after a while")
         });
         drop(self.bar);
@@ -165,7 +164,8 @@ impl Run<'_> {
             let sent = self.session.send(inputs, control).await;
             self.living
                 .set(self.session.lives().then(|| self.session.id()));
-            let answer = sent.map_err(|error| explain::step(error).at(&self.feed.place()))?;
+            let answer =
+                sent.map_err(|error| sequence::explain_step(error).at(&self.feed.place()))?;
             self.pending = None;
             self.done += 1;
             if self.done == 1 {
@@ -220,9 +220,109 @@ fn left_behind(id: u64) -> String {
 /// Warns if the server seems to ignore sequences.
 fn tell_if_unreported(session: &SequenceClient<'_>) {
     if !session.is_reported() {
-        let hint = explain::STATEFUL;
+        let hint = sequence::STATEFUL;
         ui::warn(&format!(
             "The answers do not tell the id of the sequence: {hint}"
         ));
+    }
+}
+
+/// Width of step numbers in lines if the number of steps is unknown.
+const PLACES: usize = 4;
+
+/// Destination of responses.
+#[derive(Debug)]
+pub(super) enum Sink {
+    /// All together, at the end.
+    Stack(Stack),
+    /// One by one, on arrival.
+    Each {
+        format: OutputFormat,
+        places: usize,
+        writer: Writer,
+    },
+}
+
+impl Sink {
+    /// Creates a sink that shows each step on arrival.
+    pub(super) fn each(format: OutputFormat, total: Option<usize>) -> Result<Self, Failure> {
+        Ok(Self::Each {
+            format,
+            places: total.map_or(PLACES, |total| total.to_string().len()),
+            writer: Writer::start()?,
+        })
+    }
+
+    /// Takes the response to a step, counted from 1.
+    pub(super) async fn take(
+        &mut self,
+        answer: ClientResponse,
+        id: u64,
+        step: usize,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Stack(stack) => stack.push(answer).map_err(|error| {
+                Failure::failed(error.to_string())
+                    .hint("`--each` shows the outputs of each step by themselves")
+            }),
+            Self::Each {
+                format,
+                places,
+                writer,
+            } => {
+                let line = match format {
+                    OutputFormat::Json => {
+                        let part = ResponsePart::Step(step);
+                        let of = OfSequence { id, part };
+                        outputs::json_line(output::answer_json(&answer, Some(of)))
+                    }
+                    OutputFormat::Table => {
+                        if step == 1 {
+                            let model = outputs::model(&answer);
+                            ui::note(&format!("{model}, sequence {id}:"));
+                        }
+                        let places = *places;
+                        outputs::line(format!("{step:>places$}"), &answer).into_bytes()
+                    }
+                };
+                writer.write(line).await
+            }
+        }
+    }
+
+    /// Returns whether figures for people go to stderr.
+    pub(super) fn is_for_people(&self) -> bool {
+        match self {
+            Self::Stack(_) => false,
+            Self::Each { format, .. } => *format == OutputFormat::Table,
+        }
+    }
+}
+
+type Job = (Vec<u8>, oneshot::Sender<Result<(), Failure>>);
+
+/// Sending end to the thread.
+#[derive(Debug)]
+pub(in crate::infer) struct Writer(mpsc::Sender<Job>);
+
+impl Writer {
+    pub(in crate::infer) fn start() -> io::Result<Self> {
+        let (sender, mut jobs) = mpsc::channel::<Job>(1);
+        // It ends with the writer, or with the process.
+        ovms::task::thread("stdout", move || {
+            while let Some((bytes, done)) = jobs.blocking_recv() {
+                // Nobody may be waiting any more.
+                let _ = done.send(ui::print(bytes));
+            }
+        })?;
+        Ok(Self(sender))
+    }
+
+    /// Writes bytes and waits until they are out.
+    pub(in crate::infer) async fn write(&self, bytes: Vec<u8>) -> Result<(), Failure> {
+        let (done, written) = oneshot::channel();
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        self.0.send((bytes, done)).await.map_err(|_| gone())?;
+        written.await.map_err(|_| gone())?
     }
 }

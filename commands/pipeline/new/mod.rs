@@ -1,25 +1,25 @@
 //! `ovms pipeline new`: a configuration file with a pipeline of existing models, or the skeleton
 //! of a custom node.
 
-pub(crate) mod custom;
 pub(crate) mod models;
 pub(crate) mod save;
 pub(crate) mod wiring;
-mod written;
 
 use std::path::{Path, PathBuf};
 
 use ovms::{
     config::{self, Defaults},
+    custom_node::HEADER,
     pipeline::survey,
 };
 
-use self::{
-    wiring::{WiredModel, Wiring},
-    written::PipelineText,
-};
+use self::wiring::{PipelineText, WiredModel, Wiring};
 use super::{aside::Aside, facts::ConfigurationFacts};
-use crate::{error::Failure, local, ui};
+use crate::{
+    error::Failure,
+    local,
+    ui::{self, OutputFormat, shell_word, visible},
+};
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -127,7 +127,7 @@ pub(super) fn run(args: PipelineNewArgs) -> Result<(), Failure> {
         (Some(Kind::Demultiplexer(of)), _) => pipeline("demultiplexer", &of, wiring::demultiplexer),
         (None, [name, folder @ ..]) => {
             let folder = folder.first().map(Path::new);
-            custom::write(name, folder, args.force, args.output.output())
+            write_custom_node(name, folder, args.force, args.output.output())
         }
         (None, []) => {
             let text = "nothing is asked for: expected chain, demultiplexer or --custom-node";
@@ -176,7 +176,7 @@ fn pipeline(
         Some(file) => {
             save::write(file, &text, of.force)?;
             if of.output.is_json() {
-                let next = [format!("ovms pipeline check {}", custom::typed(file))];
+                let next = [format!("ovms pipeline check {}", typed(file))];
                 return stdout.print(&save::reported_json(&[file], &next));
             }
             ui::note(&format!("wrote {}", file.display()));
@@ -200,6 +200,55 @@ fn validate(text: &str, file: &Path) -> Result<(), Failure> {
         for warning in found.warnings {
             ui::warn(&format!("warning: {}", warning.message));
         }
+    }
+    Ok(())
+}
+
+/// Placeholder of the name in the files.
+const NAME: &str = "@NAME@";
+
+/// Writes the files into a folder; creates it if it is missing.
+fn write_custom_node(
+    name: &str,
+    folder: Option<&Path>,
+    force: bool,
+    output: OutputFormat,
+) -> Result<(), Failure> {
+    named(name, "custom node")?;
+    let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
+    let file = |file: &str, template: &str| (folder.join(file), template.replace(NAME, name));
+    let files = [
+        file(&format!("{name}.cpp"), include_str!("skeleton.cpp")),
+        file("custom_node_interface.h", HEADER),
+        file("Makefile", include_str!("skeleton.mk")),
+        file("config.json", include_str!("skeleton.json")),
+    ];
+    // All of them or none.
+    for (path, _) in &files {
+        save::refuse_existing(path, force)?;
+    }
+    save::write_into(&folder, &files, force)?;
+    let config = folder.join("config.json");
+    let next = [
+        format!("make -C {}", typed(&folder)),
+        format!("ovms pipeline check {}", typed(&config)),
+    ];
+    let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
+    save::tell(&files, &next, output)
+}
+
+/// Writes a path for a shell.
+pub(crate) fn typed(path: &Path) -> String {
+    shell_word(&visible(&path.to_string_lossy()))
+}
+
+/// Rejects names that are not valid for files and libraries on all systems.
+pub(crate) fn named(name: &str, of: &str) -> Result<(), Failure> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(good) {
+        let text = format!("`{}` cannot be the name of a {of}", name.escape_debug());
+        return Err(Failure::usage(text)
+            .hint("it becomes that of a file: letters, digits, `_` and `-`, a letter first"));
     }
     Ok(())
 }

@@ -1,13 +1,17 @@
 //! Connections from outputs to inputs: from models to the nodes of a pipeline.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    fmt::{self, Display},
+};
 
+use askama::Template;
 use ovms::{
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim},
 };
 
-use crate::error::Failure;
+use crate::{error::Failure, ui};
 
 /// Name of the request's node.
 const REQUEST: &str = "request";
@@ -336,5 +340,49 @@ pub(super) fn unique(name: &str, taken: &HashSet<String>) -> String {
             .find(|name| !taken.contains(name))
             .unwrap_or_default(),
         false => name.to_owned(),
+    }
+}
+
+/// Configuration file of a new pipeline.
+#[derive(Template)]
+#[template(path = "pipeline.json.jinja", escape = "none")]
+pub(super) struct PipelineText<'a> {
+    /// Name of the pipeline.
+    pub(super) name: &'a str,
+    /// Kind, as typed.
+    pub(super) kind: &'a str,
+    /// Name of the file.
+    pub(super) file: &'a str,
+    pub(super) models: &'a [WiredModel],
+    pub(super) wiring: &'a Wiring,
+}
+
+impl PipelineText<'_> {
+    /// Returns the demultiplexer that only the response gathers.
+    fn gathered(&self) -> Option<&str> {
+        let gathers = self.wiring.nodes.iter().any(|node| node.gathers.is_some());
+        let mut nodes = self.wiring.nodes.iter();
+        let splits = nodes.find(|node| node.splits.is_some())?;
+        (!gathers).then_some(&*splits.name)
+    }
+
+    /// Returns an output of the model of a node.
+    fn output(&self, node: &Node, name: &str) -> Option<&TensorInfo> {
+        let model = self.models.iter().find(|model| model.name == node.model)?;
+        model.info.outputs.iter().find(|output| output.name == name)
+    }
+}
+
+/// Writes a text as a JSON string.
+fn json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Text in a comment, which ends with the line.
+struct Comment<'a>(&'a str);
+
+impl Display for Comment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.replace(ui::steers, " "))
     }
 }

@@ -1,20 +1,35 @@
 //! `ovms pipeline run`: a dry run in this process.
 
-mod json;
-mod load;
-mod measure;
+mod output;
 mod report;
-mod save;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use ovms::client::ModelMetadata;
+use ovms::{
+    client::{ModelMetadata, TensorMetadata},
+    config::{self, FileConfig, NodeKind, PipelineConfig},
+    engine::Servable,
+    error::chain,
+    pipeline::{
+        NodeTrace, PipelineDefinition, PipelinePlan, TensorDirection, Trace, critical_path,
+        python::is_handler,
+    },
+    servable::TensorInfo,
+    tensor::TensorMap,
+};
 
-use super::aside::Aside;
+use super::{aside::Aside, unknown};
 use crate::{
     completions::names,
-    error::Failure,
+    error::{Failure, FailureKind},
+    graph,
     infer::{self, ImageArgs, InputArgs},
+    local::{self, LocalServable},
+    serve::hints,
     ui::{self, Look},
 };
 
@@ -90,12 +105,12 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
     let inputs = infer::inputs(args.inputs, args.images)?;
-    let config = load::read(&args.config, &args.name)?;
+    let config = read(&args.config, &args.name)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let result = runtime.block_on(async {
-        let loaded = load::load(&args.name, config).await?;
+        let loaded = load(&args.name, config).await?;
         let metadata = loaded.metadata();
         if inputs.is_empty() && !metadata.inputs.is_empty() {
             return Err(no_inputs(&args.name, &metadata));
@@ -103,14 +118,14 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
         let tensors = inputs
             .tensors(&metadata)
             .map_err(|error| infer::input_failure(error, None))?;
-        let measured = measure::run(&loaded, &tensors, args.warmup, args.repeat).await;
+        let measured = measure(&loaded, &tensors, args.warmup, args.repeat).await;
         let shown = measured.and_then(|measured| {
             stdout.print(&match args.output.is_json() {
-                true => format!("{}\n", json::text(&loaded, &measured)),
+                true => format!("{}\n", output::as_json(&loaded, &measured)),
                 false => report::text(&loaded, &measured, args.all, look),
             })?;
             if let Some(folder) = &args.save_intermediate {
-                save::all(folder, &loaded, &tensors, &measured)?;
+                output::save_all(folder, &loaded, &tensors, &measured)?;
             }
             match measured.error {
                 Some(error) => Err(Failure::failed("the run failed").detail(error)),
@@ -131,4 +146,205 @@ fn no_inputs(name: &str, metadata: &ModelMetadata) -> Failure {
     ui::note("");
     Failure::usage(format!("found no inputs for pipeline `{name}`"))
         .hint("give each with `-i NAME=VALUE`, or fill every input with `--zeros` or `--random`")
+}
+
+/// Name of the datatype of a tensor that no node decides.
+const OPEN_TYPE: &str = "UNDEFINED";
+
+/// Pipeline that is ready to run.
+type LocalPipeline = LocalServable<PipelineDefinition>;
+
+/// Reads a pipeline's parts of a configuration file, and opens the runtime.
+fn read(path: &Path, name: &str) -> Result<FileConfig, Failure> {
+    let config = config::read(path, &local::defaults());
+    let mut config = config.map_err(|error| hints::explain(&error, "CONFIG"))?;
+    if let Some(refused) = config.refused.iter().find(|refused| refused.name == name) {
+        let text = format!("{}:{}: {}", path.display(), refused.place, refused.reason);
+        return Err(Failure::failed(text));
+    }
+    let mut pipelines = config.pipelines.iter();
+    let Some(pipeline) = pipelines.find(|it| it.name == name).cloned() else {
+        let known = config.pipelines.iter().map(|it| it.name.as_str());
+        let known: Vec<&str> = known.collect();
+        return Err(unknown(FailureKind::Usage, "pipeline", path, name, &known));
+    };
+    keep_used(&mut config, pipeline);
+    local::open_runtime()?;
+    let mut libraries = config.custom_node_libraries.iter();
+    if libraries.any(|library| is_handler(&library.base_path)) {
+        graph::environment(None);
+    }
+    Ok(config)
+}
+
+/// Loads models and custom nodes.
+async fn load(name: &str, config: FileConfig) -> Result<LocalPipeline, Failure> {
+    let definition = |servable| match servable {
+        Servable::Pipeline(pipeline) => pipeline.definition().ok(),
+        _ => None,
+    };
+    LocalServable::load("pipeline", name.to_owned(), config, definition).await
+}
+
+impl LocalPipeline {
+    fn plan(&self) -> &PipelinePlan {
+        &self.definition.plan
+    }
+
+    /// Describes inputs and outputs as servers do.
+    fn metadata(&self) -> ModelMetadata {
+        let info = &self.definition.info;
+        let tensors = |side: TensorDirection, all: &[TensorInfo]| {
+            let tensor = |tensor: &TensorInfo| TensorMetadata {
+                name: tensor.name.clone(),
+                datatype: match self.definition.is_open(side, &tensor.name) {
+                    true => OPEN_TYPE.to_owned(),
+                    false => tensor.dtype.kserve().to_owned(),
+                },
+                shape: tensor.shape.clone(),
+            };
+            all.iter().map(tensor).collect()
+        };
+        ModelMetadata {
+            name: self.name.clone(),
+            inputs: tensors(TensorDirection::Input, &info.inputs),
+            outputs: tensors(TensorDirection::Output, &info.outputs),
+            ..ModelMetadata::default()
+        }
+    }
+
+    /// Returns the maximum number of runs of a node in flight, if it runs a model.
+    fn slots(&self, model: &str, version: Option<i64>) -> Option<usize> {
+        let version = self.engine.model(model).ok()?.version(version).ok()?;
+        Some(version.loaded().ok()?.slots())
+    }
+}
+
+/// Removes all entries from a file that a pipeline does not use.
+fn keep_used(config: &mut FileConfig, pipeline: PipelineConfig) {
+    let (mut models, mut libraries) = (Vec::new(), Vec::new());
+    for node in &pipeline.nodes {
+        match &node.kind {
+            NodeKind::Model { model_name, .. } => models.push(model_name.as_str()),
+            NodeKind::Custom { library_name, .. } => libraries.push(library_name.as_str()),
+        }
+    }
+    let known = &mut config.custom_node_libraries;
+    known.retain(|library| libraries.contains(&&*library.name));
+    config.models.retain(|entry| models.contains(&entry.name()));
+    config.graphs.clear();
+    config.refused.clear();
+    config.warnings.clear();
+    config.pipelines = vec![pipeline];
+}
+
+/// Results of the measurement.
+struct Measured {
+    /// Duration of each request.
+    totals: Vec<Duration>,
+    /// Times of each node, by its index in the plan.
+    nodes: Vec<NodeTimes>,
+    /// Last request.
+    last: Last,
+    /// Error of the last request, if it failed.
+    error: Option<String>,
+}
+
+impl Measured {
+    /// Returns the duration that some percent of the requests did not exceed.
+    fn percentile(&self, percent: usize) -> Duration {
+        let mut totals = self.totals.clone();
+        totals.sort_unstable();
+        totals[(totals.len() - 1) * percent / 100]
+    }
+}
+
+/// Times of one node in each request.
+#[derive(Debug, Clone, Default)]
+struct NodeTimes {
+    /// Total time of its runs.
+    ran: Vec<Duration>,
+    /// Total time of its waits.
+    waited: Vec<Duration>,
+}
+
+/// Trace of one request.
+struct Last {
+    took: Duration,
+    /// Runs, in the order of their ends.
+    runs: Vec<NodeTrace>,
+    /// Indices in `runs` of the critical path.
+    path: Vec<usize>,
+    outputs: TensorMap,
+}
+
+/// Runs a pipeline a number of times in sequence, or until it fails; the first runs are not measured.
+async fn measure(
+    loaded: &LocalPipeline,
+    tensors: &TensorMap,
+    warmup: u32,
+    repeat: u32,
+) -> Result<Measured, Failure> {
+    let request = local::request(tensors, Vec::new());
+    let trace = Arc::new(Trace::default());
+    let mut totals = Vec::new();
+    let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes.len()];
+    let mut last = None;
+    let mut error = None;
+    for round in 0..warmup.saturating_add(repeat) {
+        let target = loaded.engine.find(&loaded.name, None, local::ORIGIN).await;
+        let target = target.map_err(failed)?.traced(trace.clone());
+        let begun = Instant::now();
+        let answer = target.infer(request.clone()).await;
+        let took = begun.elapsed();
+        let runs = trace.take();
+        error = answer.as_ref().err().map(reported);
+        if round < warmup && error.is_none() {
+            continue;
+        }
+        totals.push(took);
+        for (id, times) in loaded.plan().ids().zip(&mut nodes) {
+            let own = || runs.iter().filter(|run| run.node == id);
+            times.ran.push(own().map(NodeTrace::took).sum());
+            times.waited.push(own().map(NodeTrace::waited).sum());
+        }
+        last = Some(Last {
+            took,
+            path: Vec::new(),
+            runs,
+            outputs: answer.map(|answer| answer.outputs).unwrap_or_default(),
+        });
+        if error.is_some() {
+            break;
+        }
+    }
+    let mut last = last.expect("it ran at least once");
+    last.path = critical_path(loaded.plan(), &last.runs);
+    Ok(Measured {
+        totals,
+        nodes,
+        last,
+        error,
+    })
+}
+
+fn failed(error: ovms::error::Error) -> Failure {
+    Failure::failed("the run failed").detail(reported(&error))
+}
+
+/// Writes an error with its cause.
+fn reported(error: &ovms::error::Error) -> String {
+    let text = std::error::Error::source(error).map(chain);
+    // Most causes say the same, and more.
+    match text {
+        Some(cause) if cause.starts_with(error.message()) => cause,
+        _ => chain(error),
+    }
+}
+
+/// Returns the median of some times, which must not be empty.
+fn median(times: &[Duration]) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted[sorted.len() / 2]
 }

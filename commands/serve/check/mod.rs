@@ -6,17 +6,17 @@
 //! than a server would wait for it ends the check. `--check=syntax` opens nothing: it reads the flags,
 //! the configuration file, and the graph files.
 
-mod limit;
-mod model;
-mod page;
 mod servables;
-
-pub(crate) use page::{is_asked, of_failure};
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::Duration,
 };
 
 use ovms::{
@@ -26,15 +26,13 @@ use ovms::{
     },
     diagnostic::{Diagnostics, FilePosition},
     metrics::Metrics,
-    python,
+    python, task,
 };
-
 use serde::Serialize;
 
-use self::limit::Limit;
-use super::{environment, files, hints};
+use super::{environment, hints};
 use crate::{
-    check::report::CheckedKind,
+    check::report::{CheckVerdict, CheckedKind, Counts},
     error::Failure,
     graph,
     pipeline::{
@@ -42,7 +40,7 @@ use crate::{
         facts::{ConfigurationFacts, Reported},
     },
     places,
-    ui::{Look, OutputFormat},
+    ui::{Look, NOTHING, OutputFormat, Table},
 };
 
 /// Results of a check.
@@ -140,7 +138,7 @@ impl Report {
             ConfigSource::File { path, defaults } => {
                 let file = config::read(&path, &defaults).map_err(|error| {
                     self.unread(&path.display().to_string(), &error);
-                    files::explain(&error, "--config_path")
+                    hints::explain(&error, "--config_path")
                 })?;
                 self.file(&path, &file, &defaults, environment);
                 let ports = config.settings.port.or(config.settings.rest_port).is_some();
@@ -234,5 +232,151 @@ impl Report {
             versions,
             state,
         });
+    }
+}
+
+/// Time limits for custom nodes and graphs.
+#[derive(Debug, Default)]
+struct Limit {
+    /// Flags of the server, which have the limits.
+    flags: Arc<Flags>,
+    /// Destination of a JSON document if the time is up.
+    stdout: Option<Aside>,
+}
+
+/// Guard of a check with a time limit; ends the watch when it is dropped.
+struct Watched(#[expect(dead_code, reason = "its end is what the watch hears")] mpsc::Sender<()>);
+
+impl Limit {
+    /// Watches the check of a pipeline.
+    fn of_pipelines(&self, what: String) -> Watched {
+        let seconds = self.flags.custom_node_load_seconds;
+        self.watch(what, seconds, "--custom_node_load_seconds")
+    }
+
+    /// Watches the check of a graph.
+    fn of_graphs(&self, what: String) -> Watched {
+        self.watch(what, self.flags.graph_load_seconds, "--graph_load_seconds")
+    }
+
+    /// Ends the process if a check takes too long: code that does not return cannot be stopped
+    /// otherwise.
+    fn watch(&self, what: String, seconds: u32, flag: &'static str) -> Watched {
+        let limit = Duration::from_secs(seconds.into());
+        let (sender, ended) = mpsc::channel();
+        let stdout = self.stdout.as_ref().and_then(|it| it.try_clone().ok());
+        let watch = move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                let text = format!("{what} took longer than {limit:?}");
+                let failure = Failure::failed(text)
+                    .hint(format!("see what they do when they begin, or raise {flag}"));
+                if let Some(mut stdout) = stdout {
+                    let _ = stdout.print(&of_failure(&failure));
+                }
+                let _ = failure.print();
+                std::process::exit(i32::from(failure.kind().code()));
+            }
+        };
+        // Without a thread nothing is watched, and all is looked at all the same.
+        let _ = task::thread("check limit", watch);
+        Watched(sender)
+    }
+}
+
+/// JSON form of the results; the fields are in output order.
+#[derive(Debug, Serialize)]
+struct ReportJson<'a> {
+    verdict: CheckVerdict,
+    models: &'a [Row],
+    #[serde(flatten)]
+    findings: &'a Diagnostics<String>,
+    hint: Option<String>,
+}
+
+/// Returns the document of an aborted check.
+pub(crate) fn of_failure(failure: &Failure) -> String {
+    let mut report = Report::default();
+    report.add_failure(failure);
+    report.json()
+}
+
+/// Returns whether flags that could not be parsed ask for the document of a check.
+pub(crate) fn is_asked(flags: &[OsString]) -> bool {
+    let checks = |flag: &OsString| {
+        let flag = flag.to_string_lossy();
+        flag == "--check" || flag.starts_with("--check=")
+    };
+    let is_json = |pair: &[OsString]| pair[0] == "--output" && pair[1] == "json";
+    let is_json = flags.iter().any(|flag| flag == "--output=json") || flags.windows(2).any(is_json);
+    is_json && flags.iter().any(checks)
+}
+
+impl Report {
+    /// Adds the reason of an aborted check, unless there are errors already.
+    fn add_failure(&mut self, failure: &Failure) {
+        if self.findings.errors.is_empty() {
+            // Without the usage that follows the errors of flags.
+            let line = failure.line();
+            let line = line.split("\n\n").next().unwrap_or_default().to_owned();
+            self.findings.errors.push(line);
+        }
+        self.hints.extend(failure.hints().iter().cloned());
+    }
+
+    /// Writes the report as one JSON object.
+    fn json(&self) -> String {
+        let counts = Counts::from(&self.findings);
+        let report = ReportJson {
+            verdict: CheckVerdict::of(CheckedKind::Model, counts),
+            models: &self.rows,
+            findings: &self.findings,
+            hint: (!self.hints.is_empty()).then(|| self.hints.join("; ")),
+        };
+        serde_json::to_string(&report).expect("texts and numbers have a JSON form") + "\n"
+    }
+
+    /// Draws the servables as a table, with a column for the kind unless all are models.
+    fn table(&self, look: Look) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let has_kinds = self.rows.iter().any(|row| row.kind != CheckedKind::Model);
+        let mut table = match has_kinds {
+            true => Table::new().left(["name", "kind", "versions", "state"]),
+            false => Table::new().left(["model", "versions", "state"]),
+        };
+        for row in &self.rows {
+            let versions: Vec<String> = row.versions.iter().map(i64::to_string).collect();
+            let versions = match versions.join(", ") {
+                none if none.is_empty() => NOTHING.to_owned(),
+                versions => versions,
+            };
+            let kind = has_kinds.then(|| row.kind.name().to_owned());
+            let rest = [versions, row.state.to_owned()];
+            table.row([row.name.clone()].into_iter().chain(kind).chain(rest));
+        }
+        table.draw(look)
+    }
+
+    /// Returns a failure if there are errors, warnings, or unchecked parts.
+    fn end(self) -> Result<(), Failure> {
+        let found = self.findings;
+        let counts = Counts::from(&found);
+        let failure = match CheckVerdict::of(CheckedKind::Model, counts) {
+            CheckVerdict::Ok => return Ok(()),
+            CheckVerdict::Errors => Failure::failed(format!("the check found {counts}")),
+            _ => counts.without_errors(),
+        };
+        let reported = [
+            ("error", found.errors),
+            ("warning", found.warnings),
+            ("not checked", found.unchecked),
+        ];
+        let lines = reported.into_iter().flat_map(|(what, lines)| {
+            let lines = lines.into_iter();
+            lines.map(move |line| format!("{what}: {line}"))
+        });
+        let failure = lines.fold(failure, Failure::detail);
+        Err(self.hints.into_iter().fold(failure, Failure::hint))
     }
 }

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use reqwest::header::{HeaderMap, HeaderName};
+use strum::VariantArray;
 
 use super::{
-    address::Address,
-    api::Api,
+    address::{Address, Api},
     error::{CallPhase, ClientError, RequestError},
     grpc::Grpc,
     http::Http,
     kserve_grpc::{KserveGrpc, RequestSender, ResponseReceiver},
     kserve_rest::KserveRest,
-    message::{ClientResponse, ModelId, ModelMetadata, Request},
+    message::{
+        ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, ServerMetadata, VersionStatus,
+    },
     protocol::{Call, Protocol, RawReply},
-    status::{ModelStatus, ServerMetadata, VersionStatus},
-    tfs::Asked,
     tfs_grpc::TfsGrpc,
     tfs_rest::TfsRest,
 };
@@ -47,10 +47,7 @@ pub struct ClientOptions {
 #[derive(Debug)]
 pub struct Client {
     wire: Box<dyn Protocol>,
-    api: Api,
-    limit: Limit,
-    /// Whether the caller's own headers say where sequences go.
-    routes_itself: bool,
+    options: ClientOptions,
 }
 
 impl Client {
@@ -62,11 +59,11 @@ impl Client {
     ///
     /// Fails if nothing listens at the address, or it takes longer than the limit.
     pub async fn connect(options: &ClientOptions) -> Result<Self, ClientError> {
-        let limit = Limit {
-            address: options.address.clone(),
-            timeout: options.timeout,
+        let grpc = async || {
+            options
+                .within(CallPhase::Connect, Grpc::connect(options))
+                .await
         };
-        let grpc = async || limit.run(CallPhase::Connect, Grpc::connect(options)).await;
         let wire: Box<dyn Protocol> = match options.api {
             Api::KserveGrpc => Box::new(KserveGrpc(grpc().await?)),
             Api::KserveRest => Box::new(KserveRest(Http::new(options)?)),
@@ -75,40 +72,31 @@ impl Client {
         };
         Ok(Self {
             wire,
-            api: options.api,
-            limit,
-            routes_itself: options.headers.contains_key(&SEQUENCE),
+            options: options.clone(),
         })
     }
 
     /// Returns the protocol.
-    #[must_use]
     pub fn api(&self) -> Api {
-        self.api
+        self.options.api
     }
 
     /// Finds another protocol that the address speaks, for those whose own gets no answer there.
     ///
     /// `None` as well if it speaks the one that was asked for: then that is not what is wrong.
     pub async fn other_api(options: &ClientOptions) -> Option<Api> {
-        let spoken = join_all(Api::ALL.map(async |api| {
+        let spoken = join_all(Api::VARIANTS.iter().map(async |&api| {
             let options = ClientOptions {
                 api,
                 timeout: options.timeout.min(PROBE_LIMIT),
                 concurrency: 1,
                 ..options.clone()
             };
-            match Self::connect(&options).await {
-                Ok(client) => client.server_ready().await.is_ok(),
-                Err(_) => false,
-            }
+            let client = Self::connect(&options).await.ok()?;
+            client.server_ready().await.ok().map(|_| api)
         }))
         .await;
-        let spoken: Vec<_> = Api::ALL
-            .into_iter()
-            .zip(spoken)
-            .filter_map(|(api, is_spoken)| is_spoken.then_some(api))
-            .collect();
+        let spoken: Vec<_> = spoken.into_iter().flatten().collect();
         if spoken.contains(&options.api) {
             return None;
         }
@@ -158,10 +146,7 @@ impl Client {
         // Here the list comes from another protocol, and the states from this one.
         let mut reported = Vec::with_capacity(models.len());
         for model in models {
-            let id = ModelId {
-                name: model.name.clone(),
-                version: None,
-            };
+            let id = ModelId::of(&model.name);
             match self.ask(self.wire.model_status(&id)).await {
                 Ok(status) => reported.push(status.unwrap_or(model)),
                 Err(ClientError::Refused(_)) => reported.push(model),
@@ -194,7 +179,7 @@ impl Client {
         &self,
         question: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        self.limit.run(CallPhase::Answer, question).await
+        self.options.within(CallPhase::Answer, question).await
     }
 
     /// KServe has states in its list alone, which is an extension: without it, or if the model is
@@ -240,19 +225,18 @@ impl Client {
     ///
     /// Fails if the request has no form in the protocol.
     pub fn call(&self, request: &Request) -> Result<EncodedRequest<'_>, ClientError> {
-        let no_field = |what| RequestError::NoField {
-            api: self.api,
-            what,
+        let api = self.api();
+        let what = match api.is_tfs() {
+            true if !request.id.is_empty() => Some("request id"),
+            true if !request.parameters.is_empty() => Some("request parameters"),
+            _ => None,
         };
-        if self.api.is_tfs() && !request.id.is_empty() {
-            return Err(no_field("request id").into());
-        }
-        if self.api.is_tfs() && !request.parameters.is_empty() {
-            return Err(no_field("request parameters").into());
+        if let Some(what) = what {
+            return Err(RequestError::NoField { api, what }.into());
         }
         Ok(EncodedRequest {
             call: self.wire.encode(request)?,
-            asked: Asked::new(request),
+            request: request.clone(),
             client: self,
             headers: HeaderMap::new(),
         })
@@ -264,7 +248,7 @@ impl Client {
     ///
     /// Fails with any other protocol.
     pub fn stream(&self) -> Result<(RequestSender, ResponseReceiver<'_>), ClientError> {
-        let (api, what) = (self.api, "streams");
+        let (api, what) = (self.api(), "streams");
         let stream = self.wire.stream();
         stream.ok_or_else(|| RequestError::NoField { api, what }.into())
     }
@@ -277,7 +261,7 @@ impl Client {
         request: &Request,
     ) -> Result<EncodedRequest<'_>, ClientError> {
         let mut call = self.call(request)?;
-        if !self.routes_itself {
+        if !self.options.headers.contains_key(&SEQUENCE) {
             call.headers.insert(SEQUENCE, sequence.into());
         }
         Ok(call)
@@ -298,7 +282,7 @@ impl Client {
 pub struct EncodedRequest<'a> {
     client: &'a Client,
     call: Box<dyn Call + 'a>,
-    asked: Asked,
+    request: Request,
     /// Headers of this call, in addition to those of the client.
     headers: HeaderMap,
 }
@@ -331,24 +315,20 @@ impl Reply<'_> {
     ///
     /// Fails if the answer does not follow the protocol.
     pub fn read(self) -> Result<ClientResponse, ClientError> {
-        let EncodedRequest { client, asked, .. } = self.call;
-        let answer = client.wire.decode(self.raw, asked);
+        let EncodedRequest {
+            client, request, ..
+        } = self.call;
+        let answer = client.wire.decode(self.raw, request);
         answer.map_err(|source| ClientError::Protocol {
-            address: client.limit.address.clone(),
+            address: client.options.address.clone(),
             source,
         })
     }
 }
 
-/// The time limit, and the address to name when it passes.
-#[derive(Debug)]
-struct Limit {
-    address: Address,
-    timeout: Duration,
-}
-
-impl Limit {
-    async fn run<T>(
+impl ClientOptions {
+    /// Runs a step of a call within the time limit.
+    async fn within<T>(
         &self,
         step: CallPhase,
         work: impl Future<Output = Result<T, ClientError>>,

@@ -69,7 +69,6 @@ pub enum ArgumentError {
 
 impl Argument {
     /// Makes the input that each line of a source gives, by name if it has one.
-    #[must_use]
     pub fn of_lines(name: Option<String>) -> Self {
         Self {
             name,

@@ -43,7 +43,6 @@ pub enum FileKind {
 
 impl FileKind {
     /// Returns the kind by the extension of a file.
-    #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         Some(match extension.as_str() {

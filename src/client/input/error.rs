@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{InputImageError, PipedProblem};
+use super::PipedProblem;
 use crate::{
     client::{BoxError, message::TensorMetadata},
     tensor::{DataType, PartialShape, TensorError, values::ValueError},
@@ -17,7 +17,6 @@ pub enum InputError {
         /// The file.
         path: PathBuf,
         /// The reason.
-        #[source]
         source: BoxError,
     },
     /// Two inputs are to come from standard input.
@@ -129,8 +128,11 @@ pub enum ValueProblem {
     #[error("found a ranking, expected an answer with outputs")]
     Ranking,
     /// The image cannot be used.
-    #[error(transparent)]
-    Image(#[from] InputImageError),
+    #[error("found an image that cannot be decoded")]
+    Image(#[from] image::ImageError),
+    /// The layout of an image does not fit the shape, or the shape tells none.
+    #[error("{0}")]
+    Layout(String),
     /// The argument has no value, and neither zeros nor random values were asked for.
     #[error("found nothing, and nothing to fill it with")]
     Nothing,

@@ -42,7 +42,6 @@ pub enum LineProblem {
         /// Its key.
         key: &'static str,
         /// Error of the JSON parser.
-        #[source]
         source: serde_json::Error,
     },
     /// A parameter that requests have no form for.

@@ -28,7 +28,6 @@ pub enum PipedProblem {
         /// The name of the output.
         name: String,
         /// The reason.
-        #[source]
         source: BoxError,
     },
     /// It has no outputs that tensors can hold.

@@ -1,30 +1,40 @@
-//! KServe v2 over gRPC.
-//!
-//! `message` writes requests and reads answers, `stream` has many of both.
+//! KServe v2 over gRPC; `stream` has many requests over one call.
 
-mod message;
 mod stream;
 
 use async_trait::async_trait;
-
-pub(super) use message::message;
-pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
+use bytes::Bytes;
+use prost::Message;
 
 use super::{
     error::{AnswerError, ClientError, RequestError},
     grpc::{EncodedMessage, Grpc, framed},
-    message::{ClientResponse, ModelId, ModelMetadata, Request, TensorMetadata},
+    message::{
+        ClientResponse, ModelId, ModelMetadata, ModelStatus, Opaque, Request, ServerMetadata,
+        TensorForm, TensorMetadata, VersionStatus, by_model, lengths, narrow, push_all,
+    },
     protocol::{Call, Protocol, RawReply},
-    status::{ModelStatus, ServerMetadata, VersionStatus, by_model},
-    tfs::Asked,
 };
-use crate::proto::kserve::{
-    ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
-    RepositoryIndexRequest, RepositoryIndexResponse, ServerMetadataRequest, ServerMetadataResponse,
-    ServerReadyRequest, ServerReadyResponse,
-    model_metadata_response::TensorMetadata as TensorMessage,
-    repository_index_response::ModelIndex,
+use crate::{
+    client,
+    proto::kserve::{
+        InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse,
+        ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
+        RepositoryIndexRequest, RepositoryIndexResponse, ServerMetadataRequest,
+        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+        infer_parameter::ParameterChoice,
+        model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+        model_metadata_response::TensorMetadata as TensorMessage,
+        repository_index_response::ModelIndex,
+    },
+    request::Parameter,
+    tensor::{
+        DataType, Tensor, TensorMap,
+        values::{Packer, Value, ValueError, values},
+    },
 };
+
+pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
 
 pub(super) const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
 pub(super) const STREAM: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
@@ -77,8 +87,8 @@ impl Protocol for KserveGrpc {
         }))
     }
 
-    fn decode(&self, reply: RawReply, _: &Asked) -> Result<ClientResponse, AnswerError> {
-        message::answer(reply.bytes)
+    fn decode(&self, reply: RawReply, _: &Request) -> Result<ClientResponse, AnswerError> {
+        answer(reply.bytes)
     }
 
     fn stream(&self) -> Option<(RequestSender, ResponseReceiver<'_>)> {
@@ -138,4 +148,288 @@ pub(super) fn states(entries: Vec<ModelIndex>) -> Vec<ModelStatus> {
         };
         (entry.name, version)
     }))
+}
+
+/// Makes the message of a request.
+pub(in crate::client) fn message(
+    request: &client::Request,
+) -> Result<ModelInferRequest, RequestError> {
+    let mut message = ModelInferRequest {
+        model_name: request.model.name.clone(),
+        model_version: request.model.version.clone().unwrap_or_default(),
+        id: request.id.clone(),
+        parameters: request
+            .parameters
+            .iter()
+            .map(|(key, value)| (key.clone(), parameter(value)))
+            .collect(),
+        outputs: request
+            .outputs
+            .iter()
+            .map(|name| InferRequestedOutputTensor {
+                name: name.clone(),
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    };
+    for (name, tensor) in request.inputs.iter() {
+        let mut input = InferInputTensor {
+            name: name.to_owned(),
+            datatype: tensor.dtype().kserve().to_owned(),
+            // A length above the largest i64 does not fit in memory.
+            shape: tensor.shape().iter().map(|length| *length as i64).collect(),
+            ..Default::default()
+        };
+        match request.form {
+            TensorForm::Bytes => message.raw_input_contents.push(tensor.data().clone()),
+            TensorForm::Values => input.contents = Some(contents(name, tensor)?),
+        }
+        message.inputs.push(input);
+    }
+    Ok(message)
+}
+
+/// Decodes an answer.
+fn answer(body: Bytes) -> Result<ClientResponse, AnswerError> {
+    of_message(ModelInferResponse::decode(body).map_err(AnswerError::decode)?)
+}
+
+/// Reads an answer.
+fn of_message(message: ModelInferResponse) -> Result<ClientResponse, AnswerError> {
+    let mut raw = message.raw_output_contents.into_iter();
+    let mut outputs = TensorMap::default();
+    let mut opaque = Vec::new();
+    for output in message.outputs {
+        let name = output.name;
+        let Some(dtype) = DataType::from_kserve(&output.datatype) else {
+            let typed = || output.contents.unwrap_or_default().bytes_contents.concat();
+            opaque.push(Opaque {
+                name,
+                datatype: output.datatype,
+                shape: output.shape,
+                data: raw.next().unwrap_or_else(|| typed().into()),
+            });
+            continue;
+        };
+        let shape = lengths(&name, &output.shape)?;
+        let data = match (raw.next(), output.contents) {
+            (Some(data), _) => data,
+            (None, Some(contents)) => {
+                packed(dtype, contents).map_err(|error| AnswerError::output(&name, error))?
+            }
+            // No elements need no contents.
+            (None, None) if shape.contains(&0) => Bytes::new(),
+            (None, None) => return Err(AnswerError::Missing(name)),
+        };
+        let tensor = Tensor::new(dtype, shape, data);
+        let tensor = tensor.map_err(|error| AnswerError::output(&name, error))?;
+        outputs.push(name, tensor);
+    }
+    Ok(ClientResponse {
+        model_name: message.model_name,
+        model_version: message.model_version,
+        id: message.id,
+        outputs,
+        opaque,
+    })
+}
+
+fn parameter(value: &Parameter) -> InferParameter {
+    InferParameter {
+        parameter_choice: Some(match value {
+            Parameter::Bool(value) => ParameterChoice::BoolParam(*value),
+            Parameter::Int(value) => ParameterChoice::Int64Param(*value),
+            Parameter::UInt(value) => ParameterChoice::Uint64Param(*value),
+            Parameter::Double(value) => ParameterChoice::DoubleParam(*value),
+            Parameter::Text(value) => ParameterChoice::StringParam(value.clone()),
+        }),
+    }
+}
+
+/// Writes the elements one by one, in the field of their type.
+fn contents(name: &str, tensor: &Tensor) -> Result<InferTensorContents, RequestError> {
+    let dtype = tensor.dtype();
+    let mut contents = InferTensorContents::default();
+    for value in values(tensor) {
+        match value {
+            Value::Bool(value) => contents.bool_contents.push(value),
+            Value::Int(value) if dtype == DataType::I64 => contents.int64_contents.push(value),
+            Value::Int(value) => contents.int_contents.push(narrow(value, dtype)?),
+            Value::Uint(value) if dtype == DataType::U64 => contents.uint64_contents.push(value),
+            Value::Uint(value) => contents.uint_contents.push(narrow(value, dtype)?),
+            Value::Single(value) if dtype == DataType::F32 => contents.fp32_contents.push(value),
+            Value::Single(_) => {
+                let name = name.to_owned();
+                return Err(RequestError::RawOnly { name, dtype });
+            }
+            Value::Double(value) => contents.fp64_contents.push(value),
+            Value::Bytes(value) => {
+                let data = tensor.data();
+                contents.bytes_contents.push(data.slice_ref(value));
+            }
+        }
+    }
+    Ok(contents)
+}
+
+/// Packs the elements of whichever field has them.
+fn packed(dtype: DataType, contents: InferTensorContents) -> Result<Bytes, ValueError> {
+    let mut packer = Packer::new(dtype, 0);
+    push_all(contents.bool_contents, |it| packer.push_bool(it))?;
+    push_all(contents.int_contents, |it| packer.push_i64(it.into()))?;
+    push_all(contents.int64_contents, |it| packer.push_i64(it))?;
+    push_all(contents.uint_contents, |it| packer.push_u64(it.into()))?;
+    push_all(contents.uint64_contents, |it| packer.push_u64(it))?;
+    push_all(contents.fp32_contents, |it| packer.push_f64(it.into()))?;
+    push_all(contents.fp64_contents, |it| packer.push_f64(it))?;
+    push_all(contents.bytes_contents, |it| packer.push_bytes(&it))?;
+    Ok(packer.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::{answer, message};
+    use crate::{
+        client::{
+            grpc::{FRAME, framed},
+            message::{ModelId, Request, TensorForm},
+        },
+        proto::kserve::{
+            ModelInferRequest, ModelInferResponse, model_infer_response::InferOutputTensor,
+        },
+        request::Parameter,
+        tensor::{DataType, Tensor, TensorMap},
+    };
+
+    fn one_input(tensor: Tensor, form: TensorForm) -> Request {
+        Request {
+            model: ModelId {
+                name: "m".to_owned(),
+                version: Some("2".to_owned()),
+            },
+            id: "7".to_owned(),
+            parameters: vec![("deep".to_owned(), Parameter::Int(3))],
+            inputs: TensorMap::from_iter([("x".to_owned(), tensor)]),
+            outputs: vec!["y".to_owned()],
+            model_outputs: Vec::new(),
+            form,
+        }
+    }
+
+    /// Response of a server that echoes its input.
+    fn echoed(message: ModelInferRequest) -> ModelInferResponse {
+        ModelInferResponse {
+            model_name: message.model_name,
+            model_version: message.model_version,
+            id: message.id,
+            parameters: message.parameters,
+            outputs: message
+                .inputs
+                .into_iter()
+                .map(|input| InferOutputTensor {
+                    name: input.name,
+                    datatype: input.datatype,
+                    shape: input.shape,
+                    parameters: input.parameters,
+                    contents: input.contents,
+                })
+                .collect(),
+            raw_output_contents: message.raw_input_contents,
+        }
+    }
+
+    #[test]
+    fn every_datatype_comes_back_as_it_went_in_both_forms() {
+        for dtype in DataType::ALL {
+            let data = match dtype.size() {
+                Some(size) => vec![1; 4 * size],
+                None => [1_u8, 0, 0, 0, b'a', 0, 0, 0, 0].to_vec(),
+            };
+            let shape = if dtype.size().is_some() {
+                vec![2, 2]
+            } else {
+                vec![2]
+            };
+            let tensor = Tensor::new(dtype, shape, data.into()).unwrap();
+            for form in [TensorForm::Bytes, TensorForm::Values] {
+                let sent = message(&one_input(tensor.clone(), form));
+                if form == TensorForm::Values && matches!(dtype, DataType::F16 | DataType::Bf16) {
+                    assert_eq!(
+                        sent.unwrap_err().to_string(),
+                        format!("{dtype} of input `x` has only a raw form")
+                    );
+                    continue;
+                }
+                let encoded = framed(&sent.unwrap()).unwrap();
+                assert_eq!(encoded[0], 0);
+                let message = ModelInferRequest::decode(encoded.slice(FRAME..)).unwrap();
+                assert_eq!(encoded[1..FRAME], message.encoded_len().to_be_bytes()[4..]);
+                let answer = answer(echoed(message).encode_to_vec().into()).unwrap();
+                assert_eq!(answer.outputs.get("x"), Some(&tensor), "{dtype} {form:?}");
+                assert_eq!(
+                    (answer.model_version.as_str(), answer.id.as_str()),
+                    ("2", "7")
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_breaks_the_protocol_is_refused() {
+        let output = InferOutputTensor {
+            name: "y".to_owned(),
+            datatype: "FP32".to_owned(),
+            shape: vec![2],
+            ..Default::default()
+        };
+        let with = |output: InferOutputTensor, raw: Option<&'static [u8]>| {
+            let message = ModelInferResponse {
+                outputs: vec![output],
+                raw_output_contents: raw.map(bytes::Bytes::from_static).into_iter().collect(),
+                ..Default::default()
+            };
+            crate::error::chain(&answer(message.encode_to_vec().into()).unwrap_err())
+        };
+        assert_eq!(
+            with(output.clone(), None),
+            "found no elements of output `y`"
+        );
+        assert_eq!(
+            with(output.clone(), Some(&[0; 7])),
+            "cannot read output `y`: shape (2) of FP32 needs 8 bytes, found 7"
+        );
+        let negative = InferOutputTensor {
+            shape: vec![-2],
+            ..output
+        };
+        assert_eq!(
+            with(negative, Some(&[])),
+            "cannot read output `y`: found a negative dimension"
+        );
+    }
+
+    #[test]
+    fn an_output_of_an_own_type_is_left_as_bytes() {
+        let output = |name: &str, datatype: &str| InferOutputTensor {
+            name: name.to_owned(),
+            datatype: datatype.to_owned(),
+            shape: vec![1],
+            ..Default::default()
+        };
+        let message = ModelInferResponse {
+            outputs: vec![output("own", "7w"), output("y", "UINT8")],
+            raw_output_contents: vec!["xyz".into(), "\u{7}".into()],
+            ..Default::default()
+        };
+        let answer = answer(message.encode_to_vec().into()).unwrap();
+        assert_eq!(answer.outputs.get("y").unwrap().data()[..], [7]);
+        let [own] = &answer.opaque[..] else {
+            panic!("{answer:?}")
+        };
+        assert_eq!((own.name.as_str(), own.datatype.as_str()), ("own", "7w"));
+        assert_eq!((&own.shape[..], &own.data[..]), (&[1][..], &b"xyz"[..]));
+    }
 }

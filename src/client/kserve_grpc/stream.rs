@@ -6,17 +6,18 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status, Streaming};
 
-use super::{
-    super::{
+use crate::{
+    client::{
         error::{AnswerError, ClientError, RequestError},
         grpc::{Grpc, MESSAGE_LIMIT},
+        kserve_grpc,
         message::{ClientResponse, Request},
     },
-    message,
-};
-use crate::proto::kserve::{
-    ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
-    grpc_inference_service_client::GrpcInferenceServiceClient, infer_parameter::ParameterChoice,
+    proto::kserve::{
+        ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+        grpc_inference_service_client::GrpcInferenceServiceClient,
+        infer_parameter::ParameterChoice,
+    },
 };
 
 /// The response parameter that is the timestamp of a graph's packet.
@@ -39,7 +40,7 @@ impl RequestSender {
     ///
     /// Fails if the request has no form in the protocol.
     pub async fn send(&self, request: &Request) -> Result<bool, RequestError> {
-        let message = message::message(request)?;
+        let message = kserve_grpc::message(request)?;
         Ok(self.0.send(message).await.is_ok())
     }
 }
@@ -132,7 +133,7 @@ fn answer(message: ModelInferResponse) -> Result<StreamAnswer, AnswerError> {
         _ => None,
     });
     Ok(StreamAnswer {
-        answer: message::of_message(message)?,
+        answer: kserve_grpc::of_message(message)?,
         timestamp,
     })
 }

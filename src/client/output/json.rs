@@ -35,7 +35,6 @@ pub enum ResponsePart {
 /// infinities and for what is not a number: those are `null`, and `not_finite` has their places and
 /// what they are. Bytes that are no text stand as `{"b64": "…"}`, and so do, without a list, the bytes
 /// of outputs whose types are the server's own.
-#[must_use]
 pub fn answer_json(answer: &ClientResponse, sequence: Option<OfSequence>) -> Vec<u8> {
     with_outputs(head(answer, sequence), answer)
 }
@@ -79,7 +78,6 @@ fn with_outputs(mut head: Vec<u8>, answer: &ClientResponse) -> Vec<u8> {
 }
 
 /// Writes an answer of a stream in the same way, with its timestamp if it has one.
-#[must_use]
 pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
     let mut out = head(&answer.answer, None);
     if let Some(timestamp) = answer.timestamp {
@@ -89,7 +87,6 @@ pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
 }
 
 /// Writes the best scores of an output as one JSON object: a list for each row, the best first.
-#[must_use]
 pub fn ranking_json(
     answer: &ClientResponse,
     sequence: Option<OfSequence>,
@@ -164,9 +161,10 @@ fn finite(value: Value<'_>, out: &mut Vec<u8>) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::{OfSequence, ResponsePart, answer_json, ranking_json};
-    use crate::{
-        client::{message::ClientResponse, output::top},
-        tensor::{DataType, Tensor, TensorMap, values::Packer},
+    use {
+        crate::client::message::ClientResponse, crate::client::output::summary::top,
+        crate::tensor::DataType, crate::tensor::Tensor, crate::tensor::TensorMap,
+        crate::tensor::values::Packer,
     };
 
     fn example() -> ClientResponse {

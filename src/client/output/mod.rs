@@ -5,7 +5,6 @@
 mod json;
 mod save;
 mod summary;
-mod top;
 
 use crate::tensor::{
     Tensor,
@@ -15,8 +14,7 @@ use crate::tensor::{
 
 pub use json::{OfSequence, ResponsePart, answer_json, ranking_json, stream_json};
 pub use save::{Saved, save_tensors};
-pub use summary::{Spread, Summary, hexadecimal, number};
-pub use top::{Ranked, TopError, top};
+pub use summary::{Ranked, Spread, Summary, TopError, hexadecimal, number, top};
 
 /// Goes through the elements. BYTES whose elements are not behind their lengths are one.
 fn elements(tensor: &Tensor) -> impl Iterator<Item = Value<'_>> {

@@ -5,7 +5,6 @@
 //! request has the id in a header as well ([`SEQUENCE`](super::SEQUENCE)), for proxies.
 //! [`Steps`] cuts inputs into steps, and [`Stack`] puts the outputs of all steps together again.
 
-mod pieces;
 mod session;
 mod stack;
 mod steps;

@@ -1,11 +1,12 @@
 //! The outputs of all steps as one answer.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
-use super::pieces::Places;
 use crate::{
     client::message::ClientResponse,
-    tensor::{ShapeText, Tensor},
+    tensor::{DataType, ShapeText, Tensor},
 };
 
 /// Gathers the answers of steps.
@@ -42,7 +43,6 @@ pub enum StackError {
 
 impl Stack {
     /// Makes a stack without steps.
-    #[must_use]
     pub fn new(axis: usize, keeps_axis: bool) -> Self {
         Self {
             axis,
@@ -52,7 +52,6 @@ impl Stack {
     }
 
     /// Returns the number of steps.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.answers.len()
     }
@@ -77,7 +76,6 @@ impl Stack {
     }
 
     /// Makes one answer of all steps; `None` if there is none.
-    #[must_use]
     pub fn finish(self) -> Option<ClientResponse> {
         let mut whole = self.answers.first()?.clone();
         let stacked = |(name, _): (&str, &Tensor)| {
@@ -132,9 +130,53 @@ fn check(name: &str, found: &Tensor, expected: &Tensor) -> Result<(), StackError
     })
 }
 
+/// The places of elements.
+#[derive(Debug)]
+pub(super) enum Places {
+    /// Every element has this many bytes.
+    Width(usize),
+    /// Where each element begins, and at last where the bytes end.
+    Starts(Vec<usize>),
+}
+
+impl Places {
+    /// Finds the elements of a type.
+    pub(super) fn of(dtype: DataType, data: &[u8]) -> Self {
+        match dtype.size() {
+            Some(width) => Self::Width(width),
+            None => Self::Starts(starts(data)),
+        }
+    }
+
+    /// Returns the bytes of elements that follow each other.
+    pub(super) fn range(&self, first: usize, count: usize) -> Range<usize> {
+        match self {
+            Self::Width(width) => first * width..(first + count) * width,
+            Self::Starts(starts) => {
+                let end = starts.last().copied().unwrap_or(0);
+                let place = |index: usize| starts.get(index).copied().unwrap_or(end);
+                place(first)..place(first + count)
+            }
+        }
+    }
+}
+
+/// Finds where strings begin; each stands behind its length. Broken framing ends the list early.
+fn starts(data: &[u8]) -> Vec<usize> {
+    let mut starts = vec![0];
+    let mut rest = data;
+    while let Some((length, behind)) = rest.split_first_chunk::<4>()
+        && let Some((_, behind)) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)
+    {
+        rest = behind;
+        starts.push(data.len() - rest.len());
+    }
+    starts
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Stack, StackError};
+    use super::{Places, Stack, StackError};
     use crate::{
         client::message::ClientResponse,
         tensor::{DataType, Tensor, TensorMap, values::Packer},
@@ -250,5 +292,18 @@ mod tests {
             assert_eq!(stack.push(answer(other)), Err(StackError::Outputs));
         }
         assert_eq!(stack.count(), 1);
+    }
+
+    #[test]
+    fn elements_are_found_whatever_their_width() {
+        let numbers = Places::of(DataType::I16, &[0; 8]);
+        assert_eq!(numbers.range(1, 2), 2..6);
+        let strings = [1, 0, 0, 0, b'a', 0, 0, 0, 0, 2, 0, 0, 0, b'b', b'c'];
+        let places = Places::of(DataType::String, &strings);
+        assert_eq!(places.range(0, 1), 0..5);
+        assert_eq!(places.range(1, 2), 5..15);
+        assert_eq!(places.range(2, 1), 9..15);
+        let broken = Places::of(DataType::String, &strings[..13]);
+        assert_eq!(broken.range(1, 2), 5..9);
     }
 }

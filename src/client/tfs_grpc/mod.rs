@@ -1,26 +1,36 @@
 //! TensorFlow Serving over gRPC.
-//!
-//! `message` writes requests and reads answers.
-
-mod message;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use prost::Message;
 use tonic::Code as GrpcCode;
-
-pub(super) use message::message;
 
 use super::{
     error::{AnswerError, ClientError, RequestError, ServerError, ServerErrorCode},
     grpc::{EncodedMessage, Grpc, framed},
     kserve_grpc,
-    message::{ClientResponse, ModelId, ModelMetadata, Request},
+    message::{
+        ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, TensorForm, lengths, narrow,
+        push_all,
+    },
     protocol::{Call, Protocol, RawReply},
-    status::ModelStatus,
-    tfs::{self, Asked},
+    sequence,
+    tfs::{self, dtype, number},
 };
-use crate::proto::tensorflow_serving::{
-    GetModelMetadataRequest, GetModelMetadataResponse, GetModelStatusRequest, SignatureDefMap,
+use crate::{
+    client,
+    proto::{
+        tensorflow::{TensorProto, TensorShapeProto, tensor_shape_proto::Dim},
+        tensorflow_serving::{
+            GetModelMetadataRequest, GetModelMetadataResponse, GetModelStatusRequest, ModelSpec,
+            PredictRequest, PredictResponse, SignatureDefMap, model_spec::VersionChoice,
+        },
+    },
+    tensor::{
+        DataType, ShapeText, Tensor, elements,
+        tensorflow::tf_type,
+        values::{Packer, Value, ValueError, values},
+    },
 };
 
 pub(super) const PREDICT: &str = "/tensorflow.serving.PredictionService/Predict";
@@ -78,15 +88,15 @@ impl Protocol for TfsGrpc {
         }))
     }
 
-    fn decode(&self, reply: RawReply, asked: &Asked) -> Result<ClientResponse, AnswerError> {
-        message::answer(reply.bytes, asked)
+    fn decode(&self, reply: RawReply, request: &Request) -> Result<ClientResponse, AnswerError> {
+        answer(reply.bytes, request)
     }
 }
 
 /// Makes the question for the inputs and outputs of a model.
 pub(super) fn metadata_request(model: &ModelId) -> Result<GetModelMetadataRequest, RequestError> {
     Ok(GetModelMetadataRequest {
-        model_spec: Some(message::spec(model)?),
+        model_spec: Some(spec(model)?),
         metadata_field: vec![tfs::SIGNATURES.to_owned()],
     })
 }
@@ -94,6 +104,157 @@ pub(super) fn metadata_request(model: &ModelId) -> Result<GetModelMetadataReques
 /// Makes the question for the states of a model.
 pub(super) fn status_request(model: &ModelId) -> Result<GetModelStatusRequest, RequestError> {
     Ok(GetModelStatusRequest {
-        model_spec: Some(message::spec(model)?),
+        model_spec: Some(spec(model)?),
     })
 }
+
+/// Inputs that servers of sequences read in typed fields only.
+const OF_SEQUENCES: [&str; 2] = [sequence::ID, sequence::CONTROL];
+
+/// Makes the message of a request.
+pub(in crate::client) fn message(
+    request: &client::Request,
+) -> Result<PredictRequest, RequestError> {
+    let mut message = PredictRequest {
+        model_spec: Some(spec(&request.model)?),
+        output_filter: request.outputs.clone(),
+        ..Default::default()
+    };
+    for (name, tensor) in request.inputs.iter() {
+        let mut proto = TensorProto {
+            dtype: tf_type(tensor.dtype()).into(),
+            tensor_shape: Some(shape(tensor.shape())),
+            ..Default::default()
+        };
+        let only_typed = matches!(
+            tensor.dtype(),
+            DataType::String | DataType::F16 | DataType::U16
+        ) || OF_SEQUENCES.contains(&name);
+        if request.form == TensorForm::Values || only_typed {
+            fill(&mut proto, tensor)?;
+        } else {
+            proto.tensor_content = tensor.data().clone();
+        }
+        message.inputs.insert(name.to_owned(), proto);
+    }
+    Ok(message)
+}
+
+/// Names a model.
+fn spec(model: &ModelId) -> Result<ModelSpec, RequestError> {
+    let number = |text: &String| {
+        text.parse()
+            .map(VersionChoice::Version)
+            .map_err(|_| RequestError::Version(text.clone()))
+    };
+    Ok(ModelSpec {
+        name: model.name.clone(),
+        version_choice: model.version.as_ref().map(number).transpose()?,
+        signature_name: String::new(),
+    })
+}
+
+/// Decodes an answer.
+fn answer(body: Bytes, request: &Request) -> Result<ClientResponse, AnswerError> {
+    let message = PredictResponse::decode(body).map_err(AnswerError::decode)?;
+    let version = message.model_spec.and_then(number);
+    let mut outputs = Vec::with_capacity(message.outputs.len());
+    for (name, proto) in message.outputs {
+        let tensor = tensor(&name, proto)?;
+        outputs.push((name, tensor));
+    }
+    Ok(tfs::answer(request, version, outputs))
+}
+
+fn shape(lengths: &[usize]) -> TensorShapeProto {
+    TensorShapeProto {
+        dim: lengths
+            .iter()
+            .map(|length| Dim {
+                // A length above the largest i64 does not fit in memory.
+                size: *length as i64,
+                name: String::new(),
+            })
+            .collect(),
+        unknown_rank: false,
+    }
+}
+
+/// Writes the elements one by one, in the field of their type.
+fn fill(proto: &mut TensorProto, tensor: &Tensor) -> Result<(), ValueError> {
+    let dtype = tensor.dtype();
+    if matches!(dtype, DataType::F16 | DataType::Bf16) {
+        let (halves, _) = tensor.data().as_chunks::<2>();
+        let bits = halves.iter().map(|half| u16::from_le_bytes(*half).into());
+        proto.half_val = bits.collect();
+        return Ok(());
+    }
+    for value in values(tensor) {
+        match value {
+            Value::Bool(value) => proto.bool_val.push(value),
+            Value::Int(value) if dtype == DataType::I64 => proto.int64_val.push(value),
+            Value::Int(value) => proto.int_val.push(narrow(value, dtype)?),
+            Value::Uint(value) if dtype == DataType::U64 => proto.uint64_val.push(value),
+            Value::Uint(value) if dtype == DataType::U32 => {
+                proto.uint32_val.push(narrow(value, dtype)?);
+            }
+            Value::Uint(value) => proto.int_val.push(narrow(value, dtype)?),
+            Value::Single(value) => proto.float_val.push(value),
+            Value::Double(value) => proto.double_val.push(value),
+            Value::Bytes(value) => proto.string_val.push(tensor.data().slice_ref(value)),
+        }
+    }
+    Ok(())
+}
+
+/// Reads an output from whichever field has its elements.
+fn tensor(name: &str, mut proto: TensorProto) -> Result<Tensor, AnswerError> {
+    let dtype = dtype(proto.dtype).map_err(|datatype| AnswerError::Datatype {
+        name: name.to_owned(),
+        datatype,
+    })?;
+    let broken = |source: client::BoxError| AnswerError::output(name, source);
+    let dims = proto.tensor_shape.take().unwrap_or_default().dim;
+    let sizes: Vec<_> = dims.iter().map(|dim| dim.size).collect();
+    let shape = lengths(name, &sizes)?;
+    let data = if !proto.tensor_content.is_empty() && dtype != DataType::String {
+        proto.tensor_content
+    } else {
+        let (count, data) = packed(dtype, proto).map_err(|error| broken(error.into()))?;
+        // The number of bytes tells nothing of the number of strings.
+        if elements(&shape) != Some(count) {
+            if count == 0 {
+                return Err(AnswerError::Missing(name.to_owned()));
+            }
+            let text = format!("found {count} elements for shape {}", ShapeText(&shape));
+            return Err(broken(text.into()));
+        }
+        data
+    };
+    Tensor::new(dtype, shape, data).map_err(|error| broken(error.into()))
+}
+
+/// Packs the elements of a type's field, and counts them.
+fn packed(dtype: DataType, proto: TensorProto) -> Result<(usize, Bytes), ValueError> {
+    if matches!(dtype, DataType::F16 | DataType::Bf16) {
+        let mut bits = Vec::with_capacity(2 * proto.half_val.len());
+        for value in &proto.half_val {
+            let half: u16 = narrow(*value, dtype)?;
+            bits.extend(half.to_le_bytes());
+        }
+        return Ok((proto.half_val.len(), bits.into()));
+    }
+    let mut packer = Packer::new(dtype, 0);
+    push_all(proto.bool_val, |it| packer.push_bool(it))?;
+    push_all(proto.int_val, |it| packer.push_i64(it.into()))?;
+    push_all(proto.int64_val, |it| packer.push_i64(it))?;
+    push_all(proto.uint32_val, |it| packer.push_u64(it.into()))?;
+    push_all(proto.uint64_val, |it| packer.push_u64(it))?;
+    push_all(proto.float_val, |it| packer.push_f64(it.into()))?;
+    push_all(proto.double_val, |it| packer.push_f64(it))?;
+    push_all(proto.string_val, |it| packer.push_bytes(&it))?;
+    Ok((packer.count(), packer.finish()))
+}
+
+#[cfg(test)]
+mod tests;

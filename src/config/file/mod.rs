@@ -10,10 +10,8 @@ mod graphs;
 mod models;
 mod node;
 mod pipelines;
-mod positions;
 mod sections;
 mod syntax;
-mod warmup;
 
 use std::{
     io::ErrorKind,
@@ -21,23 +19,26 @@ use std::{
     sync::Arc,
 };
 
-pub use edit::{EditError, add_model, remove_model};
-pub use entry::EntryError;
-pub use graphs::GraphConfig;
-pub use pipelines::{Connection, EmptyResults, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
-pub use positions::FilePositions;
-pub use sections::LibraryConfig;
-
-pub(in crate::config) use node::{Findings, Node};
-pub(in crate::config) use syntax::Source;
-use syntax::without_mark;
-
-use super::{flags::Flags, model::ModelConfig, settings::MetricsSettings};
+use self::syntax::without_mark;
+use super::{
+    flags::Flags,
+    settings::{MetricsSettings, ModelConfig},
+};
 use crate::{
     budget::Budget,
     diagnostic::{Diagnostic, FilePosition},
     openvino::Placement,
 };
+
+pub use edit::{EditError, add_model, remove_model};
+pub use entry::EntryError;
+pub use graphs::GraphConfig;
+pub use node::FilePositions;
+pub use pipelines::{Connection, EmptyResults, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
+pub use sections::LibraryConfig;
+
+pub(in crate::config) use node::{Findings, Node};
+pub(in crate::config) use syntax::Source;
 
 /// Settings that the server provides for all models, pipelines, and graphs of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -80,7 +81,6 @@ pub enum ModelEntry {
 
 impl ModelEntry {
     /// Returns the name.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Model(model) => &model.name,
@@ -109,7 +109,6 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
         /// Error from the operating system.
-        #[source]
         source: std::io::Error,
     },
     /// It is no JSON.
@@ -142,7 +141,6 @@ pub enum FileError {
 
 impl FileError {
     /// Returns the errors within the file; none if it could not be read.
-    #[must_use]
     pub fn errors(&self) -> &[Diagnostic] {
         match self {
             Self::Read { .. } => &[],

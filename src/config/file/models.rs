@@ -9,15 +9,14 @@ use super::{
     entry::{EntryError, Kind},
     graphs::{GraphConfig, Graphs},
     node::{Fields, one_of},
-    sections::resolve,
-    warmup,
+    sections::{self, resolve},
 };
 use crate::{
     config::{
         flags::{FLAGS, Flag, FlagKind, Flags},
-        layout_option,
-        model::ModelConfig,
-        plugin, preprocessing, shape, version_policy,
+        plugin, preprocessing,
+        settings::ModelConfig,
+        shape, version_policy,
     },
     openvino::{BatchOption, PerTensor, Preprocessing},
 };
@@ -109,14 +108,16 @@ fn entry<'a>(
     }
     let graph_path = fields.text("graph_path");
     let subconfig = fields.text("subconfig");
-    let warmup = fields.get("warmup").map(|node| warmup::read(node, folder));
+    let warmup = fields
+        .get("warmup")
+        .map(|node| sections::warmup(node, folder));
     // Each of these may refuse the entry; the first does.
     let sequences = sequences(fields, &mut flags);
     let shapes = per_tensor(fields.get("shape"), shape::parse, shape::parse_one);
     let layouts = per_tensor(
         fields.get("layout"),
-        layout_option::parse,
-        layout_option::parse_one,
+        shape::parse_layouts,
+        shape::parse_layout,
     );
     let preprocessing = preprocessing(fields);
     let mut batch = batch(fields);
@@ -206,8 +207,7 @@ fn properties(node: &Node<'_>) -> Option<Vec<(String, String)>> {
             Value::BooleanLit(flag) => plugin::flag(flag.value).to_owned(),
             Value::NumberLit(number) => number.value.to_owned(),
             _ => {
-                node.expected("a text, a number, true or false");
-                return None;
+                return node.refuse("a text, a number, true or false");
             }
         };
         Some((key, value))
@@ -286,10 +286,7 @@ fn numbers(node: &Node<'_>) -> String {
     let numbers = node.list("numbers").unwrap_or_default();
     let numbers = numbers.iter().filter_map(|number| match number.value() {
         Value::NumberLit(number) => Some(number.value),
-        _ => {
-            number.expected("a number");
-            None
-        }
+        _ => number.refuse("a number"),
     });
     format!("[{}]", numbers.collect::<Vec<_>>().join(","))
 }
@@ -333,8 +330,7 @@ fn batch(fields: &Fields<'_>) -> Option<BatchOption> {
         Value::StringLit(text) => text.value.to_string(),
         Value::NumberLit(_) => node.whole(0, i64::MAX)?.to_string(),
         _ => {
-            node.expected("a whole number from 0, or a text such as auto or 1:8");
-            return None;
+            return node.refuse("a whole number from 0, or a text such as auto or 1:8");
         }
     };
     shape::parse_batch(&text).unwrap_or_else(|()| {

@@ -5,10 +5,7 @@ use std::{cell::RefCell, collections::HashMap};
 
 use jsonc_parser::ast::{ObjectPropName, Value};
 
-use super::{
-    positions::FilePositions,
-    syntax::{Source, range, shorten},
-};
+use super::syntax::{Source, range, shorten};
 use crate::{
     diagnostic::{Diagnostic, FilePosition, Severity},
     error::nearest,
@@ -160,6 +157,12 @@ impl<'a> Node<'a> {
         self.error(range(self.value), &self.path, found, expected);
     }
 
+    /// Adds that error where a value would be read.
+    pub(in crate::config) fn refuse<T>(&self, expected: impl Into<String>) -> Option<T> {
+        self.expected(expected);
+        None
+    }
+
     fn error(&self, at: (usize, usize), path: &str, found: String, expected: impl Into<String>) {
         let error = self.findings.source.error(at, path, found, expected);
         self.findings.errors.borrow_mut().add(error);
@@ -177,8 +180,7 @@ impl<'a> Node<'a> {
         required: &[&str],
     ) -> Option<Fields<'a>> {
         if !matches!(self.value, Value::Object(_)) {
-            self.expected(format!("an object with {}", known.join(", ")));
-            return None;
+            return self.refuse(format!("an object with {}", known.join(", ")));
         }
         let mut fields = self.entries(Some(known), Twice::First)?;
         let unknown = fields.iter().map(|(name, _)| name.as_str());
@@ -216,8 +218,7 @@ impl<'a> Node<'a> {
 
     fn any_keys(&self, of_what: &str, twice: Twice) -> Option<Vec<(String, Self)>> {
         if !matches!(self.value, Value::Object(_)) {
-            self.expected(format!("an object of {of_what}"));
-            return None;
+            return self.refuse(format!("an object of {of_what}"));
         }
         self.entries(None, twice)
     }
@@ -276,8 +277,7 @@ impl<'a> Node<'a> {
     /// Reads a list.
     pub(in crate::config) fn list(&self, of_what: &str) -> Option<Vec<Self>> {
         let Value::Array(list) = self.value else {
-            self.expected(format!("a list of {of_what}"));
-            return None;
+            return self.refuse(format!("a list of {of_what}"));
         };
         let nodes = list.elements.iter().enumerate().map(|(index, value)| Self {
             value,
@@ -291,10 +291,7 @@ impl<'a> Node<'a> {
     pub(in crate::config) fn text(&self) -> Option<&'a str> {
         match self.value {
             Value::StringLit(text) => Some(text.value.as_ref()),
-            _ => {
-                self.expected("a text");
-                None
-            }
+            _ => self.refuse("a text"),
         }
     }
 
@@ -302,8 +299,7 @@ impl<'a> Node<'a> {
     pub(in crate::config) fn name(&self) -> Option<&'a str> {
         let text = self.text()?;
         if text.is_empty() {
-            self.expected("a text that is not empty");
-            return None;
+            return self.refuse("a text that is not empty");
         }
         Some(text)
     }
@@ -312,10 +308,7 @@ impl<'a> Node<'a> {
     pub(in crate::config) fn flag(&self) -> Option<bool> {
         match self.value {
             Value::BooleanLit(flag) => Some(flag.value),
-            _ => {
-                self.expected("true or false");
-                None
-            }
+            _ => self.refuse("true or false"),
         }
     }
 
@@ -354,5 +347,23 @@ impl<'a> Node<'a> {
         } else {
             format!("{}.{key}", self.path)
         }
+    }
+}
+
+/// The place of an object, and of what is below its keys.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FilePositions {
+    /// The object itself.
+    pub own: FilePosition,
+    /// The values of the keys that it has.
+    pub(in crate::config) keys: Vec<(String, FilePosition)>,
+}
+
+impl FilePositions {
+    /// Returns the place of the value of a key; that of the object if it does not have the key.
+    pub fn of(&self, key: &str) -> &FilePosition {
+        let mut keys = self.keys.iter();
+        keys.find(|(name, _)| name == key)
+            .map_or(&self.own, |(_, place)| place)
     }
 }

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use jsonc_parser::ast::Value;
+
 use super::Node;
-use crate::config::settings::MetricsSettings;
+use crate::config::settings::{MetricsSettings, Warmup, WarmupData};
 
 /// A library of custom nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,4 +83,58 @@ pub(super) fn monitoring(node: &Node<'_>) -> Option<MetricsSettings> {
         enable: enable?,
         families,
     })
+}
+
+/// Maximum number of runs of one request.
+const MAX_RUNS: i64 = 1_000_000;
+
+/// Reads one request, or a list of them.
+pub(super) fn warmup(node: &Node<'_>, folder: &Path) -> Vec<Warmup> {
+    match node.value() {
+        Value::Array(_) => node.list("warm-up requests").map_or_else(Vec::new, |list| {
+            list.iter()
+                .filter_map(|node| one_warmup(node, folder))
+                .collect()
+        }),
+        _ => one_warmup(node, folder).into_iter().collect(),
+    }
+}
+
+fn one_warmup(node: &Node<'_>, folder: &Path) -> Option<Warmup> {
+    let fields = node.fields(&["count", "data", "dynamic_length"], &[])?;
+    let number = |key, most| match fields.get(key) {
+        Some(node) => node.whole(1, most),
+        None => Some(1),
+    };
+    let count = number("count", MAX_RUNS);
+    let dynamic_length = number("dynamic_length", i64::from(i32::MAX));
+    let data = match fields.get("data") {
+        Some(node) => warmup_data(node, folder),
+        None => Some(WarmupData::Zeros),
+    };
+    Some(Warmup {
+        count: u32::try_from(count?).ok()?,
+        dynamic_length: usize::try_from(dynamic_length?).ok()?,
+        data: data?,
+    })
+}
+
+fn warmup_data(node: &Node<'_>, folder: &Path) -> Option<WarmupData> {
+    let expected = "\"zeros\", \"random\", or an object of .npy files by input name";
+    match node.value() {
+        Value::StringLit(text) if text.value == "zeros" => Some(WarmupData::Zeros),
+        Value::StringLit(text) if text.value == "random" => Some(WarmupData::Random),
+        Value::Object(_) => {
+            let pairs = node.pairs("files")?;
+            let files: Vec<Option<(String, PathBuf)>> = pairs
+                .into_iter()
+                .map(|(name, node)| Some((name, resolve(folder, node.name()?).into())))
+                .collect();
+            files
+                .into_iter()
+                .collect::<Option<_>>()
+                .map(WarmupData::Files)
+        }
+        _ => node.refuse(expected),
+    }
 }

@@ -1,6 +1,10 @@
 //! The checks of the flags: the first that fails is the answer.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use super::{
     FlagError, Flags,
@@ -12,12 +16,10 @@ use super::{
 use crate::{
     budget::{self, Budget},
     config::{
-        Config, ConfigSource, address,
+        Config, ConfigSource,
         file::{Defaults, FileConfig, GraphConfig},
-        layout_option,
-        model::ModelConfig,
         plugin, preprocessing,
-        settings::{ChannelArgument, CheckDepth, MetricsSettings, ServerSettings},
+        settings::{ChannelArgument, CheckDepth, MetricsSettings, ModelConfig, ServerSettings},
         shape, version_policy,
     },
     openvino::{PerTensor, Placement, Preprocessing},
@@ -255,7 +257,7 @@ fn port_of(flag: &'static str, number: u32) -> Result<u16, FlagError> {
 
 /// Reads the addresses of a flag.
 fn addresses(flag: &'static str, list: &str) -> Result<Vec<String>, FlagError> {
-    address::parse_list(list).ok_or(FlagError::BindAddress(flag))
+    parse_list(list).ok_or(FlagError::BindAddress(flag))
 }
 
 /// Reads where management is served: on the addresses of REST unless others are given.
@@ -282,7 +284,7 @@ fn allowed_hosts(list: Option<&str>) -> Result<Option<Vec<String>>, FlagError> {
     if list.trim() == "*" {
         return Ok(Some(vec!["*".to_owned()]));
     }
-    let hosts = address::parse_list(list).ok_or_else(|| FlagError::AllowedHosts(list.to_owned()));
+    let hosts = parse_list(list).ok_or_else(|| FlagError::AllowedHosts(list.to_owned()));
     hosts.map(Some)
 }
 
@@ -338,7 +340,7 @@ fn model(
     load.properties = plugin::properties(&load.device, flags.plugin_config.as_deref())
         .map_err(FlagError::PluginConfig)?;
     load.shapes = shape::parse(flags.shape.as_deref().unwrap_or_default())?;
-    load.layouts = layout_option::parse(flags.layout.as_deref().unwrap_or_default())?;
+    load.layouts = shape::parse_layouts(flags.layout.as_deref().unwrap_or_default())?;
     if let Some(text) = &flags.model_version_policy {
         model.policy = version_policy::parse(text)?;
     }
@@ -377,4 +379,65 @@ fn graph(flags: &Flags) -> Result<Option<GraphConfig>, FlagError> {
     }
     plugin::properties("CPU", flags.plugin_config.as_deref()).map_err(FlagError::PluginConfig)?;
     Ok(Some(graph))
+}
+
+/// Reads a comma-separated list; `None` if one of them is no address and no host name.
+pub(super) fn parse_list(text: &str) -> Option<Vec<String>> {
+    let mut addresses: Vec<String> = text
+        .split(',')
+        .map(|part| {
+            let part = part.trim();
+            let bare = part.strip_prefix('[').and_then(|p| p.strip_suffix(']'));
+            let valid = match bare {
+                Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+                None => part.parse::<Ipv6Addr>().is_ok() || is_host(part),
+            };
+            valid.then(|| bare.unwrap_or(part).to_owned())
+        })
+        .collect::<Option<_>>()?;
+    // One that is given twice could not be opened twice.
+    let mut seen = std::collections::HashSet::new();
+    addresses.retain(|address| seen.insert(address.clone()));
+    Some(addresses)
+}
+
+/// An IPv4 address, or a name of letters, digits and hyphens between dots (RFC 1123).
+fn is_host(text: &str) -> bool {
+    if text.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return text.parse::<Ipv4Addr>().is_ok();
+    }
+    text.len() <= 253
+        && text.split('.').all(|label| {
+            !label.is_empty()
+                && label.len() <= 63
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_list;
+
+    #[test]
+    fn addresses_and_names_are_reported_from_nonsense() {
+        assert_eq!(
+            parse_list("127.0.0.1, ::1,[::],my-host.local").unwrap(),
+            ["127.0.0.1", "::1", "::", "my-host.local"]
+        );
+        assert_eq!(parse_list("::1,[::1],::1").unwrap(), ["::1"]);
+        for wrong in [
+            "",
+            "1.2.3",
+            "256.1.1.1",
+            "a,,b",
+            "-a",
+            "a_b",
+            "::1::",
+            "[a]",
+        ] {
+            assert_eq!(parse_list(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -101,7 +101,6 @@ pub enum FlagError {
 
 impl FlagError {
     /// Returns whether the command line is wrong, as opposed to the settings of a model or a file.
-    #[must_use]
     pub fn is_usage(&self) -> bool {
         !matches!(
             self,

@@ -51,7 +51,6 @@ impl Flag {
     };
 
     /// Returns whether the flag is also a key of a model's entry in the configuration file.
-    #[must_use]
     pub fn is_key(&self) -> bool {
         self.scope != FlagScope::Server
     }
@@ -231,7 +230,6 @@ macro_rules! flags {
 
             /// Returns the flags that are given, as far as they are not their defaults, with their
             /// values.
-            #[must_use]
             pub fn given(&self) -> Vec<(&'static Flag, Value)> {
                 let usual = Self::default();
                 let values = [$($({

@@ -7,8 +7,10 @@ use crate::{
     config::{
         Config, ConfigSource,
         file::FileConfig,
-        model::{ModelConfig, StatefulConfig, VersionPolicy},
-        settings::{AccessLogTarget, ChannelArgument, CheckDepth, LogFormat, MetricsSettings},
+        settings::{
+            AccessLogTarget, ChannelArgument, CheckDepth, LogFormat, MetricsSettings, ModelConfig,
+            StatefulConfig, VersionPolicy,
+        },
     },
     openvino::{BatchOption, PerTensor, ShapeOption, StateMode},
 };

@@ -4,7 +4,6 @@
 //! Nothing here waits: what the thread cannot keep up with is dropped, counted and reported. Without a
 //! log there is no record and no thread.
 
-mod line;
 mod writer;
 
 use std::{
@@ -22,10 +21,9 @@ use std::{
 use axum::http::{Extensions, HeaderMap, Request, Response};
 use hyper::body::{Body, Frame, SizeHint};
 
+use self::writer::{Record, Writer};
 use super::shortened;
 use crate::config::LogFormat;
-use line::Record;
-use writer::Writer;
 
 /// Opens the place that lines are written to; asked again when files are changed for new ones.
 pub type Open = Box<dyn FnMut() -> io::Result<Box<dyn Write + Send>> + Send>;
@@ -72,17 +70,17 @@ impl AccessLog {
         Some(Entry(Box::new(Pending {
             started: Instant::now(),
             record: Record {
-                time: SystemTime::now(),
+                timestamp: SystemTime::now().into(),
                 peer,
                 protocol,
                 method: request.method().clone(),
-                path: shortened(request.uri().path(), line::LONGEST),
-                servable: None,
+                path: shortened(request.uri().path(), writer::LONGEST),
+                model: None,
                 version: None,
-                status: None,
-                received: 0,
-                sent: 0,
-                took: Duration::ZERO,
+                status: protocol.unanswered(),
+                bytes_in: 0,
+                bytes_out: 0,
+                duration_us: 0,
             },
             note,
             writer: Arc::clone(writer),
@@ -91,12 +89,25 @@ impl AccessLog {
 }
 
 /// How a request came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub(crate) enum Protocol {
     /// gRPC.
+    #[strum(serialize = "gRPC")]
     Grpc,
     /// HTTP.
+    #[strum(serialize = "HTTP")]
     Http,
+}
+
+impl Protocol {
+    /// Returns the status of a request whose client went away before there was one: what HTTP
+    /// servers write for it, and gRPC's CANCELLED.
+    fn unanswered(self) -> u16 {
+        match self {
+            Self::Http => 499,
+            Self::Grpc => 1,
+        }
+    }
 }
 
 /// Facts about a request, collected on its way.
@@ -123,7 +134,7 @@ impl Note {
 pub(super) fn seen(extensions: &Extensions, name: Option<&str>) -> Seen {
     let note = Note::of(extensions);
     if let (Some(note), Some(name)) = (&note, name) {
-        let _ = note.servable.set(shortened(name, line::LONGEST));
+        let _ = note.servable.set(shortened(name, writer::LONGEST));
     }
     Seen(note)
 }
@@ -163,8 +174,8 @@ impl Entry {
         let entry = entry.map(|mut entry| {
             let record = &mut entry.0.record;
             record.status = match record.protocol {
-                Protocol::Http => Some(response.status().as_u16()),
-                Protocol::Grpc => code(response.headers()),
+                Protocol::Http => response.status().as_u16(),
+                Protocol::Grpc => code(response.headers()).unwrap_or(record.status),
             };
             entry
         });
@@ -184,9 +195,9 @@ impl Drop for Entry {
             note,
             writer,
         } = &mut *self.0;
-        record.took = started.elapsed();
-        record.received = note.received.load(Ordering::Relaxed);
-        record.servable = note.servable.get().cloned();
+        record.duration_us = started.elapsed().as_micros();
+        record.bytes_in = note.received.load(Ordering::Relaxed);
+        record.model = note.servable.get().cloned();
         record.version = note.version.get().copied();
         writer.write(record.clone());
     }
@@ -218,9 +229,9 @@ impl<B: Body<Data = bytes::Bytes> + Unpin, H: Unpin> Body for Logged<B, H> {
         {
             let record = &mut entry.0.record;
             if let Some(data) = frame.data_ref() {
-                record.sent += data.len() as u64;
+                record.bytes_out += data.len() as u64;
             } else if let Some(trailers) = frame.trailers_ref() {
-                record.status = code(trailers).or(record.status);
+                record.status = code(trailers).unwrap_or(record.status);
             }
         }
         polled

@@ -1,7 +1,9 @@
 //! The thread that writes.
 
 use std::{
+    fmt::{Display, Write as _},
     io::{self, BufWriter, Write},
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,7 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Open, line::Record};
+use axum::http::Method;
+use prost_types::Timestamp;
+use serde::{Serialize, Serializer};
+
+use super::{Open, Protocol};
 use crate::{config::LogFormat, task};
 
 /// Records that may wait to be written.
@@ -152,5 +158,135 @@ impl Lines {
             lost,
             "the access log cannot be written, or not fast enough; lines were lost"
         );
+    }
+}
+
+/// The longest path or name in a line, in bytes.
+pub(super) const LONGEST: usize = 1024;
+
+/// Facts about a finished request, which are also its line as JSON.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Record {
+    #[serde(serialize_with = "shown")]
+    pub(super) timestamp: Timestamp,
+    pub(super) peer: SocketAddr,
+    #[serde(serialize_with = "shown")]
+    pub(super) protocol: Protocol,
+    #[serde(serialize_with = "shown")]
+    pub(super) method: Method,
+    pub(super) path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<i64>,
+    /// The HTTP status or the gRPC code.
+    pub(super) status: u16,
+    /// Bytes of the request's body as sent.
+    pub(super) bytes_in: u64,
+    /// Bytes of the answer's body.
+    pub(super) bytes_out: u64,
+    pub(super) duration_us: u128,
+}
+
+fn shown<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+impl Record {
+    /// Writes the line with its end.
+    pub(super) fn line(&self, format: LogFormat) -> String {
+        let mut line = match format {
+            LogFormat::Json => serde_json::to_string(self).unwrap_or_default(),
+            LogFormat::Text => {
+                let mut line = format!(
+                    "{} {} {} {} {} status={}",
+                    self.timestamp, self.peer, self.protocol, self.method, self.path, self.status
+                );
+                if let Some(model) = &self.model {
+                    let _ = write!(line, " model={}", quoted(model));
+                }
+                if let Some(version) = self.version {
+                    let _ = write!(line, " version={version}");
+                }
+                let _ = write!(
+                    line,
+                    " bytes_in={} bytes_out={} duration_us={}",
+                    self.bytes_in, self.bytes_out, self.duration_us
+                );
+                line
+            }
+        };
+        line.push('\n');
+        line
+    }
+}
+
+/// Puts a name in quotes that would otherwise look like more than one word, or end the line.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:+@".contains(c);
+    if !name.is_empty() && name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("{name:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use axum::http::Method;
+
+    use super::{Protocol, Record};
+    use crate::config::LogFormat;
+
+    fn record() -> Record {
+        Record {
+            timestamp: (SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456))
+                .into(),
+            peer: "127.0.0.1:50000".parse().unwrap(),
+            protocol: Protocol::Http,
+            method: Method::POST,
+            path: "/v2/models/m/infer".to_owned(),
+            model: Some("m".to_owned()),
+            version: Some(3),
+            status: 200,
+            bytes_in: 12,
+            bytes_out: 34,
+            duration_us: 567,
+        }
+    }
+
+    #[test]
+    fn a_line_says_all_that_is_known() {
+        let mut lines = record().line(LogFormat::Text);
+        lines.push_str(&record().line(LogFormat::Json));
+        let unknown = Record {
+            protocol: Protocol::Grpc,
+            model: None,
+            version: None,
+            status: 1,
+            ..record()
+        };
+        lines.push_str(&unknown.line(LogFormat::Text));
+        lines.push_str(&unknown.line(LogFormat::Json));
+        insta::assert_snapshot!(lines, @r#"
+        2023-11-14T22:13:20.123456Z 127.0.0.1:50000 HTTP POST /v2/models/m/infer status=200 model=m version=3 bytes_in=12 bytes_out=34 duration_us=567
+        {"timestamp":"2023-11-14T22:13:20.123456Z","peer":"127.0.0.1:50000","protocol":"HTTP","method":"POST","path":"/v2/models/m/infer","model":"m","version":3,"status":200,"bytes_in":12,"bytes_out":34,"duration_us":567}
+        2023-11-14T22:13:20.123456Z 127.0.0.1:50000 gRPC POST /v2/models/m/infer status=1 bytes_in=12 bytes_out=34 duration_us=567
+        {"timestamp":"2023-11-14T22:13:20.123456Z","peer":"127.0.0.1:50000","protocol":"gRPC","method":"POST","path":"/v2/models/m/infer","status":1,"bytes_in":12,"bytes_out":34,"duration_us":567}
+        "#);
+    }
+
+    #[test]
+    fn a_name_cannot_look_like_another_line() {
+        let forged = Record {
+            model: Some("m\n2026 \"x\"".to_owned()),
+            ..record()
+        };
+        let text = forged.line(LogFormat::Text);
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.contains(r#" model="m\n2026 \"x\"" "#), "{text}");
+        assert_eq!(forged.line(LogFormat::Json).lines().count(), 1);
     }
 }

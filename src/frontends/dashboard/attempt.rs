@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::{
     Dashboard,
-    ask::encoded,
+    state::encoded,
     view::{Kind, Loaded, Tensor, View},
 };
-use crate::{frontends::rest::Port, tensor::Dim};
+use crate::{frontends::rest::HttpPort, tensor::Dim};
 
 /// The most elements that a line writes out.
 const MAX_WRITTEN: usize = 64;
@@ -40,8 +40,8 @@ impl Address {
             .map_or_else(usual, str::to_owned);
         let host = host(&reached).to_owned();
         let rest = match (dashboard.looked_through, rest_port) {
-            (Port::Rest, _) => Some(reached),
-            (Port::Management, port) => port.map(|port| format!("{host}:{port}")),
+            (HttpPort::Rest, _) => Some(reached),
+            (HttpPort::Management, port) => port.map(|port| format!("{host}:{port}")),
         };
         Self {
             host,

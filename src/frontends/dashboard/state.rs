@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Serialize, Serializer};
+use strum::VariantArray;
 
 use super::{
     Dashboard,
-    ask::{Ask, Found},
     view::{Condition, View, last_error},
 };
 use crate::{
@@ -28,9 +29,7 @@ pub(super) struct State {
     pub(super) found: usize,
     offset: usize,
     limit: usize,
-    servables: Vec<Entry>,
-    /// Views that the entries were made of.
-    #[serde(skip)]
+    #[serde(rename = "servables")]
     pub(super) views: Vec<View>,
 }
 
@@ -58,8 +57,9 @@ pub(super) struct Device {
 }
 
 /// Whether the server takes requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum Readiness {
     /// The first load is in progress.
     Loading,
@@ -83,41 +83,13 @@ pub(super) struct Totals {
 
 /// How many servables stand where.
 #[derive(Debug, Default)]
-pub(super) struct Conditions([usize; Condition::ALL.len()]);
-
-/// A servable.
-#[derive(Debug, Serialize)]
-struct Entry {
-    name: String,
-    kind: &'static str,
-    condition: &'static str,
-    revision: String,
-    failure: Option<String>,
-    #[serde(flatten)]
-    counts: Figures,
-    sequences: Option<usize>,
-    versions: Vec<EntryVersion>,
-}
-
-/// A version of a servable.
-#[derive(Debug, Serialize)]
-struct EntryVersion {
-    version: i64,
-    state: &'static str,
-    failure: Option<String>,
-    last_error: Option<String>,
-    requests: u64,
-    failed: u64,
-    runs: u64,
-    sequences: Option<usize>,
-}
+pub(super) struct Conditions([usize; Condition::VARIANTS.len()]);
 
 impl State {
     /// Looks at everything.
     pub(super) fn of(dashboard: &Dashboard, engine: &Engine, ask: &Ask) -> Self {
         let servables = engine.servables();
         let Found { count, shown } = ask.find(&servables);
-        let views: Vec<View> = shown.iter().map(View::of).collect();
         let (mut server, totals) = (Server::of(dashboard, engine), Totals::of(&servables));
         let failing = totals.conditions.count(Condition::Failing);
         if server.state == Readiness::Ready && failing > 0 {
@@ -139,8 +111,7 @@ impl State {
             found: count,
             offset: ask.offset,
             limit: ask.limit,
-            servables: views.iter().map(Entry::of).collect(),
-            views,
+            views: shown.iter().map(View::of).collect(),
         }
     }
 }
@@ -184,20 +155,11 @@ impl Server {
 }
 
 impl Readiness {
-    pub(super) const fn text(self) -> &'static str {
-        match self {
-            Self::Loading => "loading",
-            Self::Ready => "ready",
-            Self::Failing => "failing",
-            Self::Stopping => "stopping",
-        }
-    }
-
     /// Returns the condition of servables that it is like.
-    pub(super) const fn class(self) -> &'static str {
+    pub(super) fn class(self) -> String {
         match self {
-            Self::Stopping => Condition::Warning.text(),
-            _ => self.text(),
+            Self::Stopping => Condition::Warning.to_string(),
+            _ => self.to_string(),
         }
     }
 }
@@ -233,37 +195,181 @@ impl Conditions {
 
 impl Serialize for Conditions {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let all = Condition::ALL.into_iter();
-        serializer.collect_map(all.map(|it| (it.text(), self.count(it))))
+        let all = Condition::VARIANTS.iter();
+        serializer.collect_map(all.map(|it| (it, self.count(*it))))
     }
 }
 
-impl Entry {
-    fn of(view: &View) -> Self {
-        let versions = view.versions.iter().map(|version| EntryVersion {
-            version: version.number,
-            state: version.state,
-            failure: version.failure.clone(),
-            last_error: version.broken.as_ref().map(|(text, _)| text.clone()),
-            requests: version.figures.requests + version.figures.streamed,
-            failed: version.figures.failed,
-            runs: version.figures.runs,
-            sequences: version.sequences,
-        });
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Default number of servables in a response.
+pub(super) const USUAL: usize = 50;
+
+/// Maximum number of servables in a response.
+pub(super) const MAX: usize = 100;
+
+/// The longest text that names are searched for, in bytes.
+const LONGEST: usize = 200;
+
+/// Characters that are not percent-encoded.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
+/// Which servables are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// A part of their names, in small letters; all if it is empty.
+    pub(super) part: String,
+    /// Where they stand; wherever if `None`.
+    pub(super) condition: Option<Condition>,
+    /// How many of those found are passed over.
+    pub(super) offset: usize,
+    /// How many of the rest are included.
+    pub(super) limit: usize,
+}
+
+impl Default for Ask {
+    fn default() -> Self {
         Self {
-            name: view.name.clone(),
-            kind: view.kind.text(),
-            condition: view.condition.text(),
-            revision: view.revision(),
-            failure: view.failure.clone(),
-            counts: view.figures(),
-            sequences: view.sequences(),
-            versions: versions.collect(),
+            part: String::new(),
+            condition: None,
+            offset: 0,
+            limit: USUAL,
         }
     }
 }
 
-/// Any uptime fits.
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// Some of the servables, and how many there are.
+pub(super) struct Found {
+    pub(super) count: usize,
+    pub(super) shown: Vec<Servable>,
+}
+
+impl Ask {
+    /// Reads what stands behind the `?`. What makes no sense is as if it were not there.
+    pub(super) fn read(query: Option<&str>) -> Self {
+        let mut ask = Self::default();
+        for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            match &*key {
+                "q" => {
+                    let part = value.trim().to_lowercase();
+                    if part.len() <= LONGEST {
+                        ask.part = part;
+                    }
+                }
+                "state" => ask.condition = value.parse().ok(),
+                "offset" => ask.offset = value.parse().unwrap_or(0),
+                "limit" => ask.limit = value.parse().unwrap_or(USUAL).clamp(1, MAX),
+                _ => {}
+            }
+        }
+        ask
+    }
+
+    /// Writes it as it is read, from another place on.
+    pub(super) fn from(&self, offset: usize) -> String {
+        let mut query = String::new();
+        let mut add = |key: &str, value: &str| {
+            let before = if query.is_empty() { "?" } else { "&" };
+            query.extend([before, key, "=", &encoded(value)]);
+        };
+        if !self.part.is_empty() {
+            add("q", &self.part);
+        }
+        if let Some(condition) = self.condition {
+            add("state", &condition.to_string());
+        }
+        if offset > 0 {
+            add("offset", &offset.to_string());
+        }
+        if self.limit != USUAL {
+            add("limit", &self.limit.to_string());
+        }
+        query
+    }
+
+    /// Finds what is asked for among all servables, which are sorted by name.
+    pub(super) fn find(&self, servables: &[Servable]) -> Found {
+        let fits = |servable: &&Servable| {
+            let named = self.part.is_empty() || {
+                let name = servable.name().to_lowercase();
+                name.contains(&self.part)
+            };
+            named
+                && self
+                    .condition
+                    .is_none_or(|condition| Condition::of(servable) == condition)
+        };
+        let found: Vec<&Servable> = servables.iter().filter(fits).collect();
+        let shown = found.iter().skip(self.offset).take(self.limit);
+        Found {
+            shown: shown.map(|servable| Servable::clone(servable)).collect(),
+            count: found.len(),
+        }
+    }
+}
+
+/// Reads the name of a servable.
+pub(super) fn name(query: Option<&str>) -> Option<String> {
+    let mut pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let name = pairs.find(|(key, _)| key == "name");
+    name.map(|(_, name)| name.into_owned())
+}
+
+/// Writes a text so that it can stand in an address.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, PLAIN).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ask, MAX, USUAL, encoded, name};
+    use crate::frontends::dashboard::view::Condition;
+
+    #[test]
+    fn what_makes_no_sense_is_as_if_it_were_not_there() {
+        assert_eq!(Ask::read(None), Ask::default());
+        assert_eq!(
+            Ask::read(Some("state=x&offset=-1&limit=x&&=&a")),
+            Ask::default()
+        );
+        let long = format!("q={}", "x".repeat(1000));
+        assert_eq!(Ask::read(Some(&long)), Ask::default());
+        assert_eq!(Ask::read(Some("limit=0")).limit, 1);
+        assert_eq!(Ask::read(Some("limit=100000")).limit, MAX);
+    }
+
+    #[test]
+    fn it_is_written_as_it_is_read() {
+        let ask = Ask {
+            part: "ü &=?#+<b>".to_owned(),
+            condition: Some(Condition::Failed),
+            offset: 0,
+            limit: 7,
+        };
+        let query = ask.from(14);
+        assert_eq!(
+            query,
+            "?q=%C3%BC%20%26%3D%3F%23%2B%3Cb%3E&state=failed&offset=14&limit=7"
+        );
+        let read = Ask::read(query.strip_prefix('?'));
+        assert_eq!(read, Ask { offset: 14, ..ask });
+        assert_eq!(Ask::default().from(0), "");
+        assert_eq!(Ask::read(Some("q=A+b")).part, "a b");
+        assert_eq!(Ask::read(Some("q=a")).limit, USUAL);
+    }
+
+    #[test]
+    fn names_come_through_whole() {
+        let odd = "a/b c+d%<&ü>";
+        let query = format!("x=y&name={}", encoded(odd));
+        assert_eq!(name(Some(&query)).as_deref(), Some(odd));
+        assert_eq!(name(Some("names=a")), None);
+        assert_eq!(name(None), None);
+    }
 }

@@ -5,6 +5,9 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use strum::{EnumString, VariantArray};
+
 use crate::{
     engine::{Servable, ServableFacts, ServableVersion},
     frontends::shortened,
@@ -28,60 +31,79 @@ const LONGEST_FAILURE: usize = 2048;
 const LONGEST_NOTICE: usize = 300;
 
 /// A servable.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct View {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) condition: Condition,
+    /// A text that is another one when anything but figures is.
+    pub(super) revision: String,
     /// Why there are no versions, if there are none.
     pub(super) failure: Option<String>,
+    /// The figures of all versions together.
+    #[serde(flatten)]
+    pub(super) figures: Figures,
+    /// How many sequences live, if there can be any.
+    pub(super) sequences: Option<usize>,
     /// The newest first.
     pub(super) versions: Vec<Version>,
     /// How many versions are left out.
+    #[serde(skip)]
     pub(super) more_versions: usize,
     /// Facts about the version that is served by default.
+    #[serde(skip)]
     pub(super) loaded: Option<Loaded>,
-    /// Changes when what is drawn of it does.
-    drawing: usize,
 }
 
 /// Kinds of servables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, strum::Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Kind {
     Model,
     Pipeline,
     Graph,
 }
 
-/// Where a servable stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Where a servable stands; what needs somebody first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, strum::Display, EnumString, VariantArray,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Condition {
-    /// It serves.
-    Ready,
+    /// It does not serve, since something has failed.
+    Failed,
     /// It serves, and too many of its recent requests have failed within the server.
     Failing,
     /// It serves, and something else of it has failed, or a request lately.
     Warning,
     /// It is about to serve.
     Loading,
-    /// It does not serve, since something has failed.
-    Failed,
+    /// It serves.
+    Ready,
     /// It serves no more.
     Retired,
 }
 
 /// A version of a servable.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Version {
+    #[serde(rename = "version")]
     pub(super) number: i64,
     pub(super) state: &'static str,
     pub(super) failure: Option<String>,
-    /// Why a request has failed lately, and whether too many have.
-    pub(super) broken: Option<(String, bool)>,
+    /// Why a request has failed lately.
+    pub(super) last_error: Option<String>,
+    /// Whether too many have.
+    #[serde(skip)]
+    pub(super) is_failing: bool,
+    #[serde(skip)]
     pub(super) runs: Option<Runs>,
+    #[serde(flatten, serialize_with = "counts")]
+    figures: Figures,
     /// How many sequences live, if there can be any.
-    pub(super) sequences: Option<usize>,
-    pub(super) figures: Figures,
+    sequences: Option<usize>,
 }
 
 /// Execution settings of a model's version.
@@ -119,38 +141,7 @@ pub(super) struct Tensor {
     pub(super) layout: String,
 }
 
-impl Kind {
-    pub(super) const fn text(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Pipeline => "pipeline",
-            Self::Graph => "graph",
-        }
-    }
-}
-
 impl Condition {
-    /// All of them, what needs somebody first.
-    pub(super) const ALL: [Self; 6] = [
-        Self::Failed,
-        Self::Failing,
-        Self::Warning,
-        Self::Loading,
-        Self::Ready,
-        Self::Retired,
-    ];
-
-    pub(super) const fn text(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Warning => "warning",
-            Self::Loading => "loading",
-            Self::Failed => "failed",
-            Self::Failing => "failing",
-            Self::Retired => "retired",
-        }
-    }
-
     /// Returns whether somebody should look at it.
     pub(super) const fn needs_somebody(self) -> bool {
         matches!(self, Self::Failed | Self::Failing | Self::Warning)
@@ -207,6 +198,12 @@ impl View {
     pub(super) fn of(servable: &Servable) -> Self {
         let parts = servable.parts();
         let versions = parts.iter().rev().take(MAX_VERSIONS).map(Version::of);
+        let versions: Vec<Version> = versions.collect();
+        let mut figures = Figures::default();
+        for version in &versions {
+            figures.add(&version.figures);
+        }
+        let sequences = versions.iter().filter_map(|it| it.sequences);
         let (kind, drawing) = match servable {
             Servable::Model(_) => (Kind::Model, 0),
             Servable::Pipeline(pipeline) => {
@@ -228,16 +225,20 @@ impl View {
                 .map(|it| shortened(it, LONGEST_FAILURE))
         });
         let loaded = servable.part(None).and_then(|part| part.loaded());
-        Self {
+        let mut view = Self {
             name: servable.name().to_owned(),
             kind,
             condition: Condition::of(servable),
+            revision: String::new(),
             failure: failure.filter(|_| parts.is_empty()),
-            versions: versions.collect(),
+            figures,
+            sequences: sequences.reduce(|a, b| a + b),
+            versions,
             more_versions: parts.len().saturating_sub(MAX_VERSIONS),
             loaded: loaded.ok().map(|facts| Loaded::of(&facts)),
-            drawing,
-        }
+        };
+        view.revision = view.revision(drawing);
+        view
     }
 
     /// Returns whether there is a diagram of it.
@@ -249,37 +250,17 @@ impl View {
         self.kind == Kind::Model && self.loaded.as_ref().is_some_and(|it| it.is_stateful)
     }
 
-    /// Returns the figures of all versions together.
-    pub(super) fn figures(&self) -> Figures {
-        let mut figures = Figures::default();
-        for version in &self.versions {
-            figures.add(&version.figures);
-        }
-        figures
-    }
-
-    /// Returns how many sequences live, if there can be any.
-    pub(super) fn sequences(&self) -> Option<usize> {
-        let counts = self.versions.iter().filter_map(|it| it.sequences);
-        counts.reduce(|a, b| a + b)
-    }
-
-    /// Returns a text that is another one when anything but figures is.
-    pub(super) fn revision(&self) -> String {
+    /// Hashes all but figures; `drawing` changes when what is drawn of it does.
+    fn revision(&self, drawing: usize) -> String {
         let mut hasher = DefaultHasher::new();
         // Figures that there are none of are not shown.
-        let figures = self.figures();
-        (
-            figures.is_any(),
-            figures.runs > 0,
-            self.sequences().is_some(),
-        )
-            .hash(&mut hasher);
+        let figures = &self.figures;
+        (figures.is_any(), figures.runs > 0).hash(&mut hasher);
+        (self.sequences.is_some(), self.more_versions, drawing).hash(&mut hasher);
         (&self.name, self.kind, self.condition, &self.failure).hash(&mut hasher);
-        (self.more_versions, self.drawing).hash(&mut hasher);
         for version in &self.versions {
-            (version.number, version.state).hash(&mut hasher);
-            (&version.failure, &version.broken, &version.runs).hash(&mut hasher);
+            (version.number, version.state, version.is_failing).hash(&mut hasher);
+            (&version.failure, &version.last_error, &version.runs).hash(&mut hasher);
         }
         if let Some(loaded) = &self.loaded {
             for tensor in loaded.inputs.iter().chain(&loaded.outputs) {
@@ -295,6 +276,12 @@ impl Version {
     fn of(part: &ServableVersion) -> Self {
         let status = part.status();
         let (mut runs, mut sequences) = (None, None);
+        let is_serving = status.state == VersionState::Available;
+        let (error, is_failing) = match part.reporter().health() {
+            ServableHealth::Failing(text) if is_serving => (Some(text), true),
+            ServableHealth::Unsteady(text) if is_serving => (Some(text), false),
+            _ => (None, false),
+        };
         if let ServableVersion::Version(version) = part {
             let loaded = version.loaded().ok();
             // Those of a version that is retired go on.
@@ -324,17 +311,22 @@ impl Version {
                 Some(failure) => shortened(&failure, LONGEST_FAILURE),
                 None => status.message().to_owned(),
             }),
-            broken: match part.reporter().health() {
-                ServableHealth::Failing(text) => Some((shortened(&text, LONGEST_FAILURE), true)),
-                ServableHealth::Unsteady(text) => Some((shortened(&text, LONGEST_FAILURE), false)),
-                ServableHealth::Good => None,
-            }
-            .filter(|_| status.state == VersionState::Available),
+            last_error: error.map(|text| shortened(&text, LONGEST_FAILURE)),
+            is_failing,
             runs,
             sequences,
             figures: part.reporter().figures(),
         }
     }
+}
+
+/// Writes those of the figures that are shown of a version.
+fn counts<S: Serializer>(figures: &Figures, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(3))?;
+    map.serialize_entry("requests", &(figures.requests + figures.streamed))?;
+    map.serialize_entry("failed", &figures.failed)?;
+    map.serialize_entry("runs", &figures.runs)?;
+    map.end()
 }
 
 impl Loaded {

@@ -7,19 +7,20 @@
 //! What is read here is correct JSON. A reader that meets an error asks `json_error` whether the
 //! text as a whole is JSON at all, which is slower and says where it ends to be.
 
-mod cursor;
 mod elements;
 mod number;
 
 use std::borrow::Cow;
 
-pub(super) use cursor::Cursor;
-pub(super) use elements::{Elements, Rules, is_base64};
+use serde::de::IgnoredAny;
 
+use self::number::Number;
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     tensor::{DataType, values::ValueError},
 };
+
+pub(super) use elements::{Elements, Rules, is_base64};
 
 /// Why a text cannot be the elements of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +75,245 @@ impl JsonError {
         Self::Kind {
             found,
             expected: Cow::Owned(format!("a list of {dtype} values")),
+        }
+    }
+}
+
+/// Says what is wrong with a body, if it is no JSON or no object; `None` if it is one.
+pub(super) fn no_object(body: &[u8]) -> Option<Error> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Some(not_json("The document is empty.", 0));
+    }
+    if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
+        return Some(not_json(&reason(&error), offset(body, &error)));
+    }
+    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    (first != Some(&b'{')).then(|| Error::invalid("Request body should be JSON object"))
+}
+
+fn not_json(reason: &str, offset: usize) -> Error {
+    Error::new(
+        ErrorKind::InvalidJson,
+        format!("The file is not valid json - Error: {reason} Offset: {offset}"),
+    )
+}
+
+/// The message without the place, which is given as an offset.
+pub(super) fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// The offset in bytes of an error's line and column.
+fn offset(body: &[u8], error: &serde_json::Error) -> usize {
+    let before: usize = body
+        .split_inclusive(|&byte| byte == b'\n')
+        .take(error.line().saturating_sub(1))
+        .map(<[u8]>::len)
+        .sum();
+    before + error.column().saturating_sub(1)
+}
+
+/// A place in a JSON text, which moves forward only.
+#[derive(Debug, Clone)]
+pub(in crate::frontends) struct Cursor<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Begins at the start of a text.
+    pub(in crate::frontends) fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Returns how many bytes follow.
+    pub(in crate::frontends) fn left(&self) -> usize {
+        self.text.len() - self.at
+    }
+
+    /// Passes over blanks and returns the byte behind them, without passing over it.
+    #[inline]
+    pub(in crate::frontends) fn token(&mut self) -> Option<u8> {
+        while let Some(&byte) = self.text.get(self.at) {
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    /// Passes over blanks and one byte, if it is this one.
+    #[inline]
+    pub(in crate::frontends) fn take(&mut self, byte: u8) -> bool {
+        let found = self.token() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Passes over blanks and a byte that has to be there.
+    pub(in crate::frontends) fn expect(&mut self, byte: u8) -> Result<(), JsonError> {
+        self.take(byte).then_some(()).ok_or(JsonError::Syntax)
+    }
+
+    /// Passes over what ends one element of a list or object: a comma (`true`) or the end, which
+    /// is this byte (`false`).
+    pub(in crate::frontends) fn more(&mut self, end: u8) -> Result<bool, JsonError> {
+        match self.token() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(byte) if byte == end => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => Err(JsonError::Syntax),
+        }
+    }
+
+    /// Goes through the members of an object; each is passed over by `member`.
+    pub(in crate::frontends) fn members<E: From<JsonError>>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.expect(b'{')?;
+        let mut more = !self.take(b'}');
+        while more {
+            let key = self.key()?;
+            member(self, key)?;
+            more = self.more(b'}')?;
+        }
+        Ok(())
+    }
+
+    /// Passes over the key of an object's member and the colon.
+    pub(in crate::frontends) fn key(&mut self) -> Result<Cow<'a, str>, JsonError> {
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(key)
+    }
+
+    /// Passes over a string.
+    pub(in crate::frontends) fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
+        let (token, plain) = self.string_token()?;
+        if plain {
+            return std::str::from_utf8(&token[1..token.len() - 1])
+                .map(Cow::Borrowed)
+                .map_err(|error| JsonError::Text(error.to_string()));
+        }
+        serde_json::from_slice(token)
+            .map(Cow::Owned)
+            .map_err(|error| {
+                let text = error.to_string();
+                // The place would be one within the string.
+                let end = text.rfind(" at line ").unwrap_or(text.len());
+                JsonError::Text(text[..end].to_owned())
+            })
+    }
+
+    /// Passes over a string; returns it with its quotes, and whether it stands for itself.
+    fn string_token(&mut self) -> Result<(&'a [u8], bool), JsonError> {
+        self.expect(b'"')?;
+        let start = self.at - 1;
+        let mut plain = true;
+        loop {
+            match self.text.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok((&self.text[start..self.at], plain));
+                }
+                Some(b'\\') => {
+                    plain = false;
+                    self.escape()?;
+                }
+                Some(0..0x20) | None => return Err(JsonError::Syntax),
+                Some(_) => self.at += 1,
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), JsonError> {
+        let length = match self.text.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+            Some(b'u')
+                if self
+                    .text
+                    .get(self.at + 2..self.at + 6)
+                    .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) =>
+            {
+                6
+            }
+            _ => return Err(JsonError::Syntax),
+        };
+        self.at += length;
+        Ok(())
+    }
+
+    /// Passes over a word such as `null`.
+    fn word(&mut self, word: &[u8]) -> Result<(), JsonError> {
+        if !self.text[self.at..].starts_with(word) {
+            return Err(JsonError::Syntax);
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    /// Passes over a value of any kind; returns its text.
+    pub(in crate::frontends) fn value(&mut self) -> Result<&'a [u8], JsonError> {
+        self.token();
+        let start = self.at;
+        self.skip()?;
+        Ok(&self.text[start..self.at])
+    }
+
+    /// Passes over a value of any kind, however deep it is.
+    pub(in crate::frontends) fn skip(&mut self) -> Result<(), JsonError> {
+        // What ends each list and object that is open; a bit each would be enough.
+        let mut open: Vec<u8> = Vec::new();
+        loop {
+            match self.token() {
+                Some(b'[') => {
+                    self.at += 1;
+                    if !self.take(b']') {
+                        open.push(b']');
+                        continue;
+                    }
+                }
+                Some(b'{') => {
+                    self.at += 1;
+                    if !self.take(b'}') {
+                        open.push(b'}');
+                        self.string_token()?;
+                        self.expect(b':')?;
+                        continue;
+                    }
+                }
+                Some(b'"') => drop(self.string_token()?),
+                Some(b'-' | b'0'..=b'9') => drop(Number::read(self)?),
+                Some(b't') => self.word(b"true")?,
+                Some(b'f') => self.word(b"false")?,
+                Some(b'n') => self.word(b"null")?,
+                _ => return Err(JsonError::Syntax),
+            }
+            loop {
+                let Some(&end) = open.last() else {
+                    return Ok(());
+                };
+                if !self.more(end)? {
+                    open.pop();
+                    continue;
+                }
+                if end == b'}' {
+                    self.string_token()?;
+                    self.expect(b':')?;
+                }
+                break;
+            }
         }
     }
 }

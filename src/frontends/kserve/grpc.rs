@@ -6,14 +6,14 @@ use axum::http::{Request, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-use super::{codec, index, model_config, statistics};
+use super::codec;
 use crate::{
     budget::{Budget, Charge},
     engine::Engine,
     error::Result,
     frontends::{
         body::BodyLimits,
-        deadline,
+        deadline, kserve,
         received::Received,
         unary::{Unary, UnaryBody, query},
         weight::{INFER, Kind},
@@ -111,7 +111,7 @@ pub(in crate::frontends) fn answer(
             model_statistics(&engine, &it)
         })),
         "RepositoryIndex" => Box::pin(query(intake, request, move |it: RepositoryIndexRequest| {
-            let models = index::entries(&engine, it.ready);
+            let models = kserve::repository_index(&engine, it.ready);
             Ok(RepositoryIndexResponse { models })
         })),
         _ => return None,
@@ -140,7 +140,7 @@ fn metadata(engine: &Engine, request: &ModelMetadataRequest) -> Result<ModelMeta
 
 fn config(engine: &Engine, request: &ModelConfigRequest) -> Result<ModelConfigResponse> {
     let version = version_of(engine, &request.name, &request.version)?;
-    let config = Some(model_config::of(engine, &request.name, version)?);
+    let config = Some(kserve::model_config(engine, &request.name, version)?);
     Ok(ModelConfigResponse { config })
 }
 
@@ -150,5 +150,5 @@ fn model_statistics(
 ) -> Result<ModelStatisticsResponse> {
     let version = version_of(engine, &request.name, &request.version)?;
     let name = Some(request.name.as_str()).filter(|name| !name.is_empty());
-    statistics::of(engine, name, version)
+    kserve::statistics(engine, name, version)
 }

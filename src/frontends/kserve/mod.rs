@@ -1,26 +1,25 @@
 //! KServe v2: the same calls over gRPC and REST.
 
 mod codec;
-mod contents;
 pub mod grpc;
-mod index;
 mod json;
 mod json_reply;
-mod model_config;
 pub mod rest;
-mod statistics;
 pub(in crate::frontends) mod stream;
-pub(in crate::frontends) mod triton;
 
-use self::triton::EXTENSIONS;
+use self::rest::EXTENSIONS;
 use super::{SERVER_NAME, SERVER_VERSION};
 use crate::{
-    engine::{Servable, ServableFacts},
+    engine::{Engine, Servable, ServableFacts, ServableVersion},
     error::Result,
-    metrics::Query,
+    metrics::{Query, Stage},
+    model::{VersionErrorCode, VersionState},
     pipeline::TensorDirection,
     proto::kserve::{
-        ModelMetadataResponse, ServerMetadataResponse, model_metadata_response::TensorMetadata,
+        DataType as Type, InferBatchStatistics, InferStatistics, ModelConfig, ModelInput,
+        ModelMetadataResponse, ModelOutput, ModelSequenceBatching, ModelStatistics,
+        ModelStatisticsResponse, ModelTransactionPolicy, ServerMetadataResponse, StatisticDuration,
+        model_metadata_response::TensorMetadata, repository_index_response::ModelIndex,
     },
     request::RequestOrigin,
     servable::TensorInfo,
@@ -79,4 +78,161 @@ fn model_metadata(
         outputs: tensors(TensorDirection::Output, &info.outputs),
     };
     Ok((metadata, facts))
+}
+
+/// Lists every version, or only those that are ready, by name and number. A model without any
+/// version is listed without a number.
+fn repository_index(engine: &Engine, ready: bool) -> Vec<ModelIndex> {
+    let mut entries = Vec::new();
+    for servable in engine.servables() {
+        let mut add = |version: String, state: &str, reason: &str| {
+            if !ready || state == "READY" {
+                entries.push(ModelIndex {
+                    name: servable.name().to_owned(),
+                    version,
+                    state: state.to_owned(),
+                    reason: reason.to_owned(),
+                });
+            }
+        };
+        let parts = servable.parts();
+        for part in &parts {
+            let status = part.status();
+            let reason = |usual| status.failure.as_deref().unwrap_or(usual);
+            let (state, reason) = match (status.state, status.code) {
+                (VersionState::Available, _) => ("READY", reason("")),
+                (_, VersionErrorCode::Unknown) => ("UNAVAILABLE", reason("the load failed")),
+                (_, VersionErrorCode::FailedPrecondition) => {
+                    ("UNAVAILABLE", reason("the check refuses it"))
+                }
+                (VersionState::Start | VersionState::Loading, _) => ("LOADING", ""),
+                (VersionState::Unloading | VersionState::End, _) => ("UNAVAILABLE", "unloaded"),
+            };
+            add(part.number().to_string(), state, reason);
+        }
+        if parts.is_empty() {
+            add(String::new(), "UNAVAILABLE", "there is no version");
+        }
+    }
+    entries
+}
+
+/// Triton's name of the backend that runs OpenVINO models.
+const BACKEND: &str = "openvino";
+
+/// Describes a version of a model.
+///
+/// # Errors
+///
+/// Fails if there is no such model or version, or it is not loaded.
+fn model_config(engine: &Engine, name: &str, version: Option<i64>) -> Result<ModelConfig> {
+    let servable = engine.servable(name)?;
+    let facts = servable.part(version)?.loaded()?;
+    let data_type = |side: TensorDirection, info: &TensorInfo| {
+        let known = facts.dtype(side, info);
+        known.map_or(Type::TypeInvalid, data_type).into()
+    };
+    let inputs = facts.info().inputs.iter().map(|info| ModelInput {
+        name: info.name.clone(),
+        data_type: data_type(TensorDirection::Input, info),
+        dims: info.shape.wire(),
+    });
+    let outputs = facts.info().outputs.iter().map(|info| ModelOutput {
+        name: info.name.clone(),
+        data_type: data_type(TensorDirection::Output, info),
+        dims: info.shape.wire(),
+    });
+    Ok(ModelConfig {
+        name: servable.name().to_owned(),
+        platform: PLATFORM.to_owned(),
+        backend: BACKEND.to_owned(),
+        max_batch_size: 0,
+        input: inputs.collect(),
+        output: outputs.collect(),
+        // By this, load generators know that requests belong to sequences. The time until an idle one goes
+        // varies, so that it is unknown: 0.
+        sequence_batching: facts.is_stateful().then(ModelSequenceBatching::default),
+        model_transaction_policy: Some(ModelTransactionPolicy { decoupled: false }),
+    })
+}
+
+fn data_type(dtype: DataType) -> Type {
+    let name = match dtype {
+        DataType::String => "STRING",
+        dtype => dtype.kserve(),
+    };
+    Type::from_str_name(&format!("TYPE_{name}")).unwrap_or_default()
+}
+
+/// Lists the versions asked for that are loaded: of all models if there is no name, all versions if
+/// there is no number. One version that is named is listed in whatever state.
+///
+/// # Errors
+///
+/// Fails if there is no such model or version.
+fn statistics(
+    engine: &Engine,
+    name: Option<&str>,
+    number: Option<i64>,
+) -> Result<ModelStatisticsResponse> {
+    let servables = match name {
+        Some(name) => vec![engine.servable(name)?],
+        None => engine.servables(),
+    };
+    let model_stats = match (number, servables.as_slice()) {
+        (Some(number), [servable]) => vec![version_statistics(&servable.part(Some(number))?)],
+        _ => {
+            let parts = servables.iter().flat_map(Servable::parts);
+            let loaded = parts.filter(|part| part.loaded().is_ok());
+            loaded.map(|part| version_statistics(&part)).collect()
+        }
+    };
+    Ok(ModelStatisticsResponse { model_stats })
+}
+
+fn version_statistics(part: &ServableVersion) -> ModelStatistics {
+    let figures = part.reporter().statistics();
+    let duration = |Stage { count, ns }| Some(StatisticDuration { count, ns });
+    // A request is a batch of its own to the server, whatever its first dimension is.
+    let batch = (figures.run.count > 0).then(|| InferBatchStatistics {
+        batch_size: 1,
+        compute_input: duration(figures.prepare),
+        compute_infer: duration(figures.run),
+        compute_output: duration(figures.finish),
+    });
+    ModelStatistics {
+        name: part.name().to_owned(),
+        version: part.number().to_string(),
+        last_inference: figures.last_ms,
+        inference_count: figures.success.count,
+        execution_count: figures.run.count,
+        inference_stats: Some(InferStatistics {
+            success: duration(figures.success),
+            fail: duration(figures.fail),
+            queue: duration(figures.wait),
+            compute_input: duration(figures.prepare),
+            compute_infer: duration(figures.run),
+            compute_output: duration(figures.finish),
+            cache_hit: Some(StatisticDuration::default()),
+            cache_miss: Some(StatisticDuration::default()),
+        }),
+        batch_stats: batch.into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::data_type;
+    use crate::tensor::DataType;
+
+    #[test]
+    fn types_have_the_names_of_the_protocol_with_a_prefix() {
+        for dtype in DataType::ALL {
+            let name = match dtype {
+                DataType::String => "STRING",
+                dtype => dtype.kserve(),
+            };
+            assert_eq!(data_type(dtype).as_str_name(), format!("TYPE_{name}"));
+        }
+    }
 }

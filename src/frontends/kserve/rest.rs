@@ -1,27 +1,35 @@
-//! The KServe v2 handlers over REST.
+//! The KServe v2 handlers over REST, and calls of Triton's clients beyond the protocol: model configuration
+//! and statistics, and responses for extensions that are not supported, over gRPC as well.
+//!
+//! Load generators forget shared memory of earlier runs before they begin; that succeeds, as there
+//! never is any. To register some fails, as does what would change the server.
 
 use std::time::Instant;
 
 use axum::{
     extract::{FromRequestParts, Path, Request, State},
-    http::{StatusCode, request::Parts},
+    http::{self, StatusCode, request::Parts},
     response::Response,
+    routing::MethodRouter,
 };
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tonic::Status;
 
-use super::{codec, index, json, json_reply};
+use super::{codec, json, json_reply};
 use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
     frontends::{
-        access, body, deadline,
+        access, body, deadline, kserve,
         reply::{self, BINARY_GROWTH, JSON_GROWTH},
         rest::{self, RestContext},
+        unary::{self, UnaryBody},
         weight,
     },
     metrics::Query,
     model::ir::RtInfo,
-    proto::kserve::ModelMetadataResponse,
+    proto::kserve::{ModelMetadataResponse, ModelStatistics, ModelStatisticsResponse},
     request::{ApiFamily, Interface, RequestOrigin},
     task,
 };
@@ -34,13 +42,13 @@ const ORIGIN: RequestOrigin = RequestOrigin {
 /// The variable parts of a path.
 #[derive(Deserialize)]
 pub(crate) struct PathNames {
-    pub(super) model: String,
-    pub(super) version: Option<String>,
+    model: String,
+    version: Option<String>,
 }
 
 impl PathNames {
     /// Reads the version; `Ok(None)` is the default version.
-    pub(super) fn version(&self, engine: &Engine) -> Result<Option<i64>> {
+    fn version(&self, engine: &Engine) -> Result<Option<i64>> {
         let version = self.version.as_deref();
         codec::version_for(engine, &self.model, version.map_or(Ok(None), rest::version))
     }
@@ -82,15 +90,22 @@ pub(crate) async fn repository_index(
     let (parts, incoming) = request.into_parts();
     let body = body::read(&parts, incoming, &context.intake).await?;
     let filter: Filter = serde_json::from_slice(&body).unwrap_or_default();
-    reply::serialized(&index::entries(&context.engine, filter.ready))
+    reply::serialized(&kserve::repository_index(&context.engine, filter.ready))
 }
 
-pub(crate) async fn model_ready(
-    State(context): State<RestContext>,
-    names: PathNames,
-) -> Result<Response> {
-    let version = names.version(&context.engine)?;
-    let version = context.engine.servable(&names.model)?.part(version)?;
+/// Serves what is to be known about a version of a model, or about its default one.
+pub(crate) fn about(
+    answer: fn(&Engine, &str, Option<i64>) -> Result<Response>,
+) -> MethodRouter<RestContext> {
+    let answer = move |State(context): State<RestContext>, names: PathNames| async move {
+        let version = names.version(&context.engine)?;
+        answer(&context.engine, &names.model, version)
+    };
+    rest::get_only(answer)
+}
+
+pub(crate) fn model_ready(engine: &Engine, model: &str, version: Option<i64>) -> Result<Response> {
+    let version = engine.servable(model)?.part(version)?;
     let known: Result<()> = Ok(());
     version.reporter().queried(ORIGIN, Query::State, &known);
     version.ready()?;
@@ -103,10 +118,7 @@ pub(crate) async fn model_ready(
     }
 }
 
-pub(crate) async fn metadata(
-    State(context): State<RestContext>,
-    names: PathNames,
-) -> Result<Response> {
+pub(crate) fn metadata(engine: &Engine, model: &str, version: Option<i64>) -> Result<Response> {
     #[derive(Serialize)]
     struct Metadata<'a> {
         #[serde(flatten)]
@@ -118,8 +130,7 @@ pub(crate) async fn metadata(
     struct ModelInfo<'a> {
         model_info: &'a RtInfo,
     }
-    let version = names.version(&context.engine)?;
-    let servable = context.engine.servable(&names.model)?;
+    let servable = engine.servable(model)?;
     let (metadata, facts) = super::model_metadata(&servable, version, ORIGIN)?;
     reply::serialized(&Metadata {
         metadata,
@@ -178,4 +189,111 @@ pub(crate) async fn infer(
     };
     let encode = move || json_reply::encode(response, has_id, &wishes);
     reply::written(&parts.headers, budget, bytes, growth, encode).await
+}
+
+/// The extensions that clients may look for in the metadata of the server.
+pub(super) const EXTENSIONS: [&str; 4] = [
+    "binary_tensor_data",
+    "model_configuration",
+    "parameters",
+    "statistics",
+];
+
+/// The gRPC calls that are known and not served, and what to do instead.
+const UNSERVED: [(&str, &str); 6] = [
+    ("RepositoryModelLoad", REPOSITORY),
+    ("RepositoryModelUnload", REPOSITORY),
+    ("SystemSharedMemoryRegister", SHARED_MEMORY),
+    ("CudaSharedMemoryRegister", SHARED_MEMORY),
+    ("TraceSetting", SETTING),
+    ("LogSettings", SETTING),
+];
+
+const REPOSITORY: &str = "models are loaded and unloaded by the server's configuration";
+const SHARED_MEMORY: &str = "shared memory; send tensors with the request";
+const SETTING: &str = "settings are those of the server's command line";
+
+fn unserved(reason: &str) -> Error {
+    Error::new(
+        ErrorKind::Unimplemented,
+        format!("Functionality not implemented - {reason}"),
+    )
+}
+
+/// The gRPC calls about shared memory that succeed: there is none, so nothing to list or forget.
+const SHARED_MEMORY_CALLS: [&str; 4] = [
+    "SystemSharedMemoryStatus",
+    "SystemSharedMemoryUnregister",
+    "CudaSharedMemoryStatus",
+    "CudaSharedMemoryUnregister",
+];
+
+/// Answers the gRPC calls of Triton that do nothing here, whatever is in their messages.
+pub(in crate::frontends) fn answer_call(method: &str) -> Option<http::Response<UnaryBody>> {
+    if SHARED_MEMORY_CALLS.contains(&method) {
+        // Their answers are messages without content: a flag and a length of zero.
+        return Some(unary::success(Bytes::from_static(&[0; unary::PREFIX])));
+    }
+    let (_, reason) = UNSERVED.iter().find(|(name, _)| *name == method)?;
+    Some(Status::from(unserved(reason)).into_http())
+}
+
+pub(crate) async fn no_repository() -> Error {
+    unserved(REPOSITORY)
+}
+
+pub(crate) async fn no_shared_memory() -> Error {
+    unserved(SHARED_MEMORY)
+}
+
+pub(crate) async fn no_setting() -> Error {
+    unserved(SETTING)
+}
+
+/// The regions that are registered.
+pub(crate) async fn shared_memory() -> Response {
+    reply::json(StatusCode::OK, "[]")
+}
+
+pub(crate) fn config(engine: &Engine, model: &str, version: Option<i64>) -> Result<Response> {
+    reply::serialized(&kserve::model_config(engine, model, version)?)
+}
+
+pub(crate) fn statistics(engine: &Engine, model: &str, version: Option<i64>) -> Result<Response> {
+    statistics_response(kserve::statistics(engine, Some(model), version)?)
+}
+
+/// The statistics of all models, unless there is a model whose metadata has this path.
+pub(crate) async fn all_statistics(State(context): State<RestContext>) -> Result<Response> {
+    let (engine, model) = (&context.engine, "stats");
+    match engine.servable(model) {
+        Ok(_) => metadata(engine, model, None),
+        Err(_) => statistics_response(kserve::statistics(engine, None, None)?),
+    }
+}
+
+fn statistics_response(found: ModelStatisticsResponse) -> Result<Response> {
+    #[derive(Serialize)]
+    struct Answer {
+        model_stats: Vec<Entry>,
+    }
+    #[derive(Serialize)]
+    struct Entry {
+        #[serde(flatten)]
+        statistics: ModelStatistics,
+        /// Of models with several responses to a request: there are none.
+        response_stats: Empty,
+        /// Memory usage; always empty, since the runtime does not report it.
+        memory_usage: [u8; 0],
+    }
+    #[derive(Serialize)]
+    struct Empty {}
+    let entries = found.model_stats.into_iter().map(|statistics| Entry {
+        statistics,
+        response_stats: Empty {},
+        memory_usage: [],
+    });
+    reply::serialized(&Answer {
+        model_stats: entries.collect(),
+    })
 }

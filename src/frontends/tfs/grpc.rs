@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use prost::Message;
 use tonic::Status;
 
-use super::{SIGNATURE, SIGNATURES_TYPE, infos, loaded, status, tensors};
+use super::{SIGNATURE, SIGNATURES_TYPE, infos, loaded, tensors};
 use crate::{
     budget::{Budget, Charge},
     engine::Engine,
@@ -15,6 +15,7 @@ use crate::{
     frontends::{
         body::BodyLimits,
         received::Received,
+        tfs,
         unary::{Unary, UnaryBody, query},
         weight::{Kind, PREDICT},
     },
@@ -151,9 +152,9 @@ fn metadata(engine: &Engine, request: GetModelMetadataRequest) -> Result<GetMode
 
 fn status(engine: &Engine, request: GetModelStatusRequest) -> Result<GetModelStatusResponse> {
     let (name, version) = asked(request.model_spec)?;
-    let versions = status::versions(engine, &name, version, ORIGIN)?;
+    let versions = tfs::asked_versions(engine, &name, version, ORIGIN)?;
     Ok(GetModelStatusResponse {
-        model_version_status: versions.iter().map(status::message).collect(),
+        model_version_status: versions.iter().map(tfs::version_status).collect(),
     })
 }
 

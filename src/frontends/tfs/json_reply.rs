@@ -1,7 +1,5 @@
 //! REST answers: predictions by row, or outputs by column.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-
 use super::json::Format;
 use crate::{
     error::{Error, Result},
@@ -9,6 +7,7 @@ use crate::{
     request::InferResponse,
     tensor::{
         DataType, Tensor,
+        nested::write_nested,
         values::{Value, Values, values, write_json_value},
     },
 };
@@ -62,33 +61,9 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Writes as many elements as a shape has, nested as it is.
-    fn write(&mut self, shape: &[usize], json: &mut Vec<u8>) {
-        let Some((&length, inner)) = shape.split_first() else {
-            self.write_one(json);
-            return;
-        };
-        json.push(b'[');
-        for index in 0..length {
-            if index > 0 {
-                json.push(b',');
-            }
-            self.write(inner, json);
-        }
-        json.push(b']');
-    }
-
-    fn write_one(&mut self, json: &mut Vec<u8>) {
-        match self.values.next() {
-            Some(Value::Bytes(bytes)) if self.base64 => {
-                json.extend_from_slice(b"{\"b64\":\"");
-                json.extend_from_slice(BASE64_STANDARD.encode(bytes).as_bytes());
-                json.extend_from_slice(b"\"}");
-            }
-            Some(value) => write_json_value(value, json),
-            // Strings that are not framed as they should be.
-            None => json.extend_from_slice(b"null"),
-        }
+    /// Writes the next elements, of the dimensions of the shape behind the outer ones.
+    fn write(&mut self, outer: usize, json: &mut Vec<u8>) {
+        write_nested(&mut self.values, &self.shape[outer..], self.base64, json);
     }
 
     fn write_name(&self, json: &mut Vec<u8>) {
@@ -112,7 +87,7 @@ fn rows(mut outputs: Vec<Output<'_>>, json: &mut Vec<u8>) -> Result<()> {
             json.push(b',');
         }
         if let [output] = &mut outputs[..] {
-            output.write(&output.shape[1..], json);
+            output.write(1, json);
         } else {
             members(&mut outputs, 1, json);
         }
@@ -124,7 +99,7 @@ fn rows(mut outputs: Vec<Output<'_>>, json: &mut Vec<u8>) -> Result<()> {
 fn columns(mut outputs: Vec<Output<'_>>, json: &mut Vec<u8>) {
     json.extend_from_slice(b"{\"outputs\":");
     if let [output] = &mut outputs[..] {
-        output.write(output.shape, json);
+        output.write(0, json);
     } else {
         members(&mut outputs, 0, json);
     }
@@ -139,7 +114,7 @@ fn members(outputs: &mut [Output<'_>], outer: usize, json: &mut Vec<u8>) {
             json.push(b',');
         }
         output.write_name(json);
-        output.write(&output.shape[outer..], json);
+        output.write(outer, json);
     }
     json.push(b'}');
 }

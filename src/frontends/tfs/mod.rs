@@ -3,9 +3,7 @@
 pub mod grpc;
 mod json;
 mod json_reply;
-mod path;
 pub mod rest;
-mod status;
 mod tensors;
 
 use std::collections::BTreeMap;
@@ -14,10 +12,14 @@ use crate::{
     engine::{Engine, Servable, ServableFacts, ServableVersion, not_found},
     error::Result,
     metrics::Query,
+    model::{self, VersionErrorCode},
     pipeline::TensorDirection,
-    proto::tensorflow::{self, TensorShapeProto, tensor_shape_proto::Dim},
+    proto::{
+        tensorflow::{self, TensorShapeProto, error, tensor_shape_proto::Dim},
+        tensorflow_serving::{ModelVersionStatus, StatusProto, model_version_status::State},
+    },
     request::RequestOrigin,
-    tensor::DataType,
+    tensor::tensorflow::tf_type,
 };
 
 /// The name of the one signature that a model has.
@@ -36,7 +38,7 @@ fn infos(facts: &ServableFacts, side: TensorDirection) -> BTreeMap<String, tenso
         let dtype = facts.dtype(side, tensor);
         let info = tensorflow::TensorInfo {
             dtype: dtype
-                .map_or(tensorflow::DataType::DtInvalid, wire_type)
+                .map_or(tensorflow::DataType::DtInvalid, tf_type)
                 .into(),
             tensor_shape: Some(shape(tensor.shape.wire())),
             name: tensor.name.clone(),
@@ -76,29 +78,59 @@ fn loaded(
     Ok((part, facts?))
 }
 
-/// Returns the protocol's name of a type.
-const fn wire_type(dtype: DataType) -> tensorflow::DataType {
-    match dtype {
-        DataType::Bool => tensorflow::DataType::DtBool,
-        DataType::I8 => tensorflow::DataType::DtInt8,
-        DataType::I16 => tensorflow::DataType::DtInt16,
-        DataType::I32 => tensorflow::DataType::DtInt32,
-        DataType::I64 => tensorflow::DataType::DtInt64,
-        DataType::U8 => tensorflow::DataType::DtUint8,
-        DataType::U16 => tensorflow::DataType::DtUint16,
-        DataType::U32 => tensorflow::DataType::DtUint32,
-        DataType::U64 => tensorflow::DataType::DtUint64,
-        DataType::F16 => tensorflow::DataType::DtHalf,
-        DataType::Bf16 => tensorflow::DataType::DtBfloat16,
-        DataType::F32 => tensorflow::DataType::DtFloat,
-        DataType::F64 => tensorflow::DataType::DtDouble,
-        DataType::String => tensorflow::DataType::DtString,
+/// Finds the versions that a status call is about: one, or all, the lowest first.
+fn asked_versions(
+    engine: &Engine,
+    name: &str,
+    version: Option<i64>,
+    origin: RequestOrigin,
+) -> Result<Vec<ServableVersion>> {
+    let servable = engine.servable(name)?;
+    let versions = match version {
+        Some(number) => vec![servable.part(Some(number))?],
+        None => servable.parts(),
+    };
+    // The figure is the model's; any of its versions counts it.
+    if let Some(version) = versions.first() {
+        version
+            .reporter()
+            .queried(origin, Query::State, &Ok::<(), ()>(()));
+    }
+    Ok(versions)
+}
+
+/// Makes the message of a version.
+fn version_status(version: &ServableVersion) -> ModelVersionStatus {
+    let status = version.status();
+    let code = code(status.code);
+    ModelVersionStatus {
+        version: version.number(),
+        state: state(status.state).into(),
+        status: Some(StatusProto {
+            error_code: code.into(),
+            error_message: status
+                .failure
+                .as_deref()
+                .unwrap_or(status.code.name())
+                .to_owned(),
+        }),
     }
 }
 
-/// Finds the type of one of the protocol's numbers.
-fn own_type(number: i32) -> Option<DataType> {
-    DataType::ALL
-        .into_iter()
-        .find(|&dtype| wire_type(dtype) as i32 == number)
+const fn state(state: model::VersionState) -> State {
+    match state {
+        model::VersionState::Start => State::Start,
+        model::VersionState::Loading => State::Loading,
+        model::VersionState::Available => State::Available,
+        model::VersionState::Unloading => State::Unloading,
+        model::VersionState::End => State::End,
+    }
+}
+
+const fn code(code: VersionErrorCode) -> error::Code {
+    match code {
+        VersionErrorCode::Ok => error::Code::Ok,
+        VersionErrorCode::Unknown => error::Code::Unknown,
+        VersionErrorCode::FailedPrecondition => error::Code::FailedPrecondition,
+    }
 }

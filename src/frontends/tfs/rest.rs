@@ -7,21 +7,18 @@ use axum::{
     http::{Method, StatusCode},
     response::Response,
 };
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
-use super::{
-    SIGNATURE, SIGNATURES_TYPE, infos, json, json_reply, loaded,
-    path::{self, Call, Names},
-    status,
-};
+use super::{SIGNATURE, SIGNATURES_TYPE, infos, json, json_reply, loaded};
 use crate::{
     engine::{Engine, Reload, ServableVersion},
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body,
         reply::{self, JSON_GROWTH},
-        rest::{RestContext, not_allowed},
-        weight,
+        rest::{self, RestContext, not_allowed, unknown_path},
+        tfs, weight,
     },
     pipeline::TensorDirection,
     proto::{tensorflow::TensorInfo, tensorflow_serving::ModelVersionStatus},
@@ -36,7 +33,7 @@ const ORIGIN: RequestOrigin = RequestOrigin {
 
 /// Answers a request for any path below `/v1`.
 pub(crate) async fn call(State(context): State<RestContext>, request: Request) -> Result<Response> {
-    let call = path::parse(request.uri().path())?;
+    let call = parse(request.uri().path())?;
     let posts = matches!(call, Call::Predict(_) | Call::Unserved | Call::Reload);
     let allowed = match *request.method() {
         Method::GET | Method::HEAD => !posts,
@@ -112,7 +109,7 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
 }
 
 fn statuses(engine: &Engine, names: &Names) -> Result<Response> {
-    let versions = status::versions(engine, &names.model, names.version, ORIGIN)?;
+    let versions = tfs::asked_versions(engine, &names.model, names.version, ORIGIN)?;
     reply::serialized(&Statuses::of(&versions))
 }
 
@@ -135,7 +132,7 @@ struct Statuses {
 
 impl Statuses {
     fn of(versions: &[ServableVersion]) -> Self {
-        let model_version_status = versions.iter().map(status::message).collect();
+        let model_version_status = versions.iter().map(tfs::version_status).collect();
         Self {
             model_version_status,
         }
@@ -201,4 +198,172 @@ fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
         },
     };
     reply::serialized(&metadata)
+}
+
+/// Call that a path stands for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// Inference.
+    Predict(Names),
+    /// A call of the protocol that is not served.
+    Unserved,
+    /// States of versions.
+    Status(Names),
+    /// Inputs and outputs.
+    Metadata(Names),
+    /// The states of everything.
+    Config,
+    /// Reads the configuration again.
+    Reload,
+}
+
+/// The model that a path names, and its version: `None` for the default one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Names {
+    pub(super) model: String,
+    pub(super) version: Option<i64>,
+}
+
+/// Reads a path; one character before it is passed over, as clients that add a slash expect.
+///
+/// # Errors
+///
+/// Fails if it is none of the protocol's, or names a version that no model can have.
+pub(super) fn parse(path: &str) -> Result<Call> {
+    let mut shortened = path.chars();
+    shortened.next();
+    let below = path
+        .strip_prefix("/v1/")
+        .or_else(|| shortened.as_str().strip_prefix("/v1/"))
+        .ok_or_else(unknown_path)?;
+    match below {
+        "config" => return Ok(Call::Config),
+        "config/reload" => return Ok(Call::Reload),
+        _ => {}
+    }
+    let below = below.strip_prefix("models/").ok_or_else(unknown_path)?;
+    let (names, action) = match below.split_once(':') {
+        Some((names, action)) => (names, Some(action)),
+        None => (below, None),
+    };
+    let (names, metadata) = match names.strip_suffix("/metadata") {
+        Some(names) if action.is_none() => (names, true),
+        _ => (names, false),
+    };
+    let parts: Vec<&str> = names.split('/').collect();
+    let (model, version) = match parts[..] {
+        [model] => (model, None),
+        [model, "versions", version] => (model, rest::version(version)?),
+        // Versions have no labels; clients that send one get the default version.
+        [model, "labels", label] if action.is_some() && !label.is_empty() => (model, None),
+        _ => return Err(unknown_path()),
+    };
+    if model.is_empty() {
+        return Err(unknown_path());
+    }
+    let names = Names {
+        model: percent_decode_str(model)
+            .decode_utf8()
+            .map_err(|_| unknown_path())?
+            .into_owned(),
+        version,
+    };
+    match action {
+        Some("predict") => Ok(Call::Predict(names)),
+        Some("classify" | "regress") => Ok(Call::Unserved),
+        Some(_) => Err(unknown_path()),
+        None if metadata => Ok(Call::Metadata(names)),
+        None => Ok(Call::Status(names)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Call, Names, parse};
+
+    fn names(model: &str, version: Option<i64>) -> Names {
+        Names {
+            model: model.to_owned(),
+            version,
+        }
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        for (path, call) in [
+            ("/v1/models/m:predict", Call::Predict(names("m", None))),
+            ("//v1/models/m:predict", Call::Predict(names("m", None))),
+            (
+                "/v1/models/m/versions/2:predict",
+                Call::Predict(names("m", Some(2))),
+            ),
+            (
+                "/v1/models/m/versions/0:predict",
+                Call::Predict(names("m", None)),
+            ),
+            (
+                "/v1/models/m/labels/stable:predict",
+                Call::Predict(names("m", None)),
+            ),
+            ("/v1/models/m:classify", Call::Unserved),
+            ("/v1/models/m/versions/1:regress", Call::Unserved),
+            ("/v1/models/m", Call::Status(names("m", None))),
+            ("/v1/models/a%20b%2Fc", Call::Status(names("a b/c", None))),
+            (
+                "/v1/models/m/versions/007",
+                Call::Status(names("m", Some(7))),
+            ),
+            ("/v1/models/m/metadata", Call::Metadata(names("m", None))),
+            (
+                "/v1/models/m/versions/1/metadata",
+                Call::Metadata(names("m", Some(1))),
+            ),
+            ("/v1/models/metadata", Call::Status(names("metadata", None))),
+            ("/v1/config", Call::Config),
+            ("/v1/config/reload", Call::Reload),
+        ] {
+            assert_eq!(parse(path).unwrap(), call, "{path}");
+        }
+    }
+
+    #[test]
+    fn other_paths_are_none() {
+        for path in [
+            "/v1",
+            "/v1/",
+            "/v1/models",
+            "/v1/models/",
+            "/v1/models/:predict",
+            "/v1/models/m/",
+            "/v1/models/m:predict/",
+            "/v1/models/m:infer",
+            "/v1/models/m:predict:predict",
+            "/v1/models/m/metadata:predict",
+            "/v1/models/m/labels/stable",
+            "/v1/models/m/labels/:predict",
+            "/v1/models/m/versions/",
+            "/v1/models/m/versions/x",
+            "/v1/models/m/versions/-1",
+            "/v1/models/m/versions/1/x",
+            "/v1/models/m/metadata/",
+            "/v1/models/%ff",
+            "/v1/config/",
+            "/v1/config/reload/",
+            "///v1/config",
+            "/v2/config",
+            "",
+        ] {
+            assert_eq!(
+                parse(path).unwrap_err().to_string(),
+                "Invalid request URL",
+                "{path}"
+            );
+        }
+        assert_eq!(
+            parse("/v1/models/m/versions/9223372036854775808:predict")
+                .unwrap_err()
+                .to_string(),
+            "Model with requested version is not found"
+        );
+    }
 }

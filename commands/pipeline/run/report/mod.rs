@@ -9,10 +9,7 @@ use ovms::{
     pipeline::{NodeId, PipelinePlan},
 };
 
-use super::{
-    load::LocalPipeline,
-    measure::{Measured, median},
-};
+use super::{LocalPipeline, Measured, median};
 use crate::{
     infer,
     ui::{self, Look, NOTHING, Table, counted, visible},

@@ -6,12 +6,10 @@ use std::fmt::Write;
 use ovms::{client::output::Summary, pipeline::NodeTrace};
 use unicode_width::UnicodeWidthStr;
 
-use super::{
-    super::{load::LocalPipeline, measure::Measured},
-    inner, session, share, time,
-};
+use super::{inner, session, share, time};
 use crate::{
     infer::described,
+    pipeline::run::{LocalPipeline, Measured},
     ui::{self, Look, NOTHING, Table, visible},
 };
 

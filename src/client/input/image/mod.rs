@@ -1,9 +1,10 @@
 //! PNG and JPEG images as the numbers that a vision model takes.
 
-use std::{fmt, io::Cursor, str::FromStr};
+use std::{io::Cursor, str::FromStr};
 
 use bytes::Bytes;
 use image::{DynamicImage, ImageDecoder, ImageReader, imageops::FilterType};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::ValueProblem;
 use crate::tensor::{DataType, Dim, PartialShape, Tensor, values::Packer};
@@ -22,7 +23,8 @@ pub struct ImageOptions {
 }
 
 /// Where the dimensions of an image stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum ImageLayout {
     /// Batch, channels, height, width.
     Nchw,
@@ -32,20 +34,6 @@ pub enum ImageLayout {
     Chw,
     /// Height, width, channels.
     Hwc,
-}
-
-/// Why an image cannot become the tensor of an input.
-#[derive(Debug, thiserror::Error)]
-pub enum InputImageError {
-    /// The file is no image, or a broken one.
-    #[error("found an image that cannot be decoded")]
-    Decode(#[from] image::ImageError),
-    /// Shape and layout do not say where 1 or 3 channels stand.
-    #[error("{0}")]
-    Layout(String),
-    /// Means or scales that the channels cannot have.
-    #[error("{0}")]
-    ChannelValues(String),
 }
 
 impl ImageOptions {
@@ -70,13 +58,13 @@ impl ImageOptions {
             let text = format!(
                 "layout {layout} finds {channels} channels in shape {shape}, expected 1 or 3"
             );
-            return Err(InputImageError::Layout(text).into());
+            return Err(ValueProblem::Layout(text));
         }
         let means = per_channel(&self.mean, "mean", 0.0, channels)?;
         let scales = per_channel(&self.scale, "scale", 1.0, channels)?;
         if scales.contains(&0.0) {
             let text = "found 0 as a scale, expected a number to divide by".to_owned();
-            return Err(InputImageError::ChannelValues(text).into());
+            return Err(ValueProblem::Misfit(text));
         }
         let image = decode(file)?;
         let height = length('H').unwrap_or(image.height() as usize);
@@ -112,15 +100,15 @@ impl ImageOptions {
         Ok(Tensor::new(dtype, shape, packer.finish())?)
     }
 
-    fn layout(&self, wanted: Option<&PartialShape>) -> Result<ImageLayout, InputImageError> {
+    fn layout(&self, wanted: Option<&PartialShape>) -> Result<ImageLayout, ValueProblem> {
         match (self.layout, wanted) {
             (Some(layout), Some(shape)) if layout.name().len() != shape.0.len() => Err(
-                InputImageError::Layout(format!("layout {layout} does not fit shape {shape}")),
+                ValueProblem::Layout(format!("layout {layout} does not fit shape {shape}")),
             ),
             (Some(layout), _) => Ok(layout),
             (None, Some(shape)) => ImageLayout::of_shape(shape).ok_or_else(|| {
                 let text = format!("cannot tell the layout of an image from shape {shape}");
-                InputImageError::Layout(text)
+                ValueProblem::Layout(text)
             }),
             // What images are elsewhere.
             (None, None) => Ok(ImageLayout::Hwc),
@@ -130,7 +118,6 @@ impl ImageOptions {
 
 impl ImageLayout {
     /// Returns the layout of a shape that has 1 or 3 at one of the two places of channels.
-    #[must_use]
     pub fn of_shape(shape: &PartialShape) -> Option<Self> {
         let is_channels = |dim: Dim| matches!(dim, Dim::Fixed(1 | 3));
         let (first, last, planar, interleaved) = match shape.0.as_slice() {
@@ -145,13 +132,8 @@ impl ImageLayout {
         }
     }
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Nchw => "NCHW",
-            Self::Nhwc => "NHWC",
-            Self::Chw => "CHW",
-            Self::Hwc => "HWC",
-        }
+    fn name(self) -> &'static str {
+        self.into()
     }
 
     fn is_planar(self) -> bool {
@@ -169,24 +151,18 @@ impl ImageLayout {
     }
 }
 
-impl fmt::Display for ImageLayout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 impl FromStr for ImageLayout {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Nchw, Self::Nhwc, Self::Chw, Self::Hwc]
-            .into_iter()
+        let mut layouts = Self::VARIANTS.iter().copied();
+        layouts
             .find(|layout| layout.name().eq_ignore_ascii_case(text))
             .ok_or_else(|| format!("found `{text}`, expected NCHW, NHWC, CHW or HWC"))
     }
 }
 
-fn decode(file: &Bytes) -> Result<DynamicImage, InputImageError> {
+fn decode(file: &Bytes) -> Result<DynamicImage, ValueProblem> {
     let reader = ImageReader::new(Cursor::new(file))
         .with_guessed_format()
         .map_err(image::ImageError::IoError)?;
@@ -227,7 +203,7 @@ fn per_channel(
     what: &'static str,
     default: f64,
     channels: usize,
-) -> Result<Vec<f64>, InputImageError> {
+) -> Result<Vec<f64>, ValueProblem> {
     match given {
         [] => Ok(vec![default; channels]),
         [one] => Ok(vec![*one; channels]),
@@ -235,7 +211,7 @@ fn per_channel(
         several => {
             let given = several.len();
             let text = format!("found {given} values of {what} for {channels} channels");
-            Err(InputImageError::ChannelValues(text))
+            Err(ValueProblem::Misfit(text))
         }
     }
 }

@@ -38,7 +38,6 @@ pub enum StepControl {
 impl StepControl {
     /// Returns what a step is. One that is first and last at once only starts where the protocol
     /// has no form for both.
-    #[must_use]
     pub fn of(lives: bool, is_last: bool, is_tfs: bool) -> Self {
         match (lives, is_last) {
             (false, true) if !is_tfs => Self::Only,
@@ -90,7 +89,6 @@ impl<'a> SequenceClient<'a> {
     /// Prepares a sequence; without an id there is a [`random_id`].
     ///
     /// Every step is `request` with other inputs.
-    #[must_use]
     pub fn new(client: &'a Client, request: Request, id: Option<u64>) -> Self {
         let is_given = id.is_some();
         let id = id.unwrap_or_else(random_id);
@@ -108,7 +106,6 @@ impl<'a> SequenceClient<'a> {
     }
 
     /// Takes up a sequence that has been started before.
-    #[must_use]
     pub fn resume(client: &'a Client, request: Request, id: u64) -> Self {
         Self {
             lives: true,
@@ -117,25 +114,21 @@ impl<'a> SequenceClient<'a> {
     }
 
     /// Returns the id; from the first answer on, the one that the server tells.
-    #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
     /// Returns whether the server has the sequence, as far as can be known from here.
-    #[must_use]
     pub fn lives(&self) -> bool {
         self.lives
     }
 
     /// Returns whether an answer has confirmed the id. A server that ignores sequences does not.
-    #[must_use]
     pub fn is_reported(&self) -> bool {
         self.is_reported
     }
 
     /// Returns what the next step is; after one that only starts the sequence still lives.
-    #[must_use]
     pub fn next(&self, is_last: bool) -> StepControl {
         StepControl::of(self.lives, is_last, self.is_tfs)
     }
@@ -218,7 +211,6 @@ impl<'a> SequenceClient<'a> {
 ///
 /// Servers would choose as well, but each counts for itself: behind a proxy their ids are not the
 /// only ones of their kind, and the request that starts a sequence would have none to be sent by.
-#[must_use]
 pub fn random_id() -> u64 {
     rand::random_range(1..=LARGEST_CHOSEN)
 }

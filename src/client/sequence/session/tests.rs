@@ -14,8 +14,7 @@ use tokio::net::TcpListener;
 use super::{LARGEST_CHOSEN, SequenceClient, SequenceError, StepControl, mark};
 use crate::{
     client::{
-        address::Address,
-        api::Api,
+        address::{Address, Api},
         connection::{Client, ClientOptions, SEQUENCE},
         error::ClientError,
         message::{ModelId, Request, TensorForm, TensorMetadata},

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::pieces::Places;
+use super::stack::Places;
 use crate::{
     client::input::WholeInput,
     tensor::{Dim, PartialShape, ShapeText, Tensor, TensorMap, values::values},
@@ -151,19 +151,16 @@ impl Steps {
     }
 
     /// Returns the number of steps; 1 at least.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// Returns whether the steps still have the axis, with length 1.
-    #[must_use]
     pub fn keeps_axis(&self) -> bool {
         self.keeps_axis
     }
 
     /// Returns the inputs of a step, counted from 0.
-    #[must_use]
     pub fn step(&self, index: usize) -> TensorMap {
         let step = |(name, input): &(String, Input)| {
             let tensor = match input {

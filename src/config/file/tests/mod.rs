@@ -12,7 +12,7 @@ use crate::{
     budget::Budget,
     config::{
         flags::Flags,
-        model::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
+        settings::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
     },
     openvino::{BatchOption, PerTensor, Placement, ShapeOption, StateMode},
     tensor::{Dim, images::PixelLimit},

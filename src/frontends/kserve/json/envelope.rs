@@ -2,10 +2,13 @@
 //!
 //! Only where the data of an input stands before its datatype, it is passed over and read later.
 
-use super::errors::{self, Unread};
+use super::Unread;
 use crate::{
     error::Error,
-    frontends::json_numbers::{Cursor, Elements, JsonError, Rules},
+    frontends::{
+        json_numbers::{Cursor, Elements, JsonError, Rules},
+        kserve::json,
+    },
     request::{Data, Declared, Parameter, Parameters},
     tensor::{DataType, elements},
 };
@@ -77,7 +80,7 @@ impl Reader {
         let mut inputs = Vec::new();
         let read = optional(cursor, |cursor| {
             if cursor.token() != Some(b'[') {
-                return Err(errors::not_an_array().into());
+                return Err(json::not_an_array().into());
             }
             list(cursor, |cursor| {
                 inputs.push(self.input(cursor)?);
@@ -206,10 +209,10 @@ fn read_outputs(cursor: &mut Cursor<'_>) -> Result<Vec<Output>, Unread> {
 
 fn read_shape(cursor: &mut Cursor<'_>) -> Result<Vec<i64>, Unread> {
     let lengths: Vec<u64> = serde_json::from_slice(cursor.value()?)
-        .map_err(|error| unfit(&format!("shape: {}", errors::reason(&error))))?;
+        .map_err(|error| unfit(&format!("shape: {}", json::reason(&error))))?;
     lengths
         .into_iter()
-        .map(|length| i64::try_from(length).map_err(|_| errors::not_an_array().into()))
+        .map(|length| i64::try_from(length).map_err(|_| json::not_an_array().into()))
         .collect()
 }
 
@@ -278,5 +281,5 @@ fn once<T>(place: &mut Option<T>, key: &str, value: T) -> Result<(), Unread> {
 }
 
 fn unfit(reason: &str) -> Unread {
-    Error::invalid(format!("{} - {reason}", errors::not_an_array().message())).into()
+    Error::invalid(format!("{} - {reason}", json::not_an_array().message())).into()
 }

@@ -4,13 +4,13 @@
 //! wrong with it.
 
 mod envelope;
-mod errors;
 
 use bytes::Bytes;
-use envelope::{Envelope, Input};
 
+use self::envelope::{Envelope, Input};
 use crate::{
     error::{Error, Result},
+    frontends::json_numbers::{JsonError, no_object, reason},
     request::{
         Data, Declared, Dialect, InferRequest, InputTensor, Parameter, Parameters, SpecialInputs,
     },
@@ -42,7 +42,7 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
         outputs,
         id,
         parameters,
-    } = envelope::read(&json).map_err(|unread| errors::explain(&json, unread))?;
+    } = envelope::read(&json).map_err(|unread| explain(&json, unread))?;
     if inputs.is_empty() {
         return Err(Error::invalid("Invalid JSON structure, missing inputs"));
     }
@@ -205,6 +205,33 @@ fn binary_wish(parameters: &Parameters, name: &str) -> Option<bool> {
         Parameter::Bool(value) if known == name => Some(*value),
         _ => None,
     })
+}
+
+/// Why a body was not read to its end.
+#[derive(Debug)]
+struct Unread(Error);
+
+impl From<JsonError> for Unread {
+    fn from(error: JsonError) -> Self {
+        let text = format!("{} - {error}", not_an_array().message());
+        Self(Error::invalid(text))
+    }
+}
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+/// Says what is wrong with a body. That it is no JSON comes first, wherever that shows.
+fn explain(body: &[u8], Unread(error): Unread) -> Error {
+    no_object(body).unwrap_or(error)
+}
+
+/// The error of anything in `inputs` that is not what it should be.
+fn not_an_array() -> Error {
+    Error::invalid("Could not parse input content. Not valid ndarray detected")
 }
 
 #[cfg(test)]

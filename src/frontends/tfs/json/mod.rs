@@ -4,19 +4,15 @@
 //! model and with it the types of its inputs are known. Only when that fails is the body looked at
 //! again, slowly, for an error that is more basic than the one that was met.
 
-mod special;
-
 use std::{collections::BTreeMap, fmt::Display};
 
-use self::special::Numbers;
 use crate::{
     error::{Error, Result},
     frontends::{
-        json_error::no_object,
-        json_numbers::{Cursor, Elements, JsonError, Rules, is_base64},
-        packed,
+        gather,
+        json_numbers::{Cursor, Elements, JsonError, Rules, is_base64, no_object},
     },
-    request::{Declared, Dialect, InferRequest, InputTensor},
+    request::{Data, Declared, Dialect, InferRequest, InputTensor},
     sequence::{CONTROL_INPUT, SEQUENCE_ID},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, elements},
@@ -266,7 +262,7 @@ impl Named {
                 name,
                 datatype: Declared::Unknown("INVALID".to_owned()),
                 shape: Vec::new(),
-                data: packed::values(0, Vec::new()),
+                data: gather::values(0, Vec::new()),
             },
         }
     }
@@ -368,7 +364,73 @@ fn tensor(name: String, elements: Elements, batch: Option<usize>) -> InputTensor
             .into_iter()
             .map(|length| i64::try_from(length).unwrap_or(i64::MAX))
             .collect(),
-        data: packed::values(count, bytes),
+        data: gather::values(count, bytes),
+    }
+}
+
+/// The numbers of a special input, from one value or from one of each row.
+struct Numbers {
+    dtype: DataType,
+    /// The length of a list; none if there was a number without one.
+    length: Option<usize>,
+    count: usize,
+    bytes: Vec<u8>,
+}
+
+impl Numbers {
+    /// Begins an input of type UINT64 or UINT32.
+    fn new(dtype: DataType) -> Self {
+        Self {
+            dtype,
+            length: None,
+            count: 0,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Takes one value off a text: a number, or a list of numbers.
+    fn read(&mut self, cursor: &mut Cursor<'_>, format: Format) -> Result<()> {
+        let expected = || {
+            let what = self.dtype;
+            format.no_array(&format_args!(
+                "expected one whole number of {what} in a list"
+            ))
+        };
+        let text = cursor.value()?;
+        let numbers: Vec<u64> = if let Ok(number) = serde_json::from_slice(text) {
+            vec![number]
+        } else {
+            let list: Vec<u64> = serde_json::from_slice(text).map_err(|_| expected())?;
+            self.length = Some(list.len());
+            list
+        };
+        self.count += numbers.len();
+        for number in numbers {
+            match self.dtype {
+                DataType::U32 => {
+                    let number = u32::try_from(number).map_err(|_| expected())?;
+                    self.bytes.extend_from_slice(&number.to_le_bytes());
+                }
+                _ => self.bytes.extend_from_slice(&number.to_le_bytes()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the input; `batch` is how many rows there were.
+    fn tensor(self, name: String, batch: Option<usize>) -> InputTensor {
+        let lengths = batch.into_iter().chain(self.length);
+        InputTensor {
+            name,
+            datatype: Declared::Known(self.dtype),
+            shape: lengths
+                .map(|length| i64::try_from(length).unwrap_or(i64::MAX))
+                .collect(),
+            data: Data::Values {
+                count: self.count,
+                bytes: self.bytes.into(),
+            },
+        }
     }
 }
 

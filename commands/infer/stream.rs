@@ -1,0 +1,363 @@
+//! `ovms infer --stream`: requests over one stream, with responses shown on arrival.
+//!
+//! [`StreamArgs`] are the flags as typed and [`Plan`] is their meaning. `run` sends the requests
+//! and passes the responses to `show`, both concurrently.
+
+use std::{
+    cell::Cell,
+    path::PathBuf,
+    pin::{Pin, pin},
+    time::{Duration, Instant},
+};
+
+use clap::ArgGroup;
+use ovms::client::{
+    Api, CallPhase, Client, ClientError, ClientOptions, ModelMetadata, Request, RequestSender,
+    ResponseReceiver, StreamAnswer, StreamEvent,
+    input::{Argument, Inputs},
+    output,
+};
+
+use super::{
+    args::{Format, of_stdin},
+    failure,
+    feed::{Origin, RequestFeed, RequestPlan, Role},
+    outputs,
+    sequence::{Writer, listen},
+};
+use crate::{
+    error::{Failure, FailureKind},
+    ui::{self, Counter, OutputFormat, counted},
+};
+
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Streams of requests (kserve-grpc only)")]
+#[command(group = ArgGroup::new("in_parts").args(["sequence", "stream"]).multiple(true))]
+pub(in crate::infer) struct StreamArgs {
+    /// Send requests over one stream, and show responses as they arrive
+    ///
+    /// The inputs are one request, and all its answers are shown until the server ends the stream.
+    /// Inputs may be left out; a graph has what it gets.
+    ///
+    /// With `--axis`, each part of the arrays along the axis is a request. With `-i -`,
+    /// `-i NAME=-` or `--requests`, each line is a request, sent as soon as it is there: an object of
+    /// inputs by name, or the value of one input. Beside the inputs, or beside `inputs`, which holds
+    /// them by name or as REST requests do, `timestamp`, `parameters` and `id` are the request's own.
+    ///
+    /// With `--output json` each answer is one object in a line, and so is each error, as
+    /// `{"error": "…"}`. Errors that do not end the stream show in the exit code at the end.
+    /// `--timeout` is for how long nothing may come once all is sent. Ctrl-C cancels the stream.
+    #[arg(
+        long,
+        conflicts_with_all = ["load", "sequence", "of_a_sequence", "save", "top"]
+    )]
+    pub(in crate::infer) stream: bool,
+
+    /// File with one request per line; - is standard input
+    #[arg(long, value_name = "FILE", requires = "stream")]
+    pub(in crate::infer) requests: Option<PathBuf>,
+
+    /// Timestamp of the first request; the next ones have N + 1, N + 2, …
+    ///
+    /// Without it the server gives them. A `timestamp` in a line goes first, and the next request has the one after it.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "stream",
+        allow_negative_numbers = true
+    )]
+    pub(in crate::infer) timestamp: Option<i64>,
+}
+
+/// Requests to send over a stream, and the format of the responses.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::infer) struct Plan {
+    pub(in crate::infer) requests: RequestPlan,
+    format: OutputFormat,
+}
+
+impl Plan {
+    /// Checks the flags; `None` if there is no stream. The input that standard input gives line by
+    /// line is removed from the others.
+    pub(in crate::infer) fn new(
+        args: &StreamArgs,
+        axis: Option<usize>,
+        inputs: &mut Vec<Argument>,
+        format: Format,
+        api: Api,
+    ) -> Result<Option<Self>, Failure> {
+        if !args.stream {
+            return Ok(None);
+        }
+        if api != Api::KserveGrpc {
+            let text = format!("`--stream` does not fit `--api {api}`");
+            return Err(Failure::usage(text).hint("only kserve-grpc has streams"));
+        }
+        let format = format.of_many("a stream")?;
+        let source = match (&args.requests, of_stdin(inputs)?, axis) {
+            (Some(_), Some(_), _) => {
+                return Err(Failure::usage("`--requests` does not fit `-i -`")
+                    .hint("either gives a request with each line"));
+            }
+            (None, Some(argument), None) => Origin::Lines(argument, None),
+            (Some(path), None, None) => Origin::of_file(path),
+            (None, None, Some(axis)) => Origin::Parts(axis),
+            (None, None, None) => Origin::Inputs,
+            (_, _, Some(_)) => {
+                return Err(
+                    Failure::usage("`--axis` does not fit requests that are lines")
+                        .hint("there each line is a request"),
+                );
+            }
+        };
+        let requests = RequestPlan {
+            source,
+            timestamp: args.timestamp,
+            role: Role::Stream(FailureKind::Usage),
+        };
+        Ok(Some(Self { requests, format }))
+    }
+}
+
+/// Time limit for writing the last line.
+const LAST: Duration = Duration::from_secs(2);
+
+/// Sends all requests and shows the responses, until the server ends the stream.
+pub(in crate::infer) async fn run(
+    client: &Client,
+    base: Request,
+    inputs: &Inputs,
+    model: &ModelMetadata,
+    plan: &Plan,
+    server: &ClientOptions,
+) -> Result<(), Failure> {
+    let feed = RequestFeed::new(&plan.requests, inputs, base, model)?;
+    let (requests, answers) = client.stream().map_err(failure::client)?;
+    let sent = Cell::new(0);
+    let talk = Talk {
+        answers,
+        writer: Writer::start()?,
+        bar: Counter::start("answer", None, true, plan.requests.has_lines()),
+        format: plan.format,
+        sent: &sent,
+        came: 0,
+        errors: 0,
+        heard: Instant::now(),
+        server,
+    };
+    talk.run(pin!(send_all(feed, requests, &sent))).await
+}
+
+/// Sends requests until there are no more, or the stream takes no more.
+async fn send_all(
+    mut feed: RequestFeed<'_>,
+    requests: RequestSender,
+    sent: &Cell<usize>,
+) -> Result<(), Failure> {
+    while let Some(request) = feed.next().await? {
+        let taken = requests.send(&request).await;
+        if !taken.map_err(|error| failure::client(error.into()))? {
+            break;
+        }
+        sent.set(sent.get() + 1);
+    }
+    Ok(())
+}
+
+struct Talk<'a> {
+    answers: ResponseReceiver<'a>,
+    writer: Writer,
+    bar: Counter,
+    format: OutputFormat,
+    sent: &'a Cell<usize>,
+    /// Number of responses and errors so far.
+    came: usize,
+    errors: usize,
+    /// Time of the last response, or of the end of sending.
+    heard: Instant,
+    server: &'a ClientOptions,
+}
+
+impl Talk<'_> {
+    async fn run(
+        mut self,
+        mut sending: Pin<&mut impl Future<Output = Result<(), Failure>>>,
+    ) -> Result<(), Failure> {
+        let (mut keys, _) = listen()?;
+        let mut interrupted = pin!(keys.pressed());
+        let mut is_sending = true;
+        // A request that cannot be sent does not take the answers to others away.
+        let mut unsent = None;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = &mut interrupted => return Err(self.stopped()),
+                event = self.answers.next() => event,
+                result = &mut sending, if is_sending => {
+                    is_sending = false;
+                    unsent = result.err();
+                    self.heard = Instant::now();
+                    continue;
+                }
+                () = silence(self.heard, self.server.timeout), if !is_sending => {
+                    let failure = self.silent();
+                    return Err(self.last(failure).await);
+                }
+            };
+            self.heard = Instant::now();
+            let event = match event {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                // A stream that has got nothing ends so, and says less than what was to be sent.
+                Err(error) => {
+                    let failure = unsent.unwrap_or_else(|| self.ended(error));
+                    return Err(self.last(failure).await);
+                }
+            };
+            let line = self.reported(&event);
+            let sent = format!(", {} sent", self.sent.get());
+            self.bar.count(self.came - self.errors, &sent);
+            if let Some(line) = line {
+                tokio::select! {
+                    written = self.writer.write(line) => written?,
+                    () = &mut interrupted => return Err(self.stopped()),
+                }
+                self.heard = Instant::now();
+            }
+        }
+        let answers = self.came - self.errors;
+        if self.format == OutputFormat::Table {
+            ui::note(&format!("{}.", self.bar.pace(answers)));
+        }
+        match (unsent, self.errors) {
+            (Some(failure), _) => Err(failure),
+            (None, 0) => Ok(()),
+            (None, 1) => Err(Failure::failed("the server reported 1 error on the stream")),
+            (None, failures) => Err(Failure::failed(format!(
+                "the server reported {failures} errors on the stream"
+            ))),
+        }
+    }
+
+    /// Counts an event, and returns its text for stdout.
+    fn reported(&mut self, event: &StreamEvent) -> Option<Vec<u8>> {
+        self.came += 1;
+        match event {
+            StreamEvent::Answer(answer) => {
+                if self.format == OutputFormat::Table && self.came - self.errors == 1 {
+                    ui::note(&format!("{}:", outputs::model(&answer.answer)));
+                }
+                Some(answer_line(self.format, answer, self.came - self.errors))
+            }
+            StreamEvent::Error(text) => {
+                self.errors += 1;
+                if self.format == OutputFormat::Json {
+                    return Some(error_line(text));
+                }
+                ui::warn(&format!("error: {text}"));
+                None
+            }
+        }
+    }
+
+    /// Prints the error that ends the stream for programs as well.
+    async fn last(&self, failure: Failure) -> Failure {
+        if self.format == OutputFormat::Json {
+            // A reader that is gone still gets the exit code.
+            let line = self.writer.write(error_line(failure.message()));
+            drop(tokio::time::timeout(LAST, line).await);
+        }
+        failure
+    }
+
+    fn stopped(&self) -> Failure {
+        let text = format!(
+            "interrupted after {}",
+            counted(self.came - self.errors, "answer")
+        );
+        Failure::interrupted(text)
+    }
+
+    fn silent(&self) -> Failure {
+        self.ended(ClientError::Timeout {
+            address: self.server.address.clone(),
+            limit: self.server.timeout,
+            step: CallPhase::Answer,
+        })
+    }
+
+    fn ended(&self, error: ClientError) -> Failure {
+        let failure = failure::client(error);
+        match self.came - self.errors {
+            0 => failure,
+            answers => failure.hint(format!("{} came before that", counted(answers, "answer"))),
+        }
+    }
+}
+
+async fn silence(since: Instant, limit: Duration) {
+    tokio::time::sleep(limit.saturating_sub(since.elapsed())).await;
+}
+
+/// Width of timestamps and response numbers at the start of lines.
+const PLACES: usize = 4;
+
+/// Writes a response, the `number`th of the stream, as one line.
+fn answer_line(format: OutputFormat, answer: &StreamAnswer, number: usize) -> Vec<u8> {
+    if format == OutputFormat::Json {
+        return outputs::json_line(output::stream_json(answer));
+    }
+    let start = match answer.timestamp {
+        Some(timestamp) => format!("{timestamp:>PLACES$}"),
+        None => format!("{number:>PLACES$}"),
+    };
+    outputs::line(start, &answer.answer).into_bytes()
+}
+
+/// Writes an error that does not end the stream as one line for programs.
+fn error_line(text: &str) -> Vec<u8> {
+    outputs::json_line(serde_json::json!({ "error": text }).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use ovms::{
+        client::{ClientResponse, Opaque, StreamAnswer},
+        tensor::{DataType, Tensor, TensorMap, values::Packer},
+    };
+
+    use super::{OutputFormat, answer_line, error_line};
+
+    fn answer(timestamp: Option<i64>) -> StreamAnswer {
+        let mut packer = Packer::new(DataType::String, 1);
+        packer.push_bytes("größe\n\u{1b}".as_bytes()).unwrap();
+        let text = Tensor::new(DataType::String, vec![1], packer.finish()).unwrap();
+        StreamAnswer {
+            answer: ClientResponse {
+                model_name: "g".to_owned(),
+                model_version: "1".to_owned(),
+                id: String::new(),
+                outputs: TensorMap::from_iter([("out".to_owned(), text)]),
+                opaque: vec![Opaque {
+                    name: "own".to_owned(),
+                    datatype: "my type".to_owned(),
+                    shape: vec![20],
+                    data: (0..20).collect::<Vec<u8>>().into(),
+                }],
+            },
+            timestamp,
+        }
+    }
+
+    fn reported(format: OutputFormat, timestamp: Option<i64>) -> String {
+        String::from_utf8(answer_line(format, &answer(timestamp), 3)).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_one_line() {
+        insta::assert_snapshot!(reported(OutputFormat::Table, Some(-5)), @r#"  -5  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
+        insta::assert_snapshot!(reported(OutputFormat::Table, None), @r#"   3  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
+        insta::assert_snapshot!(reported(OutputFormat::Json, Some(i64::MAX - 3)), @r#"{"model_name":"g","model_version":"1","id":"","timestamp":9223372036854775804,"outputs":[{"name":"out","datatype":"BYTES","shape":[1],"data":["größe\n\u001b"]},{"name":"own","datatype":"my type","shape":[20],"b64":"AAECAwQFBgcICQoLDA0ODxAREhM="}]}"#);
+        insta::assert_snapshot!(String::from_utf8(error_line("a \"b\"")).unwrap(), @r#"{"error":"a \"b\""}"#);
+    }
+}

@@ -1,0 +1,144 @@
+//! Output that is kept of a request: its trace as JSON, and files with all its tensors.
+
+use std::{path::Path, time::Duration};
+
+use ovms::{
+    client::output::{Summary, save_tensors},
+    config::NodeKind,
+    pipeline::NodeTrace,
+    tensor::{Tensor, TensorMap},
+};
+use serde_json::{Value, json};
+
+use super::{LocalPipeline, Measured, median, report::inner};
+use crate::{error::Failure, local::microseconds, ui};
+
+/// Saves the inputs of the pipeline, the tensors of each run, and the response.
+pub(super) fn save_all(
+    folder: &Path,
+    loaded: &LocalPipeline,
+    inputs: &TensorMap,
+    measured: &Measured,
+) -> Result<(), Failure> {
+    let plan = loaded.plan();
+    let mut tensors = TensorMap::default();
+    for (name, tensor) in inputs.iter() {
+        tensors.push(format!("request.{name}"), tensor.clone());
+    }
+    for run in &measured.last.runs {
+        let node = plan.node(run.node);
+        let session = match run.session.as_str() {
+            "" => String::new(),
+            session => format!(".{session}"),
+        };
+        let inputs = node.inputs.iter().zip(&run.inputs);
+        let inputs = inputs.map(|(it, tensor)| ("in", &it.name, tensor));
+        let outputs = node.outputs.iter().zip(&run.outputs);
+        let outputs = outputs.map(|(it, tensor)| ("out", &it.name, tensor));
+        for (side, name, tensor) in inputs.chain(outputs) {
+            let name = format!("{}{session}.{side}.{name}", node.name);
+            tensors.push(name, tensor.clone());
+        }
+    }
+    for (name, tensor) in measured.last.outputs.iter() {
+        tensors.push(format!("response.{name}"), tensor.clone());
+    }
+    let saved = save_tensors(&tensors, folder)
+        .map_err(|error| Failure::cannot("save to", folder, &error))?;
+    let (number, folder) = (saved.len(), folder.display());
+    ui::note(&format!("Saved {number} tensors in {folder}."));
+    Ok(())
+}
+
+/// Describes everything as one object. Times are in microseconds; `null` stands for what is not a
+/// finite number.
+pub(super) fn as_json(loaded: &LocalPipeline, measured: &Measured) -> Value {
+    let plan = loaded.plan();
+    let last = &measured.last;
+    let nodes = inner(plan).map(|id| {
+        let node = plan.node(id);
+        let times = &measured.nodes[id.index()];
+        let runs = last.runs.iter().filter(|run| run.node == id);
+        let runs = runs.map(|run| {
+            let inputs = node.inputs.iter().map(|it| it.name.as_str());
+            let outputs = node.outputs.iter().map(|it| it.name.as_str());
+            json!({
+                "session": run.session,
+                "waited_us": microseconds(run.waited()),
+                "ran_us": microseconds(run.took()),
+                "share": ratio(run.took(), last.took),
+                "inputs": tensors(inputs.zip(&run.inputs)),
+                "outputs": tensors(outputs.zip(&run.outputs)),
+            })
+        });
+        let levels = node.levels.iter().map(|level| {
+            let level = plan.level(*level);
+            plan.node(level.node).name.clone()
+        });
+        let (kind, runs_on, version) = match &node.kind {
+            Some(NodeKind::Model {
+                model_name,
+                version,
+            }) => ("model", model_name.as_str(), *version),
+            Some(NodeKind::Custom { library_name, .. }) => ("custom", library_name.as_str(), None),
+            None => ("", "", None),
+        };
+        json!({
+            "name": node.name,
+            "kind": kind,
+            "runs_on": runs_on,
+            "version": version,
+            "levels": levels.collect::<Vec<_>>(),
+            "waited_us": microseconds(median(&times.waited)),
+            "ran_us": microseconds(median(&times.ran)),
+            "share": ratio(median(&times.ran), median(&measured.totals)),
+            "runs": runs.collect::<Vec<_>>(),
+        })
+    });
+    let path = last.path.iter().map(|place| {
+        let run: &NodeTrace = &last.runs[*place];
+        json!({
+            "node": plan.node(run.node).name,
+            "session": run.session,
+            "waited_us": microseconds(run.waited()),
+            "ran_us": microseconds(run.took()),
+        })
+    });
+    let at = |share: usize| microseconds(measured.percentile(share));
+    json!({
+        "pipeline": loaded.name,
+        "error": measured.error,
+        "requests": measured.totals.len(),
+        "total_us": {
+            "min": at(0),
+            "median": microseconds(median(&measured.totals)),
+            "p90": at(90),
+            "max": at(100),
+            "last": microseconds(last.took),
+        },
+        "nodes": nodes.collect::<Vec<_>>(),
+        "critical_path": path.collect::<Vec<_>>(),
+        "outputs": tensors(last.outputs.iter()),
+    })
+}
+
+fn tensors<'a>(all: impl Iterator<Item = (&'a str, &'a Tensor)>) -> Vec<Value> {
+    let tensor = |(name, tensor): (&str, &Tensor)| {
+        let spread = Summary::new(name, tensor).spread;
+        let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+        json!({
+            "name": name,
+            "datatype": tensor.dtype().kserve(),
+            "shape": tensor.shape(),
+            "min": finite(spread.map(|it| it.min)),
+            "mean": finite(spread.map(|it| it.mean)),
+            "max": finite(spread.map(|it| it.max)),
+        })
+    };
+    all.map(tensor).collect()
+}
+
+fn ratio(part: Duration, whole: Duration) -> Option<f64> {
+    let ratio = part.as_secs_f64() / whole.as_secs_f64();
+    ratio.is_finite().then_some((ratio * 1e4).round() / 1e4)
+}

@@ -1,0 +1,310 @@
+//! Actions on model folders and the configuration file instead of serving:
+//! `--list_models`, `--add_to_config`, `--remove_from_config`.
+
+use std::{
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use ovms::{
+    config::{self, CheckDepth, Defaults, EditError, Flags, ModelEntry},
+    model::repository,
+};
+use serde_json::{Value, json};
+
+use super::ServeArgs;
+use crate::{
+    error::Failure,
+    pipeline::new::save,
+    ui::{self, OutputFormat},
+};
+
+/// Environment variable in place of `--model_repository_path`.
+const REPOSITORY: &str = "OVMS_MODEL_REPOSITORY_PATH";
+
+/// Usage of `--add_to_config`.
+const ADD: [&str; 2] = [
+    "--add_to_config --model_name <model_name> --model_repository_path <repo_path> --config_path \
+     <config_path>",
+    "--add_to_config --model_name <model_name> --model_path <model_path> --config_path <config_path>",
+];
+
+/// Usage of `--remove_from_config`.
+const REMOVE: &str = "--remove_from_config --model_name <model_name> --config_path <config_path>";
+
+/// Maximum depth of the search for models below the repository.
+const DEPTH: usize = 8;
+
+/// Runs the requested action; `None` if there is none.
+pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
+    type Directive = fn(&ServeArgs) -> Result<(), Failure>;
+    let flags = &args.flags;
+    let asked: [(&str, bool, Option<Directive>); 4] = [
+        ("list_models", flags.list_models, Some(list)),
+        ("add_to_config", flags.add_to_config, Some(add)),
+        ("remove_from_config", flags.remove_from_config, Some(remove)),
+        // It takes the flags of a server, and begins as one.
+        ("check", flags.check != CheckDepth::Off, None),
+    ];
+    let mut asked = asked.iter().filter(|(_, given, _)| *given);
+    let (first, _, directive) = asked.next()?;
+    if let Some((second, ..)) = asked.next() {
+        let text = format!("--{first} and --{second} are given; expected one of them");
+        return Some(Err(Failure::usage(text)));
+    }
+    directive.map(|directive| directive(args))
+}
+
+/// Prints the names of the models below the repository, one a line.
+fn list(args: &ServeArgs) -> Result<(), Failure> {
+    let Some(root) = repository_path(args) else {
+        return Err(Failure::usage_verbatim(
+            "Use --list_models with --model_repository_path",
+        ));
+    };
+    // A path through `..` is not accepted further down.
+    let absolute = root.canonicalize();
+    let absolute = absolute
+        .and_then(|absolute| fs::read_dir(&absolute).map(|_| absolute))
+        .map_err(|error| Failure::cannot("read the model repository", &root, &error))?;
+    let mut names = Vec::new();
+    walk(&absolute, &absolute, DEPTH, &mut names);
+    names.sort();
+    if args.output == OutputFormat::Json {
+        let path = |name: &String| absolute.join(name).display().to_string();
+        let models = names
+            .iter()
+            .map(|name| json!({ "name": name, "path": path(name) }));
+        let models: Vec<_> = models.collect();
+        let repository = absolute.display().to_string();
+        return ui::print_json(&json!({ "repository": repository, "models": models }));
+    }
+    let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
+    ui::print(lines)
+}
+
+/// Finds models and graphs in the subfolders of a folder.
+fn walk(root: &Path, folder: &Path, depth: usize, names: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if !path.is_dir() {
+            continue;
+        }
+        if is_servable(&path) {
+            if let Ok(name) = path.strip_prefix(root) {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        } else if depth > 1 {
+            walk(root, &path, depth - 1, names);
+        }
+    }
+}
+
+/// Returns whether a folder holds a graph, or a version of a model.
+fn is_servable(folder: &Path) -> bool {
+    let graph = |folder: &Path| folder.join("graph.pbtxt").is_file();
+    let versions = repository::versions(folder).unwrap_or_default();
+    graph(folder)
+        || versions
+            .iter()
+            .any(|(_, version)| graph(version) || repository::files(version).is_ok())
+}
+
+/// Adds a model to the file; creates it if it is missing.
+fn add(args: &ServeArgs) -> Result<(), Failure> {
+    let path = config_path(args)?;
+    let name = model_name(args)?;
+    let base_path = match (&args.flags.model_path, repository_path(args)) {
+        // Relative to the file, as all paths in it.
+        (Some(path), _) => path.clone(),
+        // Relative to where we are.
+        (None, Some(repository)) => {
+            let folder = repository.join(name);
+            // A path through `..` is not accepted by the server.
+            match repository.canonicalize() {
+                _ if folder.to_string_lossy().contains("://") => folder,
+                Ok(repository) => repository.join(name),
+                Err(_) => std::path::absolute(&folder).unwrap_or(folder),
+            }
+        }
+        (None, None) => {
+            let text = "Set model_name either with model_path or model_repository_path with \
+                        add_to_config";
+            return Err(Failure::usage_verbatim(format!("{text}\n{}", usage(&ADD))));
+        }
+    };
+    let base_path = base_path.to_string_lossy();
+    let settings = given_settings(&args.flags)?;
+    let content = save::read_if_there(&path).map_err(|error| unreadable(&path, &error))?;
+    let edited = config::add_model(content.as_deref(), (name, &base_path), &settings)
+        .map_err(|error| refused(&path, &error))?;
+    check_settings(content.as_deref(), &edited, &path, name)?;
+    if !base_path.contains("://") {
+        note_missing(&path, Path::new(&*base_path));
+    }
+    save::write(&path, &edited, true)?;
+    done(args, &path, name, "added")
+}
+
+/// Notes that nothing exists at the path of a model, which may come later.
+fn note_missing(file: &Path, base_path: &Path) {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let found = folder.join(base_path);
+    let found = std::path::absolute(&found).unwrap_or(found);
+    let mut parts = base_path.components();
+    if parts.any(|part| part == Component::ParentDir) {
+        ui::warn("note: the server does not accept paths through `..`");
+    }
+    if found.exists() {
+        return;
+    }
+    let relative = match base_path.is_relative() {
+        true => "; a relative path is relative to the configuration file",
+        false => "",
+    };
+    let found = found.display();
+    ui::warn(&format!("note: there is no folder {found}{relative}"));
+}
+
+/// Removes a model from the file.
+fn remove(args: &ServeArgs) -> Result<(), Failure> {
+    let path = config_path(args)?;
+    let name = model_name(args)?;
+    let model_path = args.flags.model_path.as_ref().map(|_| "model_path");
+    let settings = given_settings(&args.flags)?;
+    let others = model_path
+        .into_iter()
+        .chain(settings.iter().map(|(key, _)| *key));
+    let others: String = others.map(|key| format!("{key}, ")).collect();
+    if !others.is_empty() {
+        return Err(Failure::usage_verbatim(format!(
+            "Removing models from the configuration file, allows passing only model_name parameter. \
+             Invalid parameters passed: {others}"
+        )));
+    }
+    let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+    let edited = config::remove_model(&content, name).map_err(|error| refused(&path, &error))?;
+    save::write(&path, &edited, true)?;
+    done(args, &path, name, "removed")
+}
+
+/// Reports the change of a model in the file.
+fn done(args: &ServeArgs, path: &Path, name: &str, what: &str) -> Result<(), Failure> {
+    let path = path.display().to_string();
+    if args.output == OutputFormat::Json {
+        return ui::print_json(&json!({ "file": path, "model": name, "done": what }));
+    }
+    ui::note(&match what {
+        "added" => format!("Added model `{name}` to {path}."),
+        _ => format!("Removed model `{name}` from {path}."),
+    });
+    Ok(())
+}
+
+fn repository_path(args: &ServeArgs) -> Option<PathBuf> {
+    let given = args.flags.model_repository_path.clone();
+    given.or_else(|| std::env::var_os(REPOSITORY).map(PathBuf::from))
+}
+
+fn config_path(args: &ServeArgs) -> Result<PathBuf, Failure> {
+    let usual = || Some(PathBuf::from(std::env::var_os(REPOSITORY)?).join("config.json"));
+    let given = args.flags.config_path.clone();
+    given.or_else(usual).ok_or_else(|| {
+        Failure::usage_verbatim("Set config_path with add_to_config/remove_from_config")
+    })
+}
+
+fn model_name(args: &ServeArgs) -> Result<&str, Failure> {
+    args.flags.model_name.as_deref().ok_or_else(|| {
+        let text = "Set model_name with add_to_config/remove_from_config";
+        let usage = usage(&[ADD[0], ADD[1], REMOVE]);
+        Failure::usage_verbatim(format!("{text}\n{usage}"))
+    })
+}
+
+/// Returns the usage of a directive, in the format of the reference.
+fn usage(lines: &[&str]) -> String {
+    let lines: String = lines
+        .iter()
+        .map(|line| format!("\n  ovms {line}"))
+        .collect();
+    format!("Usage: {lines}")
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::cannot("read the configuration file", path, error)
+}
+
+fn refused(path: &Path, error: &EditError) -> Failure {
+    let path = path.display();
+    let text = format!("cannot edit the configuration file {path}");
+    let failure = Failure::failed(text).caused_by(error);
+    match error {
+        EditError::Unknown { name, known } => {
+            failure.hint_nearest(name, known.iter().map(String::as_str))
+        }
+        EditError::Occupied(_) => failure.hint("remove it first with --remove_from_config"),
+        EditError::Syntax(_) | EditError::NoList => {
+            failure.hint("`ovms serve --check --config_path FILE` tells what is wrong with it")
+        }
+    }
+}
+
+/// Key and value of a setting.
+type Setting = (&'static str, Value);
+
+/// Collects the settings of a model from the flags, by key of its entry.
+fn given_settings(flags: &Flags) -> Result<Vec<Setting>, Failure> {
+    let given = flags.given().into_iter();
+    let given = given.filter(|(flag, _)| flag.is_key());
+    given
+        .map(|(flag, value)| Ok((flag.name, in_file(flag.name, value)?)))
+        .collect()
+}
+
+/// Returns a setting in the form of the file, where a text with an object is that object.
+fn in_file(key: &str, value: Value) -> Result<Value, Failure> {
+    let Some(text) = value.as_str() else {
+        return Ok(value);
+    };
+    let object = serde_json::from_str(text).ok().filter(Value::is_object);
+    match key {
+        "model_version_policy" | "plugin_config" => object.ok_or_else(|| {
+            Failure::usage_verbatim(format!(
+                "error parsing options - --{key}: found `{text}`; expected a JSON object"
+            ))
+        }),
+        // One for each tensor.
+        "shape" | "layout" => Ok(object.unwrap_or(value)),
+        _ => Ok(value),
+    }
+}
+
+/// Rejects settings that the server would reject.
+fn check_settings(
+    before: Option<&[u8]>,
+    after: &str,
+    path: &Path,
+    name: &str,
+) -> Result<(), Failure> {
+    let parse = |content: &[u8]| config::parse(content, path, &Defaults::default());
+    let refused = |error: &dyn std::error::Error| {
+        let text = format!("the settings of model `{name}` are refused");
+        Err(Failure::usage(text).caused_by(error))
+    };
+    match parse(after.as_bytes()) {
+        Ok(config) => {
+            let reason = config.models.iter().find_map(|entry| match entry {
+                ModelEntry::Refused(it) if it.name == name => Some(&it.reason),
+                _ => None,
+            });
+            reason.map_or(Ok(()), |reason| refused(reason))
+        }
+        // It was no better before.
+        Err(_) if before.is_some_and(|before| parse(before).is_err()) => Ok(()),
+        Err(error) => refused(&error),
+    }
+}
