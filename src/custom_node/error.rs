@@ -46,7 +46,7 @@ impl LibraryError {
 }
 
 /// Why a node cannot be made, or does not tell its inputs and outputs.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// A parameter has a zero byte, where its text would end in C.
     #[error("parameter `{key}` has a zero byte; library `{library}` cannot take it")]

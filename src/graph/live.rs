@@ -7,11 +7,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     definition::GraphDefinition, diagram::diagram, file::GraphSpec, source::GraphSource,
-    unary::Tally,
 };
 use crate::{
     draw::Diagram,
-    metrics::{GraphCall, Reporter},
+    metrics::Reporter,
     model::Live,
 };
 
@@ -87,23 +86,5 @@ impl Graph {
     #[must_use]
     pub fn limits(&self) -> GraphLimits {
         self.limits
-    }
-}
-
-impl Tally for GraphCall {
-    fn accepted(&self) {
-        Self::accepted(self);
-    }
-
-    fn rejected(&self) {
-        Self::rejected(self);
-    }
-
-    fn responded(&self) {
-        self.response();
-    }
-
-    fn failed(&self) {
-        self.error();
     }
 }

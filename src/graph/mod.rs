@@ -44,4 +44,3 @@ pub use servables::{ServableSession, Servables};
 pub use session::GraphResponse;
 pub use source::GraphSource;
 pub use timestamp::Timestamp;
-pub use unary::{NoTally, Tally};

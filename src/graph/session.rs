@@ -14,10 +14,10 @@ use super::{
     error::{explain, not_added},
     run::{GraphObserver, Run},
     timestamp::Timestamp,
-    unary::Tally,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    metrics::GraphCall,
     request::{InferRequest, InferResponse, Parameters},
 };
 
@@ -82,7 +82,7 @@ impl GraphSession {
         requests: &mut mpsc::Receiver<T>,
         mut read: impl FnMut(&mut T) -> Result<InferRequest> + Send,
         answers: &mpsc::Sender<GraphResponse>,
-        tally: &dyn Tally,
+        counts: &GraphCall,
     ) -> Result<()> {
         let room = Arc::new(Semaphore::new(MAX_WAITING as usize));
         let mut is_open = true;
@@ -115,7 +115,7 @@ impl GraphSession {
                 };
                 let sent = answers.send(GraphResponse::Response(response, place));
                 sent.await.map_err(|_| gone())?;
-                tally.responded();
+                counts.response();
             }
             // After a request of the highest timestamp the graph ends by itself, and the client has
             // yet to be notified if it sends more.
@@ -138,9 +138,9 @@ impl GraphSession {
                 request = requests.recv(), if takes => match request {
                     Some(mut came) => {
                         let refused = match read(&mut came) {
-                            Ok(request) => self.put(request, tally),
+                            Ok(request) => self.put(request, counts),
                             Err(error) => {
-                                tally.rejected();
+                                counts.rejected();
                                 Some(error.message().to_owned())
                             }
                         };
@@ -160,19 +160,19 @@ impl GraphSession {
             }
         }
         self.run.scheduler.error().map_or(Ok(()), |failure| {
-            tally.failed();
+            counts.error();
             Err(explain(&failure))
         })
     }
 
     /// Pushes a request, as far as it can be read; returns the error otherwise.
-    fn put(&mut self, request: InferRequest, tally: &dyn Tally) -> Option<String> {
+    fn put(&mut self, request: InferRequest, counts: &GraphCall) -> Option<String> {
         let which = match std::mem::take(&mut self.is_first) {
             true => "first request",
             false => "subsequent requests",
         };
         let refuse = |error: &Error| {
-            tally.rejected();
+            counts.rejected();
             let text = error.message();
             Some(format!("{text}; partial deserialization of {which}"))
         };
@@ -194,12 +194,12 @@ impl GraphSession {
                 Err(error) => return refuse(&error),
             };
             if let Err(failure) = self.run.scheduler.push(input, packet) {
-                tally.rejected();
+                counts.rejected();
                 return Some(not_added(&failure).message().to_owned());
             }
         }
         self.last = Some(at);
-        tally.accepted();
+        counts.accepted();
         None
     }
 }

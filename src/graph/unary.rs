@@ -14,25 +14,9 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    metrics::{GraphCall, Running},
     request::{InferRequest, InferResponse},
 };
-
-/// Events of a run, for metrics.
-pub trait Tally: Send + Sync {
-    /// Called when a request has pushed its packets.
-    fn accepted(&self) {}
-    /// Called when a request is rejected before or during that.
-    fn rejected(&self) {}
-    /// Called for each response.
-    fn responded(&self) {}
-    /// Called when the run has failed.
-    fn failed(&self) {}
-}
-
-/// Implementation that counts nothing.
-pub struct NoTally;
-
-impl Tally for NoTally {}
 
 /// First packet of each output of a graph, and whether the client has requested it.
 struct Firsts(Vec<(Option<Packet>, bool)>);
@@ -73,40 +57,39 @@ impl GraphDefinition {
         self: &Arc<Self>,
         env: Env,
         request: InferRequest,
-        tally: &dyn Tally,
+        counts: &GraphCall,
         watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<InferResponse> {
-        let answer = match &self.pool {
-            Some(pool) => self.infer_pooled(pool, env, request, tally).await,
-            None => self.infer_once(env, request, tally, watch).await,
-        };
-        if answer.is_ok() {
-            tally.responded();
-        }
-        answer
+        let (response, running) = match &self.pool {
+            Some(pool) => self.infer_pooled(pool, env, request, counts).await,
+            None => self.infer_once(env, request, counts, watch).await,
+        }?;
+        counts.response();
+        running.succeeded();
+        Ok(response)
     }
 
     async fn infer_once(
         self: &Arc<Self>,
         env: Env,
         mut request: InferRequest,
-        tally: &dyn Tally,
+        counts: &GraphCall,
         watch: Option<Arc<dyn GraphObserver>>,
-    ) -> Result<InferResponse> {
+    ) -> Result<(InferResponse, Running)> {
         let id = std::mem::take(&mut request.id);
         let mut firsts = Firsts::new(self.plan(), &request);
         let begun = self.begin(&request.parameters, env, watch);
         let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
-        let mut run = fed.inspect_err(|_| tally.rejected())?;
-        tally.accepted();
+        let mut run = fed.inspect_err(|_| counts.rejected())?;
+        let running = begun(counts);
         drive(&mut run, &mut firsts, Goal::Firsts).await;
         run.scheduler.close_inputs();
         drive(&mut run, &mut firsts, Goal::End).await;
         if let Some(error) = run.scheduler.error() {
-            tally.failed();
+            counts.error();
             return Err(explain(&error));
         }
-        self.answer(&id, firsts)
+        Ok((self.answer(&id, firsts)?, running))
     }
 
     /// Pushes a request into a run: all inputs of the graph must be present. Returns its timestamp;
@@ -146,12 +129,12 @@ impl GraphDefinition {
         pool: &Pool,
         env: Env,
         mut request: InferRequest,
-        tally: &dyn Tally,
-    ) -> Result<InferResponse> {
+        counts: &GraphCall,
+    ) -> Result<(InferResponse, Running)> {
         let id = std::mem::take(&mut request.id);
         // Validated first: rejected requests do not wait either.
         let side = convert::side_packets(self.plan(), &request.parameters, true);
-        let side = side.inspect_err(|_| tally.rejected())?;
+        let side = side.inspect_err(|_| counts.rejected())?;
         let (_slot, seat) = pool.take().await;
         // An instance that has used the last timestamp takes no further request without one.
         let usable = |seat: &Seat| convert::following(seat.last).is_ok();
@@ -166,7 +149,7 @@ impl GraphDefinition {
         let at = match self.feed(&mut seat.run, request, seat.last) {
             Ok(at) => at,
             Err(error) => {
-                tally.rejected();
+                counts.rejected();
                 // Unless packets were pushed, the instance is unchanged.
                 if seat.run.scheduler.error().is_none() {
                     pool.add(seat);
@@ -174,21 +157,19 @@ impl GraphDefinition {
                 return Err(error);
             }
         };
-        tally.accepted();
+        let running = begun(counts);
         seat.last = Some(at);
         drive(&mut seat.run, &mut firsts, Goal::Idle).await;
         if let Some(failure) = seat.run.scheduler.error() {
             // Closed properly for its nodes, then dropped: the next request starts a new instance.
             drive(&mut seat.run, &mut firsts, Goal::End).await;
-            tally.failed();
+            counts.error();
             return Err(explain(&failure));
         }
-        let answer = self.answer(&id, firsts);
-        if answer.is_ok() {
-            // Otherwise packets of this request may be left in it, which the next must not receive.
-            pool.add(seat);
-        }
-        answer
+        let answer = self.answer(&id, firsts)?;
+        // Otherwise packets of this request may be left in it, which the next must not receive.
+        pool.add(seat);
+        Ok((answer, running))
     }
 
     /// Builds the response from the first packet of each output.
@@ -212,6 +193,12 @@ impl GraphDefinition {
         });
         convert::response(self.name(), id, packets).map_err(|failure| explain(&failure))
     }
+}
+
+/// Counts a request whose packets are in: the graph runs for it from now on.
+fn begun(counts: &GraphCall) -> Running {
+    counts.accepted();
+    counts.running()
 }
 
 /// Required extent of a run.

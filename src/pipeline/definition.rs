@@ -11,7 +11,6 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
 use super::{
-    info::PipelineTensor,
     plan::{NodeId, PipelinePlan},
     python::PythonNode,
     sources::TensorSource,
@@ -23,7 +22,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
     model::{Loaded, Version},
-    servable::{ServableInfo, TensorInfo},
+    servable::TensorInfo,
     task,
     tensor::images::PixelLimit,
 };
@@ -46,15 +45,6 @@ pub struct PipelineLimits {
     pub budget: Budget,
 }
 
-/// Which tensors of a pipeline are meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TensorDirection {
-    /// Those that clients send.
-    Input,
-    /// Those that they get.
-    Output,
-}
-
 /// A version of a model, and what is loaded of it.
 pub(super) type LoadedVersion = (Arc<Version>, Arc<Loaded>);
 
@@ -62,9 +52,6 @@ pub(super) type LoadedVersion = (Arc<Version>, Arc<Loaded>);
 pub struct PipelineDefinition {
     /// The plan.
     pub plan: Arc<PipelinePlan>,
-    /// Inputs and outputs as models have them. Where a type is left open, see
-    /// [`PipelineDefinition::is_open`], it says something else.
-    pub info: ServableInfo,
     works: Vec<Work>,
     times: Vec<Arc<NodeTimes>>,
 }
@@ -140,10 +127,6 @@ impl PipelineDefinition {
                 Some(CustomNode::Python(node)) => Work::Python(node, limits.custom_runs),
             },
         });
-        let info = ServableInfo::new(
-            plan.info.inputs.iter().map(PipelineTensor::info).collect(),
-            plan.info.outputs.iter().map(PipelineTensor::info).collect(),
-        );
         Self {
             works: works.collect(),
             times: plan
@@ -154,7 +137,6 @@ impl PipelineDefinition {
                     Some(_) => reporter.node(&node.name),
                 })
                 .collect(),
-            info,
             plan: Arc::new(plan),
         }
     }
@@ -166,17 +148,6 @@ impl PipelineDefinition {
         self.plan.levels.is_empty()
             && self.works.len() <= MAX_INLINE_NODES
             && self.works.iter().all(is_model)
-    }
-
-    /// Returns whether no node decides the type of an input or output of the pipeline.
-    #[must_use]
-    pub fn is_open(&self, side: TensorDirection, name: &str) -> bool {
-        let tensors = match side {
-            TensorDirection::Input => &self.plan.info.inputs,
-            TensorDirection::Output => &self.plan.info.outputs,
-        };
-        let mut tensors = tensors.iter();
-        tensors.any(|tensor| tensor.name == name && tensor.dtype.is_none())
     }
 
     /// Returns whether any node is a Python node.

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use super::{adapt::Adapter, info::PipelineInfo, sources::TensorSource};
-use crate::config::NodeKind;
+use super::{adapt::Adapter, sources::TensorSource};
+use crate::{config::NodeKind, servable::ServableInfo};
 
 /// A node of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,8 +50,10 @@ pub struct PipelinePlan {
     /// Whether a demultiplexer may have nothing to split: no node runs for its parts then, and what
     /// gathers them has no parts.
     pub allows_empty: bool,
-    /// Inputs and outputs of the pipeline.
-    pub info: PipelineInfo,
+    /// Inputs and outputs of the pipeline. A type is open where no node decides it: of what goes from the
+    /// request straight to the response, what a custom node leaves open, or what only Python nodes take
+    /// or give.
+    pub info: ServableInfo,
 }
 
 impl PipelinePlan {

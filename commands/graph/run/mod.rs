@@ -12,7 +12,8 @@ use std::{
 
 use ovms::{
     client::Request,
-    graph::{Env, GraphObserver, GraphResponse, NoTally},
+    graph::{Env, GraphObserver, GraphResponse},
+    metrics::GraphCall,
     python,
     request::{InferRequest, Parameter},
 };
@@ -193,7 +194,8 @@ async fn all(
     };
     let running = async move {
         let read = |request: &mut Option<InferRequest>| Ok(request.take().unwrap_or_default());
-        session.serve(&mut requests, read, &answer, &NoTally).await
+        let counts = GraphCall::uncounted();
+        session.serve(&mut requests, read, &answer, &counts).await
     };
     let showing = async move {
         let mut refused = 0_usize;

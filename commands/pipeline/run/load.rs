@@ -6,7 +6,7 @@ use ovms::{
     client::{ModelMetadata, TensorMetadata},
     config::{self, FileConfig, NodeKind, PipelineConfig},
     engine::Servable,
-    pipeline::{PipelineDefinition, PipelinePlan, TensorDirection, python::is_handler},
+    pipeline::{PipelineDefinition, PipelinePlan, python::is_handler},
     servable::TensorInfo,
 };
 
@@ -63,22 +63,22 @@ impl LocalPipeline {
 
     /// Describes inputs and outputs as servers do.
     pub(super) fn metadata(&self) -> ModelMetadata {
-        let info = &self.definition.info;
-        let tensors = |side: TensorDirection, all: &[TensorInfo]| {
+        let info = &self.definition.plan.info;
+        let tensors = |all: &[TensorInfo]| {
             let tensor = |tensor: &TensorInfo| TensorMetadata {
                 name: tensor.name.clone(),
-                datatype: match self.definition.is_open(side, &tensor.name) {
-                    true => OPEN_TYPE.to_owned(),
-                    false => tensor.dtype.kserve().to_owned(),
-                },
+                datatype: tensor
+                    .decided()
+                    .map_or(OPEN_TYPE, DataType::kserve)
+                    .to_owned(),
                 shape: tensor.shape.clone(),
             };
             all.iter().map(tensor).collect()
         };
         ModelMetadata {
             name: self.name.clone(),
-            inputs: tensors(TensorDirection::Input, &info.inputs),
-            outputs: tensors(TensorDirection::Output, &info.outputs),
+            inputs: tensors(&info.inputs),
+            outputs: tensors(&info.outputs),
             ..ModelMetadata::default()
         }
     }

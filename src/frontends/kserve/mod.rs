@@ -18,7 +18,6 @@ use crate::{
     engine::{Servable, ServableFacts},
     error::Result,
     metrics::Query,
-    pipeline::TensorDirection,
     proto::kserve::{
         ModelMetadataResponse, ServerMetadataResponse, model_metadata_response::TensorMetadata,
     },
@@ -59,12 +58,10 @@ fn model_metadata(
         true => GRAPH_TYPE,
         false => OPEN_TYPE,
     };
-    let tensors = |side: TensorDirection, infos: &[TensorInfo]| {
+    let tensors = |infos: &[TensorInfo]| {
         let tensors = infos.iter().map(|info| TensorMetadata {
             name: info.name.clone(),
-            datatype: (facts.dtype(side, info))
-                .map_or(open, DataType::kserve)
-                .to_owned(),
+            datatype: info.decided().map_or(open, DataType::kserve).to_owned(),
             shape: info.shape.wire(),
         });
         tensors.collect()
@@ -75,8 +72,8 @@ fn model_metadata(
         name: servable.name().to_owned(),
         versions: available.map(|number| number.to_string()).collect(),
         platform: PLATFORM.to_owned(),
-        inputs: tensors(TensorDirection::Input, &info.inputs),
-        outputs: tensors(TensorDirection::Output, &info.outputs),
+        inputs: tensors(&info.inputs),
+        outputs: tensors(&info.outputs),
     };
     Ok((metadata, facts))
 }

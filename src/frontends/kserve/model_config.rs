@@ -7,7 +7,6 @@ use super::PLATFORM;
 use crate::{
     engine::Engine,
     error::Result,
-    pipeline::TensorDirection,
     proto::kserve::{
         DataType as Type, ModelConfig, ModelInput, ModelOutput, ModelSequenceBatching,
         ModelTransactionPolicy,
@@ -27,18 +26,18 @@ const BACKEND: &str = "openvino";
 pub(super) fn of(engine: &Engine, name: &str, version: Option<i64>) -> Result<ModelConfig> {
     let servable = engine.servable(name)?;
     let facts = servable.part(version)?.loaded()?;
-    let data_type = |side: TensorDirection, info: &TensorInfo| {
-        let known = facts.dtype(side, info);
+    let data_type = |info: &TensorInfo| {
+        let known = info.decided();
         known.map_or(Type::TypeInvalid, data_type).into()
     };
     let inputs = facts.info().inputs.iter().map(|info| ModelInput {
         name: info.name.clone(),
-        data_type: data_type(TensorDirection::Input, info),
+        data_type: data_type(info),
         dims: info.shape.wire(),
     });
     let outputs = facts.info().outputs.iter().map(|info| ModelOutput {
         name: info.name.clone(),
-        data_type: data_type(TensorDirection::Output, info),
+        data_type: data_type(info),
         dims: info.shape.wire(),
     });
     Ok(ModelConfig {

@@ -14,9 +14,9 @@ use crate::{
     engine::{Engine, Servable, ServableFacts, ServableVersion, not_found},
     error::Result,
     metrics::Query,
-    pipeline::TensorDirection,
     proto::tensorflow::{self, TensorShapeProto, tensor_shape_proto::Dim},
     request::RequestOrigin,
+    servable::TensorInfo,
     tensor::DataType,
 };
 
@@ -27,13 +27,9 @@ const SIGNATURE: &str = "serving_default";
 const SIGNATURES_TYPE: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
 
 /// Describes the inputs or the outputs of a servable. A pipeline may leave types open.
-fn infos(facts: &ServableFacts, side: TensorDirection) -> BTreeMap<String, tensorflow::TensorInfo> {
-    let tensors = match side {
-        TensorDirection::Input => &facts.info().inputs,
-        TensorDirection::Output => &facts.info().outputs,
-    };
+fn infos(tensors: &[TensorInfo]) -> BTreeMap<String, tensorflow::TensorInfo> {
     let described = tensors.iter().map(|tensor| {
-        let dtype = facts.dtype(side, tensor);
+        let dtype = tensor.decided();
         let info = tensorflow::TensorInfo {
             dtype: dtype
                 .map_or(tensorflow::DataType::DtInvalid, wire_type)

@@ -23,7 +23,6 @@ use crate::{
         rest::{RestContext, not_allowed},
         weight,
     },
-    pipeline::TensorDirection,
     proto::{tensorflow::TensorInfo, tensorflow_serving::ModelVersionStatus},
     request::{ApiFamily, Interface, RequestOrigin},
     task,
@@ -182,8 +181,8 @@ struct Signature {
 fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
     let (part, facts) = loaded(engine, &names.model, names.version, ORIGIN)?;
     let signature = Signature {
-        inputs: infos(&facts, TensorDirection::Input),
-        outputs: infos(&facts, TensorDirection::Output),
+        inputs: infos(&facts.info().inputs),
+        outputs: infos(&facts.info().outputs),
         method_name: "",
         defaults: BTreeMap::new(),
     };

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use super::{
     draft::{Draft, Gathers, Link},
-    metadata::{dim, prepend},
+    metadata::{dim, info, prepend},
     order::Stack,
 };
 use crate::{
     config::EmptyResults,
     pipeline::{
         adapt::Adapter,
-        info::{PipelineInfo, PipelineTensor},
         plan::{Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanOutput},
     },
+    servable::{ServableInfo, TensorInfo},
     tensor::Dim,
 };
 
@@ -23,7 +23,7 @@ impl Draft<'_> {
         &self,
         order: &[usize],
         stacks: &[Stack],
-        inputs: Vec<PipelineTensor>,
+        inputs: Vec<TensorInfo>,
     ) -> PipelinePlan {
         let (levels, level_of) = self.plan_levels(order, stacks);
         let mut nodes: Vec<PipelinePlanNode> = self
@@ -65,7 +65,7 @@ impl Draft<'_> {
             nodes,
             levels,
             allows_empty: self.allows_empty(),
-            info: PipelineInfo::new(inputs, outputs),
+            info: ServableInfo::new(inputs, outputs),
         }
     }
 
@@ -141,7 +141,7 @@ impl Draft<'_> {
     }
 
     /// Returns the outputs of the pipeline.
-    fn plan_outputs(&self, nodes: &[PipelinePlanNode], levels: &[Level]) -> Vec<PipelineTensor> {
+    fn plan_outputs(&self, nodes: &[PipelinePlanNode], levels: &[Level]) -> Vec<TensorInfo> {
         let exit = &nodes[nodes.len() - 1];
         let front: Vec<Dim> = exit
             .gathers
@@ -151,7 +151,7 @@ impl Draft<'_> {
         let outputs = exit.inputs.iter().enumerate().map(|(port, input)| {
             let source = &nodes[input.source.index()];
             let tensor = source.outputs[input.output].tensor.as_ref();
-            let mut output = PipelineTensor::new(&input.name, tensor, port);
+            let mut output = info(&input.name, tensor, port);
             if tensor.is_some() && source.opens.is_some() {
                 output.shape.0.remove(0);
             }

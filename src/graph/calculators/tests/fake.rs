@@ -85,6 +85,7 @@ fn tensor((port, name): (usize, &&str)) -> TensorInfo {
         dtype: DataType::F32,
         shape: PartialShape(vec![Dim::Any]),
         layout: Layout::unspecified(1),
+        is_open: false,
         port,
     }
 }

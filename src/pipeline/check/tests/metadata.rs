@@ -1,11 +1,11 @@
 //! Inputs and outputs of the pipeline as a whole.
 
 use super::{sound, validate};
-use crate::pipeline::PipelineTensor;
+use crate::servable::TensorInfo;
 
-fn shown(tensors: &[PipelineTensor]) -> String {
+fn shown(tensors: &[TensorInfo]) -> String {
     let tensors = tensors.iter().map(|tensor| {
-        let precision = tensor.dtype.map_or("?", |dtype| dtype.precision());
+        let precision = tensor.decided().map_or("?", |dtype| dtype.precision());
         format!(
             "{} {precision} {} {}",
             tensor.name, tensor.shape, tensor.layout
