@@ -15,7 +15,7 @@ use crate::{
     openvino::SlotInput,
     pipeline::{self, Pipeline, PipelineDefinition, Trace},
     request::{Declared, InferRequest, InferResponse, RequestOrigin},
-    servable::{ServableInfo, TensorInfo},
+    servable::ServableInfo,
     task,
     tensor::{DataType, Dim, Layout, Tensor, TensorMap, strings},
 };

@@ -12,9 +12,10 @@ use std::sync::{
 use futures::future::BoxFuture;
 
 use super::{
+    contract::{Ask, Contract},
     error::GraphRunError,
     node::NodeSpec,
-    packet::{Packet, PacketType, Payload},
+    packet::{Packet, Payload},
     servables::Servables,
     timestamp::Timestamp,
 };
@@ -205,40 +206,6 @@ impl Env {
     }
 }
 
-/// Types of the inputs, outputs and side packets of a node.
-#[derive(Debug, Clone, Default)]
-pub struct Contract {
-    /// Packet type of each input, by index.
-    pub inputs: Vec<PacketType>,
-    /// Packet type of each output.
-    pub outputs: Vec<PacketType>,
-    /// Type of each input side packet, and whether it is optional.
-    pub side_inputs: Vec<(PacketType, bool)>,
-    /// Type of each output side packet.
-    pub side_outputs: Vec<PacketType>,
-    /// With `Some(n)`, outputs are settled up to the timestamp of the inputs plus n after each
-    /// `process`.
-    pub offset: Option<i64>,
-    /// Input stream handler, if the calculator has its own and the node names none.
-    pub handler: Option<&'static str>,
-    /// Whether `process` is called also when only bounds have risen (with all inputs empty).
-    pub wants_bounds: bool,
-}
-
-impl Contract {
-    /// Creates a contract with one type for all ports, which calculators then narrow.
-    #[must_use]
-    pub fn any(node: &NodeSpec) -> Self {
-        Self {
-            inputs: vec![PacketType::Any; node.inputs.len()],
-            outputs: vec![PacketType::Any; node.outputs.len()],
-            side_inputs: vec![(PacketType::Any, false); node.side_inputs.len()],
-            side_outputs: vec![PacketType::Any; node.side_outputs.len()],
-            ..Self::default()
-        }
-    }
-}
-
 /// Resources for creating calculators: by the nodes of one definition of a graph.
 pub trait Resources: Send + Sync {
     /// Creates the use of a node's Python object by this run.
@@ -255,8 +222,19 @@ pub struct Factory {
     pub name: &'static str,
     /// Description of its purpose, in a sentence.
     pub about: &'static str,
-    /// Validates a node, and returns its contract. The error is a message for the author of the file.
-    pub contract: fn(&NodeSpec) -> Result<Contract, String>,
+    /// Declares what a node has to be like.
+    pub contract: for<'a> fn(Ask<'a>) -> Ask<'a>,
     /// Creates the calculator for a run. The contract holds.
     pub make: fn(&Arc<NodeSpec>, &dyn Resources) -> Box<dyn Calculator>,
+}
+
+impl Factory {
+    /// Validates a node, and returns its contract.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a message for the author of the file.
+    pub fn check(&self, node: &NodeSpec) -> Result<Contract, String> {
+        (self.contract)(Ask::new(node)).contract()
+    }
 }

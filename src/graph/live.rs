@@ -5,14 +5,8 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{
-    definition::GraphDefinition, diagram::diagram, file::GraphSpec, source::GraphSource,
-};
-use crate::{
-    draw::Diagram,
-    metrics::Reporter,
-    model::Live,
-};
+use super::{definition::GraphDefinition, diagram::diagram, file::GraphSpec, source::GraphSource};
+use crate::{draw::Diagram, metrics::Reporter, model::Live};
 
 /// Concurrency limits of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

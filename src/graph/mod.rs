@@ -7,6 +7,7 @@
 mod calculator;
 pub mod calculators;
 mod check;
+mod contract;
 pub mod convert;
 mod definition;
 mod diagram;

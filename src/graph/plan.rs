@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    calculator::{Contract, Factory},
+    calculator::Factory,
+    contract::Contract,
     node::{LOOPBACK, NodeSpec, Port},
     packet::{PacketType, TensorKind},
 };

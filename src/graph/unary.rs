@@ -81,7 +81,7 @@ impl GraphDefinition {
         let begun = self.begin(&request.parameters, env, watch);
         let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
         let mut run = fed.inspect_err(|_| counts.rejected())?;
-        let running = begun(counts);
+        let running = accepted(counts);
         drive(&mut run, &mut firsts, Goal::Firsts).await;
         run.scheduler.close_inputs();
         drive(&mut run, &mut firsts, Goal::End).await;
@@ -157,7 +157,7 @@ impl GraphDefinition {
                 return Err(error);
             }
         };
-        let running = begun(counts);
+        let running = accepted(counts);
         seat.last = Some(at);
         drive(&mut seat.run, &mut firsts, Goal::Idle).await;
         if let Some(failure) = seat.run.scheduler.error() {
@@ -196,7 +196,7 @@ impl GraphDefinition {
 }
 
 /// Counts a request whose packets are in: the graph runs for it from now on.
-fn begun(counts: &GraphCall) -> Running {
+fn accepted(counts: &GraphCall) -> Running {
     counts.accepted();
     counts.running()
 }

@@ -8,6 +8,7 @@ use ovms::{
     engine::Servable,
     pipeline::{PipelineDefinition, PipelinePlan, python::is_handler},
     servable::TensorInfo,
+    tensor::DataType,
 };
 
 use crate::{

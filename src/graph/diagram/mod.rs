@@ -6,8 +6,8 @@ mod tests;
 use std::collections::HashMap;
 
 use super::{
-    calculator::Contract,
     calculators,
+    contract::Contract,
     file::{GraphSpec, NodeEntry, PortEntry},
     node::Port,
     packet::PacketType,
@@ -49,7 +49,7 @@ pub fn diagram(name: &str, spec: &GraphSpec, is_there: &dyn Fn(&str) -> bool) ->
     });
     let contracts = spec.nodes.iter().map(|entry| {
         let factory = find(entry).filter(|_| entry.is_sound);
-        let contract = factory.and_then(|it| (it.contract)(&entry.spec).ok());
+        let contract = factory.and_then(|it| it.check(&entry.spec).ok());
         contract.unwrap_or_else(|| Contract::any(&entry.spec))
     });
     let contracts: Vec<Contract> = contracts.collect();

@@ -164,12 +164,34 @@ mod tests {
         let nodes = [
             CustomError::Library(Vec::new()),
             CustomError::NotOpen("no such file".to_owned()),
-            NodeError::Parameter { library: library(), key: "key".to_owned() }.into(),
-            NodeError::Initialize { library: library(), code: 7 }.into(),
+            NodeError::Parameter {
+                library: library(),
+                key: "key".to_owned(),
+            }
+            .into(),
+            NodeError::Initialize {
+                library: library(),
+                code: 7,
+            }
+            .into(),
             CustomError::Handler("ValueError: no".to_owned()),
-            NodeError::Metadata { library: library(), function: "getInputsInfo", code: 1 }.into(),
-            NodeError::NoArray { library: library(), function: "getOutputsInfo" }.into(),
-            NodeError::Count { library: library(), function: "getOutputsInfo", count: 0 }.into(),
+            NodeError::Metadata {
+                library: library(),
+                function: "getInputsInfo",
+                code: 1,
+            }
+            .into(),
+            NodeError::NoArray {
+                library: library(),
+                function: "getOutputsInfo",
+            }
+            .into(),
+            NodeError::Count {
+                library: library(),
+                function: "getOutputsInfo",
+                count: 0,
+            }
+            .into(),
         ];
         let models = models
             .into_iter()
@@ -202,8 +224,14 @@ mod tests {
             stateful: false,
             auto: false,
         };
-        assert_eq!(of_model("m", None, far).err().as_deref(), Some("it is far away"));
+        assert_eq!(
+            of_model("m", None, far).err().as_deref(),
+            Some("it is far away")
+        );
         let far = CustomError::NotLooked("nobody may run it".to_owned());
-        assert_eq!(of_custom("l", far).err().as_deref(), Some("nobody may run it"));
+        assert_eq!(
+            of_custom("l", far).err().as_deref(),
+            Some("nobody may run it")
+        );
     }
 }

@@ -1,9 +1,6 @@
 //! Converts OpenVINO tensors to tensors of Python nodes, and back.
 
-use super::{
-    Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, PacketType, Payload,
-    StepOutcome, StepResult,
-};
+use super::prelude::*;
 use crate::{
     graph::{convert, node::Port, packet::TensorKind},
     proto::mediapipe::PyTensorOvTensorConverterCalculatorOptions as Options,
@@ -15,7 +12,7 @@ use crate::{
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PyTensorOvTensorConverterCalculator",
     about: "Turns tensors of OpenVINO into those of Python nodes, and back.",
-    contract,
+    contract: |ask| ask.by_hand(contract),
     make: |node, _| Box::new(Converter(pairs(node).unwrap_or_default())),
 }];
 

@@ -7,9 +7,8 @@ use futures::{FutureExt, future::BoxFuture};
 use crate::{
     error::{Error, ErrorKind, Result},
     graph::{
-        calculator::{
-            Calculator, CalculatorContext, Contract, Emit, Env, Factory, Resources, StepOutcome,
-        },
+        calculator::{Calculator, CalculatorContext, Emit, Env, Factory, Resources, StepOutcome},
+        contract::Contract,
         error::GraphRunError,
         node::NodeSpec,
         packet::{Packet, Payload},
@@ -150,7 +149,7 @@ impl Run {
         node: NodeSpec,
         servables: &Arc<Fake>,
     ) -> Self {
-        let contract = (factory.contract)(&node).expect("the node keeps the contract");
+        let contract = factory.check(&node).expect("the node keeps the contract");
         let node = Arc::new(node);
         let servables: Arc<dyn Servables> = Arc::clone(servables) as _;
         Self {

@@ -139,11 +139,29 @@ impl Sources for Known {
         let library = name.to_owned();
         match name {
             "bad_init" => Err(NodeError::Initialize { library, code: 7 }.into()),
-            "bad_call" => Err(NodeError::Metadata { library, function: "getInputsInfo", code: 1 }.into()),
-            "bad_handle" => Err(NodeError::NoArray { library, function: "getOutputsInfo" }.into()),
-            "bad_count" => Err(NodeError::Count { library, function: "getOutputsInfo", count: 0 }.into()),
+            "bad_call" => Err(NodeError::Metadata {
+                library,
+                function: "getInputsInfo",
+                code: 1,
+            }
+            .into()),
+            "bad_handle" => Err(NodeError::NoArray {
+                library,
+                function: "getOutputsInfo",
+            }
+            .into()),
+            "bad_count" => Err(NodeError::Count {
+                library,
+                function: "getOutputsInfo",
+                count: 0,
+            }
+            .into()),
             "bad_open" => Err(CustomError::NotOpen("no such file".to_owned())),
-            "bad_param" => Err(NodeError::Parameter { library, key: "key".to_owned() }.into()),
+            "bad_param" => Err(NodeError::Parameter {
+                library,
+                key: "key".to_owned(),
+            }
+            .into()),
             "far" => Err(CustomError::NotLooked("nobody may run it".to_owned())),
             "bad_handler" => Err(CustomError::Handler("ValueError: no".to_owned())),
             "python" => Ok(CustomFacts {
