@@ -150,7 +150,7 @@ pub(crate) fn request_of(model: &Model, data: Vec<u8>, form: TensorForm) -> Requ
     let tensor = Tensor::new(DataType::F32, model.shape.to_vec(), data.into())
         .expect("as many bytes as the shape needs");
     let mut inputs = TensorMap::default();
-    inputs.push(model.input, tensor);
+    inputs.push((model.input.into(), tensor));
     Request {
         model: ModelId {
             name: model.name.to_owned(),

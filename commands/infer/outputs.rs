@@ -48,7 +48,7 @@ pub(super) fn line(number: impl Display, answer: &ClientResponse) -> String {
 }
 
 /// Returns a table with a row for each output.
-pub(crate) fn table<'a>(outputs: impl IntoIterator<Item = (&'a str, &'a Tensor)>) -> Table {
+pub(crate) fn table(outputs: &[(String, Tensor)]) -> Table {
     let mut table = Table::new()
         .left(["output", "datatype", "shape"])
         .right(["min", "mean", "max"])

@@ -10,7 +10,9 @@ use crate::{
         self, HandlerError, HandlerInstance, HandlerOutput, NodeFacts, Produced, PythonHandler,
         WorkerGroup, WorkerOptions,
     },
-    tensor::{DataType, ShapeText, Tensor, TensorMap, byte_size, elements, strings::Strings},
+    tensor::{
+        DataType, ShapeText, Tensor, TensorMap, byte_size, elements, named, strings::Strings,
+    },
 };
 
 /// Returns whether a library of custom nodes is a Python handler, by its name alone.
@@ -180,11 +182,11 @@ impl PythonNode {
                 let text = format!(" output: {name}; Expected: one of: {known}");
                 return Err(self.error("Custom node output is unknown", &text));
             }
-            if outputs.get(name).is_some() {
+            if named(&outputs, name).is_some() {
                 let text = format!(" output: {name}; Expected: one tensor; Actual: several");
                 return Err(self.error("Custom node output is not unique", &text));
             }
-            outputs.push(name, self.output(&given)?);
+            outputs.push((name.to_owned(), self.output(&given)?));
         }
         Ok(outputs)
     }
@@ -195,8 +197,8 @@ impl PythonNode {
     ///
     /// Fails if `execute` did not give it.
     pub(super) fn wanted(&self, outputs: &TensorMap, name: &str) -> Result<Tensor, Error> {
-        outputs.get(name).cloned().ok_or_else(|| {
-            let given: Vec<&str> = outputs.iter().map(|(name, _)| name).collect();
+        named(outputs, name).cloned().ok_or_else(|| {
+            let given: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
             let given = match &given[..] {
                 [] => "none".to_owned(),
                 given => given.join(", "),

@@ -271,10 +271,10 @@ mod tests {
             Tensor::new(dtype, shape, Bytes::from_static(b"ab\0\0")).unwrap()
         };
         let mut outputs = TensorMap::default();
-        outputs.push("a_string", tensor(DataType::U8, &[1, 4]));
-        outputs.push("a", tensor(DataType::U8, &[1, 4]));
-        outputs.push("b_string", tensor(DataType::U8, &[1, 2, 2]));
-        outputs.push("c_string", tensor(DataType::I8, &[1, 4]));
+        outputs.push(("a_string".into(), tensor(DataType::U8, &[1, 4])));
+        outputs.push(("a".into(), tensor(DataType::U8, &[1, 4])));
+        outputs.push(("b_string".into(), tensor(DataType::U8, &[1, 2, 2])));
+        outputs.push(("c_string".into(), tensor(DataType::I8, &[1, 4])));
         assert_eq!(
             rows_size(&outputs),
             4 + 4,
@@ -285,15 +285,15 @@ mod tests {
         for ((name, before), (_, after)) in outputs.iter().zip(answered.iter()) {
             assert_eq!(before == after, name != "a_string", "{name}");
         }
-        let text = answered.get("a_string").unwrap();
+        let text = crate::tensor::named(&answered, "a_string").unwrap();
         assert_eq!(text.dtype(), DataType::String);
         assert_eq!(strings(text.data()).collect::<Vec<_>>(), [b"ab"]);
 
         let mut none = TensorMap::default();
-        none.push("a", tensor(DataType::U8, &[1, 4]));
+        none.push(("a".into(), tensor(DataType::U8, &[1, 4])));
         assert_eq!(rows_size(&none), 0);
         let empty = Tensor::new(DataType::U8, vec![2, 0], Bytes::new()).unwrap();
-        none.push("a_string", empty);
+        none.push(("a_string".into(), empty));
         assert_ne!(rows_size(&none), 0, "two strings without a byte");
     }
 

@@ -67,6 +67,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
         })
     });
     let at = |share: usize| microseconds(measured.percentile(share));
+    let outputs = last.outputs.iter().map(|(name, it)| (name.as_str(), it));
     json!({
         "pipeline": loaded.name,
         "error": measured.error,
@@ -80,7 +81,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
         },
         "nodes": nodes.collect::<Vec<_>>(),
         "critical_path": path.collect::<Vec<_>>(),
-        "outputs": tensors(last.outputs.iter()),
+        "outputs": tensors(outputs),
     })
 }
 

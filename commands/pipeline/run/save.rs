@@ -16,8 +16,8 @@ pub(super) fn all(
 ) -> Result<(), Failure> {
     let plan = loaded.plan();
     let mut tensors = TensorMap::default();
-    for (name, tensor) in inputs.iter() {
-        tensors.push(format!("request.{name}"), tensor.clone());
+    for (name, tensor) in inputs {
+        tensors.push((format!("request.{name}"), tensor.clone()));
     }
     for run in &measured.last.runs {
         let node = plan.node(run.node);
@@ -31,11 +31,11 @@ pub(super) fn all(
         let outputs = outputs.map(|(it, tensor)| ("out", &it.name, tensor));
         for (side, name, tensor) in inputs.chain(outputs) {
             let name = format!("{}{session}.{side}.{name}", node.name);
-            tensors.push(name, tensor.clone());
+            tensors.push((name, tensor.clone()));
         }
     }
-    for (name, tensor) in measured.last.outputs.iter() {
-        tensors.push(format!("response.{name}"), tensor.clone());
+    for (name, tensor) in &measured.last.outputs {
+        tensors.push((format!("response.{name}"), tensor.clone()));
     }
     let saved = save_tensors(&tensors, folder)
         .map_err(|error| Failure::cannot("save to", folder, &error))?;

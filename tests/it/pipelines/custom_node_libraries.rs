@@ -31,7 +31,7 @@ fn who(path: &Path) -> i32 {
     let library = Library::open("who", path).unwrap();
     let node = Node::initialize(&library, []).unwrap();
     let outputs = node.execute(&[]).unwrap();
-    let answer: &Tensor = outputs.get("who").unwrap();
+    let answer: &Tensor = ovms::tensor::named(&outputs, "who").unwrap();
     numbers(answer, i32::from_le_bytes)[0]
 }
 

@@ -36,7 +36,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
         runs::text(loaded, measured, all, look),
         ui::filled(&path(loaded.plan(), measured), look),
         ui::filled(&waits(loaded, measured), look),
-        infer::outputs_table(measured.last.outputs.iter()).draw(look),
+        infer::outputs_table(&measured.last.outputs).draw(look),
     ];
     for section in sections.iter().filter(|section| !section.is_empty()) {
         text.extend(["\n", section]);

@@ -280,7 +280,7 @@ fn frameworks_have_only_some_types() {
     ] {
         let fake = Fake::new(&["b"], &["a"]);
         let mut given = TensorMap::default();
-        given.push("a", tensor(dtype, "12345678"));
+        given.push(("a".into(), tensor(dtype, "12345678")));
         fake.answers(Ok(given));
         let out = format!("{tag}:o");
         let run = |inputs: &[&str], outputs: &[&str], packet| {
