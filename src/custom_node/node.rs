@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{CString, c_int, c_void},
-    fmt, ptr,
+    ptr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -124,14 +124,6 @@ impl Drop for Node {
             );
         }
         ALIVE.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl fmt::Debug for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node")
-            .field("library", &self.library)
-            .finish_non_exhaustive()
     }
 }
 

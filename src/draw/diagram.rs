@@ -31,7 +31,7 @@ pub enum DiagramKind {
 }
 
 /// Node of a diagram.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiagramNode {
     /// Name of the node.
     pub name: String,
@@ -52,10 +52,11 @@ pub struct DiagramNode {
 }
 
 /// Kind of a node, with what it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DiagramNodeKind {
     /// Nothing: it gives what the client sends.
+    #[default]
     Request,
     /// A model.
     Model {
@@ -264,12 +265,7 @@ impl DiagramNode {
         Self {
             name: name.to_owned(),
             kind,
-            missing: None,
-            splits: None,
-            gathers: Vec::new(),
-            levels: Vec::new(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -289,15 +285,6 @@ impl DiagramNode {
             inputs,
             ..Self::new("response", DiagramNodeKind::Response)
         }
-    }
-}
-
-impl fmt::Display for DiagramKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pipeline => "Pipeline",
-            Self::Graph => "Graph",
-        })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Result},
     metrics::{RequestRecord, Times},
     openvino::SlotInput,
-    pipeline::{self, Pipeline, PipelineDefinition, Trace},
+    pipeline::{self, Pipeline, PipelineDefinition, PipelinePlan, Trace},
     request::{Declared, InferRequest, InferResponse, RequestOrigin},
     servable::ServableInfo,
     task,
@@ -68,7 +68,7 @@ impl OfPipeline {
             ended: ran,
         });
         let plan = &self.definition.plan;
-        let names = &plan.node(plan.exit()).inputs;
+        let names = &plan.nodes[plan.exit()].inputs;
         let outputs = wanted
             .into_iter()
             .map(|port| (names[port].name.clone(), tensors[port].clone()))
@@ -100,7 +100,7 @@ impl OfPipeline {
             return Cow::Borrowed(&plan.info);
         }
         let mut info = plan.info.clone();
-        let decided = usize::from(plan.node(plan.entry()).opens.is_some());
+        let decided = usize::from(plan.nodes[PipelinePlan::ENTRY].opens.is_some());
         for input in info.inputs.iter_mut().filter(|input| input.is_open) {
             let mut given = request.inputs.iter();
             let Some(given) = given.find(|given| given.name == input.name) else {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -373,13 +372,5 @@ impl Pool {
     fn idle(&self) -> MutexGuard<'_, Vec<Seat>> {
         // A push or a pop cannot be left half done.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for GraphDefinition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Definition")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }

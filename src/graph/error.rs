@@ -1,44 +1,35 @@
 //! Errors of nodes, in the terms of the framework that graphs were written for.
 
-use std::fmt;
-
 use crate::error::{Error, ErrorKind};
 
 /// Kind of an error: those of Abseil's status codes that graphs have, whose names appear in messages
 /// to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum AbseilCode {
     /// Invalid input.
+    #[error("INVALID_ARGUMENT")]
     InvalidArgument,
     /// Missing resource.
+    #[error("NOT_FOUND")]
     NotFound,
     /// State of the graph does not allow it.
+    #[error("FAILED_PRECONDITION")]
     FailedPrecondition,
     /// Out of resources.
+    #[error("RESOURCE_EXHAUSTED")]
     ResourceExhausted,
     /// Out of range.
+    #[error("OUT_OF_RANGE")]
     OutOfRange,
     /// Internal error.
+    #[error("INTERNAL")]
     Internal,
     /// Currently unavailable.
+    #[error("UNAVAILABLE")]
     Unavailable,
     /// The process of the node has ended.
+    #[error("ABORTED")]
     Aborted,
-}
-
-impl fmt::Display for AbseilCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InvalidArgument => "INVALID_ARGUMENT",
-            Self::NotFound => "NOT_FOUND",
-            Self::FailedPrecondition => "FAILED_PRECONDITION",
-            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
-            Self::OutOfRange => "OUT_OF_RANGE",
-            Self::Internal => "INTERNAL",
-            Self::Unavailable => "UNAVAILABLE",
-            Self::Aborted => "ABORTED",
-        })
-    }
 }
 
 /// Error of a node or of a stream.

@@ -163,6 +163,33 @@ pub enum PacketType {
 }
 
 impl PacketType {
+    /// Types that clients know, by the prefixes of their tags.
+    const BY_TAG: [(&str, Self); 7] = [
+        ("OVTENSOR", Self::Tensor(TensorKind::OpenVino)),
+        ("TENSOR", Self::Tensor(TensorKind::MediaPipe)),
+        ("TFTENSOR", Self::Tensor(TensorKind::TensorFlow)),
+        ("IMAGE", Self::Tensor(TensorKind::Image)),
+        ("OVMS_PY_TENSOR", Self::Python),
+        ("REQUEST", Self::Request),
+        ("RESPONSE", Self::Response),
+    ];
+
+    /// Returns the type of an input or output of the graph with a tag: an OpenVINO tensor, without a tag
+    /// or with any other one.
+    #[must_use]
+    pub fn of_tag(tag: &str) -> Self {
+        let mut types = Self::BY_TAG.into_iter();
+        let found = types.find(|(prefix, _)| tag.starts_with(prefix));
+        found.map_or(Self::Tensor(TensorKind::OpenVino), |(_, kind)| kind)
+    }
+
+    /// Returns the prefix of tags of this type.
+    #[must_use]
+    pub fn prefix(&self) -> Option<&'static str> {
+        let found = Self::BY_TAG.into_iter().find(|(_, kind)| kind == self);
+        found.map(|(prefix, _)| prefix)
+    }
+
     /// Returns whether a stream producing `self` may feed one that takes `other`. An open type on
     /// either side fits.
     #[must_use]

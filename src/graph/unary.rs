@@ -34,11 +34,6 @@ impl Firsts {
         )
     }
 
-    /// Returns whether all packets are there.
-    fn is_complete(&self) -> bool {
-        self.missing().is_none()
-    }
-
     /// Returns the first output without a packet.
     fn missing(&self) -> Option<usize> {
         self.0
@@ -224,7 +219,7 @@ async fn drive(run: &mut Run, firsts: &mut Firsts, goal: Goal) {
                 first.get_or_insert(packet);
             }
         }
-        if any && goal != Goal::Idle && firsts.is_complete() {
+        if any && goal != Goal::Idle && firsts.missing().is_none() {
             run.env.ending.end();
         }
         if goal == Goal::End && run.scheduler.is_finished() {

@@ -60,8 +60,15 @@ pub(super) struct ModelCounts {
 /// Calls by how they went.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
-    pub(super) success: AtomicU64,
+    success: AtomicU64,
     pub(super) fail: AtomicU64,
+}
+
+impl Outcomes {
+    /// Returns the count of calls that went well, or of the others.
+    pub(super) fn of(&self, well: bool) -> &AtomicU64 {
+        if well { &self.success } else { &self.fail }
+    }
 }
 
 /// Calls about a model other than an inference.
@@ -178,11 +185,7 @@ impl Reporter {
             Query::Metadata => &self.metadata[place(origin)],
             Query::State => &self.model.state[place(origin)],
         };
-        let count = match answer {
-            Ok(_) => &outcomes.success,
-            Err(_) => &outcomes.fail,
-        };
-        count.fetch_add(1, Relaxed);
+        outcomes.of(answer.is_ok()).fetch_add(1, Relaxed);
     }
 
     /// Returns counts and times so far.

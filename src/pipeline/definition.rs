@@ -2,7 +2,6 @@
 //! models takes tensors.
 
 use std::{
-    fmt,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -10,18 +9,14 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
-use super::{
-    plan::{NodeId, PipelinePlan},
-    python::PythonNode,
-    sources::TensorSource,
-};
+use super::{plan::PipelinePlan, python::PythonNode, sources::TensorSource};
 use crate::{
     budget::Budget,
     config::NodeKind,
     custom_node::Node,
     error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
-    model::{Loaded, Version},
+    model::{Loaded, Served, Version},
     servable::TensorInfo,
     task,
     tensor::images::PixelLimit,
@@ -52,8 +47,8 @@ pub(super) type LoadedVersion = (Arc<Version>, Arc<Loaded>);
 pub struct PipelineDefinition {
     /// The plan.
     pub plan: Arc<PipelinePlan>,
-    works: Vec<Work>,
-    times: Vec<Arc<NodeTimes>>,
+    pub(super) works: Vec<Work>,
+    pub(super) times: Vec<Arc<NodeTimes>>,
 }
 
 /// The nodes of a pipeline that may run in the task of a connection: with models of microseconds they
@@ -73,7 +68,7 @@ pub(super) enum Work {
 }
 
 /// Custom node of a library or a handler.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum CustomNode {
     /// A node of a shared library, and what bounds its runs.
     Native(Arc<Node>, Arc<Semaphore>),
@@ -156,14 +151,6 @@ impl PipelineDefinition {
         works.any(|work| matches!(work, Work::Python(..)))
     }
 
-    pub(super) fn work(&self, node: NodeId) -> &Work {
-        &self.works[node.index()]
-    }
-
-    pub(super) fn times(&self, node: NodeId) -> &NodeTimes {
-        &self.times[node.index()]
-    }
-
     /// Finds the models of a request.
     pub(super) fn used(
         &self,
@@ -227,10 +214,15 @@ impl PipelineDefinition {
         }
         Ok(used)
     }
+}
+
+impl Served for PipelineDefinition {
+    const KNOWN: &'static str = "Pipeline";
+    const PLAIN: &'static str = "pipeline";
 
     /// Waits until the last request has left, and lets go of the custom nodes off the async workers,
     /// since that runs code of theirs. Python nodes that nothing else has are finalized by then.
-    pub async fn drain(self: Arc<Self>) {
+    async fn drain(self: Arc<Self>) {
         // Nobody can find it any more, so the count only falls.
         while Arc::strong_count(&self) > 1 {
             tokio::time::sleep(LOOK).await;
@@ -281,13 +273,5 @@ impl Bound {
             inputs: inputs.collect::<Result<_>>()?,
             outputs: outputs.collect::<Result<_>>()?,
         })
-    }
-}
-
-impl fmt::Debug for PipelineDefinition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Definition")
-            .field("plan", &self.plan)
-            .finish_non_exhaustive()
     }
 }

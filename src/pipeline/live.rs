@@ -8,7 +8,7 @@ use super::definition::{PipelineDefinition, PipelineLimits};
 use crate::{
     draw::Diagram,
     metrics::Reporter,
-    model::{Live, Served, decoding::Decoding},
+    model::{Live, decoding::Decoding},
 };
 
 /// The version that pipelines say they have.
@@ -23,15 +23,6 @@ pub struct Pipeline {
     /// Validates requests as those to a model.
     pub(crate) decoding: Decoding,
     limits: PipelineLimits,
-}
-
-impl Served for PipelineDefinition {
-    const KNOWN: &'static str = "Pipeline";
-    const PLAIN: &'static str = "pipeline";
-
-    fn drain(self: Arc<Self>) -> impl Future<Output = ()> + Send {
-        Self::drain(self)
-    }
 }
 
 impl Deref for Pipeline {

@@ -40,7 +40,7 @@ pub use definition::{CustomNode, PipelineDefinition, PipelineLimits};
 pub use diagram::diagram;
 pub use flow::{NodeJob, RequestFlow};
 pub use live::{Pipeline, VERSION};
-pub use plan::{Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanOutput};
+pub use plan::{Count, Input, Level, PipelinePlan, PipelinePlanNode, PlanOutput};
 pub use python::PythonNode;
 pub use scheduler::{MAX_SESSIONS, Ready, Schedule};
 pub use session::{PipelineSession, Sessions};

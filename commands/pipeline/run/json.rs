@@ -18,8 +18,8 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
     let plan = loaded.plan();
     let last = &measured.last;
     let nodes = inner(plan).map(|id| {
-        let node = plan.node(id);
-        let times = &measured.nodes[id.index()];
+        let node = &plan.nodes[id];
+        let times = &measured.nodes[id];
         let runs = last.runs.iter().filter(|run| run.node == id);
         let runs = runs.map(|run| {
             let inputs = node.inputs.iter().map(|it| it.name.as_str());
@@ -34,8 +34,8 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
             })
         });
         let levels = node.levels.iter().map(|level| {
-            let level = plan.level(*level);
-            plan.node(level.node).name.clone()
+            let level = &plan.levels[*level];
+            plan.nodes[level.node].name.clone()
         });
         let (kind, runs_on, version) = match &node.kind {
             Some(NodeKind::Model {
@@ -60,7 +60,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured) -> Value {
     let path = last.path.iter().map(|place| {
         let run: &NodeTrace = &last.runs[*place];
         json!({
-            "node": plan.node(run.node).name,
+            "node": plan.nodes[run.node].name,
             "session": run.session,
             "waited_us": microseconds(run.waited()),
             "ran_us": microseconds(run.took()),

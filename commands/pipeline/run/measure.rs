@@ -79,7 +79,7 @@ pub(super) async fn run(
             continue;
         }
         totals.push(took);
-        for (id, times) in loaded.plan().ids().zip(&mut nodes) {
+        for (id, times) in nodes.iter_mut().enumerate() {
             let own = || runs.iter().filter(|run| run.node == id);
             times.ran.push(own().map(NodeTrace::took).sum());
             times.waited.push(own().map(NodeTrace::waited).sum());

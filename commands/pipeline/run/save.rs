@@ -20,7 +20,7 @@ pub(super) fn all(
         tensors.push((format!("request.{name}"), tensor.clone()));
     }
     for run in &measured.last.runs {
-        let node = plan.node(run.node);
+        let node = &plan.nodes[run.node];
         let session = match run.session.as_str() {
             "" => String::new(),
             session => format!(".{session}"),

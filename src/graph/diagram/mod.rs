@@ -11,7 +11,6 @@ use super::{
     file::{GraphSpec, NodeEntry, PortEntry},
     node::Port,
     packet::PacketType,
-    plan::PacketForm,
 };
 use crate::draw::{
     Diagram, DiagramEdge, DiagramKind, DiagramNode, DiagramNodeKind, DiagramPort, DiagramStream,
@@ -97,7 +96,7 @@ fn edges(spec: &GraphSpec, contracts: &[Contract]) -> Vec<DiagramEdge> {
     let (mut streams, mut sides) = (StreamSources::new(), StreamSources::new());
     for input in &spec.inputs {
         let tag = input.tag();
-        let source = (REQUEST, tag.to_owned(), PacketForm::of_tag(tag).carries());
+        let source = (REQUEST, tag.to_owned(), PacketType::of_tag(tag));
         streams.entry(input.name()).or_insert(source);
     }
     for (index, (entry, contract)) in nodes() {
@@ -122,7 +121,7 @@ fn edges(spec: &GraphSpec, contracts: &[Contract]) -> Vec<DiagramEdge> {
     }
     for output in &spec.outputs {
         let to = (spec.nodes.len() + 1, output.tag().to_owned());
-        let kind = PacketForm::of_tag(output.tag()).carries();
+        let kind = PacketType::of_tag(output.tag());
         edges.push(edge(&streams, output.name(), StreamKind::Stream, to, &kind));
     }
     for (index, (entry, contract)) in nodes() {

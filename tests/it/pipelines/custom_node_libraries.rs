@@ -23,7 +23,7 @@ const FUNCTIONS: [&str; 6] = [
 ];
 
 fn refused(path: &Path) -> LibraryError {
-    Library::open("lib", path).unwrap_err()
+    Library::open("lib", path).err().unwrap()
 }
 
 /// Returns the identity of a library of `who.c`.

@@ -7,10 +7,10 @@ use crate::graph::{
     contract::Contract,
     error::{CalculatorStep, GraphRunError},
     node::{NodeSpec, Ports},
-    packet::{Packet, PacketType, Payload},
+    packet::{Packet, PacketType, Payload, TensorKind},
     plan::{
-        GraphPlan, GraphPlanNode, GraphPort, InputHandler, PacketForm, PoolSize, SidePacketPlan,
-        StreamPlan, StreamSource,
+        GraphPlan, GraphPlanNode, GraphPort, InputHandler, PoolSize, SidePacketPlan, StreamPlan,
+        StreamSource,
     },
     scheduler::{GraphJob, Scheduler, Ticket},
     timestamp::Timestamp,
@@ -215,7 +215,7 @@ pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (Grap
             GraphPort {
                 port: Ports::of(&[name])[0].clone(),
                 stream,
-                form: PacketForm::OvTensor,
+                form: PacketType::Tensor(TensorKind::OpenVino),
             }
         });
         ports.collect()

@@ -1,7 +1,7 @@
 //! Inputs and outputs of the pipeline as a whole.
 
 use super::{sound, validate};
-use crate::servable::TensorInfo;
+use crate::{pipeline::PipelinePlan, servable::TensorInfo};
 
 fn shown(tensors: &[TensorInfo]) -> String {
     let tensors = tensors.iter().map(|tensor| {
@@ -109,7 +109,7 @@ fn ports_lead_back_to_entry_and_exit() {
     let text = "in z, y\na = two(x < request.z, y < request.y) -> z\n\
                 out q < a.z\nout p < request.y";
     let plan = sound(text).plan;
-    let (entry, exit) = (plan.node(plan.entry()), plan.node(plan.exit()));
+    let (entry, exit) = (&plan.nodes[PipelinePlan::ENTRY], &plan.nodes[plan.exit()]);
     for input in &plan.info.inputs {
         assert_eq!(entry.outputs[input.port].name, input.name);
     }
