@@ -36,7 +36,6 @@ pub enum LibraryError {
 
 impl LibraryError {
     /// Returns why the library does not open, for texts that have its name anyway.
-    #[must_use]
     pub fn into_reason(self) -> String {
         match self {
             Self::Open { reason, .. } | Self::Symbol { reason, .. } => reason,

@@ -102,13 +102,11 @@ impl Library {
     }
 
     /// Returns the name in the configuration.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the path that was opened.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

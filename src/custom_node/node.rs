@@ -20,7 +20,6 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns how many nodes are there that have been initialized and not deinitialized, so that a stop
 /// can wait for their end wherever the last of their owners is.
-#[must_use]
 pub fn alive() -> usize {
     ALIVE.load(Ordering::SeqCst)
 }

@@ -212,13 +212,11 @@ pub struct DiagramLevel {
 
 impl Diagram {
     /// Returns the index of the response.
-    #[must_use]
     pub fn response(&self) -> usize {
         self.nodes.len() - 1
     }
 
     /// Returns the nodes of the file, without request and response.
-    #[must_use]
     pub fn inner(&self) -> &[DiagramNode] {
         &self.nodes[1..self.response()]
     }
@@ -260,7 +258,6 @@ impl DiagramEdge {
 
 impl DiagramNode {
     /// Creates a node outside all levels, without inputs and outputs.
-    #[must_use]
     pub fn new(name: &str, kind: DiagramNodeKind) -> Self {
         Self {
             name: name.to_owned(),
@@ -270,7 +267,6 @@ impl DiagramNode {
     }
 
     /// Creates the node of what clients send.
-    #[must_use]
     pub fn request(outputs: Vec<DiagramPort>) -> Self {
         Self {
             outputs,
@@ -279,7 +275,6 @@ impl DiagramNode {
     }
 
     /// Creates the node of what clients get.
-    #[must_use]
     pub fn response(inputs: Vec<DiagramPort>) -> Self {
         Self {
             inputs,

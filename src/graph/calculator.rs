@@ -119,13 +119,11 @@ pub struct CalculatorContext<'a> {
 
 impl CalculatorContext<'_> {
     /// Returns the value of an input, if there is one.
-    #[must_use]
     pub fn input(&self, place: usize) -> Option<&Payload> {
         self.inputs.get(place).and_then(Packet::payload)
     }
 
     /// Returns the value of a side packet, if there is one.
-    #[must_use]
     pub fn side(&self, place: usize) -> Option<&Payload> {
         self.side.get(place).and_then(Packet::payload)
     }
@@ -178,7 +176,6 @@ impl Ending {
     }
 
     /// Returns whether a node has stopped for that reason.
-    #[must_use]
     pub fn is_heeded(&self) -> bool {
         self.is_heeded.load(Ordering::Relaxed)
     }
@@ -186,7 +183,6 @@ impl Ending {
 
 impl Env {
     /// Creates the environment of a run.
-    #[must_use]
     pub fn new(servables: Arc<dyn Servables>) -> Self {
         Self {
             servables,
@@ -196,7 +192,6 @@ impl Env {
 
     /// Returns whether the end of the run is requested. Nodes that generate on their own call this,
     /// and stop.
-    #[must_use]
     pub fn is_ending(&self) -> bool {
         let is_asked = self.ending.is_asked.load(Ordering::Relaxed);
         if is_asked {

@@ -29,7 +29,6 @@ pub struct Contract {
 
 impl Contract {
     /// Creates a contract with one type for all ports, which calculators then narrow.
-    #[must_use]
     pub fn any(node: &NodeSpec) -> Self {
         Self {
             inputs: vec![PacketType::Any; node.inputs.len()],

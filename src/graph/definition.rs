@@ -70,7 +70,6 @@ pub struct LoadError {
 impl LoadError {
     /// Returns the message for clients: the first line of the log, which has the cause. It may
     /// include an exception raised by Python code, and is left out if `is_silent`.
-    #[must_use]
     pub fn reported(&self, is_silent: bool) -> &str {
         let first = self.log.first().filter(|_| !is_silent);
         first.unwrap_or(&self.status)
@@ -234,31 +233,26 @@ impl GraphDefinition {
     }
 
     /// Returns the name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the checked graph.
-    #[must_use]
     pub fn plan(&self) -> &Arc<GraphPlan> {
         &self.plan
     }
 
     /// Returns the graph as specified in its file.
-    #[must_use]
     pub fn spec(&self) -> &GraphSpec {
         &self.spec
     }
 
     /// Returns the fingerprint of the files at the time of loading.
-    #[must_use]
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
 
     /// Returns whether instances are kept between requests.
-    #[must_use]
     pub fn has_pool(&self) -> bool {
         self.pool.is_some()
     }

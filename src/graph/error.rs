@@ -55,7 +55,6 @@ pub enum CalculatorStep {
 
 impl GraphRunError {
     /// Creates an error.
-    #[must_use]
     pub fn new(code: AbseilCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -64,13 +63,11 @@ impl GraphRunError {
     }
 
     /// Creates an error about invalid input.
-    #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(AbseilCode::InvalidArgument, message)
     }
 
     /// Creates an internal error.
-    #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(AbseilCode::Internal, message)
     }
@@ -87,7 +84,6 @@ impl GraphRunError {
     }
 
     /// Merges the errors of a run into one, with the code of the first; `None` if there are none.
-    #[must_use]
     pub fn of_run(errors: &[Self]) -> Option<Self> {
         let first = errors.first()?;
         let reported: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
@@ -124,7 +120,6 @@ pub(super) fn explain(error: &GraphRunError) -> Error {
 
 /// Returns whether a node has failed by itself, not because of the client's request, though clients
 /// receive the same code.
-#[must_use]
 pub fn is_within(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     let failure = source.and_then(|source| source.downcast_ref::<GraphRunError>());

@@ -39,7 +39,6 @@ impl Deref for Graph {
 
 impl Graph {
     /// Creates a graph that has not been loaded yet.
-    #[must_use]
     pub fn new(name: &str, reporter: Arc<Reporter>, limits: GraphLimits) -> Arc<Self> {
         reporter.serves_graph();
         Arc::new(Self {
@@ -57,7 +56,6 @@ impl Graph {
 
     /// Returns its diagram: that of the loaded graph, else of its file, valid or not. Reads files,
     /// so it blocks.
-    #[must_use]
     pub fn diagram(&self) -> Option<Diagram> {
         let source = self.source.load_full()?;
         let is_there = |handler: &str| source.base_path.join(handler).is_file();
@@ -77,7 +75,6 @@ impl Graph {
     }
 
     /// Returns the concurrency limits.
-    #[must_use]
     pub fn limits(&self) -> GraphLimits {
         self.limits
     }

@@ -178,7 +178,6 @@ impl GraphPlan {
     }
 
     /// Finds an input by the name used by clients.
-    #[must_use]
     pub fn input(&self, name: &str) -> Option<usize> {
         self.inputs.iter().position(|input| input.port.name == name)
     }

@@ -85,13 +85,11 @@ impl Run {
     }
 
     /// Returns whether all inputs accept packets; they do not while a queue behind one is full.
-    #[must_use]
     pub(super) fn accepts(&self) -> bool {
         (0..self.plan.inputs.len()).all(|input| self.scheduler.accepts(input))
     }
 
     /// Returns whether an asynchronous step is in flight.
-    #[must_use]
     pub(super) fn is_waiting(&self) -> bool {
         !self.elsewhere.is_empty()
     }

@@ -107,7 +107,6 @@ const TABLE: [Entry; 22] = {
 
 impl Family {
     /// Returns the name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         let (_, name, ..) = TABLE[self as usize];
         name
@@ -179,7 +178,6 @@ impl Families {
     }
 
     /// Chooses those that are shown unless a list says otherwise.
-    #[must_use]
     pub fn usual() -> Self {
         let shown = TABLE.iter().filter(|(.., by_default, _)| *by_default);
         Self(shown.fold(0, |chosen, (family, ..)| chosen | family.bit()))
@@ -193,7 +191,6 @@ impl Families {
     }
 
     /// Returns whether a family is chosen.
-    #[must_use]
     pub const fn has(self, family: Family) -> bool {
         self.0 & family.bit() != 0
     }

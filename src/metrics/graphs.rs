@@ -111,7 +111,6 @@ impl GraphCall {
     }
 
     /// Returns the figures of the graph, which are also those of its nodes.
-    #[must_use]
     pub fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
     }

@@ -107,7 +107,6 @@ impl Reporter {
     }
 
     /// Returns what the last requests say.
-    #[must_use]
     pub fn health(&self) -> ServableHealth {
         self.recent.health(self.answers())
     }
@@ -152,7 +151,6 @@ impl Reporter {
     }
 
     /// Returns the figures of a node of a pipeline or graph; the same ones each time it is asked.
-    #[must_use]
     pub fn node(&self, name: &str) -> Arc<NodeTimes> {
         let mut nodes = self.nodes();
         let node = nodes
@@ -173,7 +171,6 @@ impl Reporter {
     }
 
     /// Returns the counts of sequences.
-    #[must_use]
     pub fn sequences(&self) -> &SequenceCounts {
         &self.sequences
     }
@@ -189,7 +186,6 @@ impl Reporter {
     }
 
     /// Returns counts and times so far.
-    #[must_use]
     pub fn statistics(&self) -> Statistics {
         let cells = &self.cells;
         let runs = cells.sum(|shard| &shard.runs);
@@ -214,7 +210,6 @@ impl Reporter {
 
     /// Returns what those count who wait for answers. Times of all requests are there only if
     /// [`Family::RequestTime`] is counted.
-    #[must_use]
     pub fn figures(&self) -> Figures {
         let cells = &self.cells;
         let answers = self.of_origins(|shard, origin| &shard.success[origin]);

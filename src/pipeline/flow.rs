@@ -35,7 +35,6 @@ pub struct NodeJob {
 impl NodeJob {
     /// Returns how much [`NodeJob::tensors`] has to do: the bytes that it copies, and as many for each
     /// part as take the time that a part takes.
-    #[must_use]
     pub fn effort(&self, plan: &PipelinePlan) -> usize {
         const EACH: usize = 64;
         let wants = &plan.nodes[self.ready.node].inputs;

@@ -35,7 +35,6 @@ impl Deref for Pipeline {
 
 impl Pipeline {
     /// Makes a pipeline that has not been checked yet.
-    #[must_use]
     pub fn new(name: &str, reporter: Arc<Reporter>, limits: PipelineLimits) -> Arc<Self> {
         reporter.serves_pipeline();
         Arc::new(Self {
@@ -52,13 +51,11 @@ impl Pipeline {
     }
 
     /// Returns the diagram, valid or not; `None` if the pipeline has not been checked.
-    #[must_use]
     pub fn diagram(&self) -> Option<Arc<Diagram>> {
         self.diagram.load_full()
     }
 
     /// Returns how much may go on at once.
-    #[must_use]
     pub fn limits(&self) -> &PipelineLimits {
         &self.limits
     }

@@ -29,7 +29,6 @@ impl PipelinePlan {
     pub const ENTRY: usize = 0;
 
     /// Returns the exit, of which the inputs are the outputs of the pipeline.
-    #[must_use]
     pub fn exit(&self) -> usize {
         self.nodes.len() - 1
     }
@@ -47,7 +46,6 @@ impl PipelinePlan {
     }
 
     /// Returns how often a node runs in a request; `None` if that depends on the request.
-    #[must_use]
     pub fn runs(&self, node: usize) -> Option<usize> {
         self.nodes[node]
             .levels

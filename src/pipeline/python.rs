@@ -16,7 +16,6 @@ use crate::{
 };
 
 /// Returns whether a library of custom nodes is a Python handler, by its name alone.
-#[must_use]
 pub fn is_handler(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
@@ -32,7 +31,6 @@ pub struct PythonNode {
 
 /// The names of the inputs and outputs of a node that the configuration names, each once, in the order
 /// of the file.
-#[must_use]
 pub fn names(node: &NodeConfig) -> (Vec<String>, Vec<String>) {
     let inputs = node.inputs.iter().map(|input| &input.name);
     let outputs = node.outputs.iter().map(|output| &output.data_item);

@@ -63,7 +63,6 @@ impl Counters {
 
 impl Schedule {
     /// Makes the schedule of a request.
-    #[must_use]
     pub fn new(plan: Arc<PipelinePlan>) -> Self {
         let nodes = plan.nodes.iter();
         Self {

@@ -41,7 +41,6 @@ struct Entry {
 
 impl Sessions {
     /// Starts with the request as a whole.
-    #[must_use]
     pub fn new(plan: &PipelinePlan) -> Self {
         let levels = plan.levels.len();
         Self {
@@ -57,7 +56,6 @@ impl Sessions {
     }
 
     /// Returns how many there are.
-    #[must_use]
     #[expect(
         clippy::len_without_is_empty,
         reason = "there is always the whole request"
@@ -92,14 +90,12 @@ impl Sessions {
     }
 
     /// Returns the session that this one is a part of.
-    #[must_use]
     pub fn parent(&self, session: PipelineSession) -> PipelineSession {
         self.entries[session.index()].parent
     }
 
     /// Returns the number of parts of a session in the level next below it; `None` if it has not
     /// been split there.
-    #[must_use]
     pub fn count(&self, session: PipelineSession, level: usize) -> Option<usize> {
         self.found(session, level).map(ExactSizeIterator::len)
     }
@@ -130,7 +126,6 @@ impl Sessions {
 
     /// Writes a session for the log: `inner_2_outer_0` for part 2 of `inner` within part 0 of
     /// `outer`; nothing for the request as a whole.
-    #[must_use]
     pub fn key(&self, plan: &PipelinePlan, session: PipelineSession) -> String {
         let parts = self.shards(session).map(|(level, shard)| {
             let node = &plan.nodes[plan.levels[level].node];

@@ -33,13 +33,11 @@ pub struct NodeTrace {
 
 impl NodeTrace {
     /// Returns how long it waited for what it runs on.
-    #[must_use]
     pub fn waited(&self) -> Duration {
         self.started.saturating_duration_since(self.ready)
     }
 
     /// Returns how long it ran.
-    #[must_use]
     pub fn took(&self) -> Duration {
         self.ended.saturating_duration_since(self.started)
     }
@@ -56,7 +54,6 @@ impl NodeTrace {
 
 impl Trace {
     /// Takes the runs so far, in the order in which they ended.
-    #[must_use]
     pub fn take(&self) -> Vec<NodeTrace> {
         std::mem::take(&mut *self.runs())
     }
@@ -74,7 +71,6 @@ impl Trace {
 
 /// Finds the runs that the response waited for, the first first: each is the one of its successor's
 /// sources that ended last. Returns their places in `runs`.
-#[must_use]
 pub fn critical_path(plan: &PipelinePlan, runs: &[NodeTrace]) -> Vec<usize> {
     let last = |sources: &[usize], after: Option<&NodeTrace>| {
         let candidates = runs.iter().enumerate().filter(|(_, run)| {

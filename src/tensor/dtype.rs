@@ -77,37 +77,31 @@ impl DataType {
     };
 
     /// Returns the bytes of one element; `None` for strings, whose elements differ in length.
-    #[must_use]
     pub const fn size(self) -> Option<usize> {
         NAMES[self as usize].1
     }
 
     /// Returns the name in the KServe v2 protocol, such as `FP32`, `INT64` or `BYTES`.
-    #[must_use]
     pub const fn kserve(self) -> &'static str {
         NAMES[self as usize].2
     }
 
     /// Returns the name that error texts use for a model's precision, such as `I32`.
-    #[must_use]
     pub const fn precision(self) -> &'static str {
         NAMES[self as usize].3
     }
 
     /// Returns NumPy's name of the type, if it has one.
-    #[must_use]
     pub const fn numpy(self) -> Option<&'static str> {
         NAMES[self as usize].4
     }
 
     /// Finds a type by its KServe v2 name.
-    #[must_use]
     pub fn from_kserve(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.kserve() == name)
     }
 
     /// Returns whether elements are floating point numbers.
-    #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }

@@ -47,19 +47,16 @@ impl Layout {
     }
 
     /// The layout of a tensor of which nothing is known: `N...`, or `...` for a scalar.
-    #[must_use]
     pub fn unspecified(rank: usize) -> Self {
         Self(if rank == 0 { ANY } else { "N..." }.to_owned())
     }
 
     /// Returns the text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns whether a tensor of so many axes can have this layout.
-    #[must_use]
     pub fn fits(&self, rank: usize) -> bool {
         match self.0.split_once(ANY) {
             Some((before, after)) => before.len() + after.len() <= rank,
@@ -68,7 +65,6 @@ impl Layout {
     }
 
     /// Returns the axis of a letter in a tensor of so many axes.
-    #[must_use]
     pub fn axis(&self, letter: char, rank: usize) -> Option<usize> {
         if !self.fits(rank) {
             return None;
@@ -84,7 +80,6 @@ impl Layout {
     /// tensors of so many axes cannot have both.
     ///
     /// Axes without a letter follow each other in the same order in both.
-    #[must_use]
     pub fn axes_in(&self, other: &Self, rank: usize) -> Option<Vec<usize>> {
         let (ours, theirs) = (self.letters(rank)?, other.letters(rank)?);
         let mut unnamed = (0..rank).filter(|&axis| theirs[axis] == '?');
@@ -99,7 +94,6 @@ impl Layout {
 
     /// Returns the letter of each axis, `?` for one without; `None` if a tensor of so many axes cannot
     /// have this layout.
-    #[must_use]
     pub fn letters(&self, rank: usize) -> Option<Vec<char>> {
         if !self.fits(rank) {
             return None;

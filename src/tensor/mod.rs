@@ -82,37 +82,31 @@ impl Tensor {
     }
 
     /// Returns the element type.
-    #[must_use]
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
 
     /// Returns the shape; empty for a scalar.
-    #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
     /// Returns the bytes.
-    #[must_use]
     pub fn data(&self) -> &Bytes {
         &self.data
     }
 
     /// Returns the number of elements.
-    #[must_use]
     pub fn len(&self) -> usize {
         elements(&self.shape).expect("checked by `new`")
     }
 
     /// Returns whether there are no elements.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Takes the tensor apart.
-    #[must_use]
     pub fn into_parts(self) -> (DataType, Vec<usize>, Bytes) {
         (self.dtype, self.shape, self.data)
     }
@@ -136,7 +130,6 @@ pub fn byte_size(dtype: DataType, shape: &[usize]) -> Result<Option<usize>, Tens
 pub type TensorMap = Vec<(String, Tensor)>;
 
 /// Finds a tensor by name.
-#[must_use]
 pub fn named<'a>(tensors: &'a [(String, Tensor)], name: &str) -> Option<&'a Tensor> {
     let found = tensors.iter().find(|(known, _)| known == name);
     found.map(|(_, tensor)| tensor)

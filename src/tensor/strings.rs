@@ -37,7 +37,6 @@ pub struct FramingError {
 
 /// Returns the bytes of a string tensor that are not one string behind its length for each element
 /// of the shape; `None` of what is sound. Handlers of graphs may call any bytes BYTES.
-#[must_use]
 pub fn unframed(tensor: &Tensor) -> Option<&[u8]> {
     if tensor.dtype() != DataType::String {
         return None;
@@ -83,13 +82,11 @@ impl Strings {
     }
 
     /// Returns the number of strings.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// Returns the bytes with their framing.
-    #[must_use]
     pub fn framed(&self) -> &Bytes {
         &self.framed
     }
@@ -141,7 +138,6 @@ pub fn strings(mut framed: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns the index of the first string of a tensor that is no text; none for other datatypes.
-#[must_use]
 pub fn first_binary(tensor: &Tensor) -> Option<usize> {
     if tensor.dtype() != DataType::String {
         return None;
@@ -183,13 +179,11 @@ pub fn unpad(rows: Tensor) -> Result<Tensor, TensorError> {
 
 /// Returns whether an output is rows of bytes that clients know as strings: by its name, which ends
 /// with `_string`, its type and its rank.
-#[must_use]
 pub fn is_rows(name: &str, tensor: &Tensor) -> bool {
     name.ends_with(NAME_END) && tensor.dtype() == DataType::U8 && tensor.shape().len() == 2
 }
 
 /// Returns the bytes that [`unpad_all`] has to go through; 0 if no output is rows.
-#[must_use]
 pub fn rows_size(outputs: &TensorMap) -> usize {
     let rows = outputs.iter().filter(|(name, rows)| is_rows(name, rows));
     // Rows without any width are strings, too.

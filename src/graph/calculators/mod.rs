@@ -82,13 +82,11 @@ static ALL: LazyLock<Vec<&'static Factory>> = LazyLock::new(|| {
 });
 
 /// Returns all calculators, sorted by name.
-#[must_use]
 pub fn all() -> &'static [&'static Factory] {
     &ALL
 }
 
 /// Finds a calculator by name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Factory> {
     let place = ALL.binary_search_by_key(&name, |factory| factory.name);
     place.ok().map(|place| ALL[place])

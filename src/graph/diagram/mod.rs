@@ -35,7 +35,6 @@ const REQUEST: usize = 0;
 type StreamSources<'a> = HashMap<&'a str, (usize, String, PacketType)>;
 
 /// Makes the diagram of a graph file. `is_there` returns whether a handler file exists.
-#[must_use]
 pub fn diagram(name: &str, spec: &GraphSpec, is_there: &dyn Fn(&str) -> bool) -> Diagram {
     let find = |entry: &NodeEntry| calculators::find(&entry.spec.calculator);
     let nodes = spec.nodes.iter().map(|entry| {

@@ -133,13 +133,11 @@ pub struct ExecutorEntry {
 
 impl PortEntry {
     /// Returns the part before the first colon: the tag; empty if there is no colon.
-    #[must_use]
     pub fn tag(&self) -> &str {
         self.text.split_once(':').map_or("", |(tag, _)| tag)
     }
 
     /// Returns the part behind the last colon: the name, also of an invalid port.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.text.rsplit(':').next().unwrap_or_default()
     }

@@ -24,7 +24,6 @@ const REQUEST: usize = 0;
 
 /// Makes the diagram of a pipeline. Facts that `sources` does not know are missing in it; each custom
 /// node is looked up once.
-#[must_use]
 pub fn diagram(config: &PipelineConfig, sources: &impl Sources) -> Diagram {
     let inputs = config.inputs.iter().map(|name| port(name, name, &[]));
     let mut request = DiagramNode::request(inputs.collect());

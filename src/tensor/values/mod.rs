@@ -31,7 +31,6 @@ pub enum Value<'a> {
 
 impl Value<'_> {
     /// Returns the element as a number, if it is one; BOOL counts as 0 and 1.
-    #[must_use]
     #[expect(
         clippy::cast_precision_loss,
         reason = "for statistics and previews, where the nearest double is what is wanted"
@@ -83,7 +82,6 @@ pub struct Packer {
 impl Packer {
     /// Starts an empty buffer; `expected` elements are made room for, up to a limit, so that a
     /// number from the wire cannot allocate what was not sent.
-    #[must_use]
     pub fn new(dtype: DataType, expected: usize) -> Self {
         const MAX_AHEAD: usize = 1 << 20;
         let capacity = expected.min(MAX_AHEAD) * dtype.size().unwrap_or(8);
@@ -95,19 +93,16 @@ impl Packer {
     }
 
     /// Returns the element type.
-    #[must_use]
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
 
     /// Returns the number of values so far.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// Ends the packing.
-    #[must_use]
     pub fn finish(self) -> Bytes {
         self.bytes.into()
     }
