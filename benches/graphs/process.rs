@@ -153,7 +153,7 @@ impl Graph {
                 let request = request.clone();
                 let env = Env::new(Arc::new(Nothing));
                 let begun = Instant::now();
-                let answer = self.0.infer(env, request, &counts, None).await;
+                let answer = self.0.infer(env, request, &counts).await;
                 took.push(begun.elapsed().as_secs_f64() * 1e6);
                 answer.expect("it answers");
             }

@@ -55,17 +55,9 @@ pub enum NodeError {
         /// The key of the parameter.
         key: String,
     },
-    /// `initialize` failed.
-    #[error("`initialize` of library `{library}` returned {code}, expected 0")]
-    Initialize {
-        /// The name of the library.
-        library: String,
-        /// Return code.
-        code: i32,
-    },
-    /// `getInputsInfo` or `getOutputsInfo` failed.
+    /// `initialize`, `getInputsInfo`, or `getOutputsInfo` failed.
     #[error("`{function}` of library `{library}` returned {code}, expected 0")]
-    Metadata {
+    Call {
         /// The name of the library.
         library: String,
         /// The function.

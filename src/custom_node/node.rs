@@ -70,8 +70,9 @@ impl Node {
         // the parameters stay so until the node has been deinitialized.
         let code = unsafe { (library.functions.initialize)(&raw mut handle, raw, count) };
         if code != 0 {
-            return Err(NodeError::Initialize {
+            return Err(NodeError::Call {
                 library: library.name().to_owned(),
+                function: "initialize",
                 code,
             });
         }

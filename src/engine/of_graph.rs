@@ -49,7 +49,7 @@ impl OfGraph {
         let begun = Instant::now();
         let _turn = self.graph.turn().await;
         let started = Instant::now();
-        let ran = self.definition.infer(env, request, &counts, None);
+        let ran = self.definition.infer(env, request, &counts);
         let response = Box::pin(ran).await?;
         let ended = Instant::now();
         // To those who ask for statistics, all of it is one run.

@@ -30,7 +30,6 @@ use crate::{
     metrics::{NodeTimes, Reporter},
     model::Served,
     python::{HandlerInstance, NodeFacts, PythonHandler, WorkerGroup, WorkerSeat},
-    request::Parameters,
     task,
 };
 
@@ -201,17 +200,6 @@ impl GraphDefinition {
         }
         self.pool = Some(pool);
         Ok(())
-    }
-
-    /// Creates a run for a request or stream with these parameters.
-    pub(super) fn begin(
-        &self,
-        parameters: &Parameters,
-        env: Env,
-        watch: Option<Arc<dyn GraphObserver>>,
-    ) -> Result<Run> {
-        let side = convert::side_packets(&self.plan, parameters, self.has_pool())?;
-        self.start(side, env, watch)
     }
 
     /// Creates a run with its side packets.

@@ -172,6 +172,12 @@ impl Run {
             CalculatorStep::Close => calculator.close(&mut context),
         };
         let emits = context.emits;
+        let done = move |outcome| Done {
+            ticket,
+            at,
+            began,
+            outcome,
+        };
         let outcome = match flow {
             Ok(StepOutcome::Next) => Ok(Later { emits, stop: false }),
             Ok(StepOutcome::Stop) => Ok(Later { emits, stop: true }),
@@ -183,22 +189,12 @@ impl Run {
                         }
                         later
                     });
-                    Done {
-                        ticket,
-                        at,
-                        began,
-                        outcome,
-                    }
+                    done(outcome)
                 }));
             }
             Err(error) => Err(error),
         };
-        self.settle(Done {
-            ticket,
-            at,
-            began,
-            outcome,
-        });
+        self.settle(done(outcome));
     }
 
     fn settle(&mut self, done: Done) {

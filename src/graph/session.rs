@@ -58,8 +58,9 @@ impl GraphDefinition {
         env: Env,
         watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<GraphSession> {
+        let side = convert::side_packets(self.plan(), parameters, self.has_pool())?;
         Ok(GraphSession {
-            run: self.begin(parameters, env, watch)?,
+            run: self.start(side, env, watch)?,
             definition: Arc::clone(self),
             last: None,
             is_first: true,

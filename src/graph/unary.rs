@@ -5,16 +5,16 @@ use std::sync::Arc;
 use super::{
     calculator::Env,
     convert,
-    definition::{GraphDefinition, Pool, Seat},
+    definition::{GraphDefinition, Seat},
     error::{GraphRunError, explain, not_added},
     packet::Packet,
     plan::GraphPlan,
-    run::{GraphObserver, Run},
+    run::Run,
     timestamp::Timestamp,
 };
 use crate::{
     error::{Error, Result},
-    metrics::{GraphCall, Running},
+    metrics::GraphCall,
     request::{InferRequest, InferResponse},
 };
 
@@ -43,7 +43,7 @@ impl Firsts {
 }
 
 impl GraphDefinition {
-    /// Runs one request.
+    /// Runs one request, by a new graph or on an instance of the pool, which is reused.
     ///
     /// # Errors
     ///
@@ -51,40 +51,66 @@ impl GraphDefinition {
     pub async fn infer(
         self: &Arc<Self>,
         env: Env,
-        request: InferRequest,
-        counts: &GraphCall,
-        watch: Option<Arc<dyn GraphObserver>>,
-    ) -> Result<InferResponse> {
-        let (response, running) = match &self.pool {
-            Some(pool) => self.infer_pooled(pool, env, request, counts).await,
-            None => self.infer_once(env, request, counts, watch).await,
-        }?;
-        counts.response();
-        running.succeeded();
-        Ok(response)
-    }
-
-    async fn infer_once(
-        self: &Arc<Self>,
-        env: Env,
         mut request: InferRequest,
         counts: &GraphCall,
-        watch: Option<Arc<dyn GraphObserver>>,
-    ) -> Result<(InferResponse, Running)> {
+    ) -> Result<InferResponse> {
         let id = std::mem::take(&mut request.id);
+        let rejected = |_: &Error| counts.rejected();
+        // Validated first: rejected requests do not wait either.
+        let side = convert::side_packets(self.plan(), &request.parameters, self.has_pool());
+        let side = side.inspect_err(rejected)?;
+        let (_slot, seat) = match &self.pool {
+            Some(pool) => pool.take().await,
+            None => (None, None),
+        };
+        let keep = |seat: Seat| {
+            if let Some(pool) = &self.pool {
+                pool.add(seat);
+            }
+        };
+        // An instance that has used the last timestamp takes no further request without one.
+        let usable = |seat: &Seat| convert::following(seat.last).is_ok();
+        let mut seat = match seat.filter(usable) {
+            Some(seat) => seat,
+            None => Seat {
+                run: self.start(side, env, None).inspect_err(rejected)?,
+                last: None,
+            },
+        };
         let mut firsts = Firsts::new(self.plan(), &request);
-        let begun = self.begin(&request.parameters, env, watch);
-        let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
-        let mut run = fed.inspect_err(|_| counts.rejected())?;
-        let running = accepted(counts);
-        drive(&mut run, &mut firsts, Goal::Firsts).await;
-        run.scheduler.close_inputs();
-        drive(&mut run, &mut firsts, Goal::End).await;
+        let fed = self.feed(&mut seat.run, request, seat.last);
+        seat.last = match fed.inspect_err(rejected) {
+            Ok(at) => Some(at),
+            Err(error) => {
+                // Unless packets were pushed, the instance is unchanged.
+                if seat.run.scheduler.error().is_none() {
+                    keep(seat);
+                }
+                return Err(error);
+            }
+        };
+        counts.accepted();
+        let running = counts.running();
+        let run = &mut seat.run;
+        if self.has_pool() {
+            drive(run, &mut firsts, Goal::Idle).await;
+        } else {
+            drive(run, &mut firsts, Goal::Firsts).await;
+            run.scheduler.close_inputs();
+            drive(run, &mut firsts, Goal::End).await;
+        }
         if let Some(error) = run.scheduler.error() {
+            // Closed properly for its nodes, then dropped: the next request starts a new instance.
+            drive(run, &mut firsts, Goal::End).await;
             counts.error();
             return Err(explain(&error));
         }
-        Ok((self.answer(&id, firsts)?, running))
+        let response = self.answer(&id, firsts)?;
+        // Otherwise packets of this request may be left in it, which the next must not receive.
+        keep(seat);
+        counts.response();
+        running.succeeded();
+        Ok(response)
     }
 
     /// Pushes a request into a run: all inputs of the graph must be present. Returns its timestamp;
@@ -118,55 +144,6 @@ impl GraphDefinition {
         Ok(at)
     }
 
-    /// Runs a request on an instance of the pool, which is reused.
-    async fn infer_pooled(
-        self: &Arc<Self>,
-        pool: &Pool,
-        env: Env,
-        mut request: InferRequest,
-        counts: &GraphCall,
-    ) -> Result<(InferResponse, Running)> {
-        let id = std::mem::take(&mut request.id);
-        // Validated first: rejected requests do not wait either.
-        let side = convert::side_packets(self.plan(), &request.parameters, true);
-        let side = side.inspect_err(|_| counts.rejected())?;
-        let (_slot, seat) = pool.take().await;
-        // An instance that has used the last timestamp takes no further request without one.
-        let usable = |seat: &Seat| convert::following(seat.last).is_ok();
-        let mut seat = match seat.filter(usable) {
-            Some(seat) => seat,
-            None => Seat {
-                run: self.start(side, env, None)?,
-                last: None,
-            },
-        };
-        let mut firsts = Firsts::new(self.plan(), &request);
-        let at = match self.feed(&mut seat.run, request, seat.last) {
-            Ok(at) => at,
-            Err(error) => {
-                counts.rejected();
-                // Unless packets were pushed, the instance is unchanged.
-                if seat.run.scheduler.error().is_none() {
-                    pool.add(seat);
-                }
-                return Err(error);
-            }
-        };
-        let running = accepted(counts);
-        seat.last = Some(at);
-        drive(&mut seat.run, &mut firsts, Goal::Idle).await;
-        if let Some(failure) = seat.run.scheduler.error() {
-            // Closed properly for its nodes, then dropped: the next request starts a new instance.
-            drive(&mut seat.run, &mut firsts, Goal::End).await;
-            counts.error();
-            return Err(explain(&failure));
-        }
-        let answer = self.answer(&id, firsts)?;
-        // Otherwise packets of this request may be left in it, which the next must not receive.
-        pool.add(seat);
-        Ok((answer, running))
-    }
-
     /// Builds the response from the first packet of each output.
     fn answer(&self, id: &str, firsts: Firsts) -> Result<InferResponse> {
         if let Some(missing) = firsts.missing() {
@@ -188,12 +165,6 @@ impl GraphDefinition {
         });
         convert::response(self.name(), id, packets).map_err(|failure| explain(&failure))
     }
-}
-
-/// Counts a request whose packets are in: the graph runs for it from now on.
-fn accepted(counts: &GraphCall) -> Running {
-    counts.accepted();
-    counts.running()
 }
 
 /// Required extent of a run.

@@ -113,7 +113,11 @@ pub(in crate::pipeline) fn of_custom(library: &str, error: CustomError) -> Resul
             "texts that C can have".to_owned(),
             "take the zero byte away".to_owned(),
         ),
-        CustomError::Node(NodeError::Initialize { code, .. }) => (
+        CustomError::Node(NodeError::Call {
+            function: "initialize",
+            code,
+            ..
+        }) => (
             INITIALIZE,
             "not initialized",
             format!("`initialize` of the library `{library}` gave {code}"),
@@ -121,7 +125,7 @@ pub(in crate::pipeline) fn of_custom(library: &str, error: CustomError) -> Resul
             "0".to_owned(),
             print,
         ),
-        CustomError::Node(NodeError::Metadata { function, code, .. }) => {
+        CustomError::Node(NodeError::Call { function, code, .. }) => {
             asked(METADATA_CALL, function, code.to_string(), "0", print)
         }
         CustomError::Node(NodeError::NoArray { function, .. }) => {
@@ -169,13 +173,14 @@ mod tests {
                 key: "key".to_owned(),
             }
             .into(),
-            NodeError::Initialize {
+            NodeError::Call {
                 library: library(),
+                function: "initialize",
                 code: 7,
             }
             .into(),
             CustomError::Handler("ValueError: no".to_owned()),
-            NodeError::Metadata {
+            NodeError::Call {
                 library: library(),
                 function: "getInputsInfo",
                 code: 1,

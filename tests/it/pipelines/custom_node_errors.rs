@@ -55,7 +55,7 @@ fn a_node_fails_at_each_entry_point() {
             [node.outputs(), node.inputs()]
         };
         let failed = failed.unwrap_err();
-        assert!(matches!(failed, NodeError::Metadata { .. }));
+        assert!(matches!(failed, NodeError::Call { .. }));
         assert!(failed.to_string().contains(function));
         assert_eq!(other.unwrap()[0].name, "done");
         assert_eq!(node.execute(&[]).unwrap().len(), 1);

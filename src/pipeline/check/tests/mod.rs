@@ -138,8 +138,13 @@ impl Sources for Known {
         let name = library;
         let library = name.to_owned();
         match name {
-            "bad_init" => Err(NodeError::Initialize { library, code: 7 }.into()),
-            "bad_call" => Err(NodeError::Metadata {
+            "bad_init" => Err(NodeError::Call {
+                library,
+                function: "initialize",
+                code: 7,
+            }
+            .into()),
+            "bad_call" => Err(NodeError::Call {
                 library,
                 function: "getInputsInfo",
                 code: 1,
