@@ -221,7 +221,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{PaddedSizeError, Strings, push, rows_size, strings, unpad, unpad_all};
-    use crate::tensor::{Tensor, TensorMap, dtype::DataType};
+    use crate::tensor::{Tensor, dtype::DataType};
 
     fn framed(list: &[&[u8]]) -> Bytes {
         let mut framed = Vec::new();
@@ -264,11 +264,12 @@ mod tests {
             let shape = shape.to_vec();
             Tensor::new(dtype, shape, Bytes::from_static(b"ab\0\0")).unwrap()
         };
-        let mut outputs = TensorMap::default();
-        outputs.push(("a_string".into(), tensor(DataType::U8, &[1, 4])));
-        outputs.push(("a".into(), tensor(DataType::U8, &[1, 4])));
-        outputs.push(("b_string".into(), tensor(DataType::U8, &[1, 2, 2])));
-        outputs.push(("c_string".into(), tensor(DataType::I8, &[1, 4])));
+        let outputs = vec![
+            ("a_string".to_owned(), tensor(DataType::U8, &[1, 4])),
+            ("a".to_owned(), tensor(DataType::U8, &[1, 4])),
+            ("b_string".to_owned(), tensor(DataType::U8, &[1, 2, 2])),
+            ("c_string".to_owned(), tensor(DataType::I8, &[1, 4])),
+        ];
         assert_eq!(
             rows_size(&outputs),
             4 + 4,
@@ -283,8 +284,7 @@ mod tests {
         assert_eq!(text.dtype(), DataType::String);
         assert_eq!(strings(text.data()).collect::<Vec<_>>(), [b"ab"]);
 
-        let mut none = TensorMap::default();
-        none.push(("a".into(), tensor(DataType::U8, &[1, 4])));
+        let mut none = vec![("a".to_owned(), tensor(DataType::U8, &[1, 4]))];
         assert_eq!(rows_size(&none), 0);
         let empty = Tensor::new(DataType::U8, vec![2, 0], Bytes::new()).unwrap();
         none.push(("a_string".into(), empty));

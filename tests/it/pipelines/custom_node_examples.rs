@@ -20,7 +20,7 @@ fn node(source: &str, params: &[(&str, &str)]) -> Arc<Node> {
 
 fn whole(outputs: &TensorMap, name: &str) -> Vec<i32> {
     numbers(
-        ovms::tensor::named(&outputs, name).unwrap(),
+        ovms::tensor::named(outputs, name).unwrap(),
         i32::from_le_bytes,
     )
 }

@@ -75,7 +75,7 @@ fn a_pool_of_the_nodes_own_gets_everything_back() {
     let mut places: Vec<_> = held
         .iter()
         .map(|outputs| {
-            ovms::tensor::named(&outputs, "output_numbers")
+            ovms::tensor::named(outputs, "output_numbers")
                 .unwrap()
                 .data()
                 .as_ptr()

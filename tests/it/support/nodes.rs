@@ -162,7 +162,7 @@ pub(crate) fn numbers<T, const N: usize>(tensor: &Tensor, read: impl Fn([u8; N])
 /// Reads the numbers of an output of FP32.
 pub(crate) fn output(outputs: &TensorMap, name: &str) -> Vec<f32> {
     numbers(
-        ovms::tensor::named(&outputs, name).unwrap(),
+        ovms::tensor::named(outputs, name).unwrap(),
         f32::from_le_bytes,
     )
 }

@@ -279,8 +279,7 @@ fn frameworks_have_only_some_types() {
         ("TFLITE_TENSOR", DataType::U8, "TensorFlow Lite"),
     ] {
         let fake = Fake::new(&["b"], &["a"]);
-        let mut given = TensorMap::default();
-        given.push(("a".into(), tensor(dtype, "12345678")));
+        let given = vec![("a".to_owned(), tensor(dtype, "12345678"))];
         fake.answers(Ok(given));
         let out = format!("{tag}:o");
         let run = |inputs: &[&str], outputs: &[&str], packet| {

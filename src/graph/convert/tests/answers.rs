@@ -157,8 +157,7 @@ fn a_response_has_all_outputs_and_their_time() {
 #[test]
 fn a_response_of_a_node_gets_the_graphs_name_and_time() {
     let plan = plan(&[("RESPONSE:r", PacketType::Response)]);
-    let mut outputs = TensorMap::default();
-    outputs.push(("y".into(), of(DataType::U8, &[1], b"1")));
+    let outputs = vec![("y".to_owned(), of(DataType::U8, &[1], b"1"))];
     let made = InferResponse {
         model_name: "x".to_owned(),
         model_version: 9,
