@@ -221,7 +221,10 @@ fn pair() -> Request {
     for name in ["a", "b"] {
         let data = 1_i64.to_le_bytes().repeat(8);
         let tensor = Tensor::new(DataType::I64, vec![1, 8], data.into());
-        inputs.push(name, tensor.expect("as many bytes as the shape needs"));
+        inputs.push((
+            name.into(),
+            tensor.expect("as many bytes as the shape needs"),
+        ));
     }
     Request {
         model: ModelId {

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use ovms::{
     client::{Api, Client, ModelId, Request, TensorForm, bench},
-    tensor::{DataType, Tensor, TensorMap},
+    tensor::{DataType, Tensor},
 };
 
 use crate::{
@@ -149,8 +149,7 @@ pub(crate) fn request(model: &Model) -> Request {
 pub(crate) fn request_of(model: &Model, data: Vec<u8>, form: TensorForm) -> Request {
     let tensor = Tensor::new(DataType::F32, model.shape.to_vec(), data.into())
         .expect("as many bytes as the shape needs");
-    let mut inputs = TensorMap::default();
-    inputs.push(model.input, tensor);
+    let inputs = vec![(model.input.to_owned(), tensor)];
     Request {
         model: ModelId {
             name: model.name.to_owned(),

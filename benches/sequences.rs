@@ -217,7 +217,9 @@ fn request(id: u64, place: Place, form: Form) -> Request {
         Form::Inputs => {
             let mut say = |name: &str, dtype, bytes: &[u8]| {
                 let value = Tensor::new(dtype, vec![1], bytes.to_vec().into());
-                request.inputs.push(name, value.expect("one element"));
+                request
+                    .inputs
+                    .push((name.into(), value.expect("one element")));
             };
             say(SEQUENCE_ID, DataType::U64, &id.to_le_bytes());
             let control: u32 = match place {

@@ -7,17 +7,25 @@ use crate::tensor::{DataType, Layout, PartialShape, byte_size};
 pub struct TensorInfo {
     /// The name that clients use.
     pub name: String,
-    /// The element type.
+    /// The element type; a placeholder if it is open.
     pub dtype: DataType,
-    /// The shape that is allowed (inputs) or to be expected (outputs).
+    /// Whether nothing decides the type: of graphs, and of what no node of a pipeline decides.
+    pub is_open: bool,
+    /// The shape that is allowed (inputs) or to be expected (outputs); empty where nothing decides it.
     pub shape: PartialShape,
     /// Axis order of requests and responses.
     pub layout: Layout,
-    /// The place of the tensor among the model's own inputs or outputs.
+    /// The place of the tensor among the own inputs or outputs of the model, pipeline, or graph.
     pub port: usize,
 }
 
 impl TensorInfo {
+    /// Returns the element type; `None` if it is open.
+    #[must_use]
+    pub fn decided(&self) -> Option<DataType> {
+        (!self.is_open).then_some(self.dtype)
+    }
+
     /// Returns the bytes of the tensor; `None` if its shape is not fixed, or it is of strings.
     #[must_use]
     pub fn fixed_bytes(&self) -> Option<usize> {

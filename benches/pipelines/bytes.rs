@@ -39,6 +39,7 @@ impl Sources for Known {
             dtype: DataType::F32,
             shape: PartialShape(SHAPE.map(Dim::Fixed).to_vec()),
             layout: Layout::unspecified(SHAPE.len()),
+            is_open: false,
             port: 0,
         };
         Ok(ModelFacts {

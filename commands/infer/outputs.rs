@@ -7,7 +7,7 @@ use ovms::{
         ClientResponse, Opaque,
         output::{self, OfSequence, Ranked, Saved, Summary, hexadecimal, number},
     },
-    tensor::{DataType, ShapeText, Tensor, npy, values::Value},
+    tensor::{DataType, ShapeText, Tensor, named, npy, values::Value},
 };
 
 use super::{run::Show, sequence::Whole};
@@ -52,7 +52,7 @@ pub(super) fn line(number: impl Display, answer: &ClientResponse) -> String {
 }
 
 /// Returns a table with a row for each output.
-pub(crate) fn table<'a>(outputs: impl IntoIterator<Item = (&'a str, &'a Tensor)>) -> Table {
+pub(crate) fn table(outputs: &[(String, Tensor)]) -> Table {
     let mut table = Table::new()
         .left(["output", "datatype", "shape"])
         .right(["min", "mean", "max"])
@@ -90,7 +90,7 @@ pub(super) fn show(whole: &Whole, show: &Show, only: Option<&str>) -> Result<(),
     };
     let one = || {
         let name = only.unwrap_or_default();
-        match answer.outputs.get(name) {
+        match named(&answer.outputs, name) {
             Some(tensor) => Ok((name, tensor)),
             None if answer.opaque.iter().any(|output| output.name == name) => {
                 let text = format!("output `{name}` has a type of its own, and is no array");
@@ -191,7 +191,7 @@ fn note_id(sequence: Option<OfSequence>) {
 }
 
 fn outputs_table(answer: &ClientResponse) -> Table {
-    let mut table = table(answer.outputs.iter());
+    let mut table = table(&answer.outputs);
     for opaque in &answer.opaque {
         let nothing = || ui::NOTHING.to_owned();
         table.row([
@@ -322,7 +322,7 @@ mod tests {
            2      2    0.2
         ");
         let answer = example();
-        let rows = output::top(answer.outputs.get("scores").unwrap(), 2).unwrap();
+        let rows = output::top(ovms::tensor::named(&answer.outputs, "scores").unwrap(), 2).unwrap();
         let labels = ["cat", "dog"].map(str::to_owned);
         insta::assert_snapshot!(ranking_table(&rows, &labels).draw(Look::Plain), @r"
         row  rank  index  label  score

@@ -181,7 +181,7 @@ fn answer(reply: &RawReply) -> Result<ClientResponse, AnswerError> {
             (None, Some(data)) => json::tensor(data.get(), dtype, shape, &[]),
         };
         let tensor = tensor.map_err(|source| AnswerError::output(&output.name, source))?;
-        outputs.push(output.name, tensor);
+        outputs.push((output.name, tensor));
     }
     Ok(ClientResponse {
         model_name: head.model_name,
@@ -384,9 +384,18 @@ mod tests {
         let own = &answer.opaque[0];
         assert_eq!((own.datatype.as_str(), &own.data[..]), ("7w", &b"xyz"[..]));
         assert_eq!(answer.model_version, "1");
-        assert_eq!(&answer.outputs.get("a").unwrap().data()[..], [5, 0]);
-        assert_eq!(answer.outputs.get("b").unwrap().shape(), [2, 1]);
-        assert_eq!(&answer.outputs.get("c").unwrap().data()[..], [9]);
+        assert_eq!(
+            &crate::tensor::named(&answer.outputs, "a").unwrap().data()[..],
+            [5, 0]
+        );
+        assert_eq!(
+            crate::tensor::named(&answer.outputs, "b").unwrap().shape(),
+            [2, 1]
+        );
+        assert_eq!(
+            &crate::tensor::named(&answer.outputs, "c").unwrap().data()[..],
+            [9]
+        );
     }
 
     #[test]

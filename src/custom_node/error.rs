@@ -36,7 +36,6 @@ pub enum LibraryError {
 
 impl LibraryError {
     /// Returns why the library does not open, for texts that have its name anyway.
-    #[must_use]
     pub fn into_reason(self) -> String {
         match self {
             Self::Open { reason, .. } | Self::Symbol { reason, .. } => reason,
@@ -46,7 +45,7 @@ impl LibraryError {
 }
 
 /// Why a node cannot be made, or does not tell its inputs and outputs.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// A parameter has a zero byte, where its text would end in C.
     #[error("parameter `{key}` has a zero byte; library `{library}` cannot take it")]
@@ -56,17 +55,9 @@ pub enum NodeError {
         /// The key of the parameter.
         key: String,
     },
-    /// `initialize` failed.
-    #[error("`initialize` of library `{library}` returned {code}, expected 0")]
-    Initialize {
-        /// The name of the library.
-        library: String,
-        /// Return code.
-        code: i32,
-    },
-    /// `getInputsInfo` or `getOutputsInfo` failed.
+    /// `initialize`, `getInputsInfo`, or `getOutputsInfo` failed.
     #[error("`{function}` of library `{library}` returned {code}, expected 0")]
-    Metadata {
+    Call {
         /// The name of the library.
         library: String,
         /// The function.

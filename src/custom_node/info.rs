@@ -53,7 +53,7 @@ impl Node {
             )
         };
         if code != 0 {
-            return Err(NodeError::Metadata {
+            return Err(NodeError::Call {
                 library: library(),
                 function,
                 code,

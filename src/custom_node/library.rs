@@ -1,7 +1,6 @@
 //! Shared libraries of custom nodes.
 
 use std::{
-    fmt,
     mem::ManuallyDrop,
     path::{Component, Path, PathBuf},
     sync::{
@@ -103,13 +102,11 @@ impl Library {
     }
 
     /// Returns the name in the configuration.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the path that was opened.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -127,15 +124,6 @@ impl Drop for Library {
             // after it. Nodes hold the library, so that none is left to call a function.
             unsafe { ManuallyDrop::drop(&mut self.shared) };
         }
-    }
-}
-
-impl fmt::Debug for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Library")
-            .field("name", &self.name)
-            .field("path", &self.path)
-            .finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{CString, c_int, c_void},
-    fmt, ptr,
+    ptr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -20,7 +20,6 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns how many nodes are there that have been initialized and not deinitialized, so that a stop
 /// can wait for their end wherever the last of their owners is.
-#[must_use]
 pub fn alive() -> usize {
     ALIVE.load(Ordering::SeqCst)
 }
@@ -71,8 +70,9 @@ impl Node {
         // the parameters stay so until the node has been deinitialized.
         let code = unsafe { (library.functions.initialize)(&raw mut handle, raw, count) };
         if code != 0 {
-            return Err(NodeError::Initialize {
+            return Err(NodeError::Call {
                 library: library.name().to_owned(),
+                function: "initialize",
                 code,
             });
         }
@@ -124,14 +124,6 @@ impl Drop for Node {
             );
         }
         ALIVE.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl fmt::Debug for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node")
-            .field("library", &self.library)
-            .finish_non_exhaustive()
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::Result,
     task::{Task, blocking},
-    tensor::{ShapeText, Tensor, TensorMap, byte_size},
+    tensor::{ShapeText, Tensor, TensorMap, byte_size, named},
 };
 
 /// The most entries of an array that are believed.
@@ -34,7 +34,7 @@ const MAX_DIMS: u64 = 64;
 ///
 /// Fails if the node did not return it.
 pub fn output<'a>(outputs: &'a TensorMap, name: &str) -> Result<&'a Tensor> {
-    outputs.get(name).ok_or_else(|| {
+    named(outputs, name).ok_or_else(|| {
         let found = outputs.iter().map(|(name, _)| format!("`{name}`"));
         let found = found.collect::<Vec<_>>().join(", ");
         let what = format!("found no output `{name}`; the node returned {found}");
@@ -184,7 +184,7 @@ pub(super) unsafe fn take(
         let raw = unsafe { outputs.add(index).read_unaligned() };
         // SAFETY: the entry is one of the array, and each is taken once.
         match unsafe { take_entry(node, index, &raw) } {
-            Ok((name, tensor)) => taken.push(name, tensor),
+            Ok((name, tensor)) => taken.push((name, tensor)),
             // The loop goes on, so that everything is given back.
             Err(error) => {
                 failure.get_or_insert(error);

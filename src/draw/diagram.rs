@@ -31,7 +31,7 @@ pub enum DiagramKind {
 }
 
 /// Node of a diagram.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiagramNode {
     /// Name of the node.
     pub name: String,
@@ -52,10 +52,11 @@ pub struct DiagramNode {
 }
 
 /// Kind of a node, with what it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DiagramNodeKind {
     /// Nothing: it gives what the client sends.
+    #[default]
     Request,
     /// A model.
     Model {
@@ -211,13 +212,11 @@ pub struct DiagramLevel {
 
 impl Diagram {
     /// Returns the index of the response.
-    #[must_use]
     pub fn response(&self) -> usize {
         self.nodes.len() - 1
     }
 
     /// Returns the nodes of the file, without request and response.
-    #[must_use]
     pub fn inner(&self) -> &[DiagramNode] {
         &self.nodes[1..self.response()]
     }
@@ -259,22 +258,15 @@ impl DiagramEdge {
 
 impl DiagramNode {
     /// Creates a node outside all levels, without inputs and outputs.
-    #[must_use]
     pub fn new(name: &str, kind: DiagramNodeKind) -> Self {
         Self {
             name: name.to_owned(),
             kind,
-            missing: None,
-            splits: None,
-            gathers: Vec::new(),
-            levels: Vec::new(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
+            ..Self::default()
         }
     }
 
     /// Creates the node of what clients send.
-    #[must_use]
     pub fn request(outputs: Vec<DiagramPort>) -> Self {
         Self {
             outputs,
@@ -283,21 +275,11 @@ impl DiagramNode {
     }
 
     /// Creates the node of what clients get.
-    #[must_use]
     pub fn response(inputs: Vec<DiagramPort>) -> Self {
         Self {
             inputs,
             ..Self::new("response", DiagramNodeKind::Response)
         }
-    }
-}
-
-impl fmt::Display for DiagramKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pipeline => "Pipeline",
-            Self::Graph => "Graph",
-        })
     }
 }
 

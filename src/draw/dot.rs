@@ -12,7 +12,6 @@ const HEAD: &str = "  rankdir=TB; compound=true;
 ";
 
 /// Writes a diagram as a graph of Graphviz, with a cluster for each level.
-#[must_use]
 pub fn dot(diagram: &Diagram) -> String {
     let drawing = Drawing::new(diagram, visible, BackEdges::Arrows);
     let mut text = format!("digraph {} {{\n{HEAD}", quoted(&visible(&diagram.name)));

@@ -121,7 +121,8 @@ impl Drawing {
             Frame { parent, titles }
         });
         let mut drawing = Self {
-            title: format!("{} {}", diagram.kind, escape(&diagram.name)),
+            // A kind is written as its variant.
+            title: format!("{:?} {}", diagram.kind, escape(&diagram.name)),
             boxes: boxes.collect(),
             links: Vec::new(),
             levels: levels.collect(),

@@ -10,7 +10,6 @@ use super::{
 };
 
 /// Draws diagrams on one page, with tables of their nodes and edges.
-#[must_use]
 pub fn html(diagrams: &[Diagram], title: &str) -> String {
     format!("{}\n", DiagramPage { diagrams, title })
 }

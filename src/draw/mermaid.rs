@@ -12,7 +12,6 @@ const CLASSES: &str = "  classDef model fill:#ddf4ff,stroke:#54aeff,color:#1f232
 ";
 
 /// Writes a diagram as a flow chart of Mermaid, with a subgraph for each level.
-#[must_use]
 pub fn mermaid(diagram: &Diagram) -> String {
     let drawing = Drawing::new(diagram, visible, BackEdges::Arrows);
     let name = yaml(&visible(&diagram.name));

@@ -26,7 +26,6 @@ const MARGIN: usize = 16;
 pub const STYLE: &str = include_str!("diagram.css");
 
 /// Draws a diagram as a document of its own, for light and dark surroundings.
-#[must_use]
 pub fn svg(diagram: &Diagram) -> String {
     let element = SvgElement::new(diagram, true);
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{element}\n")

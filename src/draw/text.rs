@@ -34,7 +34,6 @@ impl Default for Style {
 }
 
 /// Draws a diagram with characters, below a line with its name.
-#[must_use]
 pub fn text(diagram: &Diagram, style: Style) -> String {
     let escape = if style.ascii { ascii } else { visible };
     let drawing = Drawing::new(diagram, escape, BackEdges::Boxes);

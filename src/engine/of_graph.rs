@@ -10,8 +10,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{engine::Engine, servable::info_of};
 use crate::{
     error::{Error, Result},
-    graph::{Env, Graph, GraphDefinition, Tally, VERSION},
-    metrics::{GraphCall, Method, RequestRecord, Running, Times},
+    graph::{Env, Graph, GraphDefinition, VERSION},
+    metrics::{GraphCall, Method, RequestRecord, Times},
     request::{InferRequest, InferResponse, RequestOrigin},
     servable::ServableInfo,
 };
@@ -49,15 +49,8 @@ impl OfGraph {
         let begun = Instant::now();
         let _turn = self.graph.turn().await;
         let started = Instant::now();
-        let run = OfRun {
-            counts: &counts,
-            running: OnceLock::new(),
-        };
-        let ran = self.definition.infer(env, request, &run, None);
+        let ran = self.definition.infer(env, request, &counts);
         let response = Box::pin(ran).await?;
-        if let Some(running) = run.running.into_inner() {
-            running.succeeded();
-        }
         let ended = Instant::now();
         // To those who ask for statistics, all of it is one run.
         call.reporter().ran(&Times {
@@ -94,31 +87,6 @@ impl OfGraph {
             }
         }
         Ok(())
-    }
-}
-
-/// Counts a request, and how long the graph runs for it: from when its packets are in.
-struct OfRun<'a> {
-    counts: &'a GraphCall,
-    running: OnceLock<Running>,
-}
-
-impl Tally for OfRun<'_> {
-    fn accepted(&self) {
-        self.counts.accepted();
-        self.running.get_or_init(|| self.counts.running());
-    }
-
-    fn rejected(&self) {
-        self.counts.rejected();
-    }
-
-    fn responded(&self) {
-        self.counts.response();
-    }
-
-    fn failed(&self) {
-        self.counts.error();
     }
 }
 

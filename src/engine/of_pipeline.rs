@@ -13,9 +13,9 @@ use crate::{
     error::{Error, Result},
     metrics::{RequestRecord, Times},
     openvino::SlotInput,
-    pipeline::{self, Pipeline, PipelineDefinition, TensorDirection, Trace},
+    pipeline::{self, Pipeline, PipelineDefinition, PipelinePlan, Trace},
     request::{Declared, InferRequest, InferResponse, RequestOrigin},
-    servable::{ServableInfo, TensorInfo},
+    servable::ServableInfo,
     task,
     tensor::{DataType, Dim, Layout, Tensor, TensorMap, strings},
 };
@@ -34,7 +34,7 @@ pub(super) struct OfPipeline {
 
 impl OfPipeline {
     pub(super) fn info(&self) -> &ServableInfo {
-        &self.definition.info
+        &self.definition.plan.info
     }
 
     pub(super) async fn infer(
@@ -68,7 +68,7 @@ impl OfPipeline {
             ended: ran,
         });
         let plan = &self.definition.plan;
-        let names = &plan.node(plan.exit()).inputs;
+        let names = &plan.nodes[plan.exit()].inputs;
         let outputs = wanted
             .into_iter()
             .map(|port| (names[port].name.clone(), tensors[port].clone()))
@@ -95,16 +95,13 @@ impl OfPipeline {
     /// Returns inputs and outputs, with the types and shapes that the request has itself where no
     /// node decides them. Of a shape, the number of parts is decided if the request is split.
     fn asked(&self, request: &InferRequest) -> Cow<'_, ServableInfo> {
-        let info = &self.definition.info;
-        let is_open =
-            |input: &TensorInfo| self.definition.is_open(TensorDirection::Input, &input.name);
-        if !info.inputs.iter().any(is_open) {
-            return Cow::Borrowed(info);
-        }
-        let mut info = info.clone();
         let plan = &self.definition.plan;
-        let decided = usize::from(plan.node(plan.entry()).opens.is_some());
-        for input in info.inputs.iter_mut().filter(|input| is_open(input)) {
+        if !plan.info.inputs.iter().any(|input| input.is_open) {
+            return Cow::Borrowed(&plan.info);
+        }
+        let mut info = plan.info.clone();
+        let decided = usize::from(plan.nodes[PipelinePlan::ENTRY].opens.is_some());
+        for input in info.inputs.iter_mut().filter(|input| input.is_open) {
             let mut given = request.inputs.iter();
             let Some(given) = given.find(|given| given.name == input.name) else {
                 continue;

@@ -7,7 +7,7 @@ use crate::{
     graph::{self, Graph, GraphPort},
     metrics::Reporter,
     model::{Loaded, Model, Served, Status, Version, VersionState, ir::RtInfo},
-    pipeline::{self, Pipeline, PipelineDefinition, TensorDirection},
+    pipeline::{self, Pipeline, PipelineDefinition},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
 };
@@ -188,7 +188,7 @@ impl ServableFacts {
     pub fn info(&self) -> &ServableInfo {
         match self {
             Self::Model(loaded) => &loaded.info,
-            Self::Pipeline(definition) => &definition.info,
+            Self::Pipeline(definition) => &definition.plan.info,
             Self::Graph(info) => info,
         }
     }
@@ -197,17 +197,6 @@ impl ServableFacts {
     #[must_use]
     pub fn is_graph(&self) -> bool {
         matches!(self, Self::Graph(_))
-    }
-
-    /// Returns the type of an input or output; `None` where no node of a pipeline decides it, and for
-    /// those of graphs.
-    #[must_use]
-    pub fn dtype(&self, side: TensorDirection, tensor: &TensorInfo) -> Option<DataType> {
-        match self {
-            Self::Pipeline(definition) if definition.is_open(side, &tensor.name) => None,
-            Self::Graph(_) => None,
-            _ => Some(tensor.dtype),
-        }
     }
 
     /// Returns whether requests belong to sequences.
@@ -237,8 +226,8 @@ impl ServableFacts {
 pub(super) fn info_of(plan: &graph::GraphPlan) -> ServableInfo {
     let named = |(place, port): (usize, &GraphPort)| TensorInfo {
         name: port.port.name.clone(),
-        // Reported to nobody; see `Facts::dtype`.
         dtype: DataType::U8,
+        is_open: true,
         shape: PartialShape(Vec::new()),
         layout: Layout::unspecified(0),
         port: place,

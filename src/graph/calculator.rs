@@ -12,9 +12,10 @@ use std::sync::{
 use futures::future::BoxFuture;
 
 use super::{
+    contract::{Ask, Contract},
     error::GraphRunError,
     node::NodeSpec,
-    packet::{Packet, PacketType, Payload},
+    packet::{Packet, Payload},
     servables::Servables,
     timestamp::Timestamp,
 };
@@ -118,13 +119,11 @@ pub struct CalculatorContext<'a> {
 
 impl CalculatorContext<'_> {
     /// Returns the value of an input, if there is one.
-    #[must_use]
     pub fn input(&self, place: usize) -> Option<&Payload> {
         self.inputs.get(place).and_then(Packet::payload)
     }
 
     /// Returns the value of a side packet, if there is one.
-    #[must_use]
     pub fn side(&self, place: usize) -> Option<&Payload> {
         self.side.get(place).and_then(Packet::payload)
     }
@@ -177,7 +176,6 @@ impl Ending {
     }
 
     /// Returns whether a node has stopped for that reason.
-    #[must_use]
     pub fn is_heeded(&self) -> bool {
         self.is_heeded.load(Ordering::Relaxed)
     }
@@ -185,7 +183,6 @@ impl Ending {
 
 impl Env {
     /// Creates the environment of a run.
-    #[must_use]
     pub fn new(servables: Arc<dyn Servables>) -> Self {
         Self {
             servables,
@@ -195,47 +192,12 @@ impl Env {
 
     /// Returns whether the end of the run is requested. Nodes that generate on their own call this,
     /// and stop.
-    #[must_use]
     pub fn is_ending(&self) -> bool {
         let is_asked = self.ending.is_asked.load(Ordering::Relaxed);
         if is_asked {
             self.ending.is_heeded.store(true, Ordering::Relaxed);
         }
         is_asked
-    }
-}
-
-/// Types of the inputs, outputs and side packets of a node.
-#[derive(Debug, Clone, Default)]
-pub struct Contract {
-    /// Packet type of each input, by index.
-    pub inputs: Vec<PacketType>,
-    /// Packet type of each output.
-    pub outputs: Vec<PacketType>,
-    /// Type of each input side packet, and whether it is optional.
-    pub side_inputs: Vec<(PacketType, bool)>,
-    /// Type of each output side packet.
-    pub side_outputs: Vec<PacketType>,
-    /// With `Some(n)`, outputs are settled up to the timestamp of the inputs plus n after each
-    /// `process`.
-    pub offset: Option<i64>,
-    /// Input stream handler, if the calculator has its own and the node names none.
-    pub handler: Option<&'static str>,
-    /// Whether `process` is called also when only bounds have risen (with all inputs empty).
-    pub wants_bounds: bool,
-}
-
-impl Contract {
-    /// Creates a contract with one type for all ports, which calculators then narrow.
-    #[must_use]
-    pub fn any(node: &NodeSpec) -> Self {
-        Self {
-            inputs: vec![PacketType::Any; node.inputs.len()],
-            outputs: vec![PacketType::Any; node.outputs.len()],
-            side_inputs: vec![(PacketType::Any, false); node.side_inputs.len()],
-            side_outputs: vec![PacketType::Any; node.side_outputs.len()],
-            ..Self::default()
-        }
     }
 }
 
@@ -255,8 +217,19 @@ pub struct Factory {
     pub name: &'static str,
     /// Description of its purpose, in a sentence.
     pub about: &'static str,
-    /// Validates a node, and returns its contract. The error is a message for the author of the file.
-    pub contract: fn(&NodeSpec) -> Result<Contract, String>,
+    /// Declares what a node has to be like.
+    pub contract: for<'a> fn(Ask<'a>) -> Ask<'a>,
     /// Creates the calculator for a run. The contract holds.
     pub make: fn(&Arc<NodeSpec>, &dyn Resources) -> Box<dyn Calculator>,
+}
+
+impl Factory {
+    /// Validates a node, and returns its contract.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a message for the author of the file.
+    pub fn check(&self, node: &NodeSpec) -> Result<Contract, String> {
+        (self.contract)(Ask::new(node)).contract()
+    }
 }

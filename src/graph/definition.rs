@@ -3,7 +3,6 @@
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -32,7 +31,6 @@ use crate::{
     metrics::{NodeTimes, Reporter},
     model::Served,
     python::{HandlerInstance, NodeFacts, PythonHandler, WorkerGroup, WorkerSeat},
-    request::Parameters,
     task,
 };
 
@@ -72,7 +70,6 @@ pub struct LoadError {
 impl LoadError {
     /// Returns the message for clients: the first line of the log, which has the cause. It may
     /// include an exception raised by Python code, and is left out if `is_silent`.
-    #[must_use]
     pub fn reported(&self, is_silent: bool) -> &str {
         let first = self.log.first().filter(|_| !is_silent);
         first.unwrap_or(&self.status)
@@ -196,7 +193,7 @@ impl GraphDefinition {
             let side = convert::side_packets(&self.plan, &Vec::new(), true);
             let seat = side.and_then(|side| {
                 let env = Env::new(Arc::clone(servables));
-                let mut seat = self.pooled(side, env)?;
+                let mut seat = self.seat(side, env, true)?;
                 // The remaining steps run when the first request comes.
                 seat.run.turn();
                 let error = seat.run.scheduler.error();
@@ -214,21 +211,9 @@ impl GraphDefinition {
         Ok(())
     }
 
-    /// Creates a run for a request with these parameters, or for a stream, which `lasts`.
-    pub(super) fn begin(
-        &self,
-        parameters: &Parameters,
-        env: Env,
-        watch: Option<Arc<dyn GraphObserver>>,
-        lasts: bool,
-    ) -> Result<Run> {
-        let side = convert::side_packets(&self.plan, parameters, self.has_pool())?;
-        self.start(side, env, watch, self.worker(lasts))
-    }
-
-    /// Creates an instance of the pool with its side packets.
-    pub(super) fn pooled(&self, side: Vec<Option<Packet>>, env: Env) -> Result<Seat> {
-        let worker = self.worker(true);
+    /// Creates a started instance with its side packets, for one request or for those to come.
+    pub(super) fn seat(&self, side: Vec<Option<Packet>>, env: Env, lasts: bool) -> Result<Seat> {
+        let worker = self.worker(lasts);
         Ok(Seat {
             run: self.start(side, env, None, worker.clone())?,
             last: None,
@@ -236,11 +221,13 @@ impl GraphDefinition {
         })
     }
 
-    fn worker(&self, lasts: bool) -> Option<Arc<WorkerSeat>> {
+    /// Chooses the worker of a run, which is of one request or `lasts`.
+    pub(super) fn worker(&self, lasts: bool) -> Option<Arc<WorkerSeat>> {
         Some(self.workers.as_ref()?.seat(lasts))
     }
 
-    fn start(
+    /// Creates a run with its side packets.
+    pub(super) fn start(
         &self,
         side: Vec<Option<Packet>>,
         env: Env,
@@ -258,31 +245,26 @@ impl GraphDefinition {
     }
 
     /// Returns the name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the checked graph.
-    #[must_use]
     pub fn plan(&self) -> &Arc<GraphPlan> {
         &self.plan
     }
 
     /// Returns the graph as specified in its file.
-    #[must_use]
     pub fn spec(&self) -> &GraphSpec {
         &self.spec
     }
 
     /// Returns the fingerprint of the files at the time of loading.
-    #[must_use]
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
 
     /// Returns whether instances are kept between requests.
-    #[must_use]
     pub fn has_pool(&self) -> bool {
         self.pool.is_some()
     }
@@ -426,13 +408,5 @@ impl Pool {
     fn idle(&self) -> MutexGuard<'_, Vec<Seat>> {
         // A push or a pop cannot be left half done.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for GraphDefinition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Definition")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }

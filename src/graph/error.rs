@@ -1,44 +1,35 @@
 //! Errors of nodes, in the terms of the framework that graphs were written for.
 
-use std::fmt;
-
 use crate::error::{Error, ErrorKind};
 
 /// Kind of an error: those of Abseil's status codes that graphs have, whose names appear in messages
 /// to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum AbseilCode {
     /// Invalid input.
+    #[error("INVALID_ARGUMENT")]
     InvalidArgument,
     /// Missing resource.
+    #[error("NOT_FOUND")]
     NotFound,
     /// State of the graph does not allow it.
+    #[error("FAILED_PRECONDITION")]
     FailedPrecondition,
     /// Out of resources.
+    #[error("RESOURCE_EXHAUSTED")]
     ResourceExhausted,
     /// Out of range.
+    #[error("OUT_OF_RANGE")]
     OutOfRange,
     /// Internal error.
+    #[error("INTERNAL")]
     Internal,
     /// Currently unavailable.
+    #[error("UNAVAILABLE")]
     Unavailable,
     /// The process of the node has ended.
+    #[error("ABORTED")]
     Aborted,
-}
-
-impl fmt::Display for AbseilCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InvalidArgument => "INVALID_ARGUMENT",
-            Self::NotFound => "NOT_FOUND",
-            Self::FailedPrecondition => "FAILED_PRECONDITION",
-            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
-            Self::OutOfRange => "OUT_OF_RANGE",
-            Self::Internal => "INTERNAL",
-            Self::Unavailable => "UNAVAILABLE",
-            Self::Aborted => "ABORTED",
-        })
-    }
 }
 
 /// Error of a node or of a stream.
@@ -64,7 +55,6 @@ pub enum CalculatorStep {
 
 impl GraphRunError {
     /// Creates an error.
-    #[must_use]
     pub fn new(code: AbseilCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -73,13 +63,11 @@ impl GraphRunError {
     }
 
     /// Creates an error about invalid input.
-    #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(AbseilCode::InvalidArgument, message)
     }
 
     /// Creates an internal error.
-    #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(AbseilCode::Internal, message)
     }
@@ -96,7 +84,6 @@ impl GraphRunError {
     }
 
     /// Merges the errors of a run into one, with the code of the first; `None` if there are none.
-    #[must_use]
     pub fn of_run(errors: &[Self]) -> Option<Self> {
         let first = errors.first()?;
         let reported: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
@@ -133,7 +120,6 @@ pub(super) fn explain(error: &GraphRunError) -> Error {
 
 /// Returns whether a node has failed by itself, not because of the client's request, though clients
 /// receive the same code.
-#[must_use]
 pub fn is_within(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     let failure = source.and_then(|source| source.downcast_ref::<GraphRunError>());

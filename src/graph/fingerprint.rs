@@ -40,7 +40,6 @@ enum Print {
 
 impl Fingerprint {
     /// Reads the current files of a graph. Blocks.
-    #[must_use]
     pub fn read(source: &GraphSource) -> Self {
         let mut files = BTreeMap::new();
         let path = &source.graph_path;
@@ -52,7 +51,6 @@ impl Fingerprint {
     }
 
     /// Returns when the Python files among these were last written, by their paths. Blocks, but reads none.
-    #[must_use]
     pub fn written(&self) -> Written {
         let python = self
             .0
@@ -66,7 +64,6 @@ impl Fingerprint {
     }
 
     /// Reads the current handler and the modules beside it. Blocks.
-    #[must_use]
     pub fn of_handler(path: &Path) -> Self {
         let mut files = BTreeMap::new();
         add(&mut files, path.to_owned());

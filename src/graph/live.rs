@@ -5,15 +5,8 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{
-    definition::GraphDefinition, diagram::diagram, file::GraphSpec, source::GraphSource,
-    unary::Tally,
-};
-use crate::{
-    draw::Diagram,
-    metrics::{GraphCall, Reporter},
-    model::Live,
-};
+use super::{definition::GraphDefinition, diagram::diagram, file::GraphSpec, source::GraphSource};
+use crate::{draw::Diagram, metrics::Reporter, model::Live};
 
 /// Concurrency limits of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +39,6 @@ impl Deref for Graph {
 
 impl Graph {
     /// Creates a graph that has not been loaded yet.
-    #[must_use]
     pub fn new(name: &str, reporter: Arc<Reporter>, limits: GraphLimits) -> Arc<Self> {
         reporter.serves_graph();
         Arc::new(Self {
@@ -64,7 +56,6 @@ impl Graph {
 
     /// Returns its diagram: that of the loaded graph, else of its file, valid or not. Reads files,
     /// so it blocks.
-    #[must_use]
     pub fn diagram(&self) -> Option<Diagram> {
         let source = self.source.load_full()?;
         let is_there = |handler: &str| source.base_path.join(handler).is_file();
@@ -84,26 +75,7 @@ impl Graph {
     }
 
     /// Returns the concurrency limits.
-    #[must_use]
     pub fn limits(&self) -> GraphLimits {
         self.limits
-    }
-}
-
-impl Tally for GraphCall {
-    fn accepted(&self) {
-        Self::accepted(self);
-    }
-
-    fn rejected(&self) {
-        Self::rejected(self);
-    }
-
-    fn responded(&self) {
-        self.response();
-    }
-
-    fn failed(&self) {
-        self.error();
     }
 }

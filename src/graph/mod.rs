@@ -7,6 +7,7 @@
 mod calculator;
 pub mod calculators;
 mod check;
+mod contract;
 pub mod convert;
 mod definition;
 mod diagram;
@@ -44,4 +45,3 @@ pub use servables::{ServableSession, Servables};
 pub use session::GraphResponse;
 pub use source::GraphSource;
 pub use timestamp::Timestamp;
-pub use unary::{NoTally, Tally};

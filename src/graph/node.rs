@@ -47,7 +47,6 @@ pub struct Ports(Vec<Port>);
 
 impl Ports {
     /// Creates the ports of a kind, given in the order of the file.
-    #[must_use]
     pub fn new(mut ports: Vec<Port>) -> Self {
         ports.sort_by(|a, b| a.at.cmp(&b.at));
         Self(ports)
@@ -80,14 +79,12 @@ impl Ports {
     }
 
     /// Finds the index of a port by tag.
-    #[must_use]
     pub fn find(&self, tag: &str, index: usize) -> Option<usize> {
         let mut ports = self.0.iter();
         ports.position(|port| port.at.tag == tag && port.at.index == index)
     }
 
     /// Finds the index of a port by the name of its stream.
-    #[must_use]
     pub fn named(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|port| port.name == name)
     }
@@ -125,7 +122,6 @@ impl NodeOptions {
 
     /// Returns the message of a type; `None` if it is absent or cannot be decoded as that type,
     /// which reading the file rules out.
-    #[must_use]
     pub fn get<T: Message + Name + Default>(&self) -> Option<T> {
         let name = T::full_name();
         let found = self.0.iter().find(|(known, _)| *known == name)?;
@@ -167,7 +163,6 @@ impl NodeSpec {
     }
 
     /// Returns the path of the handler file of a Python node, as in the file.
-    #[must_use]
     pub fn handler_path(&self) -> Option<String> {
         let options: PythonExecutorCalculatorOptions =
             self.is_python().then(|| self.options.get())??;
@@ -175,7 +170,6 @@ impl NodeSpec {
     }
 
     /// Returns the name of the model or pipeline of a session.
-    #[must_use]
     pub fn servable(&self) -> Option<String> {
         let options: OpenVinoModelServerSessionCalculatorOptions = self.options.get()?;
         Some(options.servable_name)

@@ -19,7 +19,6 @@ pub struct Packet {
 
 impl Packet {
     /// Creates a packet.
-    #[must_use]
     pub fn new(payload: Payload, at: Timestamp) -> Self {
         Self {
             payload: Some(Arc::new(payload)),
@@ -28,19 +27,16 @@ impl Packet {
     }
 
     /// Creates a packet without a value.
-    #[must_use]
     pub const fn empty(at: Timestamp) -> Self {
         Self { payload: None, at }
     }
 
     /// Creates a side packet, which has no timestamp.
-    #[must_use]
     pub fn side(payload: Payload) -> Self {
         Self::new(payload, Timestamp::UNSET)
     }
 
     /// Returns the timestamp.
-    #[must_use]
     pub const fn at(&self) -> Timestamp {
         self.at
     }
@@ -55,25 +51,21 @@ impl Packet {
     }
 
     /// Returns whether there is no value.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.payload.is_none()
     }
 
     /// Returns the value.
-    #[must_use]
     pub fn payload(&self) -> Option<&Payload> {
         self.payload.as_deref()
     }
 
     /// Returns the approximate size of the value, in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.payload().map_or(0, Payload::bytes)
     }
 
     /// Returns the shared value.
-    #[must_use]
     pub fn shared(&self) -> Option<&Arc<Payload>> {
         self.payload.as_ref()
     }
@@ -163,9 +155,33 @@ pub enum PacketType {
 }
 
 impl PacketType {
+    /// Types that clients know, by the prefixes of their tags.
+    const BY_TAG: [(&str, Self); 7] = [
+        ("OVTENSOR", Self::Tensor(TensorKind::OpenVino)),
+        ("TENSOR", Self::Tensor(TensorKind::MediaPipe)),
+        ("TFTENSOR", Self::Tensor(TensorKind::TensorFlow)),
+        ("IMAGE", Self::Tensor(TensorKind::Image)),
+        ("OVMS_PY_TENSOR", Self::Python),
+        ("REQUEST", Self::Request),
+        ("RESPONSE", Self::Response),
+    ];
+
+    /// Returns the type of an input or output of the graph with a tag: an OpenVINO tensor, without a tag
+    /// or with any other one.
+    pub fn of_tag(tag: &str) -> Self {
+        let mut types = Self::BY_TAG.into_iter();
+        let found = types.find(|(prefix, _)| tag.starts_with(prefix));
+        found.map_or(Self::Tensor(TensorKind::OpenVino), |(_, kind)| kind)
+    }
+
+    /// Returns the prefix of tags of this type.
+    pub fn prefix(&self) -> Option<&'static str> {
+        let found = Self::BY_TAG.into_iter().find(|(_, kind)| kind == self);
+        found.map(|(prefix, _)| prefix)
+    }
+
     /// Returns whether a stream producing `self` may feed one that takes `other`. An open type on
     /// either side fits.
-    #[must_use]
     pub fn fits(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Any | Self::SameAsInput(_), _) | (_, Self::Any | Self::SameAsInput(_)) => true,
@@ -216,7 +232,6 @@ impl fmt::Display for TensorKind {
 
 impl Payload {
     /// Returns the approximate size, in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
             Self::Tensor(_, tensor) => tensor.data().len(),
@@ -229,7 +244,6 @@ impl Payload {
     }
 
     /// Returns the type of the value.
-    #[must_use]
     pub fn kind(&self) -> PacketType {
         match self {
             Self::Tensor(kind, _) => PacketType::Tensor(*kind),

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::{
-    calculator::{Contract, Factory},
+    calculator::Factory,
+    contract::Contract,
     node::{LOOPBACK, NodeSpec, Port},
-    packet::{PacketType, TensorKind},
+    packet::PacketType,
 };
 use crate::python::HandlerOutput;
 
@@ -164,72 +165,8 @@ pub struct GraphPort {
     pub port: Port,
     /// Index of the stream.
     pub stream: usize,
-    /// Conversion from a request, or to a response.
-    pub form: PacketForm,
-}
-
-/// Client-facing type of a packet, given by the prefix of the tag of an input or output of the graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PacketForm {
-    /// OpenVINO tensor: `OVTENSOR`, no tag, or any other one.
-    OvTensor,
-    /// MediaPipe tensor: `TENSOR`.
-    MpTensor,
-    /// TensorFlow tensor: `TFTENSOR`.
-    TfTensor,
-    /// Image: `IMAGE`.
-    Image,
-    /// Python tensor: `OVMS_PY_TENSOR`.
-    Python,
-    /// Whole request: `REQUEST`.
-    Request,
-    /// Whole response: `RESPONSE`.
-    Response,
-}
-
-impl PacketForm {
-    /// Forms by the prefixes of their tags.
-    const PREFIXES: [(&'static str, Self); 7] = [
-        ("OVTENSOR", Self::OvTensor),
-        ("TENSOR", Self::MpTensor),
-        ("TFTENSOR", Self::TfTensor),
-        ("IMAGE", Self::Image),
-        ("OVMS_PY_TENSOR", Self::Python),
-        ("REQUEST", Self::Request),
-        ("RESPONSE", Self::Response),
-    ];
-
-    /// Returns the form of an input or output with a tag.
-    #[must_use]
-    pub fn of_tag(tag: &str) -> Self {
-        let found = Self::PREFIXES
-            .iter()
-            .find(|(prefix, _)| tag.starts_with(prefix));
-        found.map_or(Self::OvTensor, |(_, form)| *form)
-    }
-
-    /// Returns the prefix of tags for packets of a type.
-    #[must_use]
-    pub fn prefix(kind: &PacketType) -> Option<&'static str> {
-        let found = Self::PREFIXES
-            .iter()
-            .find(|(_, form)| form.carries() == *kind);
-        found.map(|(prefix, _)| *prefix)
-    }
-
-    /// Returns the type of its packets.
-    #[must_use]
-    pub const fn carries(self) -> PacketType {
-        match self {
-            Self::OvTensor => PacketType::Tensor(TensorKind::OpenVino),
-            Self::MpTensor => PacketType::Tensor(TensorKind::MediaPipe),
-            Self::TfTensor => PacketType::Tensor(TensorKind::TensorFlow),
-            Self::Image => PacketType::Tensor(TensorKind::Image),
-            Self::Python => PacketType::Python,
-            Self::Request => PacketType::Request,
-            Self::Response => PacketType::Response,
-        }
-    }
+    /// Type of its packets to clients, which are converted from requests, or to responses.
+    pub form: PacketType,
 }
 
 impl GraphPlan {
@@ -243,7 +180,6 @@ impl GraphPlan {
     }
 
     /// Finds an input by the name used by clients.
-    #[must_use]
     pub fn input(&self, name: &str) -> Option<usize> {
         self.inputs.iter().position(|input| input.port.name == name)
     }

@@ -85,13 +85,11 @@ impl Run {
     }
 
     /// Returns whether all inputs accept packets; they do not while a queue behind one is full.
-    #[must_use]
     pub(super) fn accepts(&self) -> bool {
         (0..self.plan.inputs.len()).all(|input| self.scheduler.accepts(input))
     }
 
     /// Returns whether an asynchronous step is in flight.
-    #[must_use]
     pub(super) fn is_waiting(&self) -> bool {
         !self.elsewhere.is_empty()
     }
@@ -174,6 +172,12 @@ impl Run {
             CalculatorStep::Close => calculator.close(&mut context),
         };
         let emits = context.emits;
+        let done = move |outcome| Done {
+            ticket,
+            at,
+            began,
+            outcome,
+        };
         let outcome = match flow {
             Ok(StepOutcome::Next) => Ok(Later { emits, stop: false }),
             Ok(StepOutcome::Stop) => Ok(Later { emits, stop: true }),
@@ -185,22 +189,12 @@ impl Run {
                         }
                         later
                     });
-                    Done {
-                        ticket,
-                        at,
-                        began,
-                        outcome,
-                    }
+                    done(outcome)
                 }));
             }
             Err(error) => Err(error),
         };
-        self.settle(Done {
-            ticket,
-            at,
-            began,
-            outcome,
-        });
+        self.settle(done(outcome));
     }
 
     fn settle(&mut self, done: Done) {

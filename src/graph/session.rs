@@ -14,10 +14,10 @@ use super::{
     error::{explain, not_added},
     run::{GraphObserver, Run},
     timestamp::Timestamp,
-    unary::Tally,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    metrics::GraphCall,
     request::{InferRequest, InferResponse, Parameters},
 };
 
@@ -58,8 +58,9 @@ impl GraphDefinition {
         env: Env,
         watch: Option<Arc<dyn GraphObserver>>,
     ) -> Result<GraphSession> {
+        let side = convert::side_packets(self.plan(), parameters, self.has_pool())?;
         Ok(GraphSession {
-            run: self.begin(parameters, env, watch, true)?,
+            run: self.start(side, env, watch, self.worker(true))?,
             definition: Arc::clone(self),
             last: None,
             is_first: true,
@@ -82,7 +83,7 @@ impl GraphSession {
         requests: &mut mpsc::Receiver<T>,
         mut read: impl FnMut(&mut T) -> Result<InferRequest> + Send,
         answers: &mpsc::Sender<GraphResponse>,
-        tally: &dyn Tally,
+        counts: &GraphCall,
     ) -> Result<()> {
         let room = Arc::new(Semaphore::new(MAX_WAITING as usize));
         let mut is_open = true;
@@ -117,7 +118,7 @@ impl GraphSession {
                 };
                 let sent = answers.send(GraphResponse::Response(response, place));
                 sent.await.map_err(|_| gone())?;
-                tally.responded();
+                counts.response();
             }
             // After a request of the highest timestamp the graph ends by itself, and the client has
             // yet to be notified if it sends more.
@@ -140,9 +141,9 @@ impl GraphSession {
                 request = requests.recv(), if takes => match request {
                     Some(mut came) => {
                         let refused = match read(&mut came) {
-                            Ok(request) => self.put(request, tally),
+                            Ok(request) => self.put(request, counts),
                             Err(error) => {
-                                tally.rejected();
+                                counts.rejected();
                                 Some(error.message().to_owned())
                             }
                         };
@@ -162,7 +163,7 @@ impl GraphSession {
             }
         }
         if let Some(failure) = self.run.scheduler.error() {
-            tally.failed();
+            counts.error();
             return Err(explain(&failure));
         }
         if self.last.is_some() {
@@ -182,13 +183,13 @@ impl GraphSession {
     }
 
     /// Pushes a request, as far as it can be read; returns the error otherwise.
-    fn put(&mut self, request: InferRequest, tally: &dyn Tally) -> Option<String> {
+    fn put(&mut self, request: InferRequest, counts: &GraphCall) -> Option<String> {
         let which = match std::mem::take(&mut self.is_first) {
             true => "first request",
             false => "subsequent requests",
         };
         let refuse = |error: &Error| {
-            tally.rejected();
+            counts.rejected();
             let text = error.message();
             Some(format!("{text}; partial deserialization of {which}"))
         };
@@ -210,12 +211,12 @@ impl GraphSession {
                 Err(error) => return refuse(&error),
             };
             if let Err(failure) = self.run.scheduler.push(input, packet) {
-                tally.rejected();
+                counts.rejected();
                 return Some(not_added(&failure).message().to_owned());
             }
         }
         self.last = Some(at);
-        tally.accepted();
+        counts.accepted();
         None
     }
 }

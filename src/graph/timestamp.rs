@@ -28,25 +28,21 @@ impl Timestamp {
     pub const DONE: Self = Self(i64::MAX);
 
     /// Creates a timestamp from any number, including special ones.
-    #[must_use]
     pub const fn new(value: i64) -> Self {
         Self(value)
     }
 
     /// Returns the number.
-    #[must_use]
     pub const fn value(self) -> i64 {
         self.0
     }
 
     /// Returns whether it is an ordinary timestamp.
-    #[must_use]
     pub fn is_ordinary(self) -> bool {
         Self::MIN <= self && self <= Self::MAX
     }
 
     /// Returns whether a packet may have it.
-    #[must_use]
     pub fn is_allowed_in_stream(self) -> bool {
         Self::PRE_STREAM <= self && self <= Self::POST_STREAM
     }

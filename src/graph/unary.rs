@@ -5,34 +5,18 @@ use std::sync::Arc;
 use super::{
     calculator::Env,
     convert,
-    definition::{GraphDefinition, Pool, Seat},
+    definition::{GraphDefinition, Seat},
     error::{GraphRunError, explain, not_added},
     packet::Packet,
     plan::GraphPlan,
-    run::{GraphObserver, Run},
+    run::Run,
     timestamp::Timestamp,
 };
 use crate::{
     error::{Error, Result},
+    metrics::GraphCall,
     request::{InferRequest, InferResponse},
 };
-
-/// Events of a run, for metrics.
-pub trait Tally: Send + Sync {
-    /// Called when a request has pushed its packets.
-    fn accepted(&self) {}
-    /// Called when a request is rejected before or during that.
-    fn rejected(&self) {}
-    /// Called for each response.
-    fn responded(&self) {}
-    /// Called when the run has failed.
-    fn failed(&self) {}
-}
-
-/// Implementation that counts nothing.
-pub struct NoTally;
-
-impl Tally for NoTally {}
 
 /// First packet of each output of a graph, and whether the client has requested it.
 struct Firsts(Vec<(Option<Packet>, bool)>);
@@ -50,11 +34,6 @@ impl Firsts {
         )
     }
 
-    /// Returns whether all packets are there.
-    fn is_complete(&self) -> bool {
-        self.missing().is_none()
-    }
-
     /// Returns the first output without a packet.
     fn missing(&self) -> Option<usize> {
         self.0
@@ -64,7 +43,7 @@ impl Firsts {
 }
 
 impl GraphDefinition {
-    /// Runs one request.
+    /// Runs one request, by a new graph or on an instance of the pool, which is reused.
     ///
     /// # Errors
     ///
@@ -72,41 +51,63 @@ impl GraphDefinition {
     pub async fn infer(
         self: &Arc<Self>,
         env: Env,
-        request: InferRequest,
-        tally: &dyn Tally,
-        watch: Option<Arc<dyn GraphObserver>>,
-    ) -> Result<InferResponse> {
-        let answer = match &self.pool {
-            Some(pool) => self.infer_pooled(pool, env, request, tally).await,
-            None => self.infer_once(env, request, tally, watch).await,
-        };
-        if answer.is_ok() {
-            tally.responded();
-        }
-        answer
-    }
-
-    async fn infer_once(
-        self: &Arc<Self>,
-        env: Env,
         mut request: InferRequest,
-        tally: &dyn Tally,
-        watch: Option<Arc<dyn GraphObserver>>,
+        counts: &GraphCall,
     ) -> Result<InferResponse> {
         let id = std::mem::take(&mut request.id);
+        let rejected = |_: &Error| counts.rejected();
+        // Validated first: rejected requests do not wait either.
+        let side = convert::side_packets(self.plan(), &request.parameters, self.has_pool());
+        let side = side.inspect_err(rejected)?;
+        let (_slot, seat) = match &self.pool {
+            Some(pool) => pool.take().await,
+            None => (None, None),
+        };
+        let keep = |seat: Seat| {
+            if let Some(pool) = &self.pool {
+                pool.add(seat);
+            }
+        };
+        let mut seat = match seat.filter(Seat::is_usable) {
+            Some(seat) => seat,
+            None => self
+                .seat(side, env, self.has_pool())
+                .inspect_err(rejected)?,
+        };
         let mut firsts = Firsts::new(self.plan(), &request);
-        let begun = self.begin(&request.parameters, env, watch, false);
-        let fed = begun.and_then(|mut run| self.feed(&mut run, request, None).map(|_| run));
-        let mut run = fed.inspect_err(|_| tally.rejected())?;
-        tally.accepted();
-        drive(&mut run, &mut firsts, Goal::Firsts).await;
-        run.scheduler.close_inputs();
-        drive(&mut run, &mut firsts, Goal::End).await;
+        let fed = self.feed(&mut seat.run, request, seat.last);
+        seat.last = match fed.inspect_err(rejected) {
+            Ok(at) => Some(at),
+            Err(error) => {
+                // Unless packets were pushed, the instance is unchanged.
+                if seat.run.scheduler.error().is_none() {
+                    keep(seat);
+                }
+                return Err(error);
+            }
+        };
+        counts.accepted();
+        let running = counts.running();
+        let run = &mut seat.run;
+        if self.has_pool() {
+            drive(run, &mut firsts, Goal::Idle).await;
+        } else {
+            drive(run, &mut firsts, Goal::Firsts).await;
+            run.scheduler.close_inputs();
+            drive(run, &mut firsts, Goal::End).await;
+        }
         if let Some(error) = run.scheduler.error() {
-            tally.failed();
+            // Closed properly for its nodes, then dropped: the next request starts a new instance.
+            drive(run, &mut firsts, Goal::End).await;
+            counts.error();
             return Err(explain(&error));
         }
-        self.answer(&id, firsts)
+        let response = self.answer(&id, firsts)?;
+        // Otherwise packets of this request may be left in it, which the next must not receive.
+        keep(seat);
+        counts.response();
+        running.succeeded();
+        Ok(response)
     }
 
     /// Pushes a request into a run: all inputs of the graph must be present. Returns its timestamp;
@@ -138,52 +139,6 @@ impl GraphDefinition {
                 .map_err(|error| not_added(&error))?;
         }
         Ok(at)
-    }
-
-    /// Runs a request on an instance of the pool, which is reused.
-    async fn infer_pooled(
-        self: &Arc<Self>,
-        pool: &Pool,
-        env: Env,
-        mut request: InferRequest,
-        tally: &dyn Tally,
-    ) -> Result<InferResponse> {
-        let id = std::mem::take(&mut request.id);
-        // Validated first: rejected requests do not wait either.
-        let side = convert::side_packets(self.plan(), &request.parameters, true);
-        let side = side.inspect_err(|_| tally.rejected())?;
-        let (_slot, seat) = pool.take().await;
-        let mut seat = match seat.filter(Seat::is_usable) {
-            Some(seat) => seat,
-            None => self.pooled(side, env)?,
-        };
-        let mut firsts = Firsts::new(self.plan(), &request);
-        let at = match self.feed(&mut seat.run, request, seat.last) {
-            Ok(at) => at,
-            Err(error) => {
-                tally.rejected();
-                // Unless packets were pushed, the instance is unchanged.
-                if seat.run.scheduler.error().is_none() {
-                    pool.add(seat);
-                }
-                return Err(error);
-            }
-        };
-        tally.accepted();
-        seat.last = Some(at);
-        drive(&mut seat.run, &mut firsts, Goal::Idle).await;
-        if let Some(failure) = seat.run.scheduler.error() {
-            // Closed properly for its nodes, then dropped: the next request starts a new instance.
-            drive(&mut seat.run, &mut firsts, Goal::End).await;
-            tally.failed();
-            return Err(explain(&failure));
-        }
-        let answer = self.answer(&id, firsts);
-        if answer.is_ok() {
-            // Otherwise packets of this request may be left in it, which the next must not receive.
-            pool.add(seat);
-        }
-        answer
     }
 
     /// Builds the response from the first packet of each output.
@@ -230,7 +185,7 @@ async fn drive(run: &mut Run, firsts: &mut Firsts, goal: Goal) {
                 first.get_or_insert(packet);
             }
         }
-        if any && goal != Goal::Idle && firsts.is_complete() {
+        if any && goal != Goal::Idle && firsts.missing().is_none() {
             run.env.ending.end();
         }
         if goal == Goal::End && run.scheduler.is_finished() {

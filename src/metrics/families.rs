@@ -113,7 +113,6 @@ const TABLE: [Entry; 24] = {
 
 impl Family {
     /// Returns the name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         let (_, name, ..) = TABLE[self as usize];
         name
@@ -185,7 +184,6 @@ impl Families {
     }
 
     /// Chooses those that are shown unless a list says otherwise.
-    #[must_use]
     pub fn usual() -> Self {
         let shown = TABLE.iter().filter(|(.., by_default, _)| *by_default);
         Self(shown.fold(0, |chosen, (family, ..)| chosen | family.bit()))
@@ -199,7 +197,6 @@ impl Families {
     }
 
     /// Returns whether a family is chosen.
-    #[must_use]
     pub const fn has(self, family: Family) -> bool {
         self.0 & family.bit() != 0
     }

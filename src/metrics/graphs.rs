@@ -111,7 +111,6 @@ impl GraphCall {
     }
 
     /// Returns the figures of the graph, which are also those of its nodes.
-    #[must_use]
     pub fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
     }
@@ -147,13 +146,7 @@ impl GraphCall {
     /// A stream has ended: well, or with an error of its opening or of the graph. Requests that are
     /// answered one by one are counted by [`super::RequestRecord`].
     pub fn ended(&self, well: bool) {
-        let streams = &self.counts().streams;
-        let count = if well {
-            &streams.success
-        } else {
-            &streams.fail
-        };
-        count.fetch_add(1, Relaxed);
+        self.counts().streams.of(well).fetch_add(1, Relaxed);
     }
 
     /// Says that the graph runs until the return value is dropped, or marked as successful.

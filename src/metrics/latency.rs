@@ -35,7 +35,6 @@ impl LatencyHistogram {
     }
 
     /// Returns how many durations there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -48,7 +47,6 @@ impl LatencyHistogram {
 
     /// Returns the duration that this share of all is not above, as far as sizes tell: within a size,
     /// durations are taken as spread evenly. `None` if there are none.
-    #[must_use]
     #[expect(
         clippy::cast_precision_loss,
         reason = "what is lost is far below what sizes tell"

@@ -49,7 +49,6 @@ struct Model {
 
 impl Metrics {
     /// Makes metrics without a page.
-    #[must_use]
     pub fn off() -> Arc<Self> {
         Arc::default()
     }
@@ -84,7 +83,6 @@ impl Metrics {
     }
 
     /// Returns the figures of a version of a model; the same ones each time it is asked.
-    #[must_use]
     pub fn reporter(&self, name: &str, version: i64) -> Arc<Reporter> {
         let families = self.counted;
         let mut models = self.models();
@@ -98,7 +96,6 @@ impl Metrics {
     }
 
     /// Writes the page, if there is one.
-    #[must_use]
     pub fn page(&self) -> Option<String> {
         let families = self.families?;
         // Held for a copy of the list only, not while the page is written.

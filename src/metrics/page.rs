@@ -189,10 +189,7 @@ fn each(
 /// versions, and only KServe's calls, of which one is a stream.
 fn requests(page: &mut Page, family: Family, models: &[Model]) {
     let succeeded = family == Family::RequestsSuccess;
-    let count = |outcomes: &Outcomes| match succeeded {
-        true => outcomes.success.load(Relaxed),
-        false => outcomes.fail.load(Relaxed),
-    };
+    let count = |outcomes: &Outcomes| outcomes.of(succeeded).load(Relaxed);
     page.family(family, |page| {
         for Model { name, versions } in models {
             let name = escaped(name);
@@ -200,7 +197,8 @@ fn requests(page: &mut Page, family: Family, models: &[Model]) {
                 continue;
             };
             for (place, origin) in ALL_ORIGINS.into_iter().enumerate() {
-                let labels = labels(origin, methods(origin.api).state, &name);
+                let [.., state] = METHODS[origin.api as usize];
+                let labels = labels(origin, state, &name);
                 page.sample(family, "", &labels, count(&first.model.state[place]));
             }
             for (number, reporter) in versions {
@@ -213,15 +211,13 @@ fn requests(page: &mut Page, family: Family, models: &[Model]) {
                     if graph.is_some() && origin.api != ApiFamily::KServe {
                         continue;
                     }
-                    let methods = methods(origin.api);
+                    let [infer, metadata, _] = METHODS[origin.api as usize];
                     let inferences = reporter.cells.sum(|shard| match succeeded {
                         true => &shard.success[place],
                         false => &shard.fail[place],
                     });
-                    let metadata = count(&reporter.metadata[place]);
-                    for (method, count) in
-                        [(methods.infer, inferences), (methods.metadata, metadata)]
-                    {
+                    let asked = count(&reporter.metadata[place]);
+                    for (method, count) in [(infer, inferences), (metadata, asked)] {
                         let labels = labels(origin, method, &name) + &version;
                         page.sample(family, "", &labels, count);
                     }
@@ -252,7 +248,7 @@ fn request_times(page: &mut Page, models: &[Model]) {
                     .sum();
                 let labels = format!(
                     r#"interface="{}",name="{name}",version="{number}""#,
-                    interface_text(side)
+                    INTERFACES[side as usize]
                 );
                 page.histogram(Family::RequestTime, &labels, &buckets, nanoseconds);
             }
@@ -261,42 +257,19 @@ fn request_times(page: &mut Page, models: &[Model]) {
 }
 
 fn labels(origin: RequestOrigin, method: &str, name: &str) -> String {
-    let api = match origin.api {
-        ApiFamily::TensorFlowServing => "TensorFlowServing",
-        ApiFamily::KServe => "KServe",
-    };
-    let interface = interface_text(origin.interface);
+    let api = ["TensorFlowServing", "KServe"][origin.api as usize];
+    let interface = INTERFACES[origin.interface as usize];
     format!(r#"api="{api}",interface="{interface}",method="{method}",name="{name}""#)
 }
 
-const fn interface_text(interface: Interface) -> &'static str {
-    match interface {
-        Interface::Grpc => "gRPC",
-        Interface::Rest => "REST",
-    }
-}
+/// Names of the interfaces, by their places.
+const INTERFACES: [&str; 2] = ["gRPC", "REST"];
 
-/// The names of a protocol's calls.
-struct Methods {
-    infer: &'static str,
-    metadata: &'static str,
-    state: &'static str,
-}
-
-const fn methods(api: ApiFamily) -> Methods {
-    match api {
-        ApiFamily::TensorFlowServing => Methods {
-            infer: "Predict",
-            metadata: "GetModelMetadata",
-            state: "GetModelStatus",
-        },
-        ApiFamily::KServe => Methods {
-            infer: "ModelInfer",
-            metadata: "ModelMetadata",
-            state: "ModelReady",
-        },
-    }
-}
+/// Names of the calls of each API, by its place: for inferences, metadata, and state.
+const METHODS: [[&str; 3]; 2] = [
+    ["Predict", "GetModelMetadata", "GetModelStatus"],
+    ["ModelInfer", "ModelMetadata", "ModelReady"],
+];
 
 /// Writes a text as the value of a label.
 fn escaped(text: &str) -> String {

@@ -24,7 +24,6 @@ impl NodeTimes {
     }
 
     /// Returns whether anybody wants to know.
-    #[must_use]
     pub fn counts(&self) -> bool {
         self.counts
     }

@@ -62,8 +62,15 @@ pub(super) struct ModelCounts {
 /// Calls by how they went.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
-    pub(super) success: AtomicU64,
+    success: AtomicU64,
     pub(super) fail: AtomicU64,
+}
+
+impl Outcomes {
+    /// Returns the count of calls that went well, or of the others.
+    pub(super) fn of(&self, well: bool) -> &AtomicU64 {
+        if well { &self.success } else { &self.fail }
+    }
 }
 
 /// Calls about a model other than an inference.
@@ -102,7 +109,6 @@ impl Reporter {
     }
 
     /// Returns what the last requests say.
-    #[must_use]
     pub fn health(&self) -> ServableHealth {
         self.recent.health(self.answers())
     }
@@ -147,7 +153,6 @@ impl Reporter {
     }
 
     /// Returns the figures of a node of a pipeline or graph; the same ones each time it is asked.
-    #[must_use]
     pub fn node(&self, name: &str) -> Arc<NodeTimes> {
         let mut nodes = self.nodes();
         let node = nodes
@@ -168,7 +173,6 @@ impl Reporter {
     }
 
     /// Returns the counts of sequences.
-    #[must_use]
     pub fn sequences(&self) -> &SequenceCounts {
         &self.sequences
     }
@@ -186,15 +190,10 @@ impl Reporter {
             Query::Metadata => &self.metadata[place(origin)],
             Query::State => &self.model.state[place(origin)],
         };
-        let count = match answer {
-            Ok(_) => &outcomes.success,
-            Err(_) => &outcomes.fail,
-        };
-        count.fetch_add(1, Relaxed);
+        outcomes.of(answer.is_ok()).fetch_add(1, Relaxed);
     }
 
     /// Returns counts and times so far.
-    #[must_use]
     pub fn statistics(&self) -> Statistics {
         let cells = &self.cells;
         let runs = cells.sum(|shard| &shard.runs);
@@ -219,7 +218,6 @@ impl Reporter {
 
     /// Returns what those count who wait for answers. Times of all requests are there only if
     /// [`Family::RequestTime`] is counted.
-    #[must_use]
     pub fn figures(&self) -> Figures {
         let cells = &self.cells;
         let answers = self.of_origins(|shard, origin| &shard.success[origin]);

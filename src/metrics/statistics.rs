@@ -46,13 +46,11 @@ pub struct Figures {
 
 impl Figures {
     /// Returns whether anything has happened.
-    #[must_use]
     pub fn is_any(&self) -> bool {
         self.requests + self.streamed + self.failed + self.runs > 0
     }
 
     /// Returns how long a request took on average; `None` if there was none.
-    #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         self.ns.checked_div(self.requests).map(Duration::from_nanos)
     }

@@ -215,6 +215,7 @@ mod tests {
             dtype,
             shape: PartialShape(vec![dim]),
             layout: Layout::unspecified(1),
+            is_open: false,
             port,
         };
         let outputs = outputs.iter().enumerate();

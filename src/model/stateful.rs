@@ -84,7 +84,7 @@ pub(crate) async fn run(
     let value = Tensor::new(DataType::U64, vec![1], id.to_le_bytes().to_vec().into());
     let value = value.map_err(|error| Error::internal("Internal error").with_source(error))?;
     let place = selection.id.unwrap_or(outputs.len()).min(outputs.len());
-    outputs.insert(place, SEQUENCE_ID, value);
+    outputs.insert(place, (SEQUENCE_ID.into(), value));
     Ok((outputs, id, times.ended))
 }
 

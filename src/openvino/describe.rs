@@ -86,6 +86,7 @@ pub(super) fn all(
                 dtype,
                 layout: layouts::public(&port, own),
                 shape,
+                is_open: false,
                 port: place,
                 name: port.public,
             },

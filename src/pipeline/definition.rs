@@ -2,7 +2,6 @@
 //! models takes tensors.
 
 use std::{
-    fmt,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -10,21 +9,16 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 
-use super::{
-    info::PipelineTensor,
-    plan::{NodeId, PipelinePlan},
-    python::PythonNode,
-    sources::TensorSource,
-};
+use super::{plan::PipelinePlan, python::PythonNode, sources::TensorSource};
 use crate::{
     budget::Budget,
     config::NodeKind,
     custom_node::Node,
     error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
-    model::{Loaded, Version},
+    model::{Loaded, Served, Version},
     python::WorkerGroup,
-    servable::{ServableInfo, TensorInfo},
+    servable::TensorInfo,
     task,
     tensor::images::PixelLimit,
 };
@@ -47,15 +41,6 @@ pub struct PipelineLimits {
     pub budget: Budget,
 }
 
-/// Which tensors of a pipeline are meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TensorDirection {
-    /// Those that clients send.
-    Input,
-    /// Those that they get.
-    Output,
-}
-
 /// A version of a model, and what is loaded of it.
 pub(super) type LoadedVersion = (Arc<Version>, Arc<Loaded>);
 
@@ -63,11 +48,8 @@ pub(super) type LoadedVersion = (Arc<Version>, Arc<Loaded>);
 pub struct PipelineDefinition {
     /// The plan.
     pub plan: Arc<PipelinePlan>,
-    /// Inputs and outputs as models have them. Where a type is left open, see
-    /// [`PipelineDefinition::is_open`], it says something else.
-    pub info: ServableInfo,
-    works: Vec<Work>,
-    times: Vec<Arc<NodeTimes>>,
+    pub(super) works: Vec<Work>,
+    pub(super) times: Vec<Arc<NodeTimes>>,
 }
 
 /// The nodes of a pipeline that may run in the task of a connection: with models of microseconds they
@@ -87,7 +69,7 @@ pub(super) enum Work {
 }
 
 /// Custom node of a library or a handler.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum CustomNode {
     /// A node of a shared library, and what bounds its runs.
     Native(Arc<Node>, Arc<Semaphore>),
@@ -141,10 +123,6 @@ impl PipelineDefinition {
                 Some(CustomNode::Python(node)) => Work::Python(node, limits.custom_runs),
             },
         });
-        let info = ServableInfo::new(
-            plan.info.inputs.iter().map(PipelineTensor::info).collect(),
-            plan.info.outputs.iter().map(PipelineTensor::info).collect(),
-        );
         Self {
             works: works.collect(),
             times: plan
@@ -155,7 +133,6 @@ impl PipelineDefinition {
                     Some(_) => reporter.node(&node.name),
                 })
                 .collect(),
-            info,
             plan: Arc::new(plan),
         }
     }
@@ -169,31 +146,12 @@ impl PipelineDefinition {
             && self.works.iter().all(is_model)
     }
 
-    /// Returns whether no node decides the type of an input or output of the pipeline.
-    #[must_use]
-    pub fn is_open(&self, side: TensorDirection, name: &str) -> bool {
-        let tensors = match side {
-            TensorDirection::Input => &self.plan.info.inputs,
-            TensorDirection::Output => &self.plan.info.outputs,
-        };
-        let mut tensors = tensors.iter();
-        tensors.any(|tensor| tensor.name == name && tensor.dtype.is_none())
-    }
-
     /// Returns the workers of its Python nodes, if it has any.
     pub(super) fn workers(&self) -> Option<&WorkerGroup> {
         self.works.iter().find_map(|work| match work {
             Work::Python(node, _) => Some(&**node.workers()),
             _ => None,
         })
-    }
-
-    pub(super) fn work(&self, node: NodeId) -> &Work {
-        &self.works[node.index()]
-    }
-
-    pub(super) fn times(&self, node: NodeId) -> &NodeTimes {
-        &self.times[node.index()]
     }
 
     /// Finds the models of a request.
@@ -259,10 +217,19 @@ impl PipelineDefinition {
         }
         Ok(used)
     }
+}
+
+impl Served for PipelineDefinition {
+    const KNOWN: &'static str = "Pipeline";
+    const PLAIN: &'static str = "pipeline";
+
+    fn obstacle(&self) -> Option<String> {
+        self.workers()?.obstacle()
+    }
 
     /// Waits until the last request has left, and lets go of the custom nodes off the async workers,
     /// since that runs code of theirs. Python nodes that nothing else has are finalized by then.
-    pub async fn drain(self: Arc<Self>) {
+    async fn drain(self: Arc<Self>) {
         // Nobody can find it any more, so the count only falls.
         while Arc::strong_count(&self) > 1 {
             tokio::time::sleep(LOOK).await;
@@ -313,13 +280,5 @@ impl Bound {
             inputs: inputs.collect::<Result<_>>()?,
             outputs: outputs.collect::<Result<_>>()?,
         })
-    }
-}
-
-impl fmt::Debug for PipelineDefinition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Definition")
-            .field("plan", &self.plan)
-            .finish_non_exhaustive()
     }
 }

@@ -31,13 +31,7 @@ pub(super) fn common_shape(a: &[Dim], b: &[Dim]) -> Option<PartialShape> {
 
 /// Returns the letter of each axis, `?` for one without.
 pub(super) fn letters(layout: &Layout, rank: usize) -> Vec<char> {
-    let mut letters = vec!['?'; rank];
-    for letter in "NCHWD".chars() {
-        if let Some(axis) = layout.axis(letter, rank) {
-            letters[axis] = letter;
-        }
-    }
-    letters
+    layout.letters(rank).unwrap_or_else(|| vec!['?'; rank])
 }
 
 /// Returns whether no axis has two letters, and no letter two axes.

@@ -33,7 +33,7 @@ pub(super) fn tensor(
         let level = parts.counts.iter().position(|count| *count == 0);
         let level = level.and_then(|level| node.gathers.get(level));
         level.map_or_else(String::new, |level| {
-            plan.node(plan.level(*level).node).name.clone()
+            plan.nodes[plan.levels[*level].node].name.clone()
         })
     };
     let (dtype, part) = match parts.tensors.first() {
@@ -41,7 +41,7 @@ pub(super) fn tensor(
         None => declared(plan, input, parts.counts.len()),
     };
     let Some(dtype) = dtype else {
-        let source = plan.node(input.source);
+        let source = &plan.nodes[input.source];
         return Err(Error::internal(format!(
             "Empty results are of an unknown type - {}; `{}` gave no parts, and the node `{}` leaves \
              the type of `{}` open; let it name the type, or take empty_results away",
@@ -70,7 +70,7 @@ pub(super) fn tensor(
 
 /// Returns type and shape of a part as they are declared, the shape as short as it may be.
 fn declared(plan: &PipelinePlan, input: &Input, levels: usize) -> (Option<DataType>, Vec<usize>) {
-    let source = plan.node(input.source);
+    let source = &plan.nodes[input.source];
     let given = source.outputs[input.output].tensor.as_ref();
     let taken = input.tensor.as_ref();
     let dtype = given.and_then(|given| given.dtype);

@@ -1,10 +1,11 @@
 //! Validation of tensors between nodes at run time. The check of the pipeline has validated everything
 //! known before; a custom node may return something else.
 
-use super::{info::PipelineTensor, sources::TensorSource};
+use super::sources::TensorSource;
 use crate::{
     error::{Error, Result},
-    tensor::{DataType, Dim, PartialShape, ShapeText, Tensor},
+    servable::TensorInfo,
+    tensor::{DataType, ShapeText, Tensor},
 };
 
 /// Validates an input of a node, after gathering, by what the node takes.
@@ -38,7 +39,7 @@ pub fn input(node: &str, expected: &TensorSource, tensor: &Tensor) -> Result<()>
         let status = "Invalid number of shape dimensions";
         return error(status, "number of shape dimensions", expected, actual);
     }
-    if fits(&expected.shape, shape) {
+    if expected.shape.allows(shape) {
         return Ok(());
     }
     // The batch is reported first, wherever the layout has it.
@@ -61,11 +62,11 @@ pub fn input(node: &str, expected: &TensorSource, tensor: &Tensor) -> Result<()>
 /// # Errors
 ///
 /// Fails if it is another tensor than the metadata says; the cause, for the log, says which.
-pub fn output(expected: &PipelineTensor, tensor: &Tensor) -> Result<()> {
-    let Some(dtype) = expected.dtype else {
+pub fn output(expected: &TensorInfo, tensor: &Tensor) -> Result<()> {
+    let Some(dtype) = expected.decided() else {
         return Ok(());
     };
-    if dtype == tensor.dtype() && fits(&expected.shape, tensor.shape()) {
+    if dtype == tensor.dtype() && expected.shape.allows(tensor.shape()) {
         return Ok(());
     }
     let text = |dtype: DataType, shape: String| format!("{} {shape}", dtype.precision());
@@ -78,17 +79,13 @@ pub fn output(expected: &PipelineTensor, tensor: &Tensor) -> Result<()> {
     Err(Error::internal("Internal server error").with_source(cause))
 }
 
-fn fits(allowed: &PartialShape, shape: &[usize]) -> bool {
-    let allows = |(dim, length): (&Dim, &usize)| dim.allows(*length);
-    allowed.0.len() == shape.len() && allowed.0.iter().zip(shape).all(allows)
-}
-
 #[cfg(test)]
 mod tests {
     use super::{input, output};
     use crate::{
         error::{ErrorKind, chain},
-        pipeline::{info::PipelineTensor, sources::TensorSource},
+        pipeline::sources::TensorSource,
+        servable::TensorInfo,
         tensor::{DataType, Dim, Layout, PartialShape, Tensor},
     };
 
@@ -131,9 +128,10 @@ mod tests {
 
     #[test]
     fn outputs_are_what_clients_were_reported() {
-        let mut expected = PipelineTensor {
+        let mut expected = TensorInfo {
             name: "o".to_owned(),
-            dtype: Some(DataType::F32),
+            dtype: DataType::F32,
+            is_open: false,
             shape: shape(),
             layout: Layout::unspecified(2),
             port: 0,
@@ -150,7 +148,7 @@ mod tests {
              FP32 (1,[2~3]); Actual: FP32 (1,4)"
         );
         assert!(output(&expected, &tensor(DataType::I32, &[1, 2])).is_err());
-        expected.dtype = None;
+        expected.is_open = true;
         assert!(output(&expected, &tensor(DataType::I32, &[7])).is_ok());
     }
 }

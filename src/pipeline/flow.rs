@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     empty,
-    plan::{Count, NodeId, PipelinePlan, PipelinePlanNode},
+    plan::{Count, PipelinePlan, PipelinePlanNode},
     scheduler::{Ready, Schedule},
     session::{PipelineSession, Sessions},
     shards::{Parts, Splitter, split},
@@ -35,10 +35,9 @@ pub struct NodeJob {
 impl NodeJob {
     /// Returns how much [`NodeJob::tensors`] has to do: the bytes that it copies, and as many for each
     /// part as take the time that a part takes.
-    #[must_use]
     pub fn effort(&self, plan: &PipelinePlan) -> usize {
         const EACH: usize = 64;
-        let wants = &plan.node(self.ready.node).inputs;
+        let wants = &plan.nodes[self.ready.node].inputs;
         let copied = self
             .inputs
             .iter()
@@ -56,7 +55,7 @@ impl NodeJob {
     ///
     /// Fails if parts that are gathered differ, or there are none and the node does not take that.
     pub fn tensors(self, plan: &PipelinePlan) -> Result<Vec<Tensor>> {
-        let node = plan.node(self.ready.node);
+        let node = &plan.nodes[self.ready.node];
         let inputs = node.inputs.iter().zip(self.inputs);
         let tensors = inputs.map(|(input, parts)| {
             let gathered = if parts.counts.contains(&0) {
@@ -93,7 +92,7 @@ impl RequestFlow {
                 .collect(),
             schedule: Schedule::new(plan),
         };
-        let entry = flow.plan().entry();
+        let entry = PipelinePlan::ENTRY;
         let mut jobs = Vec::new();
         for ready in flow.schedule.start() {
             if ready.node != entry {
@@ -123,7 +122,7 @@ impl RequestFlow {
             return Ok(Vec::new());
         }
         let plan = Arc::clone(self.plan());
-        let node = plan.node(ran.node);
+        let node = &plan.nodes[ran.node];
         assert_eq!(
             outputs.len(),
             node.outputs.len(),
@@ -159,7 +158,7 @@ impl RequestFlow {
         for (output, tensor) in node.outputs.iter().zip(outputs) {
             let mut put = |session: PipelineSession, tensor: &Tensor| {
                 for (consumer, input) in &output.consumers {
-                    let places = &mut self.inbox[consumer.index()][*input];
+                    let places = &mut self.inbox[*consumer][*input];
                     let place = sessions.ordinal(session);
                     if places.len() <= place {
                         places.resize(place + 1, None);
@@ -185,8 +184,8 @@ impl RequestFlow {
         let plan = Arc::clone(self.plan());
         for (output, tensor) in node.outputs.iter().zip(outputs) {
             for (consumer, input) in &output.consumers {
-                let gathers = &plan.node(*consumer).gathers;
-                let places = &mut self.inbox[consumer.index()][*input];
+                let gathers = &plan.nodes[*consumer].gathers;
+                let places = &mut self.inbox[*consumer][*input];
                 if node.opens.is_some_and(|level| gathers.contains(&level)) && places.is_empty() {
                     places.push(Some(tensor.clone()));
                 }
@@ -197,13 +196,13 @@ impl RequestFlow {
     /// Takes the inputs of a node.
     fn job(&mut self, ready: Ready) -> NodeJob {
         let plan = Arc::clone(self.plan());
-        let node = plan.node(ready.node);
+        let node = &plan.nodes[ready.node];
         let sessions = &self.schedule.sessions;
         // Each level replaces the sessions by their parts, in order.
         let mut from = vec![ready.session];
         let mut counts = Vec::with_capacity(node.gathers.len());
         for level in &node.gathers {
-            let most = match plan.level(*level).count {
+            let most = match plan.levels[*level].count {
                 Count::Fixed(count) => count,
                 Count::Dynamic => from
                     .iter()
@@ -217,7 +216,7 @@ impl RequestFlow {
                 .flat_map(|session| sessions.parts(*session, *level))
                 .collect();
         }
-        let inbox = self.inbox[ready.node.index()].iter_mut();
+        let inbox = self.inbox[ready.node].iter_mut();
         let inputs = inbox.map(|places| Parts {
             counts: counts.clone(),
             tensors: if from.is_empty() {
@@ -245,12 +244,12 @@ fn take(places: &mut [Option<Tensor>], sessions: &Sessions, session: PipelineSes
 }
 
 /// Returns how a node's outputs are split, if they are.
-fn splitter(plan: &PipelinePlan, id: NodeId) -> Option<Splitter<'_>> {
-    let node = plan.node(id);
-    let level = plan.level(node.opens?);
+fn splitter(plan: &PipelinePlan, id: usize) -> Option<Splitter<'_>> {
+    let node = &plan.nodes[id];
+    let level = &plan.levels[node.opens?];
     Some(Splitter {
         node: &node.name,
-        entry: id == plan.entry(),
+        entry: id == PipelinePlan::ENTRY,
         count: level.count,
         allows_empty: plan.allows_empty,
     })

@@ -8,7 +8,7 @@ use super::definition::{PipelineDefinition, PipelineLimits};
 use crate::{
     draw::Diagram,
     metrics::Reporter,
-    model::{Live, Served, decoding::Decoding},
+    model::{Live, decoding::Decoding},
 };
 
 /// The version that pipelines say they have.
@@ -25,19 +25,6 @@ pub struct Pipeline {
     limits: PipelineLimits,
 }
 
-impl Served for PipelineDefinition {
-    const KNOWN: &'static str = "Pipeline";
-    const PLAIN: &'static str = "pipeline";
-
-    fn drain(self: Arc<Self>) -> impl Future<Output = ()> + Send {
-        Self::drain(self)
-    }
-
-    fn obstacle(&self) -> Option<String> {
-        self.workers()?.obstacle()
-    }
-}
-
 impl Deref for Pipeline {
     type Target = Live<PipelineDefinition>;
 
@@ -48,7 +35,6 @@ impl Deref for Pipeline {
 
 impl Pipeline {
     /// Makes a pipeline that has not been checked yet.
-    #[must_use]
     pub fn new(name: &str, reporter: Arc<Reporter>, limits: PipelineLimits) -> Arc<Self> {
         reporter.serves_pipeline();
         Arc::new(Self {
@@ -65,13 +51,11 @@ impl Pipeline {
     }
 
     /// Returns the diagram, valid or not; `None` if the pipeline has not been checked.
-    #[must_use]
     pub fn diagram(&self) -> Option<Arc<Diagram>> {
         self.diagram.load_full()
     }
 
     /// Returns how much may go on at once.
-    #[must_use]
     pub fn limits(&self) -> &PipelineLimits {
         &self.limits
     }

@@ -3,85 +3,34 @@
 
 use std::fmt;
 
-use super::{adapt::Adapter, info::PipelineInfo, sources::TensorSource};
-use crate::config::NodeKind;
-
-/// A node of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(pub(super) u32);
-
-/// A level of demultiplexing: what one demultiplexer opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LevelId(pub(super) u32);
-
-impl NodeId {
-    pub(super) fn new(index: usize) -> Self {
-        Self(u32::try_from(index).expect("a file has fewer nodes"))
-    }
-
-    /// Returns the place of the node in [`PipelinePlan::nodes`].
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl LevelId {
-    pub(super) fn new(index: usize) -> Self {
-        Self(u32::try_from(index).expect("a file has fewer nodes"))
-    }
-
-    /// Returns the place of the level in [`PipelinePlan::levels`].
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use super::{adapt::Adapter, sources::TensorSource};
+use crate::{config::NodeKind, servable::ServableInfo};
 
 /// A pipeline that has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelinePlan {
     /// The name of the pipeline.
     pub name: String,
-    /// Every node: the entry, those of the file in its order, the exit.
+    /// Every node: the entry, those of the file in its order, the exit. A node is identified by its index.
     pub nodes: Vec<PipelinePlanNode>,
-    /// Every level; one that is within another comes after it.
+    /// Every level; one that is within another comes after it. A level is identified by its index.
     pub levels: Vec<Level>,
     /// Whether a demultiplexer may have nothing to split: no node runs for its parts then, and what
     /// gathers them has no parts.
     pub allows_empty: bool,
-    /// Inputs and outputs of the pipeline.
-    pub info: PipelineInfo,
+    /// Inputs and outputs of the pipeline. A type is open where no node decides it: of what goes from the
+    /// request straight to the response, what a custom node leaves open, or what only Python nodes take
+    /// or give.
+    pub info: ServableInfo,
 }
 
 impl PipelinePlan {
-    /// Returns the entry, of which the outputs are the inputs of the pipeline.
-    #[must_use]
-    pub fn entry(&self) -> NodeId {
-        NodeId(0)
-    }
+    /// The entry, of which the outputs are the inputs of the pipeline.
+    pub const ENTRY: usize = 0;
 
     /// Returns the exit, of which the inputs are the outputs of the pipeline.
-    #[must_use]
-    pub fn exit(&self) -> NodeId {
-        NodeId::new(self.nodes.len() - 1)
-    }
-
-    /// Returns a node.
-    #[must_use]
-    pub fn node(&self, node: NodeId) -> &PipelinePlanNode {
-        &self.nodes[node.index()]
-    }
-
-    /// Goes through every node with its id.
-    pub fn ids(&self) -> impl ExactSizeIterator<Item = NodeId> + use<> {
-        (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeId)
-    }
-
-    /// Returns a level.
-    #[must_use]
-    pub fn level(&self, level: LevelId) -> &Level {
-        &self.levels[level.index()]
+    pub fn exit(&self) -> usize {
+        self.nodes.len() - 1
     }
 
     /// Goes through the models that are used and the versions asked for, in the order of the
@@ -97,12 +46,11 @@ impl PipelinePlan {
     }
 
     /// Returns how often a node runs in a request; `None` if that depends on the request.
-    #[must_use]
-    pub fn runs(&self, node: NodeId) -> Option<usize> {
-        self.node(node)
+    pub fn runs(&self, node: usize) -> Option<usize> {
+        self.nodes[node]
             .levels
             .iter()
-            .try_fold(1_usize, |runs, level| match self.level(*level).count {
+            .try_fold(1_usize, |runs, level| match self.levels[*level].count {
                 Count::Fixed(count) => runs.checked_mul(count),
                 Count::Dynamic => None,
             })
@@ -110,7 +58,7 @@ impl PipelinePlan {
 }
 
 /// A node of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PipelinePlanNode {
     /// Its name; `request` and `response` for entry and exit.
     pub name: String,
@@ -122,15 +70,15 @@ pub struct PipelinePlanNode {
     /// in the order of the file.
     pub outputs: Vec<PlanOutput>,
     /// The level that its outputs are split into.
-    pub opens: Option<LevelId>,
+    pub opens: Option<usize>,
     /// The levels that are gathered before it runs, outermost first; all inputs are.
-    pub gathers: Vec<LevelId>,
+    pub gathers: Vec<usize>,
     /// The levels that it runs in, outermost first.
-    pub levels: Vec<LevelId>,
+    pub levels: Vec<usize>,
     /// The nodes that its inputs come from, each once.
-    pub sources: Vec<NodeId>,
+    pub sources: Vec<usize>,
     /// The nodes that take its outputs, each once.
-    pub consumers: Vec<NodeId>,
+    pub consumers: Vec<usize>,
 }
 
 /// An input of a node.
@@ -139,7 +87,7 @@ pub struct Input {
     /// The name that the node has for it.
     pub name: String,
     /// The node that it comes from.
-    pub source: NodeId,
+    pub source: usize,
     /// Which of that node's [`PipelinePlanNode::outputs`] it is.
     pub output: usize,
     /// Tensor of the input, after gathering; `None` for the exit, and for a node that is open.
@@ -149,25 +97,25 @@ pub struct Input {
 }
 
 /// An output of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanOutput {
     /// The name that the model or custom node has for it; for the entry, the pipeline's input.
     pub name: String,
     /// Tensor of the output, before it is split; `None` for the entry, and for a node that is open.
     pub tensor: Option<TensorSource>,
     /// The inputs that take it: the node and which of its [`PipelinePlanNode::inputs`].
-    pub consumers: Vec<(NodeId, usize)>,
+    pub consumers: Vec<(usize, usize)>,
 }
 
 /// A level of demultiplexing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {
     /// The node whose outputs are split.
-    pub node: NodeId,
+    pub node: usize,
     /// Into how many parts.
     pub count: Count,
     /// The level around it.
-    pub parent: Option<LevelId>,
+    pub parent: Option<usize>,
 }
 
 /// Into how many parts outputs are split.

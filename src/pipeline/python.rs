@@ -14,11 +14,12 @@ use crate::{
         self, HandlerError, HandlerInstance, HandlerOutput, NodeFacts, Produced, PythonHandler,
         WorkerGroup, WorkerOptions, WorkerSeat,
     },
-    tensor::{DataType, ShapeText, Tensor, TensorMap, byte_size, elements, strings::Strings},
+    tensor::{
+        DataType, ShapeText, Tensor, TensorMap, byte_size, elements, named, strings::Strings,
+    },
 };
 
 /// Returns whether a library of custom nodes is a Python handler, by its name alone.
-#[must_use]
 pub fn is_handler(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
@@ -34,7 +35,6 @@ pub struct PythonNode {
 
 /// The names of the inputs and outputs of a node that the configuration names, each once, in the order
 /// of the file.
-#[must_use]
 pub fn names(node: &NodeConfig) -> (Vec<String>, Vec<String>) {
     let inputs = node.inputs.iter().map(|input| &input.name);
     let outputs = node.outputs.iter().map(|output| &output.data_item);
@@ -192,11 +192,11 @@ impl PythonNode {
                 let text = format!(" output: {name}; Expected: one of: {known}");
                 return Err(self.error("Custom node output is unknown", &text));
             }
-            if outputs.get(name).is_some() {
+            if named(&outputs, name).is_some() {
                 let text = format!(" output: {name}; Expected: one tensor; Actual: several");
                 return Err(self.error("Custom node output is not unique", &text));
             }
-            outputs.push(name, self.output(&given)?);
+            outputs.push((name.to_owned(), self.output(&given)?));
         }
         Ok(outputs)
     }
@@ -207,8 +207,8 @@ impl PythonNode {
     ///
     /// Fails if `execute` did not give it.
     pub(super) fn wanted(&self, outputs: &TensorMap, name: &str) -> Result<Tensor, Error> {
-        outputs.get(name).cloned().ok_or_else(|| {
-            let given: Vec<&str> = outputs.iter().map(|(name, _)| name).collect();
+        named(outputs, name).cloned().ok_or_else(|| {
+            let given: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
             let given = match &given[..] {
                 [] => "none".to_owned(),
                 given => given.join(", "),

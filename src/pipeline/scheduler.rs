@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::{
-    plan::{LevelId, NodeId, PipelinePlan, PipelinePlanNode},
+    plan::{PipelinePlan, PipelinePlanNode},
     session::{PipelineSession, Sessions},
     shards::TOO_MANY,
 };
@@ -22,7 +22,7 @@ pub const MAX_SESSIONS: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ready {
     /// The node.
-    pub node: NodeId,
+    pub node: usize,
     /// Session that it runs for.
     pub session: PipelineSession,
 }
@@ -63,7 +63,6 @@ impl Counters {
 
 impl Schedule {
     /// Makes the schedule of a request.
-    #[must_use]
     pub fn new(plan: Arc<PipelinePlan>) -> Self {
         let nodes = plan.nodes.iter();
         Self {
@@ -79,9 +78,9 @@ impl Schedule {
     /// Returns what runs first: the entry, which is to be reported as finished once the request's
     /// tensors are there, and nodes without inputs.
     pub fn start(&self) -> Vec<Ready> {
-        let without_sources = |node: &NodeId| self.plan.node(*node).sources.is_empty();
-        let first = self.plan.ids().filter(without_sources);
-        let ready = first.map(|node| Ready {
+        let nodes = self.plan.nodes.iter().enumerate();
+        let first = nodes.filter(|(_, node)| node.sources.is_empty());
+        let ready = first.map(|(node, _)| Ready {
             node,
             session: PipelineSession::WHOLE,
         });
@@ -105,7 +104,7 @@ impl Schedule {
             return Ok(Vec::new());
         }
         let plan = Arc::clone(&self.plan);
-        let node = plan.node(ran.node);
+        let node = &plan.nodes[ran.node];
         assert_eq!(
             node.opens.is_some(),
             shards.is_some(),
@@ -147,9 +146,9 @@ impl Schedule {
     ) {
         let plan = Arc::clone(&self.plan);
         for id in &node.consumers {
-            let consumer = plan.node(*id);
+            let consumer = &plan.nodes[*id];
             let depth = consumer.gathers.len();
-            let waiting = &mut self.waiting[id.index()][depth];
+            let waiting = &mut self.waiting[*id][depth];
             if waiting.down(self.sessions.ordinal(session), || consumer.sources.len())
                 && let Some(session) = self.climb(consumer, *id, session, depth)
             {
@@ -163,12 +162,12 @@ impl Schedule {
     fn climb(
         &mut self,
         node: &PipelinePlanNode,
-        id: NodeId,
+        id: usize,
         session: PipelineSession,
         depth: usize,
     ) -> Option<PipelineSession> {
         let sessions = &self.sessions;
-        let waiting = &mut self.waiting[id.index()];
+        let waiting = &mut self.waiting[id];
         let mut at = session;
         for depth in (0..depth).rev() {
             at = sessions.parent(at);
@@ -185,9 +184,9 @@ impl Schedule {
 
     /// Lets those wait no more who gather the parts of a session, of which there are none. What
     /// would run for them does not run.
-    fn skip(&mut self, session: PipelineSession, level: LevelId, ready: &mut Vec<Ready>) {
+    fn skip(&mut self, session: PipelineSession, level: usize, ready: &mut Vec<Ready>) {
         let plan = Arc::clone(&self.plan);
-        for (id, node) in plan.ids().zip(&plan.nodes) {
+        for (id, node) in plan.nodes.iter().enumerate() {
             let Some(depth) = node.gathers.iter().position(|gathered| *gathered == level) else {
                 continue;
             };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::plan::{LevelId, PipelinePlan};
+use super::plan::PipelinePlan;
 
 /// Part of a request that a node runs for: the whole, or a part of a part of it. An index into the
 /// [`Sessions`] of one request, so it costs nothing to copy, compare and hash.
@@ -33,7 +33,7 @@ pub struct Sessions {
 struct Entry {
     parent: PipelineSession,
     /// Of no meaning for the whole request.
-    level: LevelId,
+    level: u32,
     shard: u32,
     /// Which one it is of its level, in the order in which they were made.
     ordinal: u32,
@@ -41,13 +41,12 @@ struct Entry {
 
 impl Sessions {
     /// Starts with the request as a whole.
-    #[must_use]
     pub fn new(plan: &PipelinePlan) -> Self {
         let levels = plan.levels.len();
         Self {
             entries: vec![Entry {
                 parent: PipelineSession::WHOLE,
-                level: LevelId(u32::MAX),
+                level: u32::MAX,
                 shard: 0,
                 ordinal: 0,
             }],
@@ -57,7 +56,6 @@ impl Sessions {
     }
 
     /// Returns how many there are.
-    #[must_use]
     #[expect(
         clippy::len_without_is_empty,
         reason = "there is always the whole request"
@@ -67,19 +65,19 @@ impl Sessions {
     }
 
     /// Splits a session into the parts of a level.
-    pub(super) fn split(&mut self, session: PipelineSession, level: LevelId, count: usize) {
+    pub(super) fn split(&mut self, session: PipelineSession, level: usize, count: usize) {
         let first = self.entries.len();
         let narrow = |number: usize| u32::try_from(number).expect("bounded by the schedule");
-        let ordinal = self.in_level[level.index()];
+        let ordinal = self.in_level[level];
         self.entries.extend((0..narrow(count)).map(|shard| Entry {
             parent: session,
-            level,
+            level: narrow(level),
             shard,
             ordinal: ordinal + shard,
         }));
-        self.in_level[level.index()] += narrow(count);
+        self.in_level[level] += narrow(count);
         let around = self.ordinal(session);
-        let split = &mut self.split[level.index()];
+        let split = &mut self.split[level];
         if split.len() <= around {
             split.resize(around + 1, None);
         }
@@ -92,15 +90,13 @@ impl Sessions {
     }
 
     /// Returns the session that this one is a part of.
-    #[must_use]
     pub fn parent(&self, session: PipelineSession) -> PipelineSession {
         self.entries[session.index()].parent
     }
 
     /// Returns the number of parts of a session in the level next below it; `None` if it has not
     /// been split there.
-    #[must_use]
-    pub fn count(&self, session: PipelineSession, level: LevelId) -> Option<usize> {
+    pub fn count(&self, session: PipelineSession, level: usize) -> Option<usize> {
         self.found(session, level).map(ExactSizeIterator::len)
     }
 
@@ -108,34 +104,31 @@ impl Sessions {
     pub fn parts(
         &self,
         session: PipelineSession,
-        level: LevelId,
+        level: usize,
     ) -> impl ExactSizeIterator<Item = PipelineSession> + use<> {
         let parts = self.found(session, level).cloned();
         parts.unwrap_or_default().map(PipelineSession)
     }
 
-    fn found(&self, session: PipelineSession, level: LevelId) -> Option<&Range<u32>> {
-        self.split[level.index()]
-            .get(self.ordinal(session))?
-            .as_ref()
+    fn found(&self, session: PipelineSession, level: usize) -> Option<&Range<u32>> {
+        self.split[level].get(self.ordinal(session))?.as_ref()
     }
 
     /// Goes through the levels of a session and its parts in them, the innermost first.
-    pub fn shards(&self, session: PipelineSession) -> impl Iterator<Item = (LevelId, usize)> {
+    pub fn shards(&self, session: PipelineSession) -> impl Iterator<Item = (usize, usize)> {
         let mut at = session;
         std::iter::from_fn(move || {
             let entry = (at != PipelineSession::WHOLE).then(|| self.entries[at.index()])?;
             at = entry.parent;
-            Some((entry.level, entry.shard as usize))
+            Some((entry.level as usize, entry.shard as usize))
         })
     }
 
     /// Writes a session for the log: `inner_2_outer_0` for part 2 of `inner` within part 0 of
     /// `outer`; nothing for the request as a whole.
-    #[must_use]
     pub fn key(&self, plan: &PipelinePlan, session: PipelineSession) -> String {
         let parts = self.shards(session).map(|(level, shard)| {
-            let node = plan.node(plan.level(level).node);
+            let node = &plan.nodes[plan.levels[level].node];
             format!("{}_{shard}", node.name)
         });
         parts.collect::<Vec<_>>().join("_")

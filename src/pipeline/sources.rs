@@ -54,6 +54,7 @@ impl ModelFacts {
                 dtype: tensor.dtype.expect("a model's tensor has a type"),
                 shape: tensor.shape,
                 layout: tensor.layout,
+                is_open: false,
                 port,
             };
             tensors.into_iter().enumerate().map(info).collect()
@@ -109,23 +110,15 @@ impl From<&ServableInfo> for CustomFacts {
     }
 }
 
-/// Why a custom node cannot be used. A call is named as in the interface: `getInputsInfo`.
+/// Why a custom node cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CustomError {
     /// No library of this name is open; the names that there are.
     Library(Vec<String>),
     /// There is a library of this name, and it does not open: why.
     NotOpen(String),
-    /// A parameter cannot be handed to a library: its key.
-    Parameter(String),
-    /// `initialize` returned this.
-    Initialize(i32),
-    /// A metadata call returned this.
-    Metadata(&'static str, i32),
-    /// A metadata call gave no list.
-    Handle(&'static str),
-    /// A metadata call gave a list of so many.
-    Count(&'static str, i32),
+    /// A call of it fails.
+    Node(NodeError),
     /// A Python handler does not load: why.
     Handler(String),
     /// The Python environment of the pipeline cannot be used: why.
@@ -136,15 +129,7 @@ pub enum CustomError {
 
 impl From<NodeError> for CustomError {
     fn from(error: NodeError) -> Self {
-        match error {
-            NodeError::Parameter { key, .. } => Self::Parameter(key),
-            NodeError::Initialize { code, .. } => Self::Initialize(code),
-            NodeError::Metadata { function, code, .. } => Self::Metadata(function, code),
-            NodeError::NoArray { function, .. } => Self::Handle(function),
-            NodeError::Count {
-                function, count, ..
-            } => Self::Count(function, count),
-        }
+        Self::Node(error)
     }
 }
 

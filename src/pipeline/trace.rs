@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::plan::{NodeId, PipelinePlan};
+use super::plan::PipelinePlan;
 use crate::tensor::Tensor;
 
 /// Keeps every run of a request.
@@ -16,7 +16,7 @@ pub struct Trace(Mutex<Vec<NodeTrace>>);
 #[derive(Debug, Clone)]
 pub struct NodeTrace {
     /// The node.
-    pub node: NodeId,
+    pub node: usize,
     /// The session, as [`super::Sessions::key`] writes it; empty for the request as a whole.
     pub session: String,
     /// When its inputs were there.
@@ -33,13 +33,11 @@ pub struct NodeTrace {
 
 impl NodeTrace {
     /// Returns how long it waited for what it runs on.
-    #[must_use]
     pub fn waited(&self) -> Duration {
         self.started.saturating_duration_since(self.ready)
     }
 
     /// Returns how long it ran.
-    #[must_use]
     pub fn took(&self) -> Duration {
         self.ended.saturating_duration_since(self.started)
     }
@@ -56,7 +54,6 @@ impl NodeTrace {
 
 impl Trace {
     /// Takes the runs so far, in the order in which they ended.
-    #[must_use]
     pub fn take(&self) -> Vec<NodeTrace> {
         std::mem::take(&mut *self.runs())
     }
@@ -74,9 +71,8 @@ impl Trace {
 
 /// Finds the runs that the response waited for, the first first: each is the one of its successor's
 /// sources that ended last. Returns their places in `runs`.
-#[must_use]
 pub fn critical_path(plan: &PipelinePlan, runs: &[NodeTrace]) -> Vec<usize> {
-    let last = |sources: &[NodeId], after: Option<&NodeTrace>| {
+    let last = |sources: &[usize], after: Option<&NodeTrace>| {
         let candidates = runs.iter().enumerate().filter(|(_, run)| {
             sources.contains(&run.node)
                 && after.is_none_or(|after| run.ended <= after.ready && run.is_related(after))
@@ -86,11 +82,11 @@ pub fn critical_path(plan: &PipelinePlan, runs: &[NodeTrace]) -> Vec<usize> {
             .map(|(place, _)| place)
     };
     let mut path = Vec::new();
-    let mut next = last(&plan.node(plan.exit()).sources, None);
+    let mut next = last(&plan.nodes[plan.exit()].sources, None);
     while let Some(place) = next {
         path.push(place);
         let run = &runs[place];
-        next = last(&plan.node(run.node).sources, Some(run));
+        next = last(&plan.nodes[run.node].sources, Some(run));
     }
     path.reverse();
     path
@@ -101,18 +97,15 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::{NodeTrace, critical_path};
-    use crate::pipeline::{
-        plan::{NodeId, PipelinePlan},
-        tests::plan,
-    };
+    use crate::pipeline::{plan::PipelinePlan, tests::plan};
 
     /// Runs of nodes by name: session, and milliseconds of ready, started and ended.
     fn runs(plan: &PipelinePlan, reported: &[(&str, &str, [u64; 3])]) -> Vec<NodeTrace> {
         let begin = Instant::now();
         let at = |milliseconds| begin + Duration::from_millis(milliseconds);
-        let node = |name: &str| -> NodeId {
-            plan.ids()
-                .find(|id| plan.node(*id).name == name)
+        let node = |name: &str| -> usize {
+            (0..plan.nodes.len())
+                .find(|id| plan.nodes[*id].name == name)
                 .expect("a node of the plan")
         };
         reported

@@ -37,22 +37,31 @@ pub enum DataType {
     String,
 }
 
-/// One row for each type: bytes of an element, name in KServe v2, name in error texts.
-const NAMES: [(DataType, Option<usize>, &str, &str); 14] = [
-    (DataType::Bool, Some(1), "BOOL", "BOOL"),
-    (DataType::I8, Some(1), "INT8", "I8"),
-    (DataType::I16, Some(2), "INT16", "I16"),
-    (DataType::I32, Some(4), "INT32", "I32"),
-    (DataType::I64, Some(8), "INT64", "I64"),
-    (DataType::U8, Some(1), "UINT8", "U8"),
-    (DataType::U16, Some(2), "UINT16", "U16"),
-    (DataType::U32, Some(4), "UINT32", "U32"),
-    (DataType::U64, Some(8), "UINT64", "U64"),
-    (DataType::F16, Some(2), "FP16", "FP16"),
-    (DataType::Bf16, Some(2), "BF16", "BF16"),
-    (DataType::F32, Some(4), "FP32", "FP32"),
-    (DataType::F64, Some(8), "FP64", "FP64"),
-    (DataType::String, None, "BYTES", "STRING"),
+/// Type, bytes of an element, name in KServe v2, name in error texts, name in NumPy.
+type Row = (
+    DataType,
+    Option<usize>,
+    &'static str,
+    &'static str,
+    Option<&'static str>,
+);
+
+/// One row for each type.
+const NAMES: [Row; 14] = [
+    (DataType::Bool, Some(1), "BOOL", "BOOL", Some("|b1")),
+    (DataType::I8, Some(1), "INT8", "I8", Some("|i1")),
+    (DataType::I16, Some(2), "INT16", "I16", Some("<i2")),
+    (DataType::I32, Some(4), "INT32", "I32", Some("<i4")),
+    (DataType::I64, Some(8), "INT64", "I64", Some("<i8")),
+    (DataType::U8, Some(1), "UINT8", "U8", Some("|u1")),
+    (DataType::U16, Some(2), "UINT16", "U16", Some("<u2")),
+    (DataType::U32, Some(4), "UINT32", "U32", Some("<u4")),
+    (DataType::U64, Some(8), "UINT64", "U64", Some("<u8")),
+    (DataType::F16, Some(2), "FP16", "FP16", Some("<f2")),
+    (DataType::Bf16, Some(2), "BF16", "BF16", None),
+    (DataType::F32, Some(4), "FP32", "FP32", Some("<f4")),
+    (DataType::F64, Some(8), "FP64", "FP64", Some("<f8")),
+    (DataType::String, None, "BYTES", "STRING", None),
 ];
 
 impl DataType {
@@ -68,31 +77,31 @@ impl DataType {
     };
 
     /// Returns the bytes of one element; `None` for strings, whose elements differ in length.
-    #[must_use]
     pub const fn size(self) -> Option<usize> {
         NAMES[self as usize].1
     }
 
     /// Returns the name in the KServe v2 protocol, such as `FP32`, `INT64` or `BYTES`.
-    #[must_use]
     pub const fn kserve(self) -> &'static str {
         NAMES[self as usize].2
     }
 
     /// Returns the name that error texts use for a model's precision, such as `I32`.
-    #[must_use]
     pub const fn precision(self) -> &'static str {
         NAMES[self as usize].3
     }
 
+    /// Returns NumPy's name of the type, if it has one.
+    pub const fn numpy(self) -> Option<&'static str> {
+        NAMES[self as usize].4
+    }
+
     /// Finds a type by its KServe v2 name.
-    #[must_use]
     pub fn from_kserve(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.kserve() == name)
     }
 
     /// Returns whether elements are floating point numbers.
-    #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }

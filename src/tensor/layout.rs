@@ -47,19 +47,16 @@ impl Layout {
     }
 
     /// The layout of a tensor of which nothing is known: `N...`, or `...` for a scalar.
-    #[must_use]
     pub fn unspecified(rank: usize) -> Self {
         Self(if rank == 0 { ANY } else { "N..." }.to_owned())
     }
 
     /// Returns the text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns whether a tensor of so many axes can have this layout.
-    #[must_use]
     pub fn fits(&self, rank: usize) -> bool {
         match self.0.split_once(ANY) {
             Some((before, after)) => before.len() + after.len() <= rank,
@@ -68,17 +65,14 @@ impl Layout {
     }
 
     /// Returns the axis of a letter in a tensor of so many axes.
-    #[must_use]
     pub fn axis(&self, letter: char, rank: usize) -> Option<usize> {
         if !self.fits(rank) {
             return None;
         }
-        match self.0.split_once(ANY) {
-            Some((before, after)) => before
-                .find(letter)
-                .or_else(|| after.find(letter).map(|index| rank - after.len() + index)),
-            None => self.0.find(letter),
-        }
+        let (before, after) = self.0.split_once(ANY).unwrap_or((&self.0, ""));
+        before
+            .find(letter)
+            .or_else(|| after.find(letter).map(|index| rank - after.len() + index))
     }
 
     /// Returns how a tensor of this layout is made of one of another layout: for each axis of this
@@ -86,36 +80,29 @@ impl Layout {
     /// tensors of so many axes cannot have both.
     ///
     /// Axes without a letter follow each other in the same order in both.
-    #[must_use]
     pub fn axes_in(&self, other: &Self, rank: usize) -> Option<Vec<usize>> {
-        let (ours, theirs) = (self.expand(rank)?, other.expand(rank)?);
-        let mut unnamed = (0..rank).filter(|&axis| theirs[axis].is_none());
-        let axes: Vec<usize> = ours
-            .iter()
-            .map(|letter| match letter {
-                Some(_) => theirs.iter().position(|found| found == letter),
-                None => unnamed.next(),
-            })
-            .collect::<Option<_>>()?;
+        let (ours, theirs) = (self.letters(rank)?, other.letters(rank)?);
+        let mut unnamed = (0..rank).filter(|&axis| theirs[axis] == '?');
+        let axes = ours.iter().map(|letter| match letter {
+            '?' => unnamed.next(),
+            _ => theirs.iter().position(|found| found == letter),
+        });
+        let axes: Vec<usize> = axes.collect::<Option<_>>()?;
         // Both have as many axes; what is left over would be one without a letter here.
         unnamed.next().is_none().then_some(axes)
     }
 
-    /// Returns the letter of each axis, `None` for one without.
-    fn expand(&self, rank: usize) -> Option<Vec<Option<char>>> {
+    /// Returns the letter of each axis, `?` for one without; `None` if a tensor of so many axes cannot
+    /// have this layout.
+    pub fn letters(&self, rank: usize) -> Option<Vec<char>> {
         if !self.fits(rank) {
             return None;
         }
-        let letters = |text: &str| -> Vec<Option<char>> {
-            text.chars().map(|c| (c != '?').then_some(c)).collect()
-        };
-        let Some((before, after)) = self.0.split_once(ANY) else {
-            return Some(letters(&self.0));
-        };
-        let mut axes = letters(before);
-        axes.resize(rank - after.len(), None);
-        axes.extend(letters(after));
-        Some(axes)
+        let (before, after) = self.0.split_once(ANY).unwrap_or((&self.0, ""));
+        let mut letters: Vec<char> = before.chars().collect();
+        letters.resize(rank - after.len(), '?');
+        letters.extend(after.chars());
+        Some(letters)
     }
 }
 

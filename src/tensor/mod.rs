@@ -84,37 +84,31 @@ impl Tensor {
     }
 
     /// Returns the element type.
-    #[must_use]
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
 
     /// Returns the shape; empty for a scalar.
-    #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
     /// Returns the bytes.
-    #[must_use]
     pub fn data(&self) -> &Bytes {
         &self.data
     }
 
     /// Returns the number of elements.
-    #[must_use]
     pub fn len(&self) -> usize {
         elements(&self.shape).expect("checked by `new`")
     }
 
     /// Returns whether there are no elements.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Takes the tensor apart.
-    #[must_use]
     pub fn into_parts(self) -> (DataType, Vec<usize>, Bytes) {
         (self.dtype, self.shape, self.data)
     }
@@ -135,63 +129,12 @@ pub fn byte_size(dtype: DataType, shape: &[usize]) -> Result<Option<usize>, Tens
 }
 
 /// Tensors with their names, in the order in which they were given.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TensorMap(Vec<(String, Tensor)>);
+pub type TensorMap = Vec<(String, Tensor)>;
 
-impl TensorMap {
-    /// Adds a tensor at the end.
-    pub fn push(&mut self, name: impl Into<String>, tensor: Tensor) {
-        self.0.push((name.into(), tensor));
-    }
-
-    /// Adds a tensor before the one at a place.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there are fewer tensors before that place.
-    pub fn insert(&mut self, place: usize, name: impl Into<String>, tensor: Tensor) {
-        self.0.insert(place, (name.into(), tensor));
-    }
-
-    /// Finds a tensor by name.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Tensor> {
-        self.iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, tensor)| tensor)
-    }
-
-    /// Goes through names and tensors.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Tensor)> {
-        self.0.iter().map(|(name, tensor)| (name.as_str(), tensor))
-    }
-
-    /// Returns the number of tensors.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl IntoIterator for TensorMap {
-    type Item = (String, Tensor);
-    type IntoIter = std::vec::IntoIter<Self::Item>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
-impl FromIterator<(String, Tensor)> for TensorMap {
-    fn from_iter<I: IntoIterator<Item = (String, Tensor)>>(tensors: I) -> Self {
-        Self(tensors.into_iter().collect())
-    }
+/// Finds a tensor by name.
+pub fn named<'a>(tensors: &'a [(String, Tensor)], name: &str) -> Option<&'a Tensor> {
+    let found = tensors.iter().find(|(known, _)| known == name);
+    found.map(|(_, tensor)| tensor)
 }
 
 #[cfg(test)]

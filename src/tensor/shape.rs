@@ -17,7 +17,6 @@ pub enum Dim {
 
 impl Dim {
     /// Returns the least length that there is data for: 1 where any is allowed.
-    #[must_use]
     pub fn least(&self) -> usize {
         match *self {
             Self::Fixed(length) => length,
@@ -27,7 +26,6 @@ impl Dim {
     }
 
     /// Returns whether a length is allowed.
-    #[must_use]
     pub const fn allows(self, length: usize) -> bool {
         match self {
             Self::Fixed(fixed) => fixed == length,
@@ -46,7 +44,6 @@ impl Dim {
     }
 
     /// Returns the length in metadata answers: -1 where it may vary.
-    #[must_use]
     pub fn wire(self) -> i64 {
         match self {
             Self::Fixed(length) => i64::try_from(length).unwrap_or(i64::MAX),
@@ -82,13 +79,11 @@ pub struct PartialShape(pub Vec<Dim>);
 
 impl PartialShape {
     /// Makes a shape of fixed lengths.
-    #[must_use]
     pub fn of(shape: &[usize]) -> Self {
         Self(shape.iter().copied().map(Dim::Fixed).collect())
     }
 
     /// Returns whether a shape is allowed.
-    #[must_use]
     pub fn allows(&self, shape: &[usize]) -> bool {
         let mut lengths = self.0.iter().zip(shape);
         self.0.len() == shape.len() && lengths.all(|(dim, &length)| dim.allows(length))
@@ -102,13 +97,11 @@ impl PartialShape {
     }
 
     /// Returns the dimensions in metadata answers: -1 where one may vary.
-    #[must_use]
     pub fn wire(&self) -> Vec<i64> {
         self.0.iter().map(|dim| dim.wire()).collect()
     }
 
     /// Returns the shape if every dimension is fixed.
-    #[must_use]
     pub fn fixed(&self) -> Option<Vec<usize>> {
         self.0
             .iter()
@@ -152,7 +145,6 @@ const MAX_EMPTY: usize = 1 << 20;
 
 /// Returns the number of elements of a shape, or `None` if it does not fit in a `usize`. A shape
 /// with a dimension of 0 has none, and fits if the dimensions before that are not too many.
-#[must_use]
 pub fn elements(shape: &[usize]) -> Option<usize> {
     if let Some(end) = shape.iter().position(|length| *length == 0) {
         let mut rows = shape[..end].iter();

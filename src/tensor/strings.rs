@@ -37,7 +37,6 @@ pub struct FramingError {
 
 /// Returns the bytes of a string tensor that are not one string behind its length for each element
 /// of the shape; `None` of what is sound. Handlers of graphs may call any bytes BYTES.
-#[must_use]
 pub fn unframed(tensor: &Tensor) -> Option<&[u8]> {
     if tensor.dtype() != DataType::String {
         return None;
@@ -83,13 +82,11 @@ impl Strings {
     }
 
     /// Returns the number of strings.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// Returns the bytes with their framing.
-    #[must_use]
     pub fn framed(&self) -> &Bytes {
         &self.framed
     }
@@ -141,7 +138,6 @@ pub fn strings(mut framed: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns the index of the first string of a tensor that is no text; none for other datatypes.
-#[must_use]
 pub fn first_binary(tensor: &Tensor) -> Option<usize> {
     if tensor.dtype() != DataType::String {
         return None;
@@ -183,13 +179,11 @@ pub fn unpad(rows: Tensor) -> Result<Tensor, TensorError> {
 
 /// Returns whether an output is rows of bytes that clients know as strings: by its name, which ends
 /// with `_string`, its type and its rank.
-#[must_use]
 pub fn is_rows(name: &str, tensor: &Tensor) -> bool {
     name.ends_with(NAME_END) && tensor.dtype() == DataType::U8 && tensor.shape().len() == 2
 }
 
 /// Returns the bytes that [`unpad_all`] has to go through; 0 if no output is rows.
-#[must_use]
 pub fn rows_size(outputs: &TensorMap) -> usize {
     let rows = outputs.iter().filter(|(name, rows)| is_rows(name, rows));
     // Rows without any width are strings, too.
@@ -227,7 +221,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{PaddedSizeError, Strings, push, rows_size, strings, unpad, unpad_all};
-    use crate::tensor::{Tensor, TensorMap, dtype::DataType};
+    use crate::tensor::{Tensor, dtype::DataType};
 
     fn framed(list: &[&[u8]]) -> Bytes {
         let mut framed = Vec::new();
@@ -270,11 +264,12 @@ mod tests {
             let shape = shape.to_vec();
             Tensor::new(dtype, shape, Bytes::from_static(b"ab\0\0")).unwrap()
         };
-        let mut outputs = TensorMap::default();
-        outputs.push("a_string", tensor(DataType::U8, &[1, 4]));
-        outputs.push("a", tensor(DataType::U8, &[1, 4]));
-        outputs.push("b_string", tensor(DataType::U8, &[1, 2, 2]));
-        outputs.push("c_string", tensor(DataType::I8, &[1, 4]));
+        let outputs = vec![
+            ("a_string".to_owned(), tensor(DataType::U8, &[1, 4])),
+            ("a".to_owned(), tensor(DataType::U8, &[1, 4])),
+            ("b_string".to_owned(), tensor(DataType::U8, &[1, 2, 2])),
+            ("c_string".to_owned(), tensor(DataType::I8, &[1, 4])),
+        ];
         assert_eq!(
             rows_size(&outputs),
             4 + 4,
@@ -285,15 +280,14 @@ mod tests {
         for ((name, before), (_, after)) in outputs.iter().zip(answered.iter()) {
             assert_eq!(before == after, name != "a_string", "{name}");
         }
-        let text = answered.get("a_string").unwrap();
+        let text = crate::tensor::named(&answered, "a_string").unwrap();
         assert_eq!(text.dtype(), DataType::String);
         assert_eq!(strings(text.data()).collect::<Vec<_>>(), [b"ab"]);
 
-        let mut none = TensorMap::default();
-        none.push("a", tensor(DataType::U8, &[1, 4]));
+        let mut none = vec![("a".to_owned(), tensor(DataType::U8, &[1, 4]))];
         assert_eq!(rows_size(&none), 0);
         let empty = Tensor::new(DataType::U8, vec![2, 0], Bytes::new()).unwrap();
-        none.push("a_string", empty);
+        none.push(("a_string".into(), empty));
         assert_ne!(rows_size(&none), 0, "two strings without a byte");
     }
 

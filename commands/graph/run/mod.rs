@@ -13,7 +13,8 @@ use std::{
 
 use ovms::{
     client::Request,
-    graph::{Env, GraphObserver, GraphResponse, GraphSource, NoTally},
+    graph::{Env, GraphObserver, GraphResponse, GraphSource},
+    metrics::GraphCall,
     python,
     request::{InferRequest, Parameter},
 };
@@ -232,7 +233,8 @@ async fn all(
     };
     let running = async move {
         let read = |request: &mut Option<InferRequest>| Ok(request.take().unwrap_or_default());
-        session.serve(&mut requests, read, &answer, &NoTally).await
+        let counts = GraphCall::uncounted();
+        session.serve(&mut requests, read, &answer, &counts).await
     };
     let showing = async move {
         let mut refused = 0_usize;

@@ -151,7 +151,7 @@ fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
         let tensor =
             tensor.and_then(|(dtype, shape)| Tensor::new(dtype, shape, loose.data.clone()).ok());
         match tensor {
-            Some(tensor) => tensors.push(loose.name.clone(), tensor),
+            Some(tensor) => tensors.push((loose.name.clone(), tensor)),
             None => opaque.push(loose),
         }
     }

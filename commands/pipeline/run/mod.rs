@@ -15,11 +15,10 @@ use ovms::{
     engine::Servable,
     error::chain,
     pipeline::{
-        NodeTrace, PipelineDefinition, PipelinePlan, TensorDirection, Trace, critical_path,
-        python::is_handler,
+        NodeTrace, PipelineDefinition, PipelinePlan, Trace, critical_path, python::is_handler,
     },
     servable::TensorInfo,
-    tensor::TensorMap,
+    tensor::{DataType, TensorMap},
 };
 
 use super::{aside::Aside, unknown};
@@ -193,22 +192,22 @@ impl LocalPipeline {
 
     /// Describes inputs and outputs as servers do.
     fn metadata(&self) -> ModelMetadata {
-        let info = &self.definition.info;
-        let tensors = |side: TensorDirection, all: &[TensorInfo]| {
+        let info = &self.definition.plan.info;
+        let tensors = |all: &[TensorInfo]| {
             let tensor = |tensor: &TensorInfo| TensorMetadata {
                 name: tensor.name.clone(),
-                datatype: match self.definition.is_open(side, &tensor.name) {
-                    true => OPEN_TYPE.to_owned(),
-                    false => tensor.dtype.kserve().to_owned(),
-                },
+                datatype: tensor
+                    .decided()
+                    .map_or(OPEN_TYPE, DataType::kserve)
+                    .to_owned(),
                 shape: tensor.shape.clone(),
             };
             all.iter().map(tensor).collect()
         };
         ModelMetadata {
             name: self.name.clone(),
-            inputs: tensors(TensorDirection::Input, &info.inputs),
-            outputs: tensors(TensorDirection::Output, &info.outputs),
+            inputs: tensors(&info.inputs),
+            outputs: tensors(&info.outputs),
             ..ModelMetadata::default()
         }
     }
@@ -303,7 +302,7 @@ async fn measure(
             continue;
         }
         totals.push(took);
-        for (id, times) in loaded.plan().ids().zip(&mut nodes) {
+        for (id, times) in nodes.iter_mut().enumerate() {
             let own = || runs.iter().filter(|run| run.node == id);
             times.ran.push(own().map(NodeTrace::took).sum());
             times.waited.push(own().map(NodeTrace::waited).sum());

@@ -22,11 +22,11 @@ pub(super) fn save_all(
 ) -> Result<(), Failure> {
     let plan = loaded.plan();
     let mut tensors = TensorMap::default();
-    for (name, tensor) in inputs.iter() {
-        tensors.push(format!("request.{name}"), tensor.clone());
+    for (name, tensor) in inputs {
+        tensors.push((format!("request.{name}"), tensor.clone()));
     }
     for run in &measured.last.runs {
-        let node = plan.node(run.node);
+        let node = &plan.nodes[run.node];
         let session = match run.session.as_str() {
             "" => String::new(),
             session => format!(".{session}"),
@@ -37,11 +37,11 @@ pub(super) fn save_all(
         let outputs = outputs.map(|(it, tensor)| ("out", &it.name, tensor));
         for (side, name, tensor) in inputs.chain(outputs) {
             let name = format!("{}{session}.{side}.{name}", node.name);
-            tensors.push(name, tensor.clone());
+            tensors.push((name, tensor.clone()));
         }
     }
-    for (name, tensor) in measured.last.outputs.iter() {
-        tensors.push(format!("response.{name}"), tensor.clone());
+    for (name, tensor) in &measured.last.outputs {
+        tensors.push((format!("response.{name}"), tensor.clone()));
     }
     let saved = save_tensors(&tensors, folder)
         .map_err(|error| Failure::cannot("save to", folder, &error))?;
@@ -56,8 +56,8 @@ pub(super) fn as_json(loaded: &LocalPipeline, measured: &Measured) -> Value {
     let plan = loaded.plan();
     let last = &measured.last;
     let nodes = inner(plan).map(|id| {
-        let node = plan.node(id);
-        let times = &measured.nodes[id.index()];
+        let node = &plan.nodes[id];
+        let times = &measured.nodes[id];
         let runs = last.runs.iter().filter(|run| run.node == id);
         let runs = runs.map(|run| {
             let inputs = node.inputs.iter().map(|it| it.name.as_str());
@@ -72,8 +72,8 @@ pub(super) fn as_json(loaded: &LocalPipeline, measured: &Measured) -> Value {
             })
         });
         let levels = node.levels.iter().map(|level| {
-            let level = plan.level(*level);
-            plan.node(level.node).name.clone()
+            let level = &plan.levels[*level];
+            plan.nodes[level.node].name.clone()
         });
         let (kind, runs_on, version) = match &node.kind {
             Some(NodeKind::Model {
@@ -98,13 +98,14 @@ pub(super) fn as_json(loaded: &LocalPipeline, measured: &Measured) -> Value {
     let path = last.path.iter().map(|place| {
         let run: &NodeTrace = &last.runs[*place];
         json!({
-            "node": plan.node(run.node).name,
+            "node": plan.nodes[run.node].name,
             "session": run.session,
             "waited_us": microseconds(run.waited()),
             "ran_us": microseconds(run.took()),
         })
     });
     let at = |share: usize| microseconds(measured.percentile(share));
+    let outputs = last.outputs.iter().map(|(name, it)| (name.as_str(), it));
     json!({
         "pipeline": loaded.name,
         "error": measured.error,
@@ -118,7 +119,7 @@ pub(super) fn as_json(loaded: &LocalPipeline, measured: &Measured) -> Value {
         },
         "nodes": nodes.collect::<Vec<_>>(),
         "critical_path": path.collect::<Vec<_>>(),
-        "outputs": tensors(last.outputs.iter()),
+        "outputs": tensors(outputs),
     })
 }
 

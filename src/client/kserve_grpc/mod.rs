@@ -224,7 +224,7 @@ fn of_message(message: ModelInferResponse) -> Result<ClientResponse, AnswerError
         };
         let tensor = Tensor::new(dtype, shape, data);
         let tensor = tensor.map_err(|error| AnswerError::output(&name, error))?;
-        outputs.push(name, tensor);
+        outputs.push((name, tensor));
     }
     Ok(ClientResponse {
         model_name: message.model_name,
@@ -368,7 +368,11 @@ mod tests {
                 let message = ModelInferRequest::decode(encoded.slice(FRAME..)).unwrap();
                 assert_eq!(encoded[1..FRAME], message.encoded_len().to_be_bytes()[4..]);
                 let answer = answer(echoed(message).encode_to_vec().into()).unwrap();
-                assert_eq!(answer.outputs.get("x"), Some(&tensor), "{dtype} {form:?}");
+                assert_eq!(
+                    crate::tensor::named(&answer.outputs, "x"),
+                    Some(&tensor),
+                    "{dtype} {form:?}"
+                );
                 assert_eq!(
                     (answer.model_version.as_str(), answer.id.as_str()),
                     ("2", "7")
@@ -425,7 +429,10 @@ mod tests {
             ..Default::default()
         };
         let answer = answer(message.encode_to_vec().into()).unwrap();
-        assert_eq!(answer.outputs.get("y").unwrap().data()[..], [7]);
+        assert_eq!(
+            crate::tensor::named(&answer.outputs, "y").unwrap().data()[..],
+            [7]
+        );
         let [own] = &answer.opaque[..] else {
             panic!("{answer:?}")
         };

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_ranking_has_labels_as_far_as_they_go() {
         let answer = example();
-        let rows = top(answer.outputs.get("y").unwrap(), 2).unwrap();
+        let rows = top(crate::tensor::named(&answer.outputs, "y").unwrap(), 2).unwrap();
         insta::assert_snapshot!(
             String::from_utf8(ranking_json(&answer, None, "y", &rows, &["cat".to_owned()])).unwrap(),
             @r#"{"model_name":"m","model_version":"1","id":"","output":"y","top":[[{"rank":1,"index":2,"score":2.0},{"rank":2,"index":0,"label":"cat","score":0.1}]]}"#

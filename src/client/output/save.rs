@@ -30,7 +30,7 @@ pub struct Saved {
 /// Fails if the folder or a file cannot be written.
 pub fn save_tensors(tensors: &TensorMap, folder: &Path) -> io::Result<Vec<Saved>> {
     fs::create_dir_all(folder)?;
-    let names = file_names(tensors.iter().map(|(name, _)| name));
+    let names = file_names(tensors.iter().map(|(name, _)| name.as_str()));
     let mut saved = Vec::with_capacity(names.len());
     for ((output, tensor), name) in tensors.iter().zip(names) {
         let path = folder.join(name);

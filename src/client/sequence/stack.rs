@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     client::message::ClientResponse,
-    tensor::{DataType, ShapeText, Tensor},
+    tensor::{DataType, ShapeText, Tensor, named},
 };
 
 /// Gathers the answers of steps.
@@ -67,7 +67,7 @@ impl Stack {
                 return Err(StackError::Outputs);
             }
             for (name, expected) in outputs.iter() {
-                let found = answer.outputs.get(name).ok_or(StackError::Outputs)?;
+                let found = named(&answer.outputs, name).ok_or(StackError::Outputs)?;
                 check(name, found, expected)?;
             }
         }
@@ -78,9 +78,9 @@ impl Stack {
     /// Makes one answer of all steps; `None` if there is none.
     pub fn finish(self) -> Option<ClientResponse> {
         let mut whole = self.answers.first()?.clone();
-        let stacked = |(name, _): (&str, &Tensor)| {
+        let stacked = |(name, _): &(String, Tensor)| {
             let steps = self.answers.iter();
-            let steps: Vec<_> = steps.filter_map(|it| it.outputs.get(name)).collect();
+            let steps: Vec<_> = steps.filter_map(|it| named(&it.outputs, name)).collect();
             (name.to_owned(), self.stacked(&steps))
         };
         whole.outputs = whole.outputs.iter().map(stacked).collect();
@@ -179,7 +179,7 @@ mod tests {
     use super::{Places, Stack, StackError};
     use crate::{
         client::message::ClientResponse,
-        tensor::{DataType, Tensor, TensorMap, values::Packer},
+        tensor::{DataType, Tensor, TensorMap, named, values::Packer},
     };
 
     fn answer(outputs: Vec<(&str, Tensor)>) -> ClientResponse {
@@ -211,14 +211,8 @@ mod tests {
             stack.push(answer(vec![("y", bytes(shape, step))])).unwrap();
         }
         assert_eq!(stack.count(), steps.len());
-        let (_, shape, data) = stack
-            .finish()
-            .unwrap()
-            .outputs
-            .get("y")
-            .unwrap()
-            .clone()
-            .into_parts();
+        let outputs = stack.finish().unwrap().outputs;
+        let (_, shape, data) = named(&outputs, "y").unwrap().clone().into_parts();
         (shape, data.to_vec())
     }
 
@@ -269,7 +263,7 @@ mod tests {
             .push(answer(vec![("t", strings(&["", "d"]))]))
             .unwrap();
         let answer = stack.finish().unwrap();
-        let tensor = answer.outputs.get("t").unwrap();
+        let tensor = named(&answer.outputs, "t").unwrap();
         let expected = b"\x01\0\0\0a\0\0\0\0\x02\0\0\0bb\x01\0\0\0d";
         assert_eq!(
             (tensor.shape(), &tensor.data()[..]),

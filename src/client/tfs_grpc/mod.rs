@@ -129,7 +129,7 @@ pub(in crate::client) fn message(
         let only_typed = matches!(
             tensor.dtype(),
             DataType::String | DataType::F16 | DataType::U16
-        ) || OF_SEQUENCES.contains(&name);
+        ) || OF_SEQUENCES.contains(&name.as_str());
         if request.form == TensorForm::Values || only_typed {
             fill(&mut proto, tensor)?;
         } else {

@@ -13,7 +13,6 @@ use crate::{
     frontends::shortened,
     metrics::{Figures, ServableHealth},
     model::{VersionErrorCode, VersionState},
-    pipeline::TensorDirection,
     servable::TensorInfo,
     tensor::PartialShape,
 };
@@ -332,21 +331,19 @@ fn counts<S: Serializer>(figures: &Figures, serializer: S) -> Result<S::Ok, S::E
 impl Loaded {
     fn of(facts: &ServableFacts) -> Self {
         let info = facts.info();
-        let side = |side: TensorDirection, tensors: &[TensorInfo]| {
+        let side = |tensors: &[TensorInfo]| {
             let tensors = tensors.iter().take(MAX_TENSORS);
             let tensors = tensors.map(|tensor| Tensor {
                 name: tensor.name.clone(),
-                datatype: facts
-                    .dtype(side, tensor)
-                    .map(crate::tensor::DataType::kserve),
+                datatype: tensor.decided().map(crate::tensor::DataType::kserve),
                 shape: (!facts.is_graph()).then(|| tensor.shape.clone()),
                 layout: layout(tensor),
             });
             tensors.collect::<Vec<_>>()
         };
         Self {
-            inputs: side(TensorDirection::Input, &info.inputs),
-            outputs: side(TensorDirection::Output, &info.outputs),
+            inputs: side(&info.inputs),
+            outputs: side(&info.outputs),
             more_inputs: info.inputs.len().saturating_sub(MAX_TENSORS),
             more_outputs: info.outputs.len().saturating_sub(MAX_TENSORS),
             is_stateful: facts.is_stateful(),

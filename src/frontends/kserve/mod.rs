@@ -14,7 +14,6 @@ use crate::{
     error::Result,
     metrics::{Query, Stage},
     model::{VersionErrorCode, VersionState},
-    pipeline::TensorDirection,
     proto::kserve::{
         DataType as Type, InferBatchStatistics, InferStatistics, ModelConfig, ModelInput,
         ModelMetadataResponse, ModelOutput, ModelSequenceBatching, ModelStatistics,
@@ -58,12 +57,10 @@ fn model_metadata(
         true => GRAPH_TYPE,
         false => OPEN_TYPE,
     };
-    let tensors = |side: TensorDirection, infos: &[TensorInfo]| {
+    let tensors = |infos: &[TensorInfo]| {
         let tensors = infos.iter().map(|info| TensorMetadata {
             name: info.name.clone(),
-            datatype: (facts.dtype(side, info))
-                .map_or(open, DataType::kserve)
-                .to_owned(),
+            datatype: info.decided().map_or(open, DataType::kserve).to_owned(),
             shape: info.shape.wire(),
         });
         tensors.collect()
@@ -74,8 +71,8 @@ fn model_metadata(
         name: servable.name().to_owned(),
         versions: available.map(|number| number.to_string()).collect(),
         platform: PLATFORM.to_owned(),
-        inputs: tensors(TensorDirection::Input, &info.inputs),
-        outputs: tensors(TensorDirection::Output, &info.outputs),
+        inputs: tensors(&info.inputs),
+        outputs: tensors(&info.outputs),
     };
     Ok((metadata, facts))
 }
@@ -128,18 +125,18 @@ const BACKEND: &str = "openvino";
 fn model_config(engine: &Engine, name: &str, version: Option<i64>) -> Result<ModelConfig> {
     let servable = engine.servable(name)?;
     let facts = servable.part(version)?.loaded()?;
-    let data_type = |side: TensorDirection, info: &TensorInfo| {
-        let known = facts.dtype(side, info);
+    let data_type = |info: &TensorInfo| {
+        let known = info.decided();
         known.map_or(Type::TypeInvalid, data_type).into()
     };
     let inputs = facts.info().inputs.iter().map(|info| ModelInput {
         name: info.name.clone(),
-        data_type: data_type(TensorDirection::Input, info),
+        data_type: data_type(info),
         dims: info.shape.wire(),
     });
     let outputs = facts.info().outputs.iter().map(|info| ModelOutput {
         name: info.name.clone(),
-        data_type: data_type(TensorDirection::Output, info),
+        data_type: data_type(info),
         dims: info.shape.wire(),
     });
     Ok(ModelConfig {

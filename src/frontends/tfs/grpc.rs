@@ -19,7 +19,6 @@ use crate::{
         unary::{Unary, UnaryBody, query},
         weight::{Kind, PREDICT},
     },
-    pipeline::TensorDirection,
     proto::{
         tensorflow::SignatureDef,
         tensorflow_serving::{
@@ -129,8 +128,8 @@ fn metadata(engine: &Engine, request: GetModelMetadataRequest) -> Result<GetMode
     }
     let (part, facts) = loaded(engine, &name, version, ORIGIN)?;
     let signature = SignatureDef {
-        inputs: infos(&facts, TensorDirection::Input),
-        outputs: infos(&facts, TensorDirection::Output),
+        inputs: infos(&facts.info().inputs),
+        outputs: infos(&facts.info().outputs),
         ..SignatureDef::default()
     };
     let signatures = SignatureDefMap {

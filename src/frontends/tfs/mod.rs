@@ -13,12 +13,12 @@ use crate::{
     error::Result,
     metrics::Query,
     model::{self, VersionErrorCode},
-    pipeline::TensorDirection,
     proto::{
         tensorflow::{self, TensorShapeProto, error, tensor_shape_proto::Dim},
         tensorflow_serving::{ModelVersionStatus, StatusProto, model_version_status::State},
     },
     request::RequestOrigin,
+    servable::TensorInfo,
     tensor::tensorflow::tf_type,
 };
 
@@ -29,13 +29,9 @@ const SIGNATURE: &str = "serving_default";
 const SIGNATURES_TYPE: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
 
 /// Describes the inputs or the outputs of a servable. A pipeline may leave types open.
-fn infos(facts: &ServableFacts, side: TensorDirection) -> BTreeMap<String, tensorflow::TensorInfo> {
-    let tensors = match side {
-        TensorDirection::Input => &facts.info().inputs,
-        TensorDirection::Output => &facts.info().outputs,
-    };
+fn infos(tensors: &[TensorInfo]) -> BTreeMap<String, tensorflow::TensorInfo> {
     let described = tensors.iter().map(|tensor| {
-        let dtype = facts.dtype(side, tensor);
+        let dtype = tensor.decided();
         let info = tensorflow::TensorInfo {
             dtype: dtype
                 .map_or(tensorflow::DataType::DtInvalid, tf_type)

@@ -20,7 +20,6 @@ use crate::{
         rest::{self, RestContext, not_allowed, unknown_path},
         tfs, weight,
     },
-    pipeline::TensorDirection,
     proto::{tensorflow::TensorInfo, tensorflow_serving::ModelVersionStatus},
     request::{ApiFamily, Interface, RequestOrigin},
     task,
@@ -179,8 +178,8 @@ struct Signature {
 fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
     let (part, facts) = loaded(engine, &names.model, names.version, ORIGIN)?;
     let signature = Signature {
-        inputs: infos(&facts, TensorDirection::Input),
-        outputs: infos(&facts, TensorDirection::Output),
+        inputs: infos(&facts.info().inputs),
+        outputs: infos(&facts.info().outputs),
         method_name: "",
         defaults: BTreeMap::new(),
     };

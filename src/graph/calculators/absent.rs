@@ -1,7 +1,6 @@
 //! Calculators of the C++ server that are deliberately not included.
 
 /// Returns the purpose of a calculator that is deliberately not included.
-#[must_use]
 pub fn absent(name: &str) -> Option<&'static str> {
     Some(match name {
         "EmbeddingsCalculator" | "EmbeddingsCalculatorOV" => "embeddings",

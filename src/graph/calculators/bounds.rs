@@ -1,6 +1,6 @@
 //! Outputs with bounds managed by the calculator.
 
-use super::{CalculatorContext, Emit, Packet, Timestamp};
+use super::prelude::*;
 
 /// Output of a node: keeps its bound, so that bounds only rise and it closes once.
 #[derive(Debug, Clone)]

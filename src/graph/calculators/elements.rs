@@ -1,6 +1,6 @@
 //! Calculators with a variant for each element type: their names and types.
 
-use super::PacketType;
+use super::prelude::*;
 use crate::graph::packet::TensorKind;
 
 /// Returns the element type that a word in the name of a calculator stands for.
@@ -34,7 +34,7 @@ macro_rules! variants {
         &[$($crate::graph::calculator::Factory {
             name: concat!($before, $word, $after),
             about: $about,
-            contract: |node| $contract(node, &$crate::graph::calculators::elements::element($word)),
+            contract: |ask| $contract(ask, &$crate::graph::calculators::elements::element($word)),
             make: $make,
         }),*]
     };

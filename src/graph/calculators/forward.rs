@@ -1,9 +1,6 @@
 //! Calculators that pass packets on unchanged.
 
-use super::{
-    Ask, Calculator, CalculatorContext, Contract, Count, Emit, Factory, GraphRunError, NodeSpec,
-    PacketType, StepOutcome, StepResult,
-};
+use super::prelude::*;
 use crate::{graph::node::Ports, proto::mediapipe::BypassCalculatorOptions};
 
 /// Factories of this module.
@@ -11,17 +8,19 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "PassThroughCalculator",
         about: "Passes each input to the output with the same tag and index; side packets likewise.",
-        contract: |node| {
-            check_same("streams", &node.inputs, &node.outputs)?;
-            if !node.side_outputs.is_empty() {
-                check_same("side packets", &node.side_inputs, &node.side_outputs)?;
-            }
-            let same = |count| (0..count).map(PacketType::SameAsInput).collect();
-            Ok(Contract {
-                outputs: same(node.outputs.len()),
-                side_outputs: same(node.side_outputs.len()),
-                offset: Some(0),
-                ..Contract::any(node)
+        contract: |ask| {
+            ask.by_hand(|node| {
+                check_same("streams", &node.inputs, &node.outputs)?;
+                if !node.side_outputs.is_empty() {
+                    check_same("side packets", &node.side_inputs, &node.side_outputs)?;
+                }
+                let same = |count| (0..count).map(PacketType::SameAsInput).collect();
+                Ok(Contract {
+                    outputs: same(node.outputs.len()),
+                    side_outputs: same(node.side_outputs.len()),
+                    offset: Some(0),
+                    ..Contract::any(node)
+                })
             })
         },
         make: |node, _| {
@@ -36,11 +35,11 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "AddHeaderCalculator",
         about: "Passes DATA on; the header that HEADER stands for has no meaning here.",
-        contract: |node| {
+        contract: |ask| {
+            let node = ask.node;
             let headers =
                 node.inputs.tagged("HEADER").count() + node.side_inputs.tagged("HEADER").count();
-            Ask::new(node)
-                .takes("DATA", Count::One, &PacketType::Any)
+            ask.takes("DATA", Count::One, &PacketType::Any)
                 .takes("HEADER", Count::Optional, &PacketType::Any)
                 .needs("HEADER", Count::Optional, &PacketType::Any)
                 .demand(headers == 1, || {
@@ -49,7 +48,6 @@ pub(super) static FACTORIES: &[Factory] = &[
                 })
                 .gives_same("", "DATA")
                 .settles()
-                .contract()
         },
         make: |node, _| {
             Box::new(Forward {
@@ -62,14 +60,16 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "BypassCalculator",
         about: "Passes the inputs that the options name to the outputs that they name, and drops the others.",
-        contract: |node| {
-            let ways = ways(node)?;
-            let mut contract = Contract::any(node);
-            for (from, to) in ways {
-                contract.outputs[to] = PacketType::SameAsInput(from);
-            }
-            contract.offset = Some(0);
-            Ok(contract)
+        contract: |ask| {
+            ask.by_hand(|node| {
+                let ways = ways(node)?;
+                let mut contract = Contract::any(node);
+                for (from, to) in ways {
+                    contract.outputs[to] = PacketType::SameAsInput(from);
+                }
+                contract.offset = Some(0);
+                Ok(contract)
+            })
         },
         make: |node, _| {
             Box::new(Forward {

@@ -1,20 +1,17 @@
 //! Gate: passes or drops packets.
 
-use super::{
-    Ask, Calculator, CalculatorContext, Count, Emit, Factory, GraphRunError, PacketType, Payload,
-    StepOutcome, StepResult, value,
-};
+use super::prelude::*;
 use crate::proto::mediapipe::{GateCalculatorOptions, gate_calculator_options::GateState};
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "GateCalculator",
     about: "Passes its inputs on while ALLOW says so, or DISALLOW does not, or the options do.",
-    contract: |node| {
+    contract: |ask| {
+        let node = ask.node;
         let controls = [&node.inputs, &node.side_inputs]
             .map(|ports| ports.tagged("ALLOW").count() + ports.tagged("DISALLOW").count());
-        Ask::new(node)
-        .demand(controls.iter().sum::<usize>() <= 1, || {
+        ask.demand(controls.iter().sum::<usize>() <= 1, || {
             "expected at most one of ALLOW and DISALLOW, either as an input stream or as an input side \
              packet"
                 .to_owned()
@@ -27,7 +24,6 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
         .gives_same("", "")
         .gives("STATE_CHANGE", Count::Optional, &PacketType::Bool)
         .settles()
-        .contract()
     },
     make: |node, _| {
         let options: GateCalculatorOptions = node.options.get().unwrap_or_default();

@@ -1,10 +1,7 @@
 //! Elements of lists: one, the first few, their number.
 
 use super::elements::{list_of, typed};
-use super::{
-    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Factory, GraphRunError, NodeSpec,
-    PacketType, Payload, StepOutcome, StepResult, value,
-};
+use super::prelude::*;
 use crate::proto::mediapipe::{ClipVectorSizeCalculatorOptions, GetVectorItemCalculatorOptions};
 
 /// Calculators that take one element.
@@ -48,12 +45,12 @@ struct Get {
     options: GetVectorItemCalculatorOptions,
 }
 
-fn get(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
+fn get<'a>(ask: Ask<'a>, element: &PacketType) -> Ask<'a> {
+    let node = ask.node;
     let options: GetVectorItemCalculatorOptions = node.options.get().unwrap_or_default();
     let index = PacketType::Either(vec![PacketType::Int, PacketType::UInt]);
     let item = options.item_index();
-    Ask::new(node)
-        .takes("VECTOR", Count::One, &list_of(element))
+    ask.takes("VECTOR", Count::One, &list_of(element))
         .takes("INDEX", Count::Optional, &index)
         .demand(
             options.item_index.is_some() || node.inputs.find("INDEX", 0).is_some(),
@@ -64,7 +61,6 @@ fn get(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
         })
         .gives("ITEM", Count::One, element)
         .settles()
-        .contract()
 }
 
 impl Calculator for Get {
@@ -98,18 +94,17 @@ struct Clip {
     most: usize,
 }
 
-fn clip(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
+fn clip<'a>(ask: Ask<'a>, element: &PacketType) -> Ask<'a> {
+    let node = ask.node;
     let options: ClipVectorSizeCalculatorOptions = node.options.get().unwrap_or_default();
     let (list, most) = (list_of(element), options.max_vec_size());
-    Ask::new(node)
-        .takes(EVERY, Count::One, &list)
+    ask.takes(EVERY, Count::One, &list)
         .needs("", Count::Optional, &PacketType::Int)
         .demand(most >= 1, || {
             format!("max_vec_size: expected at least 1, got {most}")
         })
         .gives(EVERY, Count::One, &list)
         .settles()
-        .contract()
 }
 
 impl Calculator for Clip {
@@ -136,12 +131,10 @@ impl Calculator for Clip {
     }
 }
 
-fn size(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
-    Ask::new(node)
-        .takes("VECTOR", Count::One, &list_of(element))
+fn size<'a>(ask: Ask<'a>, element: &PacketType) -> Ask<'a> {
+    ask.takes("VECTOR", Count::One, &list_of(element))
         .gives("SIZE", Count::One, &PacketType::Int)
         .settles()
-        .contract()
 }
 
 fn send_size(context: &mut CalculatorContext<'_>) -> StepResult {

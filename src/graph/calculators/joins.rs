@@ -1,9 +1,6 @@
 //! Calculators that combine several inputs.
 
-use super::{
-    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Emit, Factory, NodeSpec, Packet,
-    PacketType, Payload, StepOutcome, StepResult, value,
-};
+use super::prelude::*;
 use crate::proto::mediapipe::PacketClonerCalculatorOptions;
 
 /// Factories of this module.
@@ -24,25 +21,21 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "PacketPresenceCalculator",
         about: "Tells in PRESENCE whether PACKET has a packet, at each time that is settled.",
-        contract: |node| {
-            Ask::new(node)
-                .takes("PACKET", Count::One, &PacketType::Any)
+        contract: |ask| {
+            ask.takes("PACKET", Count::One, &PacketType::Any)
                 .gives("PRESENCE", Count::One, &PacketType::Bool)
                 .settles()
                 .wants_bounds()
-                .contract()
         },
         make: |_, _| Box::new(send_presence),
     },
     Factory {
         name: "PacketInnerJoinCalculator",
         about: "Passes the inputs on at times at which all of them have a packet.",
-        contract: |node| {
-            Ask::new(node)
-                .takes(EVERY, Count::Some, &PacketType::Any)
+        contract: |ask| {
+            ask.takes(EVERY, Count::Some, &PacketType::Any)
                 .gives_same(EVERY, EVERY)
                 .settles()
-                .contract()
         },
         make: |_, _| Box::new(send_complete),
     },
@@ -55,16 +48,15 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "ValueOrDefaultCalculator",
         about: "With each TICK, passes IN on, or the side packet where IN has nothing, told in FLAG.",
-        contract: |node| {
+        contract: |ask| {
+            let node = ask.node;
             let input = node.inputs.find("IN", 0).unwrap_or_default();
-            Ask::new(node)
-                .takes("IN", Count::One, &PacketType::Any)
+            ask.takes("IN", Count::One, &PacketType::Any)
                 .takes("TICK", Count::One, &PacketType::Any)
                 .needs(EVERY, Count::One, &PacketType::Any)
                 .gives("OUT", Count::One, &PacketType::SameAsInput(input))
                 .gives("FLAG", Count::Optional, &PacketType::Bool)
                 .settles()
-                .contract()
         },
         make: |_, _| Box::new(send_value_or_default),
     },
@@ -90,20 +82,13 @@ fn repeated(node: &NodeSpec) -> Vec<usize> {
         .collect()
 }
 
-fn cloner(node: &NodeSpec) -> Result<Contract, String> {
-    let repeated = repeated(node);
-    let ask = Ask::new(node)
-        .takes(EVERY, Count::Some, &PacketType::Any)
+fn cloner(ask: Ask<'_>) -> Ask<'_> {
+    let (repeated, count) = (repeated(ask.node), ask.node.inputs.len());
+    ask.takes(EVERY, Count::Some, &PacketType::Any)
         .demand(!repeated.is_empty(), || {
-            let count = node.inputs.len();
             format!("expected at least one input stream besides the one that ticks, got {count}")
         })
-        .gives(EVERY, Count::Exactly(repeated.len()), &PacketType::Any);
-    let mut contract = ask.contract()?;
-    for (output, input) in repeated.into_iter().enumerate() {
-        contract.outputs[output] = PacketType::SameAsInput(input);
-    }
-    Ok(contract)
+        .gives_each(EVERY, repeated)
 }
 
 impl Calculator for Cloner {
@@ -153,13 +138,11 @@ fn send_complete(context: &mut CalculatorContext<'_>) -> StepResult {
     Ok(StepOutcome::Next)
 }
 
-fn pair(node: &NodeSpec) -> Result<Contract, String> {
+fn pair(ask: Ask<'_>) -> Ask<'_> {
     let list = PacketType::List(Box::new(PacketType::Any));
-    Ask::new(node)
-        .takes(EVERY, Count::Exactly(2), &PacketType::Any)
+    ask.takes(EVERY, Count::Exactly(2), &PacketType::Any)
         .gives(EVERY, Count::One, &list)
         .settles()
-        .contract()
 }
 
 fn send_pair(context: &mut CalculatorContext<'_>) -> StepResult {

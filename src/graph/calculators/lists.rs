@@ -1,10 +1,7 @@
 //! Splitting and concatenation of lists.
 
 use super::elements::{list_of, typed};
-use super::{
-    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Factory, GraphRunError, NodeSpec,
-    PacketType, Payload, StepOutcome, StepResult, value,
-};
+use super::prelude::*;
 use crate::proto::mediapipe::{ConcatenateVectorCalculatorOptions, SplitVectorCalculatorOptions};
 
 /// Calculators that split a list.
@@ -51,16 +48,20 @@ struct Split {
     combine: bool,
 }
 
-fn split(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
+fn split<'a>(ask: Ask<'a>, element: &PacketType) -> Ask<'a> {
+    let node = ask.node;
     let options: SplitVectorCalculatorOptions = node.options.get().unwrap_or_default();
-    let ranges = ranges(&options)?;
+    let (ranges, error) = match ranges(&options) {
+        Ok(ranges) => (ranges, None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
     let outputs = node.outputs.len();
     let (combine, elements) = (options.combine_outputs(), options.element_only());
     let expected = if combine { 1 } else { ranges.len() };
     let single = ranges.iter().find(|(begin, end)| end - begin != 1);
     let list = list_of(element);
     let gives = if elements && !combine { element } else { &list };
-    Ask::new(node)
+    ask.demand(error.is_none(), || error.unwrap_or_default())
         .takes(EVERY, Count::One, &list)
         .demand(!ranges.is_empty(), || {
             "ranges: expected at least one range with begin and end, got none".to_owned()
@@ -82,7 +83,6 @@ fn split(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
         })
         .gives(EVERY, Count::Some, gives)
         .settles()
-        .contract()
 }
 
 fn ranges(options: &SplitVectorCalculatorOptions) -> Result<Ranges, String> {
@@ -137,14 +137,12 @@ struct Concatenate {
     only_all: bool,
 }
 
-fn concatenate(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
+fn concatenate<'a>(ask: Ask<'a>, element: &PacketType) -> Ask<'a> {
     let list = list_of(element);
     let either = PacketType::Either(vec![list.clone(), element.clone()]);
-    Ask::new(node)
-        .takes(EVERY, Count::Some, &either)
+    ask.takes(EVERY, Count::Some, &either)
         .gives(EVERY, Count::One, &list)
         .settles()
-        .contract()
 }
 
 impl Calculator for Concatenate {

@@ -2,24 +2,20 @@
 
 use std::collections::VecDeque;
 
-use super::{
-    Ask, Calculator, CalculatorContext, Count, Factory, Output, Packet, PacketType, StepOutcome,
-    StepResult, Timestamp, settled,
-};
+use super::prelude::*;
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PreviousLoopbackCalculator",
     about: "With each packet of MAIN, gives what came back on LOOP at the time of the one before.",
-    contract: |node| {
+    contract: |ask| {
+        let node = ask.node;
         let back = node.inputs.find("LOOP", 0).unwrap_or_default();
-        Ask::new(node)
-            .takes("MAIN", Count::One, &PacketType::Any)
+        ask.takes("MAIN", Count::One, &PacketType::Any)
             .takes("LOOP", Count::One, &PacketType::Any)
             .gives("PREV_LOOP", Count::One, &PacketType::SameAsInput(back))
             .handler("ImmediateInputStreamHandler")
             .wants_bounds()
-            .contract()
     },
     make: |node, _| {
         Box::new(Loopback {

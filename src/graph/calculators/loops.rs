@@ -1,10 +1,7 @@
 //! Loops: the elements of a list become packets with a timestamp each, and then a list again.
 
 use super::elements::{list_of, typed};
-use super::{
-    Ask, Calculator, CalculatorContext, Contract, Count, Emit, Factory, NodeSpec, Output, Packet,
-    PacketType, Payload, StepOutcome, StepResult, Timestamp, value,
-};
+use super::prelude::*;
 
 /// Calculators that begin a loop.
 pub(super) static BEGIN: &[Factory] = typed!(
@@ -58,16 +55,14 @@ struct Begin {
     next: Timestamp,
 }
 
-fn begin(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
-    Ask::new(node)
-        .takes("ITERABLE", Count::One, &list_of(element))
+fn begin<'a>(ask: Ask<'a>, element: &PacketType) -> Ask<'a> {
+    ask.takes("ITERABLE", Count::One, &list_of(element))
         .takes("CLONE", Count::Any, &PacketType::Any)
         .takes("TICK", Count::Optional, &PacketType::Any)
         .gives("ITEM", Count::One, element)
         .gives_same("CLONE", "CLONE")
         .gives("BATCH_END", Count::One, &PacketType::Time)
         .wants_bounds()
-        .contract()
 }
 
 impl Calculator for Begin {
@@ -109,12 +104,10 @@ struct End {
     items: Vec<Payload>,
 }
 
-fn end(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
-    Ask::new(node)
-        .takes("ITEM", Count::One, element)
+fn end<'a>(ask: Ask<'a>, element: &PacketType) -> Ask<'a> {
+    ask.takes("ITEM", Count::One, element)
         .takes("BATCH_END", Count::One, &PacketType::Time)
         .gives("ITERABLE", Count::One, &list_of(element))
-        .contract()
 }
 
 impl Calculator for End {

@@ -6,7 +6,6 @@
 
 mod absent;
 mod bounds;
-mod contract;
 mod converter;
 mod elements;
 mod forward;
@@ -33,18 +32,23 @@ use std::sync::LazyLock;
 
 pub use absent::absent;
 
-// The words that all files of this folder are written in: they import them from here.
-use self::{
-    bounds::{Output, settled},
-    contract::{Ask, Count, EVERY},
-};
-use super::{
-    calculator::{Calculator, CalculatorContext, Contract, Emit, Factory, StepOutcome, StepResult},
-    error::{AbseilCode, GraphRunError},
-    node::NodeSpec,
-    packet::{Packet, PacketType, Payload},
-    timestamp::Timestamp,
-};
+use super::calculator::Factory;
+
+/// The words that all files of this folder are written in.
+mod prelude {
+    pub(super) use super::{
+        bounds::{Output, settled},
+        value,
+    };
+    pub(super) use crate::graph::{
+        calculator::{Calculator, CalculatorContext, Emit, Factory, StepOutcome, StepResult},
+        contract::{Ask, Contract, Count, EVERY},
+        error::{AbseilCode, GraphRunError},
+        node::NodeSpec,
+        packet::{Packet, PacketType, Payload},
+        timestamp::Timestamp,
+    };
+}
 
 static ALL: LazyLock<Vec<&'static Factory>> = LazyLock::new(|| {
     let tables = [
@@ -78,13 +82,11 @@ static ALL: LazyLock<Vec<&'static Factory>> = LazyLock::new(|| {
 });
 
 /// Returns all calculators, sorted by name.
-#[must_use]
 pub fn all() -> &'static [&'static Factory] {
     &ALL
 }
 
 /// Finds a calculator by name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Factory> {
     let place = ALL.binary_search_by_key(&name, |factory| factory.name);
     place.ok().map(|place| ALL[place])

@@ -1,9 +1,6 @@
 //! Calculators that merge several streams into one, and split them again.
 
-use super::{
-    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Factory, GraphRunError, NodeSpec,
-    Output, Packet, PacketType, Payload, StepOutcome, StepResult, value,
-};
+use super::prelude::*;
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[
@@ -16,20 +13,19 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "ImmediateMuxCalculator",
         about: "Passes on the packets of all inputs as they come, without those that come too late.",
-        contract: |node| {
-            let outputs = node.outputs.len();
-            let ask = Ask::new(node)
+        contract: |ask| {
+            let outputs = ask.node.outputs.len();
+            let mut ask = ask
                 .takes(EVERY, Count::Some, &PacketType::Any)
                 .demand(outputs == 1 || outputs == 2, || {
                     format!("expected one or two output streams, got {outputs}")
                 })
                 .gives(EVERY, Count::Any, &PacketType::Any)
                 .settles();
-            let mut contract = ask.contract()?;
-            if let [_, finished] = &mut contract.outputs[..] {
+            if let [_, finished] = &mut ask.contract.outputs[..] {
                 *finished = PacketType::Bool;
             }
-            Ok(contract)
+            ask
         },
         make: |node, _| {
             Box::new(ImmediateMux {
@@ -41,34 +37,31 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "MergeCalculator",
         about: "Passes on the packets of all inputs; of several at a time, that of the lowest index.",
-        contract: |node| {
-            Ask::new(node)
-                .takes("", Count::Some, &PacketType::Any)
+        contract: |ask| {
+            ask.takes("", Count::Some, &PacketType::Any)
                 .gives("", Count::One, &PacketType::Any)
                 .settles()
-                .contract()
         },
         make: |_, _| Box::new(send_first),
     },
     Factory {
         name: "RoundRobinDemuxCalculator",
         about: "Gives packets to its OUTPUTs in turn, and tells in SELECT to which.",
-        contract: |node| {
-            Ask::new(node)
-                .takes(EVERY, Count::One, &PacketType::Any)
+        contract: |ask| {
+            ask.takes(EVERY, Count::One, &PacketType::Any)
                 .gives("OUTPUT", Count::Some, &PacketType::SameAsInput(0))
                 .gives("SELECT", Count::Optional, &PacketType::Int)
                 .settles()
-                .contract()
         },
         make: |_, _| Box::new(RoundRobin::default()),
     },
 ];
 
-fn mux(node: &NodeSpec) -> Result<Contract, String> {
+fn mux(ask: Ask<'_>) -> Ask<'_> {
+    let node = ask.node;
     let by_stream = node.inputs.find("SELECT", 0).is_some();
     let by_side = node.side_inputs.find("SELECT", 0).is_some();
-    let ask = Ask::new(node)
+    let ask = ask
         .takes("INPUT", Count::Some, &PacketType::Any)
         .takes("SELECT", Count::Optional, &PacketType::Int)
         .needs("SELECT", Count::Optional, &PacketType::Int)
@@ -77,10 +70,9 @@ fn mux(node: &NodeSpec) -> Result<Contract, String> {
         })
         .gives("OUTPUT", Count::One, &PacketType::SameAsInput(0))
         .settles();
-    if by_stream {
-        ask.handler("MuxInputStreamHandler").contract()
-    } else {
-        ask.contract()
+    match by_stream {
+        true => ask.handler("MuxInputStreamHandler"),
+        false => ask,
     }
 }
 

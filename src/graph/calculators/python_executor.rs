@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     graph::{
-        calculator::{
-            Calculator, CalculatorContext, Contract, Emit, Factory, Later, Resources, StepOutcome,
-        },
+        calculator::{Calculator, CalculatorContext, Emit, Factory, Later, Resources, StepOutcome},
+        contract::Contract,
         error::{AbseilCode, GraphRunError},
         node::{LOOPBACK, NodeSpec, PYTHON},
         packet::{Packet, PacketType, Payload},
@@ -27,7 +26,7 @@ pub(crate) const RESOURCES: &str = "PYTHON_NODE_RESOURCES";
 pub(super) static FACTORY: Factory = Factory {
     name: PYTHON,
     about: "Runs the execute method of a Python class.",
-    contract,
+    contract: |ask| ask.by_hand(contract),
     make,
 };
 

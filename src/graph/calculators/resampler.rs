@@ -1,9 +1,6 @@
 //! Resampling of packets to a steady rate.
 
-use super::{
-    AbseilCode, Ask, Calculator, CalculatorContext, Count, Factory, GraphRunError, Output, Packet,
-    PacketType, StepOutcome, StepResult, Timestamp,
-};
+use super::prelude::*;
 use crate::{graph::node::Ports, proto::mediapipe::PacketResamplerCalculatorOptions};
 
 /// Timestamps are in microseconds here.
@@ -16,12 +13,12 @@ const MAX: i64 = 1 << 16;
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PacketResamplerCalculator",
     about: "Sends packets at the option frame_rate: in each period the one that is nearest to its time.",
-    contract: |node| {
+    contract: |ask| {
+        let node = ask.node;
         let options: PacketResamplerCalculatorOptions = node.options.get().unwrap_or_default();
         let rate = options.frame_rate();
         let tag = |ports: &Ports| ports.find("DATA", 0).map_or("", |_| "DATA");
-        Ask::new(node)
-            .takes(tag(&node.inputs), Count::One, &PacketType::Any)
+        ask.takes(tag(&node.inputs), Count::One, &PacketType::Any)
             .gives(tag(&node.outputs), Count::One, &PacketType::SameAsInput(0))
             .demand(rate > 0.0 && rate <= SECOND, || {
                 format!("frame_rate: expected more than 0 and at most {SECOND}, got {rate}")
@@ -34,7 +31,6 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
                 "use_input_frame_rate: expected false, because streams have no video header here"
                     .to_owned()
             })
-            .contract()
     },
     make: |node, _| {
         Box::new(Resampler {

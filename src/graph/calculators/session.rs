@@ -1,9 +1,6 @@
 //! Lookup of a model or pipeline for the nodes that run it.
 
-use super::{
-    AbseilCode, Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, Packet,
-    PacketType, Payload, StepOutcome, StepResult,
-};
+use super::prelude::*;
 use crate::proto::mediapipe::OpenVinoModelServerSessionCalculatorOptions as Options;
 
 /// Tag of the side packet.
@@ -13,30 +10,32 @@ pub(super) const TAG: &str = "SESSION";
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "OpenVINOModelServerSessionCalculator",
     about: "Finds a model or pipeline of the server, for the nodes that run it.",
-    contract: |node| {
-        if !node.inputs.is_empty() || !node.outputs.is_empty() {
-            return Err(format!(
-                "takes and gives no streams; it gives the side packet {TAG} only"
-            ));
-        }
-        if node.side_outputs.len() != 1 || node.side_outputs.find(TAG, 0).is_none() {
-            return Err(format!(
-                "gives exactly one output side packet, which has the tag {TAG}: \
+    contract: |ask| {
+        ask.by_hand(|node| {
+            if !node.inputs.is_empty() || !node.outputs.is_empty() {
+                return Err(format!(
+                    "takes and gives no streams; it gives the side packet {TAG} only"
+                ));
+            }
+            if node.side_outputs.len() != 1 || node.side_outputs.find(TAG, 0).is_none() {
+                return Err(format!(
+                    "gives exactly one output side packet, which has the tag {TAG}: \
              `output_side_packet: \"{TAG}:session\"`"
-            ));
-        }
-        let options: Options = node.options.get().ok_or(
+                ));
+            }
+            let options: Options = node.options.get().ok_or(
             "needs OpenVINOModelServerSessionCalculatorOptions with servable_name, the model or \
          pipeline to find",
         )?;
-        if options.servable_name.is_empty() {
-            return Err(
-                "servable_name is empty; it names the model or pipeline to find".to_owned(),
-            );
-        }
-        Ok(Contract {
-            side_outputs: vec![PacketType::Session],
-            ..Contract::any(node)
+            if options.servable_name.is_empty() {
+                return Err(
+                    "servable_name is empty; it names the model or pipeline to find".to_owned(),
+                );
+            }
+            Ok(Contract {
+                side_outputs: vec![PacketType::Session],
+                ..Contract::any(node)
+            })
         })
     },
     make: |node, _| Box::new(Finder(node.options.get().unwrap_or_default())),
@@ -130,24 +129,24 @@ mod tests {
 
     #[test]
     fn it_has_no_streams_and_one_side_packet() {
-        let good = (FACTORIES[0].contract)(&node("m", None)).unwrap();
+        let good = FACTORIES[0].check(&node("m", None)).unwrap();
         assert_eq!(good.side_outputs, [PacketType::Session]);
         let refused = |change: fn(&mut NodeSpec)| {
             let mut node = node("m", None);
             change(&mut node);
-            (FACTORIES[0].contract)(&node).unwrap_err()
+            FACTORIES[0].check(&node).unwrap_err()
         };
         let streams = refused(|node| node.inputs = Ports::of(&["a"]));
         assert!(streams.contains("no streams"), "{streams}");
         for sides in [&["s"][..], &[], &["SESSION:a", "SESSION:1:b"]] {
             let mut node = node("m", None);
             node.side_outputs = Ports::of(sides);
-            let error = (FACTORIES[0].contract)(&node).unwrap_err();
+            let error = FACTORIES[0].check(&node).unwrap_err();
             assert!(error.contains(TAG), "{error}");
         }
         let bare = refused(|node| node.options = NodeOptions::default());
         assert!(bare.contains("servable_name"), "{bare}");
-        let nameless = (FACTORIES[0].contract)(&self::node("", None)).unwrap_err();
+        let nameless = FACTORIES[0].check(&self::node("", None)).unwrap_err();
         assert!(nameless.contains("servable_name is empty"), "{nameless}");
     }
 }

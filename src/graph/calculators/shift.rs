@@ -2,10 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{
-    Ask, Calculator, CalculatorContext, Count, EVERY, Emit, Factory, Packet, PacketType,
-    StepOutcome, StepResult, Timestamp,
-};
+use super::prelude::*;
 use crate::proto::mediapipe::SequenceShiftCalculatorOptions;
 
 /// Maximum shift of a stream, in packets, all of them kept.
@@ -15,17 +12,16 @@ const MAX: i32 = 100_000;
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "SequenceShiftCalculator",
     about: "Sends each packet at the time of the one that is packet_offset places behind it.",
-    contract: |node| {
+    contract: |ask| {
+        let node = ask.node;
         let options: SequenceShiftCalculatorOptions = node.options.get().unwrap_or_default();
         let by = options.packet_offset();
-        Ask::new(node)
-            .takes(EVERY, Count::One, &PacketType::Any)
+        ask.takes(EVERY, Count::One, &PacketType::Any)
             .gives(EVERY, Count::One, &PacketType::SameAsInput(0))
             .demand((-MAX..=MAX).contains(&by), || {
                 format!("packet_offset: expected {} to {MAX}, got {by}", -MAX)
             })
             .settles_if(by == 0)
-            .contract()
     },
     make: |node, _| {
         let options: SequenceShiftCalculatorOptions = node.options.get().unwrap_or_default();

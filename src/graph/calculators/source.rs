@@ -1,18 +1,15 @@
 //! Counting source.
 
-use super::{
-    AbseilCode, Ask, Calculator, CalculatorContext, Count, EVERY, Factory, GraphRunError, Packet,
-    PacketType, Payload, StepOutcome, StepResult, Timestamp, value,
-};
+use super::prelude::*;
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "CountingSourceCalculator",
     about: "Sends numbers in a row, each at the time that it is, in batches, until MAX_COUNT of them.",
-    contract: |node| {
+    contract: |ask| {
+        let node = ask.node;
         let has = |tag| node.side_inputs.find(tag, 0).is_some();
-        Ask::new(node)
-            .gives(EVERY, Count::One, &PacketType::Int)
+        ask.gives(EVERY, Count::One, &PacketType::Int)
             .demand(has("MAX_COUNT") || has("ERROR_COUNT"), || {
                 "expected the side packet MAX_COUNT or ERROR_COUNT".to_owned()
             })
@@ -22,7 +19,6 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
             .needs("BATCH_SIZE", Count::Optional, &PacketType::Int)
             .needs("INITIAL_VALUE", Count::Optional, &PacketType::Int)
             .needs("INCREMENT", Count::Optional, &PacketType::Int)
-            .contract()
     },
     make: |_, _| Box::new(Counting::default()),
 }];

@@ -1,10 +1,7 @@
 //! Parsing of numbers in strings.
 
 use super::elements::variants;
-use super::{
-    Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Emit, Factory, GraphRunError,
-    NodeSpec, Packet, PacketType, Payload, StepOutcome, StepResult, value,
-};
+use super::prelude::*;
 
 /// Factories of this module.
 pub(super) static PARSE: &[Factory] = variants!(
@@ -18,11 +15,9 @@ pub(super) static PARSE: &[Factory] = variants!(
 
 struct Parse;
 
-fn contract(node: &NodeSpec, element: &PacketType) -> Result<Contract, String> {
-    Ask::new(node)
-        .needs(EVERY, Count::One, &PacketType::Text)
+fn contract<'a>(ask: Ask<'a>, element: &PacketType) -> Ask<'a> {
+    ask.needs(EVERY, Count::One, &PacketType::Text)
         .makes(EVERY, Count::One, element)
-        .contract()
 }
 
 impl Calculator for Parse {

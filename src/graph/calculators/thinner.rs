@@ -1,9 +1,6 @@
 //! Thinning of a stream to one packet per period.
 
-use super::{
-    Ask, Calculator, CalculatorContext, Count, EVERY, Factory, GraphRunError, NodeSpec, Output,
-    Packet, PacketType, StepOutcome, StepResult, Timestamp, value,
-};
+use super::prelude::*;
 use crate::proto::mediapipe::{
     PacketThinnerCalculatorOptions, packet_thinner_calculator_options::ThinnerType,
 };
@@ -12,7 +9,8 @@ use crate::proto::mediapipe::{
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PacketThinnerCalculator",
     about: "Passes one packet of each period on: the first after a pause, or the nearest to its middle.",
-    contract: |node| {
+    contract: |ask| {
+        let node = ask.node;
         let options: PacketThinnerCalculatorOptions = node.options.get().unwrap_or_default();
         let Thinner {
             start,
@@ -20,8 +18,7 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
             is_async,
             ..
         } = Thinner::new(node);
-        Ask::new(node)
-            .takes(EVERY, Count::One, &PacketType::Any)
+        ask.takes(EVERY, Count::One, &PacketType::Any)
             .needs("PERIOD", Count::Optional, &PacketType::Int)
             .gives(EVERY, Count::One, &PacketType::SameAsInput(0))
             .demand(options.period() >= 1, || {
@@ -31,7 +28,6 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
                 format!("expected a start_time before the end_time, got {start} and {end}")
             })
             .settles_if(is_async)
-            .contract()
     },
     make: |node, _| Box::new(Thinner::new(node)),
 }];

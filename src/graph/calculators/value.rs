@@ -1,6 +1,6 @@
 //! Accessors for packet values, as needed by calculators.
 
-use super::{CalculatorContext, GraphRunError, Packet, Payload};
+use super::prelude::*;
 
 /// Reads an `int`: 32 bits in graphs; wider values are accepted if they fit.
 pub(super) fn int(payload: &Payload, what: &str) -> Result<i32, GraphRunError> {

@@ -16,8 +16,9 @@ mod wiring;
 use std::collections::HashMap;
 
 use super::{
-    calculator::{Contract, Factory},
+    calculator::Factory,
     calculators,
+    contract::Contract,
     file::GraphSpec,
     pbtxt,
     plan::{GraphPlan, GraphPlanNode, PoolSize},
@@ -214,7 +215,7 @@ impl<'a> Draft<'a> {
             if !entry.is_sound || node.is_loopback_wrong || python::is_faulty(entry) {
                 continue;
             }
-            match (factory.contract)(&entry.spec) {
+            match factory.check(&entry.spec) {
                 Ok(contract) => node.contract = Some(contract),
                 Err(message) => {
                     let name = &entry.spec.name;

@@ -7,7 +7,7 @@ use crate::{
     diagnostic::Rule,
     graph::{
         file::{GraphSpec, PortEntry},
-        plan::PacketForm,
+        packet::{PacketType, TensorKind},
     },
 };
 
@@ -15,12 +15,13 @@ use crate::{
 const TFLITE: &str = "TFLITE_TENSOR";
 
 /// Returns the form of an input or output to clients.
-pub(super) fn form(entry: &PortEntry, is_input: bool) -> PacketForm {
-    match PacketForm::of_tag(entry.tag()) {
+pub(super) fn form(entry: &PortEntry, is_input: bool) -> PacketType {
+    match (PacketType::of_tag(entry.tag()), is_input) {
         // Only inputs are requests, and only outputs responses.
-        PacketForm::Request if !is_input => PacketForm::OvTensor,
-        PacketForm::Response if is_input => PacketForm::OvTensor,
-        form => form,
+        (PacketType::Request, false) | (PacketType::Response, true) => {
+            PacketType::Tensor(TensorKind::OpenVino)
+        }
+        (form, _) => form,
     }
 }
 
@@ -76,8 +77,8 @@ fn repeated(ports: &[PortEntry], rule: Rule, kind: &str, found: &Found<'_>) {
 /// Checks rules 9 to 11.
 fn requests(spec: &GraphSpec, found: &Found<'_>) {
     let (mut inputs, mut outputs) = (spec.inputs.iter(), spec.outputs.iter());
-    let request = inputs.find(|entry| form(entry, true) == PacketForm::Request);
-    let response = outputs.find(|entry| form(entry, false) == PacketForm::Response);
+    let request = inputs.find(|entry| form(entry, true) == PacketType::Request);
+    let response = outputs.find(|entry| form(entry, false) == PacketType::Response);
     match (request, response) {
         (Some(request), None) => {
             let message = format!(

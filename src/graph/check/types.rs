@@ -1,10 +1,7 @@
 //! Types of streams and side packets, and whether both ends agree.
 
 use super::{Draft, ports, rules};
-use crate::graph::{
-    packet::PacketType,
-    plan::{PacketForm, StreamSource},
-};
+use crate::graph::{packet::PacketType, plan::StreamSource};
 
 /// Side packet that the server gives to Python nodes.
 const PYTHON_RESOURCES: &str = "py";
@@ -75,7 +72,7 @@ impl Draft<'_> {
             StreamSource::Graph(input) => {
                 let port = &self.plan.inputs[input];
                 let is_known = !port.port.at.tag.starts_with("TFLITE_TENSOR");
-                let kind = is_known.then(|| port.form.carries());
+                let kind = is_known.then(|| port.form.clone());
                 Carried::Type(kind.unwrap_or(PacketType::Any))
             }
             StreamSource::Node(node, place) => {
@@ -123,7 +120,7 @@ impl Draft<'_> {
                     StreamSource::Graph(_) => {
                         let tag =
                             |prefix| format!("tag the input of the graph {prefix}:{}", stream.name);
-                        hint = PacketForm::prefix(takes).map(tag);
+                        hint = takes.prefix().map(tag);
                         "the input of the graph".to_owned()
                     }
                     StreamSource::Node(from, _) => {
@@ -144,15 +141,15 @@ impl Draft<'_> {
     fn validate_outputs(&self) {
         for output in &self.plan.outputs {
             let stream = &self.plan.streams[output.stream];
-            let takes = output.form.carries();
+            let takes = &output.form;
             let entry = &self.spec.outputs[output.port.written];
-            if stream.carries.fits(&takes) || ports::is_tflite(entry) {
+            if stream.carries.fits(takes) || ports::is_tflite(entry) {
                 continue;
             }
             let (text, gets) = (&entry.text, &stream.carries);
             let message =
                 format!("the output \"{text}\" of the graph takes {takes}, but gets {gets}");
-            let hint = match PacketForm::prefix(gets) {
+            let hint = match gets.prefix() {
                 Some(prefix) => format!("tag it {prefix}:{}", output.port.name),
                 None => format!("clients cannot be sent {gets}"),
             };

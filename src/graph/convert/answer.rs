@@ -4,12 +4,12 @@ use super::{TIMESTAMP, image};
 use crate::{
     graph::{
         error::GraphRunError,
-        packet::{Packet, Payload, TensorKind},
-        plan::{GraphPort, PacketForm},
+        packet::{Packet, PacketType, Payload, TensorKind},
+        plan::GraphPort,
         timestamp::Timestamp,
     },
     request::{InferResponse, LooseTensor, Parameter},
-    tensor::{DataType, Tensor},
+    tensor::Tensor,
 };
 
 /// Version reported by graphs.
@@ -23,38 +23,33 @@ pub const VERSION: i64 = 1;
 /// Fails if the packet's payload is not of the type the output declares.
 pub fn output(port: &GraphPort, packet: &Packet) -> Result<LooseTensor, GraphRunError> {
     let name = &port.port.name;
-    match (port.form, packet.payload()) {
-        (PacketForm::OvTensor, Some(Payload::Tensor(TensorKind::OpenVino, tensor)))
-        | (PacketForm::MpTensor, Some(Payload::Tensor(TensorKind::MediaPipe, tensor)))
-        | (PacketForm::TfTensor, Some(Payload::Tensor(TensorKind::TensorFlow, tensor))) => {
-            Ok(loose(name, tensor.dtype(), tensor))
+    match (&port.form, packet.payload()) {
+        (PacketType::Tensor(kind), Some(Payload::Tensor(given, tensor))) if kind == given => {
+            let dtype = match kind {
+                TensorKind::Image => image::datatype(tensor.dtype()),
+                _ => tensor.dtype(),
+            };
+            Ok(LooseTensor {
+                name: name.clone(),
+                datatype: dtype.kserve().to_owned(),
+                shape: lengths(tensor).collect(),
+                data: tensor.data().clone(),
+            })
         }
-        (PacketForm::Image, Some(Payload::Tensor(TensorKind::Image, tensor))) => {
-            Ok(loose(name, image::datatype(tensor.dtype()), tensor))
-        }
-        (PacketForm::Python, Some(Payload::Python(tensor))) => Ok(LooseTensor {
+        (PacketType::Python, Some(Payload::Python(tensor))) => Ok(LooseTensor {
             name: name.clone(),
             datatype: tensor.datatype().to_owned(),
             shape: tensor.shape().to_vec(),
             data: tensor.bytes().clone(),
         }),
         _ => {
-            let (expected, actual) = (port.form.carries(), packet.payload().map(Payload::kind));
+            let (expected, actual) = (&port.form, packet.payload().map(Payload::kind));
             let actual = actual.map_or_else(|| "nothing".to_owned(), |kind| kind.to_string());
             Err(GraphRunError::internal(format!(
                 "Failed to get packet from output stream \"{name}\". Expected: {expected}; Actual: \
                  {actual}"
             )))
         }
-    }
-}
-
-fn loose(name: &str, dtype: DataType, tensor: &Tensor) -> LooseTensor {
-    LooseTensor {
-        name: name.to_owned(),
-        datatype: dtype.kserve().to_owned(),
-        shape: lengths(tensor).collect(),
-        data: tensor.data().clone(),
     }
 }
 
@@ -85,7 +80,8 @@ pub fn response<'a>(
     let mut at = Timestamp::UNSET;
     for (port, packet) in packets {
         at = packet.at();
-        if let (PacketForm::Response, Some(Payload::Response(made))) = (port.form, packet.payload())
+        if let (PacketType::Response, Some(Payload::Response(made))) =
+            (&port.form, packet.payload())
         {
             response.outputs = made.outputs.clone();
             response.loose = made.loose.clone();

@@ -8,8 +8,8 @@ use super::{image, python};
 use crate::{
     error::{Error, ErrorKind, Result},
     graph::{
-        packet::{Packet, Payload, TensorKind},
-        plan::{GraphPlan, PacketForm},
+        packet::{Packet, PacketType, Payload, TensorKind},
+        plan::GraphPlan,
         timestamp::Timestamp,
     },
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
@@ -25,7 +25,7 @@ pub fn packets<'a>(
     at: Timestamp,
 ) -> impl Iterator<Item = Result<(usize, Packet)>> {
     let whole = move || Payload::Request(Arc::clone(request));
-    let is_whole = matches!(&plan.inputs[..], [input] if input.form == PacketForm::Request);
+    let is_whole = matches!(&plan.inputs[..], [input] if input.form == PacketType::Request);
     let inputs: &[InputTensor] = if is_whole { &[] } else { &request.inputs };
     let parts = inputs.iter().enumerate().map(move |(index, input)| {
         let Some(place) = plan.input(&input.name) else {
@@ -38,13 +38,10 @@ pub fn packets<'a>(
             check_message(request)?;
         }
         let payload = match plan.inputs[place].form {
-            PacketForm::OvTensor => Payload::Tensor(TensorKind::OpenVino, ov_tensor(input)?),
-            PacketForm::MpTensor => Payload::Tensor(TensorKind::MediaPipe, mp_tensor(input)?),
-            PacketForm::TfTensor => Payload::Tensor(TensorKind::TensorFlow, tf_tensor(input)?),
-            PacketForm::Image => Payload::Tensor(TensorKind::Image, image::read(input)?),
-            PacketForm::Python => Payload::Python(python::read(input)?),
+            PacketType::Tensor(kind) => Payload::Tensor(kind, read_tensor(kind, input)?),
+            PacketType::Python => Payload::Python(python::read(input)?),
             // Only as the sole input, which the check of graphs ensures.
-            PacketForm::Request | PacketForm::Response => whole(),
+            _ => whole(),
         };
         Ok((place, Packet::new(payload, at)))
     });
@@ -72,29 +69,31 @@ fn check_message(request: &InferRequest) -> Result<()> {
     Ok(())
 }
 
-fn ov_tensor(input: &InputTensor) -> Result<Tensor> {
-    let shape = lengths(input, 0)?;
-    match supported(input, "OpenVINO", |_| true)? {
-        DataType::String => string_tensor(input, shape),
-        dtype => tensor(input, dtype, shape),
+fn read_tensor(kind: TensorKind, input: &InputTensor) -> Result<Tensor> {
+    match kind {
+        TensorKind::Image => image::read(input),
+        TensorKind::MediaPipe => {
+            let dtype = supported(input, "Mediapipe", is_mp)?;
+            let shape = lengths(input, 1)?;
+            if shape.is_empty() {
+                let text = "Expected: at least one dimension for Mediapipe tensor; Actual: ()";
+                return Err(invalid(input, format_args!("Invalid input shape - {text}")));
+            }
+            tensor(input, dtype, shape)
+        }
+        TensorKind::TensorFlow => {
+            let dtype = supported(input, "Tensorflow", is_tf)?;
+            tensor(input, dtype, lengths(input, 0)?)
+        }
+        // Clients do not send tensors of TensorFlow Lite.
+        TensorKind::OpenVino | TensorKind::TfLite => {
+            let shape = lengths(input, 0)?;
+            match supported(input, "OpenVINO", |_| true)? {
+                DataType::String => string_tensor(input, shape),
+                dtype => tensor(input, dtype, shape),
+            }
+        }
     }
-}
-
-fn mp_tensor(input: &InputTensor) -> Result<Tensor> {
-    let dtype = supported(input, "Mediapipe", is_mp)?;
-    let shape = lengths(input, 1)?;
-    if shape.is_empty() {
-        return Err(invalid(
-            input,
-            "Invalid input shape - Expected: at least one dimension for Mediapipe tensor; Actual: ()",
-        ));
-    }
-    tensor(input, dtype, shape)
-}
-
-fn tf_tensor(input: &InputTensor) -> Result<Tensor> {
-    let dtype = supported(input, "Tensorflow", is_tf)?;
-    tensor(input, dtype, lengths(input, 0)?)
 }
 
 /// Returns whether MediaPipe's tensors support an element type.

@@ -12,38 +12,31 @@ use crate::{
 /// others are passed on unchanged.
 pub(super) fn read(input: &InputTensor) -> Result<HandlerTensor> {
     let lengths = lengths(input, 0)?;
-    let (bytes, is_typed) = match (&input.datatype, &input.data) {
-        (Declared::Known(DataType::String), Data::Raw(bytes) | Data::Values { bytes, .. }) => {
-            (bytes.clone(), false)
+    let known = match input.datatype {
+        Declared::Known(dtype) => Some(dtype),
+        Declared::Unknown(_) => None,
+    };
+    // Python has no format for strings and bfloat16.
+    let typed = known.filter(|it| !matches!(it, DataType::String | DataType::Bf16));
+    let size = typed.map(|dtype| size(dtype, &lengths)).transpose()?;
+    let bytes = match (&input.data, known, size) {
+        (Data::Raw(bytes), _, Some(expected)) if bytes.len() != expected => {
+            let actual = bytes.len();
+            return Err(Error::invalid(format!(
+                "Invalid content size of tensor proto - Invalid Python tensor buffer size. \
+                 Actual: {actual}; Expected: {expected}"
+            )));
         }
-        (Declared::Known(DataType::String), _) => {
-            (values(input, DataType::String, &lengths)?, false)
+        (Data::Raw(bytes), ..) | (Data::Values { bytes, .. }, Some(DataType::String), _) => {
+            bytes.clone()
         }
-        // Python has no format for bfloat16.
-        (Declared::Known(DataType::Bf16) | Declared::Unknown(_), Data::Raw(bytes)) => {
-            (bytes.clone(), false)
-        }
-        (Declared::Known(DataType::Bf16) | Declared::Unknown(_), _) => {
+        (_, None | Some(DataType::Bf16), _) => {
             return Err(Error::invalid(
                 "Invalid input precision - Provided datatype is invalid, custom datatypes are \
                  allowed only when raw_input_contents is used.",
             ));
         }
-        (Declared::Known(dtype), Data::Raw(bytes)) => {
-            let expected = size(*dtype, &lengths)?;
-            if bytes.len() != expected {
-                return Err(Error::invalid(format!(
-                    "Invalid content size of tensor proto - Invalid Python tensor buffer size. \
-                     Actual: {}; Expected: {expected}",
-                    bytes.len()
-                )));
-            }
-            (bytes.clone(), true)
-        }
-        (Declared::Known(dtype), _) => {
-            size(*dtype, &lengths)?;
-            (values(input, *dtype, &lengths)?, true)
-        }
+        (_, Some(dtype), _) => values(input, dtype, &lengths)?,
     };
     let datatype = input.datatype.text(Dialect::KServe);
     Ok(HandlerTensor::new(
@@ -51,6 +44,6 @@ pub(super) fn read(input: &InputTensor) -> Result<HandlerTensor> {
         datatype,
         input.shape.clone(),
         bytes,
-        is_typed,
+        typed.is_some(),
     ))
 }

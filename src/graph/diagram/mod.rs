@@ -6,12 +6,11 @@ mod tests;
 use std::collections::HashMap;
 
 use super::{
-    calculator::Contract,
     calculators,
+    contract::Contract,
     file::{GraphSpec, NodeEntry, PortEntry},
     node::Port,
     packet::PacketType,
-    plan::PacketForm,
 };
 use crate::draw::{
     Diagram, DiagramEdge, DiagramKind, DiagramNode, DiagramNodeKind, DiagramPort, DiagramStream,
@@ -36,7 +35,6 @@ const REQUEST: usize = 0;
 type StreamSources<'a> = HashMap<&'a str, (usize, String, PacketType)>;
 
 /// Makes the diagram of a graph file. `is_there` returns whether a handler file exists.
-#[must_use]
 pub fn diagram(name: &str, spec: &GraphSpec, is_there: &dyn Fn(&str) -> bool) -> Diagram {
     let find = |entry: &NodeEntry| calculators::find(&entry.spec.calculator);
     let nodes = spec.nodes.iter().map(|entry| {
@@ -49,7 +47,7 @@ pub fn diagram(name: &str, spec: &GraphSpec, is_there: &dyn Fn(&str) -> bool) ->
     });
     let contracts = spec.nodes.iter().map(|entry| {
         let factory = find(entry).filter(|_| entry.is_sound);
-        let contract = factory.and_then(|it| (it.contract)(&entry.spec).ok());
+        let contract = factory.and_then(|it| it.check(&entry.spec).ok());
         contract.unwrap_or_else(|| Contract::any(&entry.spec))
     });
     let contracts: Vec<Contract> = contracts.collect();
@@ -97,7 +95,7 @@ fn edges(spec: &GraphSpec, contracts: &[Contract]) -> Vec<DiagramEdge> {
     let (mut streams, mut sides) = (StreamSources::new(), StreamSources::new());
     for input in &spec.inputs {
         let tag = input.tag();
-        let source = (REQUEST, tag.to_owned(), PacketForm::of_tag(tag).carries());
+        let source = (REQUEST, tag.to_owned(), PacketType::of_tag(tag));
         streams.entry(input.name()).or_insert(source);
     }
     for (index, (entry, contract)) in nodes() {
@@ -122,7 +120,7 @@ fn edges(spec: &GraphSpec, contracts: &[Contract]) -> Vec<DiagramEdge> {
     }
     for output in &spec.outputs {
         let to = (spec.nodes.len() + 1, output.tag().to_owned());
-        let kind = PacketForm::of_tag(output.tag()).carries();
+        let kind = PacketType::of_tag(output.tag());
         edges.push(edge(&streams, output.name(), StreamKind::Stream, to, &kind));
     }
     for (index, (entry, contract)) in nodes() {

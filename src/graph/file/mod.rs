@@ -9,7 +9,7 @@ use prost_reflect::DynamicMessage;
 
 use super::{
     node::{NodeOptions, NodeSpec, Port, Ports},
-    pbtxt::{self, Field, TextError, Value, all},
+    pbtxt::{self, Field, TextError, Value, all, first},
     plan::PoolSize,
     rules::{self, Found},
 };
@@ -137,13 +137,11 @@ pub struct ExecutorEntry {
 
 impl PortEntry {
     /// Returns the part before the first colon: the tag; empty if there is no colon.
-    #[must_use]
     pub fn tag(&self) -> &str {
         self.text.split_once(':').map_or("", |(tag, _)| tag)
     }
 
     /// Returns the part behind the last colon: the name, also of an invalid port.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.text.rsplit(':').next().unwrap_or_default()
     }
@@ -172,12 +170,12 @@ impl GraphSpec {
         let document = read.map_err(reported).ok()?;
         // The bytes are of a message just decoded with its own descriptor.
         let graph: CalculatorGraphConfig = document.message.transcode_to().ok()?;
-        let fields = Fields::new(&document.fields, text);
+        let fields = &document.fields;
         let names = unique_names(&graph.node);
         let messages = document.message.get_field_by_name("node");
         let messages = messages.as_ref().and_then(|list| list.as_list());
         let messages = messages.unwrap_or_default().iter();
-        let values = fields.all("node");
+        let values = all(fields, "node");
         let mut nodes = Vec::with_capacity(graph.node.len());
         for (((node, name), message), value) in
             graph.node.iter().zip(names).zip(messages).zip(values)
@@ -185,11 +183,11 @@ impl GraphSpec {
             nodes.push(read_node(found, node, name, message.as_message()?, value));
         }
         let top = |field: &'static str, texts: &[String]| {
-            ports(found, field, None, texts, fields.all(field)).0
+            ports(found, field, None, texts, all(fields, field)).0
         };
         let handler = graph.input_stream_handler.as_ref();
         let handler = handler.and_then(|it| read_handler(it, &document.message, fields));
-        let executors = graph.executor.iter().zip(fields.all("executor"));
+        let executors = graph.executor.iter().zip(all(fields, "executor"));
         Some(Self {
             inputs: top("input_stream", &graph.input_stream),
             outputs: top("output_stream", &graph.output_stream),
@@ -202,7 +200,7 @@ impl GraphSpec {
                     at: value.at,
                 })
                 .collect(),
-            max_queue_size: fields.with(graph.max_queue_size, "max_queue_size"),
+            max_queue_size: with(graph.max_queue_size, fields, "max_queue_size"),
             report_deadlock: graph.report_deadlock(),
             handler,
             pool: PoolSize::Off,
@@ -211,30 +209,9 @@ impl GraphSpec {
     }
 }
 
-/// Fields of a message, by name.
-#[derive(Clone, Copy)]
-struct Fields<'a> {
-    fields: &'a [Field],
-    text: &'a str,
-}
-
-impl<'a> Fields<'a> {
-    const fn new(fields: &'a [Field], text: &'a str) -> Self {
-        Self { fields, text }
-    }
-
-    fn all(self, name: &'a str) -> impl Iterator<Item = &'a Value> {
-        all(self.fields, self.text, name)
-    }
-
-    fn first(self, name: &'a str) -> Option<&'a Value> {
-        self.all(name).next()
-    }
-
-    /// Pairs a value with its position.
-    fn with<T>(self, value: Option<T>, name: &'a str) -> Option<(T, usize)> {
-        Some((value?, self.first(name)?.at))
-    }
+/// Pairs the value of a field with its position.
+fn with<T>(value: Option<T>, fields: &[Field<'_>], name: &str) -> Option<(T, usize)> {
+    Some((value?, first(fields, name)?.at))
 }
 
 fn read_node(
@@ -242,12 +219,12 @@ fn read_node(
     node: &Node,
     name: String,
     message: &DynamicMessage,
-    value: &Value,
+    value: &Value<'_>,
 ) -> NodeEntry {
-    let fields = Fields::new(value.fields(), found.text);
+    let fields = value.fields();
     let mut is_sound = true;
     let mut read = |field: &'static str, texts: &[String]| {
-        let (entries, sound) = ports(found, field, Some(&name), texts, fields.all(field));
+        let (entries, sound) = ports(found, field, Some(&name), texts, all(fields, field));
         is_sound &= sound;
         entries
     };
@@ -274,7 +251,7 @@ fn read_node(
     let handler = node.input_stream_handler.as_ref();
     let handler = handler.and_then(|handler| read_handler(handler, message, fields));
     let infos = node.input_stream_info.iter();
-    let infos = infos.zip(fields.all("input_stream_info"));
+    let infos = infos.zip(all(fields, "input_stream_info"));
     NodeEntry {
         at: value.at,
         given: node.name.clone().filter(|name| !name.is_empty()),
@@ -286,10 +263,9 @@ fn read_node(
             })
             .collect(),
         handler,
-        executor: fields
-            .with(node.executor.clone(), "executor")
+        executor: with(node.executor.clone(), fields, "executor")
             .filter(|(name, _)| !name.is_empty()),
-        max_in_flight: fields.with(node.max_in_flight, "max_in_flight"),
+        max_in_flight: with(node.max_in_flight, fields, "max_in_flight"),
         workers: workers::of_node(found, &spec, value),
         written,
         is_sound,
@@ -300,14 +276,14 @@ fn read_node(
 fn read_handler(
     handler: &InputStreamHandlerConfig,
     message: &DynamicMessage,
-    fields: Fields<'_>,
+    fields: &[Field<'_>],
 ) -> Option<HandlerEntry> {
-    let value = fields.first("input_stream_handler")?;
+    let value = first(fields, "input_stream_handler")?;
     let message = message.get_field_by_name("input_stream_handler")?;
-    let fields = Fields::new(value.fields(), fields.text);
-    let name = fields.first("input_stream_handler");
+    let fields = value.fields();
+    let name = first(fields, "input_stream_handler");
     let at = name.map_or(value.at, |name| name.at);
-    let options = fields.first("options");
+    let options = first(fields, "options");
     let first = options.and_then(|options| options.fields().first());
     Some(HandlerEntry {
         name: handler.input_stream_handler().to_owned(),

@@ -3,7 +3,7 @@
 use prost::Message;
 use prost_reflect::{Cardinality, DynamicMessage, FieldDescriptor, ReflectMessage};
 
-use super::{Fields, Found, rules};
+use super::{Field, Found, all, first, rules};
 use crate::{
     graph::{node::NodeOptions, pbtxt::MESSAGES},
     proto::mediapipe::calculator_graph_config::Node,
@@ -15,14 +15,14 @@ pub(super) fn of_node(
     name: &str,
     node: &Node,
     message: &DynamicMessage,
-    fields: Fields<'_>,
+    fields: &[Field<'_>],
 ) -> NodeOptions {
     let mut options = NodeOptions::default();
     let unreadable = |at: usize, message: String| {
         let error = found.error(rules::TEXT, at, message);
         found.add(error.node(name));
     };
-    for (any, value) in node.node_options.iter().zip(fields.all("node_options")) {
+    for (any, value) in node.node_options.iter().zip(all(fields, "node_options")) {
         // An empty `node_options {}` is ignored.
         if any.type_url.is_empty() && any.value.is_empty() {
             continue;
@@ -56,7 +56,7 @@ pub(super) fn of_node(
     }
     for (kind, encoded) in extensions(message) {
         if options.names().any(|known| known == kind) {
-            let at = fields.first("options").map_or(0, |value| value.at);
+            let at = first(fields, "options").map_or(0, |value| value.at);
             let message = format!("{kind} stands in node_options as well, which counts");
             found.warn(at, Some(name), message);
         } else {

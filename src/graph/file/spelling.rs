@@ -27,7 +27,7 @@ pub(super) fn ports<'a>(
     field: &str,
     node: Option<&str>,
     texts: &[String],
-    values: impl Iterator<Item = &'a Value>,
+    values: impl Iterator<Item = &'a Value<'a>>,
 ) -> (Vec<PortEntry>, bool) {
     let error =
         |at: usize, message: String, hint: Option<String>| found.wiring(node, at, message, hint);

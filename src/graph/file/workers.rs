@@ -36,7 +36,7 @@ pub(super) fn of_node(found: &Found<'_>, node: &NodeSpec, value: &Value) -> Vec<
     ];
     let given = WORKER_OPTIONS.into_iter().zip(given);
     let given = given.filter_map(|(option, given)| {
-        let at = value.find(found.text, option).unwrap_or(value).at;
+        let at = value.find(option).unwrap_or(value).at;
         Some(WorkerOptionEntry {
             option,
             value: given?,

@@ -1,15 +1,11 @@
-//! `MuxInputStreamHandler`: the last input selects which of the others is taken.
+//! `MuxInputStreamHandler`: the last input selects which of the others is taken. It runs the node when
+//! the last input has a number and the input of that number is settled.
 
-use super::{Input, Look, Rule};
+use super::{Input, Look, wait_unless};
 use crate::graph::{
     packet::{Packet, Payload},
     timestamp::Timestamp,
 };
-
-/// Handler that runs the node when the last input has a number and the input of that number is
-/// settled.
-#[derive(Debug)]
-pub(in crate::graph) struct Mux;
 
 /// Returns the input selected by a control packet, if it exists: errors in the packet are reported
 /// by the calculator.
@@ -20,41 +16,36 @@ fn chosen(control: &Packet, data: usize) -> Option<usize> {
     }
 }
 
-impl Rule for Mux {
-    fn look(&mut self, inputs: &mut [Input]) -> Look {
-        let Some((control, data)) = inputs.split_last_mut() else {
-            return Look::Done;
-        };
-        let at = control.time();
-        for input in &mut *data {
-            input.drop_before(at);
-        }
-        let Some(head) = control.head() else {
-            let is_done = control.is_done();
-            return if is_done { Look::Done } else { Look::Wait };
-        };
-        match chosen(head, data.len()).map(|place| &data[place]) {
-            Some(input) if input.len() == 0 && input.bound() <= at => Look::Wait,
-            _ => Look::At(at),
-        }
+/// Returns the state of the queues.
+pub(super) fn look(inputs: &mut [Input]) -> Look {
+    let Some((control, data)) = inputs.split_last_mut() else {
+        return Look::Done;
+    };
+    let at = control.time();
+    for input in &mut *data {
+        input.drop_before(at);
     }
+    let Some(head) = control.head() else {
+        return wait_unless(control.is_done());
+    };
+    match chosen(head, data.len()).map(|place| &data[place]) {
+        Some(input) if input.len() == 0 && input.bound() <= at => Look::Wait,
+        _ => Look::At(at),
+    }
+}
 
-    fn take(&mut self, at: Timestamp, inputs: &mut [Input]) -> Vec<Packet> {
-        let mut packets = vec![Packet::empty(at); inputs.len()];
-        if let Some((control, data)) = inputs.split_last_mut() {
-            let control = control.take(at);
-            if let Some(place) = chosen(&control, data.len()) {
-                packets[place] = data[place].take(at);
-            }
-            for input in data {
-                input.drop_before(at.next_allowed());
-            }
-            packets[inputs.len() - 1] = control;
+/// Takes the packets of a timestamp.
+pub(super) fn take(at: Timestamp, inputs: &mut [Input]) -> Vec<Packet> {
+    let mut packets = vec![Packet::empty(at); inputs.len()];
+    if let Some((control, data)) = inputs.split_last_mut() {
+        let control = control.take(at);
+        if let Some(place) = chosen(&control, data.len()) {
+            packets[place] = data[place].take(at);
         }
-        packets
+        for input in data {
+            input.drop_before(at.next_allowed());
+        }
+        packets[inputs.len() - 1] = control;
     }
-
-    fn floor(&self, inputs: &[Input]) -> Timestamp {
-        inputs.last().map_or(Timestamp::DONE, Input::time)
-    }
+    packets
 }

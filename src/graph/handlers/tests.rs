@@ -48,10 +48,10 @@ impl Bench {
     }
 
     fn look(&mut self) -> Look {
-        let look = self.policy.rule().look(&mut self.inputs);
+        let look = self.policy.look(&mut self.inputs);
         assert_eq!(
             look,
-            self.policy.rule().look(&mut self.inputs),
+            self.policy.look(&mut self.inputs),
             "looking is harmless"
         );
         look
@@ -62,7 +62,7 @@ impl Bench {
         let Look::At(at) = self.look() else {
             panic!("not ready")
         };
-        let packets = self.policy.rule().take(at, &mut self.inputs);
+        let packets = self.policy.take(at, &mut self.inputs);
         let values = packets.iter().map(|packet| match packet.payload() {
             Some(Payload::Int(value)) => Some(*value),
             _ => None,

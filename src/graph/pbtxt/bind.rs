@@ -18,7 +18,7 @@ const GRAPH: &str = "mediapipe.CalculatorGraphConfig";
 const ANY: &str = "google.protobuf.Any";
 
 /// Decodes a graph from the fields of a file.
-pub(super) fn graph(text: &str, fields: &[Field]) -> Result<DynamicMessage, Vec<TextError>> {
+pub(super) fn graph(text: &str, fields: &[Field<'_>]) -> Result<DynamicMessage, Vec<TextError>> {
     let mut binder = Binder {
         text,
         node: None,
@@ -60,13 +60,18 @@ impl Binder<'_> {
         }
     }
 
-    fn message(&mut self, kind: &MessageDescriptor, fields: &[Field], at: usize) -> DynamicMessage {
+    fn message(
+        &mut self,
+        kind: &MessageDescriptor,
+        fields: &[Field<'_>],
+        at: usize,
+    ) -> DynamicMessage {
         let mut message = DynamicMessage::new(kind.clone());
         for field in fields {
             if self.is_full() {
                 return message;
             }
-            let is_node = self.depth == 0 && field.plain(self.text) == Some("node");
+            let is_node = self.depth == 0 && field.plain() == Some("node");
             if is_node {
                 self.node = self.label(field.value.fields());
             }
@@ -79,7 +84,7 @@ impl Binder<'_> {
         }
         for field in kind.fields() {
             let (name, kind) = (field.name(), kind.full_name());
-            let mut given = fields.iter().map(|given| given.plain(self.text));
+            let mut given = fields.iter().map(|given| given.plain());
             if field.cardinality() == Cardinality::Required && !given.any(|it| it == Some(name)) {
                 let message = format!("the required field \"{name}\" of {kind} is missing");
                 self.error(at, message, Some(format!("add `{name}: …` there")));
@@ -89,19 +94,19 @@ impl Binder<'_> {
     }
 
     /// Returns the label of a node: its name, else its calculator.
-    fn label(&self, fields: &[Field]) -> Option<String> {
+    fn label(&self, fields: &[Field<'_>]) -> Option<String> {
         let find = |name: &str| {
-            let mut values = super::all(fields, self.text, name);
+            let mut values = super::all(fields, name);
             let value = scalar::text_at(self.text, values.next()?.at).ok()?;
             String::from_utf8(value).ok().map(|name| cut(&name))
         };
         find("name").or_else(|| find("calculator"))
     }
 
-    fn field(&mut self, message: &mut DynamicMessage, field: &Field) {
+    fn field(&mut self, message: &mut DynamicMessage, field: &Field<'_>) {
         match &field.name {
             Name::Plain(_) => {
-                let name = field.plain(self.text).unwrap_or_default();
+                let name = field.plain().unwrap_or_default();
                 let Some(slot) = self.slot(message, name, field.at) else {
                     return;
                 };
@@ -179,7 +184,7 @@ impl Binder<'_> {
         None
     }
 
-    fn any(&mut self, message: &mut DynamicMessage, address: &str, field: &Field) {
+    fn any(&mut self, message: &mut DynamicMessage, address: &str, field: &Field<'_>) {
         let kind = message.descriptor();
         if kind.full_name() != ANY {
             let (kind, found) = (kind.full_name(), cut(address));
@@ -209,7 +214,13 @@ impl Binder<'_> {
     }
 
     /// Reads the value of a field: one, or a list if the field is repeated.
-    fn values(&mut self, kind: &Kind, name: &str, is_many: bool, value: &Value) -> Option<Bound> {
+    fn values(
+        &mut self,
+        kind: &Kind,
+        name: &str,
+        is_many: bool,
+        value: &Value<'_>,
+    ) -> Option<Bound> {
         if !is_many {
             return self.value(kind, name, value, value.at);
         }
@@ -218,7 +229,7 @@ impl Binder<'_> {
         Some(Bound::List(values.collect()))
     }
 
-    fn value(&mut self, kind: &Kind, name: &str, value: &Value, at: usize) -> Option<Bound> {
+    fn value(&mut self, kind: &Kind, name: &str, value: &Value<'_>, at: usize) -> Option<Bound> {
         match (kind, &value.shape) {
             (Kind::Message(kind), Shape::Message(fields)) => {
                 Some(Bound::Message(self.message(kind, fields, at)))
@@ -239,7 +250,7 @@ impl Binder<'_> {
 
     fn unfit(
         &mut self,
-        value: &Value,
+        value: &Value<'_>,
         name: &str,
         expected: &str,
         hint: Option<String>,

@@ -17,7 +17,7 @@ mod tree;
 
 pub(super) use directive::{directives, pool_size};
 pub(super) use token::token_end;
-pub(super) use tree::{Field, Value, all};
+pub(super) use tree::{Field, Value, all, first};
 
 use crate::proto::GRAPH_DESCRIPTORS;
 
@@ -33,9 +33,9 @@ pub(super) static MESSAGES: LazyLock<DescriptorPool> =
 
 /// Contents of a file.
 #[derive(Debug)]
-pub(super) struct Document {
+pub(super) struct Document<'a> {
     /// Fields as written.
-    pub(super) fields: Box<[Field]>,
+    pub(super) fields: Box<[Field<'a>]>,
     /// Decoded message.
     pub(super) message: DynamicMessage,
 }
@@ -70,7 +70,7 @@ impl TextError {
 ///
 /// Returns the errors, in the order of the text: only the first if it is not protobuf text, else
 /// all of them, up to [`MAX_ERRORS`].
-pub(super) fn read(text: &str) -> Result<Document, Vec<TextError>> {
+pub(super) fn read(text: &str) -> Result<Document<'_>, Vec<TextError>> {
     if text.len() > LONGEST {
         let message = format!("the file has {} bytes, more than {LONGEST}", text.len());
         let hint = Some("split the graph".to_owned());

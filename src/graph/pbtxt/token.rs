@@ -1,17 +1,28 @@
 //! Tokens of protobuf text, with their positions.
 
+use logos::Logos;
+
 use super::TextError;
 
-/// Kind of a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Kind of a token. Numbers are validated where they are used: anything that looks like one is taken.
+#[derive(Logos, Debug, Clone, Copy, PartialEq, Eq)]
+#[logos(skip r"[ \t\r\n\x0b\x0c]+")]
+#[logos(skip(r"#[^\n]*", allow_greedy = true))]
 pub(super) enum Kind {
     /// Name or keyword.
+    #[regex("[A-Za-z_][A-Za-z0-9_]*")]
     Ident,
-    /// Number.
+    /// Number. In a hexadecimal one, `e` is a digit, behind which there is no sign.
+    #[regex("0[xX][0-9A-Za-z.]*")]
+    #[regex(r"([1-9]|\.[0-9]|0[0-9A-WYZa-wyz.]|0[eE][+-])([0-9A-Za-z.]|[eE][+-])*|0")]
     Number,
-    /// String with its quotes.
+    /// String with its quotes, within a line. The character after a backslash never ends it, whether it
+    /// is an escape or not.
+    #[regex(r#""([^"\\\n\x00]|\\[^\n\x00])*""#)]
+    #[regex(r"'([^'\\\n\x00]|\\[^\n\x00])*'")]
     Text,
     /// Single punctuation character.
+    #[regex(r"[{}<>\[\]:,;/.\-]", |lexer| lexer.slice().as_bytes()[0])]
     Mark(u8),
     /// End of the text.
     End,
@@ -29,114 +40,41 @@ pub(super) struct Token {
 }
 
 /// Lexer of a text; skips whitespace and comments.
-#[derive(Debug, Clone)]
-pub(super) struct Lexer<'a> {
-    text: &'a str,
-    at: usize,
-}
+pub(super) struct Lexer<'a>(logos::Lexer<'a, Kind>);
 
 impl<'a> Lexer<'a> {
-    pub(super) const fn new(text: &'a str, at: usize) -> Self {
-        Self { text, at }
+    /// Creates a lexer that begins at this byte.
+    pub(super) fn new(text: &'a str, at: usize) -> Self {
+        let mut lexer = Kind::lexer(text);
+        lexer.bump(at);
+        Self(lexer)
     }
 
     /// Returns the next token.
     pub(super) fn next(&mut self) -> Result<Token, TextError> {
-        self.skip();
-        let bytes = self.text.as_bytes();
-        let start = self.at;
-        let Some(&first) = bytes.get(start) else {
-            return Ok(Token {
-                kind: Kind::End,
-                start,
-                end: start,
-            });
+        let next = self.0.next();
+        let (span, text) = (self.0.span(), self.0.source());
+        let Some(next) = next else {
+            let (kind, start, end) = (Kind::End, text.len(), text.len());
+            return Ok(Token { kind, start, end });
         };
-        let kind = match first {
-            b'A'..=b'Z' | b'a'..=b'z' | b'_' => {
-                self.run(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-                Kind::Ident
-            }
-            b'0'..=b'9' => self.number(),
-            b'.' if bytes.get(start + 1).is_some_and(u8::is_ascii_digit) => self.number(),
-            b'"' | b'\'' => self.text(first)?,
-            b'{' | b'}' | b'<' | b'>' | b'[' | b']' | b':' | b',' | b';' | b'/' | b'-' | b'.' => {
-                self.at += 1;
-                Kind::Mark(first)
-            }
-            _ => {
-                let found = self.text[start..].chars().next().unwrap_or_default();
-                let message = format!("{found:?} means nothing here");
-                return Err(TextError::new(start, message, None));
-            }
-        };
-        let end = self.at;
+        let (start, end) = (span.start, span.end);
+        let kind = next.map_err(|()| {
+            let found = text[start..].chars().next().unwrap_or_default();
+            let message = match found {
+                '"' | '\'' => format!(
+                    "the string that begins here does not end in its line: expected {found}"
+                ),
+                _ => format!("{found:?} means nothing here"),
+            };
+            TextError::new(start, message, None)
+        })?;
         Ok(Token { kind, start, end })
     }
 
     /// Returns the text of a token.
     pub(super) fn slice(&self, token: Token) -> &'a str {
-        &self.text[token.start..token.end]
-    }
-
-    fn skip(&mut self) {
-        let bytes = self.text.as_bytes();
-        while let Some(&byte) = bytes.get(self.at) {
-            match byte {
-                b' ' | b'\t' | b'\r' | b'\n' | b'\x0b' | b'\x0c' => self.at += 1,
-                b'#' => self.run(|byte| byte != b'\n'),
-                _ => break,
-            }
-        }
-    }
-
-    fn run(&mut self, goes_on: impl Fn(u8) -> bool) {
-        let rest = &self.text.as_bytes()[self.at..];
-        let length = rest.iter().position(|byte| !goes_on(*byte));
-        self.at += length.unwrap_or(rest.len());
-    }
-
-    /// Reads anything that looks like a number; it is validated where it is used.
-    fn number(&mut self) -> Kind {
-        let bytes = self.text.as_bytes();
-        let is_hex = bytes[self.at..].starts_with(b"0x") || bytes[self.at..].starts_with(b"0X");
-        let mut last = b'0';
-        while let Some(&byte) = bytes.get(self.at) {
-            let is_sign = matches!(byte, b'+' | b'-') && matches!(last, b'e' | b'E') && !is_hex;
-            if !(byte.is_ascii_alphanumeric() || byte == b'.' || is_sign) {
-                break;
-            }
-            last = byte;
-            self.at += 1;
-        }
-        Kind::Number
-    }
-
-    fn text(&mut self, quote: u8) -> Result<Kind, TextError> {
-        let bytes = self.text.as_bytes();
-        let start = self.at;
-        self.at += 1;
-        loop {
-            match bytes.get(self.at) {
-                Some(&byte) if byte == quote => {
-                    self.at += 1;
-                    return Ok(Kind::Text);
-                }
-                None | Some(b'\n' | b'\0') => {
-                    let message = format!(
-                        "the string that begins here does not end in its line: expected {}",
-                        char::from(quote)
-                    );
-                    return Err(TextError::new(start, message, None));
-                }
-                // The character after a backslash never ends the string, whether it is
-                // an escape or not.
-                Some(b'\\') if !matches!(bytes.get(self.at + 1), None | Some(b'\n' | b'\0')) => {
-                    self.at += 2;
-                }
-                Some(_) => self.at += 1,
-            }
-        }
+        &self.0.source()[token.start..token.end]
     }
 }
 

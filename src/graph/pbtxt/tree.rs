@@ -14,20 +14,20 @@ const A_NAME: &str = "the name of a field";
 
 /// Field as written.
 #[derive(Debug)]
-pub(in crate::graph) struct Field {
+pub(in crate::graph) struct Field<'a> {
     /// Name.
-    pub(super) name: Name,
+    pub(super) name: Name<'a>,
     /// Position of the name, in bytes.
     pub(in crate::graph) at: usize,
     /// Value.
-    pub(in crate::graph) value: Value,
+    pub(in crate::graph) value: Value<'a>,
 }
 
 /// Name of a field.
 #[derive(Debug)]
-pub(super) enum Name {
-    /// Plain name, which ends at this byte.
-    Plain(usize),
+pub(super) enum Name<'a> {
+    /// Plain name.
+    Plain(&'a str),
     /// Full name of an extension, in brackets.
     Extension(Box<str>),
     /// Type URL, in brackets.
@@ -36,26 +36,26 @@ pub(super) enum Name {
 
 /// Value as written.
 #[derive(Debug)]
-pub(in crate::graph) struct Value {
+pub(in crate::graph) struct Value<'a> {
     /// Position, in bytes.
     pub(in crate::graph) at: usize,
     /// Kind of the value.
-    pub(super) shape: Shape,
+    pub(super) shape: Shape<'a>,
 }
 
 /// Kind of a value.
 #[derive(Debug)]
-pub(super) enum Shape {
+pub(super) enum Shape<'a> {
     /// Scalar, with or without a minus sign; it is read again where it is used.
     Scalar,
     /// Fields in braces.
-    Message(Box<[Field]>),
+    Message(Box<[Field<'a>]>),
     /// Values in brackets.
-    List(Box<[Value]>),
+    List(Box<[Value<'a>]>),
 }
 
 /// Parses a text. The error names the node, if the text has named it by then.
-pub(super) fn read(text: &str) -> Result<Box<[Field]>, TextError> {
+pub(super) fn read(text: &str) -> Result<Box<[Field<'_>]>, TextError> {
     let mut reader = Reader {
         lexer: Lexer::new(text, 0),
         ahead: None,
@@ -81,7 +81,7 @@ struct Reader<'a> {
     node: Option<String>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn peek(&mut self) -> Result<Token, TextError> {
         if let Some(token) = self.ahead {
             return Ok(token);
@@ -124,7 +124,7 @@ impl Reader<'_> {
     }
 
     /// Parses fields up to the closing mark, or to the end of the text.
-    fn fields(&mut self, end: Option<u8>) -> Result<Box<[Field]>, TextError> {
+    fn fields(&mut self, end: Option<u8>) -> Result<Box<[Field<'a>]>, TextError> {
         let mut fields = Vec::new();
         loop {
             let token = self.peek()?;
@@ -150,8 +150,8 @@ impl Reader<'_> {
     }
 
     /// Remembers the name of a node for errors in the rest of it.
-    fn learn(&mut self, field: &Field) {
-        let name = field.plain(self.text);
+    fn learn(&mut self, field: &Field<'_>) {
+        let name = field.plain();
         match self.opened.len() {
             0 => self.node = None,
             1 if self.opened[0].0 == "node" => {
@@ -166,19 +166,19 @@ impl Reader<'_> {
         }
     }
 
-    fn field(&mut self) -> Result<Field, TextError> {
+    fn field(&mut self) -> Result<Field<'a>, TextError> {
         let token = self.peek()?;
         let at = token.start;
         self.bump();
         let name = if token.kind == Kind::Ident {
-            Name::Plain(token.end)
+            Name::Plain(self.lexer.slice(token))
         } else {
             self.bracketed()?
         };
         let has_colon = self.takes(b':')?;
         let next = self.peek()?;
         if !has_colon && !matches!(next.kind, Kind::Mark(b'{' | b'<')) {
-            let called = self.called(&name, at);
+            let called = called(&name);
             return self.unexpected(&format!("`:` or `{{` after `{called}`"));
         }
         let value = self.value(&name, at, true)?;
@@ -189,7 +189,7 @@ impl Reader<'_> {
     }
 
     /// Reads a bracketed name, with or without spaces.
-    fn bracketed(&mut self) -> Result<Name, TextError> {
+    fn bracketed(&mut self) -> Result<Name<'a>, TextError> {
         let mut name = String::new();
         let mut is_type = false;
         loop {
@@ -224,10 +224,10 @@ impl Reader<'_> {
 
     fn value(
         &mut self,
-        name: &Name,
+        name: &Name<'a>,
         named_at: usize,
         may_be_list: bool,
-    ) -> Result<Value, TextError> {
+    ) -> Result<Value<'a>, TextError> {
         let token = self.peek()?;
         let at = token.start;
         let shape = match token.kind {
@@ -237,7 +237,7 @@ impl Reader<'_> {
                 if self.opened.is_empty() {
                     self.node = None;
                 }
-                self.opened.push((self.called(name, named_at), named_at));
+                self.opened.push((called(name), named_at));
                 let end = if open == b'{' { b'}' } else { b'>' };
                 let fields = self.fields(Some(end))?;
                 self.opened.pop();
@@ -275,19 +275,11 @@ impl Reader<'_> {
                 Shape::Scalar
             }
             _ => {
-                let name = self.called(name, named_at);
+                let name = called(name);
                 return self.unexpected(&format!("a value for `{name}`"));
             }
         };
         Ok(Value { at, shape })
-    }
-
-    /// Returns a name as quoted in messages.
-    fn called(&self, name: &Name, at: usize) -> String {
-        match name {
-            Name::Plain(end) => cut(&self.text[at..*end]),
-            Name::Extension(name) | Name::Type(name) => format!("[{}]", cut(name)),
-        }
     }
 
     fn deeper(&mut self, at: usize) -> Result<(), TextError> {
@@ -301,6 +293,14 @@ impl Reader<'_> {
     }
 }
 
+/// Returns a name as quoted in messages.
+fn called(name: &Name<'_>) -> String {
+    match name {
+        Name::Plain(name) => cut(name),
+        Name::Extension(name) | Name::Type(name) => format!("[{}]", cut(name)),
+    }
+}
+
 /// Shortens a text quoted in a message.
 pub(super) fn cut(text: &str) -> String {
     const LONGEST: usize = 60;
@@ -310,23 +310,23 @@ pub(super) fn cut(text: &str) -> String {
     short + more
 }
 
-impl Field {
+impl<'a> Field<'a> {
     /// Returns the name, unless it is in brackets.
-    pub(super) fn plain<'a>(&self, text: &'a str) -> Option<&'a str> {
+    pub(super) fn plain(&self) -> Option<&'a str> {
         match self.name {
-            Name::Plain(end) => Some(&text[self.at..end]),
+            Name::Plain(name) => Some(name),
             _ => None,
         }
     }
 }
 
-impl Value {
+impl<'a> Value<'a> {
     /// Finds the value of a field in this message, or in one within it.
-    pub(in crate::graph) fn find(&self, text: &str, name: &str) -> Option<&Self> {
+    pub(in crate::graph) fn find(&self, name: &str) -> Option<&Self> {
         let mut fields = self.each().iter().flat_map(Self::fields);
-        fields.find_map(|field| match field.plain(text) == Some(name) {
+        fields.find_map(|field| match field.plain() == Some(name) {
             true => Some(&field.value),
-            false => field.value.find(text, name),
+            false => field.value.find(name),
         })
     }
 
@@ -339,7 +339,7 @@ impl Value {
     }
 
     /// Returns the fields, if it is a message.
-    pub(in crate::graph) fn fields(&self) -> &[Field] {
+    pub(in crate::graph) fn fields(&self) -> &[Field<'a>] {
         match &self.shape {
             Shape::Message(fields) => fields,
             _ => &[],
@@ -349,11 +349,14 @@ impl Value {
 
 /// Returns the values of a repeated field in source order.
 pub(in crate::graph) fn all<'a>(
-    fields: &'a [Field],
-    text: &'a str,
+    fields: &'a [Field<'a>],
     name: &'a str,
-) -> impl Iterator<Item = &'a Value> {
-    let fields = fields.iter();
-    let named = fields.filter(move |field| field.plain(text) == Some(name));
+) -> impl Iterator<Item = &'a Value<'a>> {
+    let named = fields.iter().filter(move |it| it.plain() == Some(name));
     named.flat_map(|field| field.value.each())
+}
+
+/// Returns the first value of a field.
+pub(in crate::graph) fn first<'a>(fields: &'a [Field<'a>], name: &'a str) -> Option<&'a Value<'a>> {
+    all(fields, name).next()
 }

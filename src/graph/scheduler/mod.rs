@@ -172,7 +172,6 @@ impl Scheduler {
     }
 
     /// Returns the highest timestamp that a generating node has sent to itself, to continue at.
-    #[must_use]
     pub(super) fn generated(&self) -> Option<Timestamp> {
         let loops = self.plan.loops();
         let last = loops.map(|stream| self.lines[stream].last).max()?;
@@ -198,7 +197,6 @@ impl Scheduler {
     /// Returns whether a packet should be pushed now: not while a queue that it would enter is
     /// full, or too many outputs are waiting. Once [`Scheduler::next_job`] has returned `None`, nothing
     /// runs and all outputs are taken, it is true.
-    #[must_use]
     pub(super) fn accepts(&self, input: usize) -> bool {
         let stream = self.plan.inputs[input].stream;
         let is_through = !self.plan.streams[stream].outputs.is_empty();
@@ -215,7 +213,6 @@ impl Scheduler {
     }
 
     /// Returns whether nothing runs or can run until a packet is pushed or an input closed.
-    #[must_use]
     pub(super) fn is_idle(&self) -> bool {
         let is_waiting = || {
             self.opens.is_empty()
@@ -228,7 +225,6 @@ impl Scheduler {
 
     /// Returns whether the run is over: every node is closed or was never opened. Outputs may still
     /// wait.
-    #[must_use]
     pub(super) fn is_finished(&self) -> bool {
         self.running == 0
             && self.left == 0
@@ -247,13 +243,11 @@ impl Scheduler {
     }
 
     /// Returns all errors of the run, merged into one.
-    #[must_use]
     pub(super) fn error(&self) -> Option<GraphRunError> {
         GraphRunError::of_run(&self.errors)
     }
 
     /// Returns whether an output packet is waiting.
-    #[must_use]
     pub(super) fn has_output(&self) -> bool {
         !self.outputs.is_empty()
     }

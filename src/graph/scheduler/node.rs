@@ -152,8 +152,8 @@ impl Node {
     }
 
     /// Returns the lowest timestamp for which packets may still be sent.
-    pub(super) fn floor(&mut self) -> Timestamp {
-        let floor = self.policy.rule().floor(&self.inputs);
+    pub(super) fn floor(&self) -> Timestamp {
+        let floor = self.policy.floor(&self.inputs);
         let flights = self.flights.iter().map(|flight| flight.at);
         flights.fold(floor, Timestamp::min)
     }

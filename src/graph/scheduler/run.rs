@@ -72,7 +72,7 @@ impl Scheduler {
         if known.is_stopped {
             return (known.in_flight == 0).then(|| self.close_job(node));
         }
-        let look = known.policy.rule().look(&mut known.inputs);
+        let look = known.policy.look(&mut known.inputs);
         self.relax(node);
         match look {
             Look::At(at) if !self.is_held_up(node) => return Some(self.process_job(node, at)),
@@ -104,7 +104,7 @@ impl Scheduler {
     fn process_job(&mut self, node: usize, at: Timestamp) -> GraphJob {
         let known = &mut self.nodes[node];
         known.is_blocked = false;
-        let inputs = known.policy.rule().take(at, &mut known.inputs);
+        let inputs = known.policy.take(at, &mut known.inputs);
         let number = known.take_off(at);
         self.ready.serve(known.rank);
         if known.may_run() {

@@ -20,6 +20,7 @@ fn info() -> ServableInfo {
         dtype: DataType::F32,
         shape: PartialShape(shape.to_vec()),
         layout: Layout::unspecified(shape.len()),
+        is_open: false,
         port,
     };
     ServableInfo::new(

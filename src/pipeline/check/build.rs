@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use super::{
     draft::{Draft, Gathers, Link},
-    metadata::{dim, prepend},
+    metadata::{dim, info, prepend},
     order::Stack,
 };
 use crate::{
     config::EmptyResults,
     pipeline::{
         adapt::Adapter,
-        info::{PipelineInfo, PipelineTensor},
-        plan::{Count, Input, Level, LevelId, NodeId, PipelinePlan, PipelinePlanNode, PlanOutput},
+        plan::{Count, Input, Level, PipelinePlan, PipelinePlanNode, PlanOutput},
     },
+    servable::{ServableInfo, TensorInfo},
     tensor::Dim,
 };
 
@@ -23,7 +23,7 @@ impl Draft<'_> {
         &self,
         order: &[usize],
         stacks: &[Stack],
-        inputs: Vec<PipelineTensor>,
+        inputs: Vec<TensorInfo>,
     ) -> PipelinePlan {
         let (levels, level_of) = self.plan_levels(order, stacks);
         let mut nodes: Vec<PipelinePlanNode> = self
@@ -33,13 +33,8 @@ impl Draft<'_> {
             .map(|(node, stack)| PipelinePlanNode {
                 name: node.name.to_owned(),
                 kind: node.config.map(|config| config.kind.clone()),
-                inputs: Vec::new(),
-                outputs: Vec::new(),
-                opens: None,
-                gathers: Vec::new(),
                 levels: (stack.iter().flatten().map(|node| level_of[node])).collect(),
-                sources: Vec::new(),
-                consumers: Vec::new(),
+                ..PipelinePlanNode::default()
             })
             .collect();
         nodes[0].outputs = inputs.iter().map(|input| output(&input.name)).collect();
@@ -56,7 +51,7 @@ impl Draft<'_> {
         }
         let exit = nodes.len() - 1;
         if let Some(first) = nodes[exit].inputs.first() {
-            let source = &nodes[first.source.index()];
+            let source = &nodes[first.source];
             nodes[exit].gathers = source.levels.iter().copied().chain(source.opens).collect();
         }
         let outputs = self.plan_outputs(&nodes, &levels);
@@ -65,7 +60,7 @@ impl Draft<'_> {
             nodes,
             levels,
             allows_empty: self.allows_empty(),
-            info: PipelineInfo::new(inputs, outputs),
+            info: ServableInfo::new(inputs, outputs),
         }
     }
 
@@ -74,16 +69,16 @@ impl Draft<'_> {
         &self,
         order: &[usize],
         stacks: &[Stack],
-    ) -> (Vec<Level>, HashMap<usize, LevelId>) {
+    ) -> (Vec<Level>, HashMap<usize, usize>) {
         let mut levels = Vec::new();
         let mut level_of = HashMap::new();
         for &node in order {
             if let Some(count) = self.nodes[node].count {
                 let around = stacks[node].as_ref().and_then(|stack| stack.last());
                 let parent = around.map(|around| level_of[around]);
-                level_of.insert(node, LevelId::new(levels.len()));
+                level_of.insert(node, levels.len());
                 levels.push(Level {
-                    node: NodeId::new(node),
+                    node,
                     count,
                     parent,
                 });
@@ -112,7 +107,7 @@ impl Draft<'_> {
         });
         outputs[place].tensor = tensor.cloned();
 
-        let (consumer, from) = (NodeId::new(node), NodeId::new(link.source));
+        let (consumer, from) = (node, link.source);
         let input = nodes[node].inputs.len();
         nodes[link.source].outputs[place]
             .consumers
@@ -141,17 +136,17 @@ impl Draft<'_> {
     }
 
     /// Returns the outputs of the pipeline.
-    fn plan_outputs(&self, nodes: &[PipelinePlanNode], levels: &[Level]) -> Vec<PipelineTensor> {
+    fn plan_outputs(&self, nodes: &[PipelinePlanNode], levels: &[Level]) -> Vec<TensorInfo> {
         let exit = &nodes[nodes.len() - 1];
         let front: Vec<Dim> = exit
             .gathers
             .iter()
-            .map(|level| self.level_dim(&levels[level.index()]))
+            .map(|level| self.level_dim(&levels[*level]))
             .collect();
         let outputs = exit.inputs.iter().enumerate().map(|(port, input)| {
-            let source = &nodes[input.source.index()];
+            let source = &nodes[input.source];
             let tensor = source.outputs[input.output].tensor.as_ref();
-            let mut output = PipelineTensor::new(&input.name, tensor, port);
+            let mut output = info(&input.name, tensor, port);
             if tensor.is_some() && source.opens.is_some() {
                 output.shape.0.remove(0);
             }
@@ -167,7 +162,7 @@ impl Draft<'_> {
 
     /// Returns the dimension that a level adds to an output of the pipeline.
     fn level_dim(&self, level: &Level) -> Dim {
-        let node = &self.nodes[level.node.index()];
+        let node = &self.nodes[level.node];
         match (level.count, &node.facts) {
             (Count::Dynamic, Some(facts)) if !node.is_model() => {
                 let first = facts.outputs.iter().min_by(|a, b| a.name.cmp(&b.name));
@@ -184,7 +179,6 @@ impl Draft<'_> {
 fn output(name: &str) -> PlanOutput {
     PlanOutput {
         name: name.to_owned(),
-        tensor: None,
-        consumers: Vec::new(),
+        ..PlanOutput::default()
     }
 }

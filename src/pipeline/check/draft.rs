@@ -177,7 +177,7 @@ impl<'a> Draft<'a> {
                             if let MissingModel::NotLooked { stateful, auto, .. } = missing {
                                 (node.stateful, node.auto) = (stateful, auto);
                             }
-                            Err(failure::of_model(model_name, missing))
+                            Err(failure::of_model(model_name, *version, missing))
                         }
                     }
                 }

@@ -4,19 +4,19 @@ use super::draft::{Draft, Gathers, REQUEST, text};
 use crate::{
     pipeline::{
         dims::{common_layout, common_shape, letters},
-        info::PipelineTensor,
         plan::Count,
         rules,
         sources::TensorSource,
     },
-    tensor::{Dim, Layout},
+    servable::TensorInfo,
+    tensor::{DataType, Dim, Layout, PartialShape},
 };
 
 impl Draft<'_> {
     /// Returns the inputs of the pipeline, each once. What no node uses is none: nobody would know what it
     /// has to be.
-    pub(super) fn inputs(&mut self) -> Vec<PipelineTensor> {
-        let mut inputs: Vec<PipelineTensor> = Vec::new();
+    pub(super) fn inputs(&mut self) -> Vec<TensorInfo> {
+        let mut inputs: Vec<TensorInfo> = Vec::new();
         let place = self.config.places.of("inputs").clone();
         for (index, name) in self.config.inputs.iter().enumerate() {
             if self.config.inputs[..index].contains(name) {
@@ -32,7 +32,7 @@ impl Draft<'_> {
                 }
                 continue;
             }
-            let mut input = PipelineTensor::new(name, tensor.as_ref(), inputs.len());
+            let mut input = info(name, tensor.as_ref(), inputs.len());
             if let Some(count) = self.nodes[0].count {
                 let layout = split(&input.layout, input.shape.0.len());
                 prepend(&mut input, &[dim(count)]);
@@ -85,6 +85,20 @@ impl Draft<'_> {
     }
 }
 
+/// Makes an input or output of the pipeline of what the nodes say of it, if they do.
+pub(super) fn info(name: &str, tensor: Option<&TensorSource>, port: usize) -> TensorInfo {
+    let dtype = tensor.and_then(|tensor| tensor.dtype);
+    TensorInfo {
+        name: name.to_owned(),
+        // What JSON numbers without a type are read as.
+        dtype: dtype.unwrap_or(DataType::F32),
+        is_open: dtype.is_none(),
+        shape: tensor.map_or(PartialShape(Vec::new()), |tensor| tensor.shape.clone()),
+        layout: tensor.map_or(Layout::unspecified(0), |tensor| tensor.layout.clone()),
+        port,
+    }
+}
+
 /// Returns what two tensors have in common.
 fn common(a: &TensorSource, b: &TensorSource) -> Option<TensorSource> {
     let dtype = (a.dtype == b.dtype).then_some(a.dtype)?;
@@ -121,7 +135,7 @@ pub(super) fn dim(count: Count) -> Dim {
 }
 
 /// Puts dimensions in front of a tensor's own.
-pub(super) fn prepend(tensor: &mut PipelineTensor, dims: &[Dim]) {
+pub(super) fn prepend(tensor: &mut TensorInfo, dims: &[Dim]) {
     if !dims.is_empty() {
         tensor.shape.0.splice(0..0, dims.iter().copied());
         tensor.layout = Layout::unspecified(tensor.shape.0.len());

@@ -9,7 +9,7 @@
 mod build;
 mod connections;
 mod draft;
-mod failure;
+pub(super) mod failure;
 mod metadata;
 mod nodes;
 mod order;

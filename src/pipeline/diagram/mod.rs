@@ -1,12 +1,12 @@
 //! Diagram of a configured pipeline, valid or not.
 
-mod missing;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::HashMap, iter, mem};
 
 use super::{
+    check::failure,
     dims::common_shape,
     sources::{CustomFacts, Sources, TensorSource},
 };
@@ -24,7 +24,6 @@ const REQUEST: usize = 0;
 
 /// Makes the diagram of a pipeline. Facts that `sources` does not know are missing in it; each custom
 /// node is looked up once.
-#[must_use]
 pub fn diagram(config: &PipelineConfig, sources: &impl Sources) -> Diagram {
     let inputs = config.inputs.iter().map(|name| port(name, name, &[]));
     let mut request = DiagramNode::request(inputs.collect());
@@ -59,8 +58,8 @@ fn node(config: &NodeConfig, sources: &impl Sources) -> DiagramNode {
             };
             let known = sources.model(model_name, *version);
             let known = known.map(|facts| CustomFacts::from(&facts.info));
-            let missing = |why| missing::model(model_name, *version, &why);
-            (kind, known.map_err(missing))
+            let failure = |why| failure::of_model(model_name, *version, why);
+            (kind, known.map_err(failure))
         }
         NodeKind::Custom { library_name, .. } => {
             let library = library_name.clone();
@@ -69,15 +68,13 @@ fn node(config: &NodeConfig, sources: &impl Sources) -> DiagramNode {
                 false => DiagramNodeKind::Custom { library },
             };
             let known = sources.custom(config, library_name);
-            (
-                kind,
-                known.map_err(|why| missing::custom(library_name, &why)),
-            )
+            let failure = |why| failure::of_custom(library_name, why);
+            (kind, known.map_err(failure))
         }
     };
     let (missing, known) = match known {
         Ok(known) => (None, known),
-        Err(missing) => (missing, CustomFacts::default()),
+        Err(failure) => (failure.ok().map(|it| it.missing), CustomFacts::default()),
     };
     let (taken, given) = (config.inputs.iter(), config.outputs.iter());
     let (inputs, outputs) = (known.inputs, known.outputs);

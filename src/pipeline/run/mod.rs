@@ -136,7 +136,7 @@ impl PipelineDefinition {
         let tensors = driver.drive(jobs).await?;
         for output in &plan.info.outputs {
             fit::output(output, &tensors[output.port])
-                .map_err(|error| of_node(error, &plan.node(plan.exit()).name, ""))?;
+                .map_err(|error| of_node(error, &plan.nodes[plan.exit()].name, ""))?;
         }
         Ok(tensors)
     }
@@ -179,7 +179,7 @@ impl Driver<'_> {
                 self.exit = Some(job);
                 continue;
             }
-            let pool = self.shared.used.pool_of[job.ready.node.index()];
+            let pool = self.shared.used.pool_of[job.ready.node];
             let waiting = Waiting { job, since };
             if single && is_idle {
                 self.pools[pool].running += 1;
@@ -224,14 +224,14 @@ impl Driver<'_> {
     fn finish(&mut self, outcome: Outcome) -> Result<Option<Waiting>> {
         let plan = Arc::clone(&self.shared.definition.plan);
         let ready = outcome.ready;
-        let pool = self.shared.used.pool_of[ready.node.index()];
+        let pool = self.shared.used.pool_of[ready.node];
         self.pools[pool].running -= 1;
         let key = || self.flow.schedule.sessions.key(&plan, ready.session);
-        let name = &plan.node(ready.node).name;
+        let name = &plan.nodes[ready.node].name;
         let done = outcome.done;
         let done = done.map_err(|error| of_node(error, name, &key()))?;
         let took = done.ended.saturating_duration_since(done.started);
-        self.shared.definition.times(ready.node).ran(took);
+        self.shared.definition.times[ready.node].ran(took);
         if let Some(trace) = self.trace {
             trace.add(NodeTrace {
                 node: ready.node,

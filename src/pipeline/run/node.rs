@@ -79,29 +79,28 @@ impl Shared {
     async fn execute(&self, job: NodeJob) -> Result<EndedRun> {
         let plan = &self.definition.plan;
         let id = job.ready.node;
-        let node = plan.node(id);
+        let node = &plan.nodes[id];
         let tensors = gathered(job, Arc::clone(plan)).await?;
         let inputs = match self.watched {
             true => tensors.clone(),
             false => Vec::new(),
         };
-        let (outputs, started, ended) =
-            match (self.definition.work(id), &self.used.models[id.index()]) {
-                (Work::Custom(custom, gate, _), _) => {
-                    validate_open(plan, node, &tensors)?;
-                    run_custom(custom, gate, node, tensors).await?
-                }
-                (Work::Python(python, _), _) => {
-                    let instance = &self.instances[id.index()];
-                    let instance = instance.get_or_try_init(|| python.open(&self.seat)).await?;
-                    run_python(python, Arc::clone(instance), node, tensors).await?
-                }
-                (_, Some(model)) => self.run_model(model, node, tensors).await?,
-                _ => {
-                    return Err(Error::internal("Internal server error")
-                        .with_source("a bug: a node without anything to run"));
-                }
-            };
+        let (outputs, started, ended) = match (&self.definition.works[id], &self.used.models[id]) {
+            (Work::Custom(custom, gate, _), _) => {
+                validate_open(plan, node, &tensors)?;
+                run_custom(custom, gate, node, tensors).await?
+            }
+            (Work::Python(python, _), _) => {
+                let instance = &self.instances[id];
+                let instance = instance.get_or_try_init(|| python.open(&self.seat)).await?;
+                run_python(python, Arc::clone(instance), node, tensors).await?
+            }
+            (_, Some(model)) => self.run_model(model, node, tensors).await?,
+            _ => {
+                return Err(Error::internal("Internal server error")
+                    .with_source("a bug: a node without anything to run"));
+            }
+        };
         Ok(EndedRun {
             inputs,
             outputs,
@@ -137,8 +136,9 @@ impl Shared {
 /// Validates what Python nodes gave to a custom node, which the check could not do.
 fn validate_open(plan: &PipelinePlan, node: &PipelinePlanNode, tensors: &[Tensor]) -> Result<()> {
     for (input, tensor) in node.inputs.iter().zip(tensors) {
-        let source = plan.node(input.source);
-        let is_open = input.source != plan.entry() && source.outputs[input.output].tensor.is_none();
+        let source = &plan.nodes[input.source];
+        let is_open =
+            input.source != PipelinePlan::ENTRY && source.outputs[input.output].tensor.is_none();
         if let Some(expected) = input.tensor.as_ref().filter(|_| is_open) {
             fit::input(&node.name, expected, tensor)?;
         }

@@ -37,7 +37,7 @@ fn only(jobs: Vec<NodeJob>) -> NodeJob {
 }
 
 fn name(plan: &PipelinePlan, ready: Ready) -> &str {
-    &plan.node(ready.node).name
+    &plan.nodes[ready.node].name
 }
 
 const NODES: [&str; 3] = ["d 1>2 request split -1", "x 1>2 d", "g 32>1 x,d gather d"];

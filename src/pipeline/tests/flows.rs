@@ -12,7 +12,7 @@ use crate::pipeline::{
 fn take(plan: &PipelinePlan, jobs: &mut Vec<NodeJob>, name: &str) -> NodeJob {
     let mut names = jobs
         .iter()
-        .map(|job| plan.node(job.ready.node).name.as_str());
+        .map(|job| plan.nodes[job.ready.node].name.as_str());
     let place = names.position(|known| known == name).expect(name);
     jobs.remove(place)
 }

@@ -56,7 +56,10 @@ fn run(
     rng: &mut StdRng,
 ) -> crate::error::Result<Vec<Value>> {
     // Inputs that no node uses are not asked for.
-    let (inputs, used) = (random.config().inputs, &plan.node(plan.entry()).outputs);
+    let (inputs, used) = (
+        random.config().inputs,
+        &plan.nodes[PipelinePlan::ENTRY].outputs,
+    );
     let given = inputs.iter().zip(&random.request);
     let given = given.filter(|(input, _)| used.iter().any(|used| used.name == **input));
     let request = given.map(|(_, value)| tensor(value)).collect();
@@ -66,14 +69,14 @@ fn run(
         let job = jobs.swap_remove(rng.random_range(0..jobs.len()));
         let ready = job.ready;
         assert!(runs.insert(ready), "each runs once");
-        let node = plan.node(ready.node);
+        let node = &plan.nodes[ready.node];
         let inputs = job.tensors(plan)?;
         if ready.node == plan.exit() {
             assert!(jobs.is_empty(), "the response waits for all");
             return Ok(inputs.iter().map(value).collect());
         }
         let inputs: Vec<Value> = inputs.iter().map(value).collect();
-        let computed = random.compute(ready.node.index(), &inputs);
+        let computed = random.compute(ready.node, &inputs);
         let outputs = node.outputs.iter().map(|output| {
             let place: usize = output.name.strip_prefix("out").unwrap().parse().unwrap();
             tensor(&computed[place])
@@ -225,9 +228,9 @@ fn random_pipelines_have_what_matters() {
                 inner && node.inputs.len() > node.sources.len(),
             );
         }
-        let entry = plan.node(plan.entry());
+        let entry = &plan.nodes[PipelinePlan::ENTRY];
         note("a request that is split", entry.opens.is_some());
-        let mut nodes = plan.nodes[..plan.exit().index()].iter();
+        let mut nodes = plan.nodes[..plan.exit()].iter();
         let closes = |node: &PipelinePlanNode| node.gathers.first() == entry.opens.as_ref();
         let closed = entry.opens.is_some() && nodes.any(closes);
         note("a request that is closed by a node", closed);
@@ -241,7 +244,7 @@ fn random_pipelines_have_what_matters() {
         let empty = |value: &Value| value.shape.first() == Some(&0);
         let allowed = random.empty_results == EmptyResults::Allow;
         if allowed && let Ok(response) = random.response() {
-            let parts = dynamic && plan.node(plan.exit()).gathers.len() == 1;
+            let parts = dynamic && plan.nodes[plan.exit()].gathers.len() == 1;
             note(
                 "a response of no parts",
                 parts && response.iter().all(empty),
@@ -272,7 +275,7 @@ proptest! {
                 for (output, value) in plan.info.outputs.iter().zip(0..) {
                     let shape = &found[output.port].shape;
                     let allowed = &output.shape.0;
-                    let fits = output.dtype.is_none()
+                    let fits = output.is_open
                         || (shape.len() == allowed.len()
                             && allowed.iter().zip(shape).all(|(dim, length)| dim.allows(*length)));
                     prop_assert!(fits, "{value}: {shape:?} as {}", output.shape);

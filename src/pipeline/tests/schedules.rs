@@ -15,7 +15,7 @@ use crate::{
 fn reported(schedule: &Schedule, ready: &[Ready]) -> Vec<String> {
     let plan = &schedule.plan;
     let one = |ready: &Ready| {
-        let name = &plan.node(ready.node).name;
+        let name = &plan.nodes[ready.node].name;
         let key = schedule.sessions.key(plan, ready.session);
         if key.is_empty() {
             name.clone()
@@ -165,7 +165,7 @@ fn the_work_is_in_proportion_to_the_runs() {
     let mut ready = schedule.start();
     let mut runs = 0;
     while let Some(ran) = ready.pop() {
-        let count = plan.node(ran.node).opens.map(|_| 10_000);
+        let count = plan.nodes[ran.node].opens.map(|_| 10_000);
         ready.extend(schedule.finished(ran, count).unwrap());
         runs += 1;
     }

@@ -141,7 +141,7 @@ impl FromStr for Element {
         let swapped = text.starts_with('>');
         let number = DataType::ALL
             .into_iter()
-            .find(|dtype| descr(*dtype).is_some_and(|descr| &descr[1..] == plain));
+            .find(|dtype| dtype.numpy().is_some_and(|name| &name[1..] == plain));
         let (kind, width) = if let Some(dtype) = number {
             (Kind::Number(dtype), dtype.size().ok_or_else(unknown)?)
         } else if let Some(width) = plain.strip_prefix('S') {
@@ -161,25 +161,6 @@ impl FromStr for Element {
             width,
             swapped,
         })
-    }
-}
-
-/// Returns NumPy's name of a type that has one.
-pub(super) const fn descr(dtype: DataType) -> Option<&'static str> {
-    match dtype {
-        DataType::Bool => Some("|b1"),
-        DataType::I8 => Some("|i1"),
-        DataType::I16 => Some("<i2"),
-        DataType::I32 => Some("<i4"),
-        DataType::I64 => Some("<i8"),
-        DataType::U8 => Some("|u1"),
-        DataType::U16 => Some("<u2"),
-        DataType::U32 => Some("<u4"),
-        DataType::U64 => Some("<u8"),
-        DataType::F16 => Some("<f2"),
-        DataType::F32 => Some("<f4"),
-        DataType::F64 => Some("<f8"),
-        DataType::Bf16 | DataType::String => None,
     }
 }
 

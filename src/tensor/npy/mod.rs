@@ -15,7 +15,7 @@ use std::io::{self, Cursor, Read, Write};
 
 use bytes::Bytes;
 
-use self::header::{Element, Header, Kind, descr, write_header};
+use self::header::{Element, Header, Kind, write_header};
 use super::{
     Tensor, TensorError,
     dtype::DataType,
@@ -119,7 +119,7 @@ fn no_type(name: &str) -> Error {
 ///
 /// Fails if the writer does.
 pub fn write(tensor: &Tensor, out: &mut dyn Write) -> io::Result<()> {
-    match descr(tensor.dtype()) {
+    match tensor.dtype().numpy() {
         Some(descr) => {
             write_header(descr, tensor.shape(), out)?;
             out.write_all(tensor.data())

@@ -4,10 +4,11 @@
 //! [`Packer`] takes values one at a time and packs them as a type's bytes; [`values`] goes the
 //! other way, and [`write_json`] writes a whole tensor as a flat JSON array.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use bytes::Bytes;
 use half::{bf16, f16};
+use serde::Serialize;
 
 use super::{Tensor, dtype::DataType};
 
@@ -30,7 +31,6 @@ pub enum Value<'a> {
 
 impl Value<'_> {
     /// Returns the element as a number, if it is one; BOOL counts as 0 and 1.
-    #[must_use]
     #[expect(
         clippy::cast_precision_loss,
         reason = "for statistics and previews, where the nearest double is what is wanted"
@@ -82,7 +82,6 @@ pub struct Packer {
 impl Packer {
     /// Starts an empty buffer; `expected` elements are made room for, up to a limit, so that a
     /// number from the wire cannot allocate what was not sent.
-    #[must_use]
     pub fn new(dtype: DataType, expected: usize) -> Self {
         const MAX_AHEAD: usize = 1 << 20;
         let capacity = expected.min(MAX_AHEAD) * dtype.size().unwrap_or(8);
@@ -94,19 +93,16 @@ impl Packer {
     }
 
     /// Returns the element type.
-    #[must_use]
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
 
     /// Returns the number of values so far.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// Ends the packing.
-    #[must_use]
     pub fn finish(self) -> Bytes {
         self.bytes.into()
     }
@@ -289,25 +285,21 @@ pub fn write_json(tensor: &Tensor, out: &mut Vec<u8>) {
 
 /// Writes one element as JSON; see [`write_json`].
 pub fn write_json_value(value: Value<'_>, out: &mut Vec<u8>) {
-    // Writing to a Vec does not fail.
     let result = match value {
         Value::Bool(value) => write!(out, "{value}"),
         Value::Int(value) => write!(out, "{value}"),
         Value::Uint(value) => write!(out, "{value}"),
-        Value::Single(value) if value.is_finite() => {
-            return serde_json::to_writer(out, &value).expect("a finite number has a JSON form");
-        }
-        Value::Double(value) if value.is_finite() => {
-            return serde_json::to_writer(out, &value).expect("a finite number has a JSON form");
-        }
+        Value::Single(value) if value.is_finite() => as_json(out, &value),
+        Value::Double(value) if value.is_finite() => as_json(out, &value),
         Value::Single(value) => out.write_all(not_finite(value.is_nan(), value > 0.0)),
         Value::Double(value) => out.write_all(not_finite(value.is_nan(), value > 0.0)),
-        Value::Bytes(value) => {
-            return serde_json::to_writer(out, &String::from_utf8_lossy(value))
-                .expect("a string has a JSON form");
-        }
+        Value::Bytes(value) => as_json(out, &String::from_utf8_lossy(value)),
     };
-    result.expect("a Vec takes all bytes");
+    result.expect("a Vec takes all bytes, and finite numbers and strings have a JSON form");
+}
+
+fn as_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> io::Result<()> {
+    serde_json::to_writer(out, value).map_err(io::Error::from)
 }
 
 const fn not_finite(nan: bool, positive: bool) -> &'static [u8] {

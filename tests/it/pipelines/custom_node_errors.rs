@@ -28,7 +28,7 @@ fn cause(error: &Error) -> String {
 fn a_node_fails_at_each_entry_point() {
     let own = Own::open("failing.c");
     let error = Node::initialize(&own.library, [("fail", "initialize"), ("code", "-3")]);
-    let error = error.unwrap_err();
+    let error = error.err().unwrap();
     assert_eq!(
         error.to_string(),
         "`initialize` of library `own` returned -3, expected 0"
@@ -55,7 +55,7 @@ fn a_node_fails_at_each_entry_point() {
             [node.outputs(), node.inputs()]
         };
         let failed = failed.unwrap_err();
-        assert!(matches!(failed, NodeError::Metadata { .. }));
+        assert!(matches!(failed, NodeError::Call { .. }));
         assert!(failed.to_string().contains(function));
         assert_eq!(other.unwrap()[0].name, "done");
         assert_eq!(node.execute(&[]).unwrap().len(), 1);
@@ -214,7 +214,9 @@ fn an_output_that_is_not_there_is_reported() {
 #[test]
 fn zero_bytes_in_names_and_parameters_are_refused() {
     let own = Own::open("counting.c");
-    let error = Node::initialize(&own.library, [("key", "a\0b")]).unwrap_err();
+    let error = Node::initialize(&own.library, [("key", "a\0b")])
+        .err()
+        .unwrap();
     assert_eq!(
         error.to_string(),
         "parameter `key` has a zero byte; library `own` cannot take it"

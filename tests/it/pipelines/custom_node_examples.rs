@@ -19,7 +19,10 @@ fn node(source: &str, params: &[(&str, &str)]) -> Arc<Node> {
 }
 
 fn whole(outputs: &TensorMap, name: &str) -> Vec<i32> {
-    numbers(outputs.get(name).unwrap(), i32::from_le_bytes)
+    numbers(
+        ovms::tensor::named(outputs, name).unwrap(),
+        i32::from_le_bytes,
+    )
 }
 
 /// Converts an integer small enough to be exact.
@@ -95,9 +98,12 @@ fn lines_are_resized_to_what_is_between() {
     let regions = [[10, 20, 30, 24], [100, 30, 101, 100], [2, 120, 150, 124]];
     let outputs = lines(&page(), &regions);
     let boxes = whole(&outputs, "boxes");
-    let crops = outputs.get("crops").unwrap();
+    let crops = ovms::tensor::named(&outputs, "crops").unwrap();
     assert_eq!(crops.shape(), [3, 1, 3, LINE[0], LINE[1]]);
-    assert_eq!(outputs.get("boxes").unwrap().shape(), [3, 1, 4]);
+    assert_eq!(
+        ovms::tensor::named(&outputs, "boxes").unwrap().shape(),
+        [3, 1, 4]
+    );
     let values = output(&outputs, "crops");
     let crops = values.chunks(3 * LINE[0] * LINE[1]);
     for ((sides, crop), width) in boxes.chunks(4).zip(crops).zip([20, 150, 320]) {
@@ -128,7 +134,12 @@ fn lines_are_resized_to_what_is_between() {
 #[test]
 fn a_page_without_text_has_no_lines() {
     let outputs = lines(&black(), &[]);
-    let shapes = ["crops", "boxes"].map(|name| outputs.get(name).unwrap().shape().to_vec());
+    let shapes = ["crops", "boxes"].map(|name| {
+        ovms::tensor::named(&outputs, name)
+            .unwrap()
+            .shape()
+            .to_vec()
+    });
     assert_eq!(shapes, [vec![0, 1, 3, LINE[0], LINE[1]], vec![0, 1, 4]]);
 }
 
@@ -159,7 +170,10 @@ fn the_brightest_squares_are_faces() {
         .unwrap();
     let boxes = [256, 32, 480, 256, 0, 0, 224, 224];
     assert_eq!(whole(&outputs, "boxes"), boxes);
-    assert_eq!(outputs.get("faces").unwrap().shape(), [2, 1, 224, 224]);
+    assert_eq!(
+        ovms::tensor::named(&outputs, "faces").unwrap().shape(),
+        [2, 1, 224, 224]
+    );
     let faces = output(&outputs, "faces");
     assert_eq!([faces[224 * 224 - 1], faces[224 * 224]], [9.0, 5.0]);
     assert_eq!(faces.iter().sum::<f32>(), float(2 * 224) * 224.0 + 12.0);
@@ -201,7 +215,10 @@ fn opencv_resizes_images() {
         .collect();
     let image = Tensor::new(DataType::U8, vec![1, 4, 6, 3], rows.into()).unwrap();
     let outputs = node.execute(&[("image", &image)]).unwrap();
-    assert_eq!(outputs.get("image").unwrap().shape(), [1, 3, 2, 3]);
+    assert_eq!(
+        ovms::tensor::named(&outputs, "image").unwrap().shape(),
+        [1, 3, 2, 3]
+    );
     let red = [7.0; 6];
     let green = [0.0, 20.0, 40.0, 0.0, 20.0, 40.0];
     let blue = [0.0, 0.0, 0.0, 10.0, 10.0, 10.0];

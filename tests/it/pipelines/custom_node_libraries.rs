@@ -23,7 +23,7 @@ const FUNCTIONS: [&str; 6] = [
 ];
 
 fn refused(path: &Path) -> LibraryError {
-    Library::open("lib", path).unwrap_err()
+    Library::open("lib", path).err().unwrap()
 }
 
 /// Returns the identity of a library of `who.c`.
@@ -31,7 +31,7 @@ fn who(path: &Path) -> i32 {
     let library = Library::open("who", path).unwrap();
     let node = Node::initialize(&library, []).unwrap();
     let outputs = node.execute(&[]).unwrap();
-    let answer: &Tensor = outputs.get("who").unwrap();
+    let answer: &Tensor = ovms::tensor::named(&outputs, "who").unwrap();
     numbers(answer, i32::from_le_bytes)[0]
 }
 

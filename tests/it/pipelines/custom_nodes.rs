@@ -44,7 +44,12 @@ fn parameters_reach_the_node() {
             .execute(&[("input_numbers", &input)])
             .unwrap();
         assert_eq!(output(&outputs, "output_numbers"), shifted(by));
-        assert_eq!(outputs.get("output_numbers").unwrap().shape(), [1, 10]);
+        assert_eq!(
+            ovms::tensor::named(&outputs, "output_numbers")
+                .unwrap()
+                .shape(),
+            [1, 10]
+        );
     }
 }
 
@@ -69,14 +74,22 @@ fn a_pool_of_the_nodes_own_gets_everything_back() {
     let held: Vec<_> = (0..5).map(|_| run()).collect();
     let mut places: Vec<_> = held
         .iter()
-        .map(|outputs| outputs.get("output_numbers").unwrap().data().as_ptr())
+        .map(|outputs| {
+            ovms::tensor::named(outputs, "output_numbers")
+                .unwrap()
+                .data()
+                .as_ptr()
+        })
         .collect();
     // Those of the pool are the first that are free again.
     let pooled = places[0];
     drop(held);
     let again = run();
     assert_eq!(
-        again.get("output_numbers").unwrap().data().as_ptr(),
+        ovms::tensor::named(&again, "output_numbers")
+            .unwrap()
+            .data()
+            .as_ptr(),
         pooled,
         "the buffers of the first call have not all come back"
     );
@@ -100,7 +113,7 @@ fn the_number_of_results_is_the_nodes() {
         let outputs = node
             .execute(&[("numbers", &numbers), ("how_many", &count)])
             .unwrap();
-        let results = outputs.get("results").unwrap();
+        let results = ovms::tensor::named(&outputs, "results").unwrap();
         assert_eq!(results.shape()[1..], [1, 3]);
         assert_eq!(i32::try_from(results.shape()[0]), Ok(how_many));
         let expected: Vec<f32> = (0_u8..4)
@@ -111,7 +124,10 @@ fn the_number_of_results_is_the_nodes() {
     }
     let fixed = Node::initialize(&library, [("how_many", "2")]).unwrap();
     let outputs = fixed.execute(&[("numbers", &numbers)]).unwrap();
-    assert_eq!(outputs.get("results").unwrap().shape(), [2, 1, 3]);
+    assert_eq!(
+        ovms::tensor::named(&outputs, "results").unwrap().shape(),
+        [2, 1, 3]
+    );
     assert_eq!(fixed.inputs().unwrap().len(), 1);
     assert_eq!(node.inputs().unwrap().len(), 2);
 }
@@ -200,7 +216,7 @@ fn every_type_arrives_as_the_interface_has_it() {
         let data: Vec<u8> = (1_u8..).take(2 * size).collect();
         let input = Tensor::new(dtype, vec![1, 2], data.clone().into()).unwrap();
         let outputs = node.execute(&[("any", &input)]).unwrap();
-        let returned = outputs.get("any").unwrap();
+        let returned = ovms::tensor::named(&outputs, "any").unwrap();
         assert_eq!(returned.data()[..], data);
         let has_one = !matches!(
             dtype,
@@ -225,9 +241,9 @@ fn scalars_and_empty_tensors_pass() {
     let outputs = node
         .execute(&[("scalar", &scalar), ("empty", &empty)])
         .unwrap();
-    assert_eq!(outputs.get("scalar"), Some(&scalar));
-    assert_eq!(outputs.get("empty"), Some(&empty));
-    let held = outputs.get("empty").unwrap().clone();
+    assert_eq!(ovms::tensor::named(&outputs, "scalar"), Some(&scalar));
+    assert_eq!(ovms::tensor::named(&outputs, "empty"), Some(&empty));
+    let held = ovms::tensor::named(&outputs, "empty").unwrap().clone();
     drop(outputs);
     assert_eq!(own.books().alive, 1, "an empty output is a buffer, too");
     drop(held);
@@ -242,10 +258,12 @@ fn outputs_of_one_node_are_inputs_of_the_next() {
     let input = floats(&[2], &[1.0, 2.0]);
     let passed = first.execute(&[("a", &input)]).unwrap();
     drop(first);
-    let outputs = second.execute(&[("b", passed.get("a").unwrap())]).unwrap();
+    let outputs = second
+        .execute(&[("b", ovms::tensor::named(&passed, "a").unwrap())])
+        .unwrap();
     drop(passed);
     assert_eq!(own.books().handles, [2, 1]);
-    assert_eq!(outputs.get("b"), Some(&input));
+    assert_eq!(ovms::tensor::named(&outputs, "b"), Some(&input));
     drop((outputs, second));
     own.even();
 }
@@ -314,8 +332,8 @@ fn threads_share_a_handle() {
     drop(node);
     for thread in running {
         for (input, outputs) in thread.join().unwrap() {
-            assert_eq!(outputs.get("x"), Some(&input));
-            assert_eq!(outputs.get("y"), Some(&input));
+            assert_eq!(ovms::tensor::named(&outputs, "x"), Some(&input));
+            assert_eq!(ovms::tensor::named(&outputs, "y"), Some(&input));
         }
     }
     let books = own.even();

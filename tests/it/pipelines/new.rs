@@ -33,10 +33,16 @@ fn a_custom_node_is_written_builds_and_works() {
     assert_eq!(node.outputs().unwrap()[0].name, "output");
     let input = floats(&[2, 2], &[1.0, 2.0, -3.0, 0.0]);
     let outputs = node.execute(&[("input", &input)]).unwrap();
-    assert_eq!(outputs.get("output").unwrap().shape(), [2, 2]);
+    assert_eq!(
+        ovms::tensor::named(&outputs, "output").unwrap().shape(),
+        [2, 2]
+    );
     assert_eq!(output(&outputs, "output"), [2.5, 5.0, -7.5, 0.0]);
     let empty = node.execute(&[("input", &floats(&[0, 2], &[]))]).unwrap();
-    assert_eq!(empty.get("output").unwrap().shape(), [0, 2]);
+    assert_eq!(
+        ovms::tensor::named(&empty, "output").unwrap().shape(),
+        [0, 2]
+    );
     assert!(node.execute(&[("other", &input)]).is_err());
     assert!(Node::initialize(&library, [("scale", "much")]).is_err());
 }

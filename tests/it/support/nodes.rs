@@ -112,8 +112,17 @@ impl Own {
     /// Reads the books.
     pub(crate) fn books(&self) -> Books {
         let read = self.node(&[("probe", "")]).execute(&[]).unwrap();
-        let events = String::from_utf8(read.get("events").unwrap().data().to_vec()).unwrap();
-        let counts: Vec<i64> = numbers(read.get("counts").unwrap(), i64::from_le_bytes);
+        let events = String::from_utf8(
+            ovms::tensor::named(&read, "events")
+                .unwrap()
+                .data()
+                .to_vec(),
+        )
+        .unwrap();
+        let counts: Vec<i64> = numbers(
+            ovms::tensor::named(&read, "counts").unwrap(),
+            i64::from_le_bytes,
+        );
         let [alive, given, back, open, opened, closed, errors] = counts[..] else {
             panic!("the ledger has seven counts, found {counts:?}");
         };
@@ -152,5 +161,8 @@ pub(crate) fn numbers<T, const N: usize>(tensor: &Tensor, read: impl Fn([u8; N])
 
 /// Reads the numbers of an output of FP32.
 pub(crate) fn output(outputs: &TensorMap, name: &str) -> Vec<f32> {
-    numbers(outputs.get(name).unwrap(), f32::from_le_bytes)
+    numbers(
+        ovms::tensor::named(outputs, name).unwrap(),
+        f32::from_le_bytes,
+    )
 }

@@ -283,6 +283,7 @@ const ROOMS: [Folder; 3] = [
             "source",
             "servables",
             "packet",
+            "contract",
             "calculator",
             "plan",
             "convert",

@@ -4,10 +4,7 @@ mod runs;
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
-use ovms::{
-    config::NodeKind,
-    pipeline::{NodeId, PipelinePlan},
-};
+use ovms::{config::NodeKind, pipeline::PipelinePlan};
 
 use super::{LocalPipeline, Measured, median};
 use crate::{
@@ -33,7 +30,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
         runs::text(loaded, measured, all, look),
         ui::filled(&path(loaded.plan(), measured), look),
         ui::filled(&waits(loaded, measured), look),
-        infer::outputs_table(measured.last.outputs.iter()).draw(look),
+        infer::outputs_table(&measured.last.outputs).draw(look),
     ];
     for section in sections.iter().filter(|section| !section.is_empty()) {
         text.extend(["\n", section]);
@@ -70,12 +67,12 @@ fn nodes(loaded: &LocalPipeline, measured: &Measured) -> Table {
     let plan = loaded.plan();
     let total = median(&measured.totals);
     for id in inner(plan) {
-        let times = &measured.nodes[id.index()];
+        let times = &measured.nodes[id];
         let ran = median(&times.ran);
         let number = measured.last.runs.iter().filter(|run| run.node == id);
         table.row([
-            plan.node(id).name.clone(),
-            runs_on(plan.node(id).kind.as_ref()),
+            plan.nodes[id].name.clone(),
+            runs_on(plan.nodes[id].kind.as_ref()),
             levels(plan, id),
             number.count().to_string(),
             time(median(&times.waited)),
@@ -95,7 +92,7 @@ fn path(plan: &PipelinePlan, measured: &Measured) -> String {
         let run = &last.runs[*place];
         ran += run.took();
         waited += run.waited();
-        let (name, session) = (visible(&plan.node(run.node).name), session(&run.session));
+        let (name, session) = (visible(&plan.nodes[run.node].name), session(&run.session));
         steps.push(format!("{name}{session} {}", time(run.took())));
     }
     steps.push("response".to_owned());
@@ -116,7 +113,7 @@ fn path(plan: &PipelinePlan, measured: &Measured) -> String {
 fn waits(loaded: &LocalPipeline, measured: &Measured) -> String {
     let plan = loaded.plan();
     let last = &measured.last;
-    let mut by_node: BTreeMap<NodeId, (usize, usize, Duration, Duration)> = BTreeMap::new();
+    let mut by_node: BTreeMap<usize, (usize, usize, Duration, Duration)> = BTreeMap::new();
     for run in &last.runs {
         let entry = by_node.entry(run.node).or_default();
         entry.1 += 1;
@@ -132,7 +129,7 @@ fn waits(loaded: &LocalPipeline, measured: &Measured) -> String {
         if late == 0 || longest.as_secs_f64() < WORTH_TELLING * last.took.as_secs_f64() {
             continue;
         }
-        let (what, advice) = match &plan.node(id).kind {
+        let (what, advice) = match &plan.nodes[id].kind {
             Some(NodeKind::Model {
                 model_name: name,
                 version,
@@ -150,7 +147,7 @@ fn waits(loaded: &LocalPipeline, measured: &Measured) -> String {
         let _ = writeln!(
             lines,
             "Waiting: {late} of {runs} runs of `{}` waited {what}, {} in all, the longest {}{advice}",
-            visible(&plan.node(id).name),
+            visible(&plan.nodes[id].name),
             time(waited),
             time(longest)
         );
@@ -167,9 +164,8 @@ fn session(name: &str) -> String {
 }
 
 /// Returns the nodes between entry and exit.
-pub(super) fn inner(plan: &PipelinePlan) -> impl Iterator<Item = NodeId> + '_ {
-    plan.ids()
-        .filter(|id| *id != plan.entry() && *id != plan.exit())
+pub(super) fn inner(plan: &PipelinePlan) -> impl Iterator<Item = usize> + use<> {
+    PipelinePlan::ENTRY + 1..plan.exit()
 }
 
 /// Returns the model or library of a node.
@@ -188,15 +184,15 @@ pub(super) fn runs_on(kind: Option<&NodeKind>) -> String {
 }
 
 /// Returns the demultiplexers above a node, the outermost first.
-fn levels(plan: &PipelinePlan, id: NodeId) -> String {
-    let node = plan.node(id);
+fn levels(plan: &PipelinePlan, id: usize) -> String {
+    let node = &plan.nodes[id];
     let levels = node.levels.iter().map(|level| {
-        let level = plan.level(*level);
+        let level = &plan.levels[*level];
         let count = match level.count {
             ovms::pipeline::Count::Fixed(count) => count.to_string(),
             ovms::pipeline::Count::Dynamic => "N".to_owned(),
         };
-        format!("{} × {count}", plan.node(level.node).name)
+        format!("{} × {count}", plan.nodes[level.node].name)
     });
     let levels: Vec<String> = levels.collect();
     match levels.is_empty() {

@@ -40,7 +40,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
     let last = &measured.last;
     let (mut rows, mut hidden) = (Vec::new(), Vec::new());
     for id in inner(plan) {
-        let node = plan.node(id);
+        let node = &plan.nodes[id];
         let mut own: Vec<&NodeTrace> = last.runs.iter().filter(|run| run.node == id).collect();
         own.sort_by_key(|run| natural(&run.session));
         let shown = if all { own.len() } else { SHOWN };

@@ -30,7 +30,7 @@ fn model(inputs: &[Listed<'_>]) -> ModelMetadata {
 
 /// Each tensor as `name datatype shape elements`.
 fn text(tensors: &TensorMap) -> String {
-    let line = |(name, tensor): (&str, &Tensor)| {
+    let line = |(name, tensor): &(String, Tensor)| {
         let mut out = format!("{name} {} {:?} ", tensor.dtype(), tensor.shape()).into_bytes();
         write_json(tensor, &mut out);
         String::from_utf8(out).unwrap()
@@ -185,7 +185,10 @@ fn values_tell_the_type_where_nobody_else_does() {
     );
     let file = content(None, None, Content::Text(bytes::Bytes::from("two words")));
     let tensors = file.tensors(&unreported).unwrap();
-    assert_eq!(tensors.get("g").unwrap().dtype(), DataType::String);
+    assert_eq!(
+        crate::tensor::named(&tensors, "g").unwrap().dtype(),
+        DataType::String
+    );
 }
 
 #[test]

@@ -220,14 +220,14 @@ pub fn random_id() -> u64 {
 pub fn mark(request: &mut Request, is_tfs: bool, id: u64, control: StepControl) {
     if is_tfs {
         let tensor = special(DataType::U64, id.to_le_bytes().to_vec());
-        request.inputs.push(ID, tensor);
+        request.inputs.push((ID.into(), tensor));
         let code: u32 = match control {
             StepControl::Start | StepControl::Only => 1,
             StepControl::End => 2,
             StepControl::Continue => return,
         };
         let tensor = special(DataType::U32, code.to_le_bytes().to_vec());
-        request.inputs.push(CONTROL, tensor);
+        request.inputs.push((CONTROL.into(), tensor));
         return;
     }
     let mut push = |key: &str, value| request.parameters.push((key.to_owned(), value));
@@ -267,7 +267,7 @@ fn take_id(answer: &mut ClientResponse) -> Option<u64> {
                 _ => None,
             });
         } else {
-            answer.outputs.push(name, tensor);
+            answer.outputs.push((name, tensor));
         }
     }
     id

@@ -27,7 +27,7 @@ fn counting(name: &str, shape: &[usize], model: &[i64]) -> WholeInput {
 }
 
 fn text(step: &TensorMap) -> String {
-    let line = |(name, tensor): (&str, &Tensor)| {
+    let line = |(name, tensor): &(String, Tensor)| {
         let mut out = format!("{name}{:?}", tensor.shape()).into_bytes();
         write_json(tensor, &mut out);
         String::from_utf8(out).unwrap()

@@ -19,6 +19,7 @@ fn info(inputs: &[(&str, DataType)]) -> ServableInfo {
             dtype,
             shape: PartialShape(vec![Dim::Any, Dim::Fixed(2)]),
             layout: Layout::unspecified(2),
+            is_open: false,
             port,
         })
         .collect();

@@ -1,9 +1,6 @@
 //! Converts OpenVINO tensors to tensors of Python nodes, and back.
 
-use super::{
-    Calculator, CalculatorContext, Contract, Factory, GraphRunError, NodeSpec, PacketType, Payload,
-    StepOutcome, StepResult,
-};
+use super::prelude::*;
 use crate::{
     graph::{convert, node::Port, packet::TensorKind},
     proto::mediapipe::PyTensorOvTensorConverterCalculatorOptions as Options,
@@ -15,52 +12,22 @@ use crate::{
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "PyTensorOvTensorConverterCalculator",
     about: "Turns tensors of OpenVINO into those of Python nodes, and back.",
-    contract,
+    contract: |ask| ask.by_hand(contract),
     make: |node, _| Box::new(Converter(pairs(node).unwrap_or_default())),
 }];
-
-/// Kind of tensors on a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    OpenVino,
-    Python,
-}
 
 /// Prefixes of tags.
 const OPENVINO: &str = "OVTENSOR";
 const PYTHON: &str = "OVMS_PY_TENSOR";
-
-impl Side {
-    const fn packet_type(self) -> PacketType {
-        match self {
-            Self::OpenVino => PacketType::Tensor(TensorKind::OpenVino),
-            Self::Python => PacketType::Python,
-        }
-    }
-
-    const fn other(self) -> Self {
-        match self {
-            Self::OpenVino => Self::Python,
-            Self::Python => Self::OpenVino,
-        }
-    }
-
-    /// Parses a tag: the kind of tensors, and the tag of the counterpart.
-    fn read(tag: &str) -> Option<(Self, String)> {
-        let openvino = tag.strip_prefix(OPENVINO);
-        let openvino = openvino.map(|rest| (Self::OpenVino, format!("{PYTHON}{rest}")));
-        let python = || tag.strip_prefix(PYTHON);
-        openvino.or_else(|| python().map(|rest| (Self::Python, format!("{OPENVINO}{rest}"))))
-    }
-}
 
 /// Input and the output it is converted to.
 #[derive(Debug)]
 struct Pair {
     input: usize,
     output: usize,
-    /// Kind of the input tensors.
-    from: Side,
+    /// Type of the input tensors, and of the output's.
+    from: PacketType,
+    to: PacketType,
     /// Name of the Python tensors, if those are the output.
     name: String,
 }
@@ -69,8 +36,8 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
     let pairs = pairs(node)?;
     let mut contract = Contract::any(node);
     for pair in pairs {
-        contract.inputs[pair.input] = pair.from.packet_type();
-        contract.outputs[pair.output] = pair.from.other().packet_type();
+        contract.inputs[pair.input] = pair.from;
+        contract.outputs[pair.output] = pair.to;
     }
     contract.offset = Some(0);
     Ok(contract)
@@ -85,7 +52,7 @@ fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
     let is_alone = inputs.len() == 1 && outputs.len() == 1;
     for port in inputs.iter().chain(outputs.iter()) {
         let (name, tag) = (&port.name, &port.at.tag);
-        if Side::read(tag).is_none() {
+        if !tag.starts_with(OPENVINO) && !tag.starts_with(PYTHON) {
             return Err(format!(
                 "has a stream {name:?} with the tag {tag:?}; tags begin with {OPENVINO} or {PYTHON}"
             ));
@@ -100,12 +67,13 @@ fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
     let options: Options = node.options.get().unwrap_or_default();
     let mut pairs = Vec::with_capacity(inputs.len());
     for (input, port) in inputs.iter().enumerate() {
-        let (from, tag) = partner(port);
+        let tag = partner(port);
         let Some(output) = outputs.find(&tag, port.at.index) else {
             return Err(unpaired("input", port, "output", &tag));
         };
         let name = options.tag_to_output_tensor_names.get(&tag);
-        if from == Side::OpenVino && name.is_none() {
+        let [from, to] = [&port.at.tag, &tag].map(|tag| PacketType::of_tag(tag));
+        if to == PacketType::Python && name.is_none() {
             return Err(format!(
                 "has no name for the tensors of the output {tag}: \
                  `tag_to_output_tensor_names {{ key: \"{tag}\" value: \"name\" }}` in \
@@ -116,11 +84,12 @@ fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
             input,
             output,
             from,
+            to,
             name: name.cloned().unwrap_or_default(),
         });
     }
     for port in outputs.iter() {
-        let (_, tag) = partner(port);
+        let tag = partner(port);
         if inputs.find(&tag, port.at.index).is_none() {
             return Err(unpaired("output", port, "input", &tag));
         }
@@ -128,9 +97,12 @@ fn pairs(node: &NodeSpec) -> Result<Vec<Pair>, String> {
     Ok(pairs)
 }
 
-/// Returns the kind of tensors of a stream, and the tag of its counterpart.
-fn partner(port: &Port) -> (Side, String) {
-    Side::read(&port.at.tag).unwrap_or((Side::OpenVino, PYTHON.to_owned()))
+/// Returns the tag of the counterpart of a stream.
+fn partner(port: &Port) -> String {
+    let tag = &port.at.tag;
+    let openvino = tag.strip_prefix(OPENVINO);
+    let other = openvino.map(|rest| format!("{PYTHON}{rest}"));
+    other.unwrap_or_else(|| tag.replacen(PYTHON, OPENVINO, 1))
 }
 
 fn unpaired(direction: &str, port: &Port, other: &str, tag: &str) -> String {
@@ -147,22 +119,19 @@ impl Calculator for Converter {
         for pair in &self.0 {
             let made = match context.input(pair.input) {
                 None => continue,
-                Some(Payload::Tensor(TensorKind::OpenVino, tensor))
-                    if pair.from == Side::OpenVino =>
-                {
-                    Payload::Python(to_python(&pair.name, tensor)?)
-                }
-                Some(Payload::Python(tensor)) if pair.from == Side::Python => {
-                    Payload::Tensor(TensorKind::OpenVino, to_openvino(tensor)?)
-                }
-                Some(other) => {
+                Some(given) if given.kind() != pair.from => {
                     return Err(GraphRunError::invalid(format!(
                         "Input stream \"{}\" has a packet of another type. Expected: {}; Actual: {}",
                         context.node.inputs[pair.input].name,
-                        pair.from.packet_type(),
-                        other.kind()
+                        pair.from,
+                        given.kind()
                     )));
                 }
+                Some(Payload::Tensor(_, tensor)) => Payload::Python(to_python(&pair.name, tensor)?),
+                Some(Payload::Python(tensor)) => {
+                    Payload::Tensor(TensorKind::OpenVino, to_openvino(tensor)?)
+                }
+                Some(_) => continue,
             };
             context.send(pair.output, made);
         }

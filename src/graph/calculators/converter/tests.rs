@@ -152,7 +152,7 @@ fn several() -> NodeSpec {
 
 #[test]
 fn pairs_convert_each_for_itself() {
-    let contract = (FACTORIES[0].contract)(&several()).unwrap();
+    let contract = FACTORIES[0].check(&several()).unwrap();
     let ov_type = PacketType::Tensor(TensorKind::OpenVino);
     assert_eq!(
         contract.inputs,
@@ -184,7 +184,9 @@ fn pairs_convert_each_for_itself() {
 #[test]
 fn the_contract_says_what_is_wrong() {
     let refused = |inputs: &[&str], outputs: &[&str], names: &[(&str, &str)]| {
-        (FACTORIES[0].contract)(&node(inputs, outputs, names)).unwrap_err()
+        FACTORIES[0]
+            .check(&node(inputs, outputs, names))
+            .unwrap_err()
     };
     let name = [("OVMS_PY_TENSOR", "n"), ("OVMS_PY_TENSOR_A", "n")];
     for (inputs, outputs) in [(&["OVTENSOR:a"][..], &[][..]), (&[], &["OVTENSOR:a"])] {

@@ -8,7 +8,7 @@ use crate::{
         packet::{PacketType, Payload, TensorKind},
     },
     request::{Data, Declared, InputTensor},
-    tensor::{DataType, Tensor, TensorMap},
+    tensor::{DataType, Tensor, TensorMap, named},
 };
 
 /// Packet format of a stream.
@@ -121,8 +121,8 @@ impl ModelPort {
             Ok(Payload::Tensor(self.frame.kind, tensor.clone()))
         };
         let find = |name: &String| {
-            let tensor = outputs.get(name).ok_or_else(|| {
-                let known: Vec<&str> = outputs.iter().map(|(name, _)| name).collect();
+            let tensor = named(outputs, name).ok_or_else(|| {
+                let known: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
                 let known = known.join(", ");
                 GraphRunError::internal(format!(
                     "The answer has no output {name:?}; it has: {known}"
@@ -134,7 +134,7 @@ impl ModelPort {
             names.iter().map(find).collect()
         } else {
             let mut all: Vec<_> = outputs.iter().collect();
-            all.sort_by_key(|(name, _)| *name);
+            all.sort_by_key(|(name, _)| name);
             all.into_iter()
                 .map(|(name, tensor)| payload(name, tensor))
                 .collect()

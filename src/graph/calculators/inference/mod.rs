@@ -8,10 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use futures::FutureExt;
 
 use self::{frame::Frame, names::ModelPort};
-use super::{
-    Calculator, CalculatorContext, Contract, Emit, Factory, GraphRunError, NodeSpec, Packet,
-    PacketType, Payload, StepOutcome, StepResult, session::TAG as SESSION,
-};
+use super::{prelude::*, session::TAG as SESSION};
 use crate::{
     graph::{calculator::Later, node::Ports, servables::ServableSession},
     proto::mediapipe::OpenVinoInferenceCalculatorOptions as Options,
@@ -22,7 +19,7 @@ use crate::{
 pub(super) static FACTORIES: &[Factory] = &[Factory {
     name: "OpenVINOInferenceCalculator",
     about: "Runs a model or pipeline with the tensors of its inputs.",
-    contract,
+    contract: |ask| ask.by_hand(contract),
     make: |node, _| {
         Box::new(Runner {
             options: node.options.get().unwrap_or_default(),

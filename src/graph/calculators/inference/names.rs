@@ -73,15 +73,12 @@ fn model_ports(
 
 /// Returns the distinct names of the requested outputs; none if all are.
 pub(super) fn asked(outputs: &[ModelPort]) -> Vec<String> {
+    let names = outputs.iter().map(|output| output.names.as_ref());
+    let names: Option<Vec<&Vec<String>>> = names.collect();
     let mut asked: Vec<String> = Vec::new();
-    for output in outputs {
-        let Some(names) = &output.names else {
-            return Vec::new();
-        };
-        for name in names {
-            if !asked.contains(name) {
-                asked.push(name.clone());
-            }
+    for name in names.into_iter().flatten().flatten() {
+        if !asked.contains(name) {
+            asked.push(name.clone());
         }
     }
     asked

@@ -246,8 +246,9 @@ fn every_prefix_has_its_packets() {
     ] {
         let text = format!("{tag}:s");
         let text = text.trim_start_matches(':');
-        let contract =
-            (FACTORIES[0].contract)(&node(&[text], &[text], &Options::default())).unwrap();
+        let contract = FACTORIES[0]
+            .check(&node(&[text], &[text], &Options::default()))
+            .unwrap();
         assert_eq!(contract.inputs, contract.outputs, "{tag}");
         assert_eq!(contract.outputs, [expected], "{tag}");
         assert_eq!(contract.side_inputs, [(PacketType::Session, false)]);
@@ -278,8 +279,7 @@ fn frameworks_have_only_some_types() {
         ("TFLITE_TENSOR", DataType::U8, "TensorFlow Lite"),
     ] {
         let fake = Fake::new(&["b"], &["a"]);
-        let mut given = TensorMap::default();
-        given.push("a", tensor(dtype, "12345678"));
+        let given = vec![("a".to_owned(), tensor(dtype, "12345678"))];
         fake.answers(Ok(given));
         let out = format!("{tag}:o");
         let run = |inputs: &[&str], outputs: &[&str], packet| {
@@ -341,7 +341,7 @@ fn the_contract_says_what_is_wrong() {
     let refused = |inputs: &[&str], outputs: &[&str], sides: &[&str], options: &Options| {
         let mut node = node(inputs, outputs, options);
         node.side_inputs = Ports::of(sides);
-        (FACTORIES[0].contract)(&node).unwrap_err()
+        FACTORIES[0].check(&node).unwrap_err()
     };
     let none = Options::default();
     let session = &["SESSION:s"][..];
@@ -396,5 +396,9 @@ fn the_contract_says_what_is_wrong() {
         options.tag_to_input_tensor_names = pairs(&[("A", "a")]);
         options.output_order_list = list(&["a"]);
     });
-    assert!((FACTORIES[0].contract)(&node(&["A:i"], &["OVTENSORS:o"], &across)).is_ok());
+    assert!(
+        FACTORIES[0]
+            .check(&node(&["A:i"], &["OVTENSORS:o"], &across))
+            .is_ok()
+    );
 }

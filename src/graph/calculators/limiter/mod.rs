@@ -2,11 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{
-    AbseilCode, Ask, Calculator, CalculatorContext, Contract, Count, Factory, GraphRunError,
-    NodeSpec, Output, Packet, PacketType, Payload, StepOutcome, StepResult, Timestamp, settled,
-    value,
-};
+use super::prelude::*;
 use crate::proto::mediapipe::FlowLimiterCalculatorOptions;
 
 /// Maximum number of packets of an auxiliary input that wait for the main one.
@@ -51,29 +47,26 @@ pub(super) static FACTORIES: &[Factory] = &[
     },
 ];
 
-fn contract(node: &NodeSpec) -> Result<Contract, String> {
-    Ask::new(node)
-        .takes("", Count::Some, &PacketType::Any)
+fn contract(ask: Ask<'_>) -> Ask<'_> {
+    ask.takes("", Count::Some, &PacketType::Any)
         .takes("FINISHED", Count::One, &PacketType::Any)
         .uses("MAX_IN_FLIGHT", &PacketType::Int)
         .gives_same("", "")
         .gives("ALLOW", Count::Optional, &PacketType::Bool)
         .handler("ImmediateInputStreamHandler")
-        .contract()
 }
 
-fn queued(node: &NodeSpec) -> Result<Contract, String> {
-    let options: FlowLimiterCalculatorOptions = node.options.get().unwrap_or_default();
+fn queued(ask: Ask<'_>) -> Ask<'_> {
+    let options: FlowLimiterCalculatorOptions = ask.node.options.get().unwrap_or_default();
     let (flight, queue) = (options.max_in_flight(), options.max_in_queue());
-    if flight < 1 {
-        return Err(format!("max_in_flight: expected at least 1, got {flight}"));
-    }
-    if queue < 0 {
-        return Err(format!("max_in_queue: expected at least 0, got {queue}"));
-    }
-    let mut contract = contract(node)?;
-    contract.wants_bounds = true;
-    Ok(contract)
+    let ask = ask
+        .demand(flight >= 1, || {
+            format!("max_in_flight: expected at least 1, got {flight}")
+        })
+        .demand(queue >= 0, || {
+            format!("max_in_queue: expected at least 0, got {queue}")
+        });
+    contract(ask).wants_bounds()
 }
 
 /// Reads the side packet.

@@ -1,10 +1,6 @@
 //! Side packets: from options, from streams, to streams.
 
-use super::{
-    AbseilCode, Ask, Calculator, CalculatorContext, Contract, Count, EVERY, Emit, Factory,
-    GraphRunError, NodeSpec, Packet, PacketType, Payload, StepOutcome, StepResult, Timestamp,
-    value,
-};
+use super::prelude::*;
 use crate::proto::mediapipe::{
     ConstantSidePacketCalculatorOptions,
     constant_side_packet_calculator_options::constant_side_packet::Value,
@@ -21,14 +17,13 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "DefaultSidePacketCalculator",
         about: "Gives OPTIONAL_VALUE on as VALUE, or DEFAULT_VALUE if it is not there.",
-        contract: |node| {
+        contract: |ask| {
+            let node = ask.node;
             let place = node.side_inputs.find("DEFAULT_VALUE", 0);
             let same = PacketType::SameAsInput(place.unwrap_or_default());
-            Ask::new(node)
-                .needs("DEFAULT_VALUE", Count::One, &PacketType::Any)
+            ask.needs("DEFAULT_VALUE", Count::One, &PacketType::Any)
                 .uses("OPTIONAL_VALUE", &PacketType::Any)
                 .makes("VALUE", Count::One, &same)
-                .contract()
         },
         make: |_, _| Box::new(DefaultSide),
     },
@@ -41,11 +36,12 @@ pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "StreamToSidePacketCalculator",
         about: "Makes a side packet of the only packet of its input.",
-        contract: |node| {
-            Ask::new(node)
-                .takes(EVERY, Count::One, &PacketType::Any)
-                .makes(EVERY, Count::One, &PacketType::SameAsInput(0))
-                .contract()
+        contract: |ask| {
+            ask.takes(EVERY, Count::One, &PacketType::Any).makes(
+                EVERY,
+                Count::One,
+                &PacketType::SameAsInput(0),
+            )
         },
         make: |_, _| Box::new(FromStream::default()),
     },
@@ -69,11 +65,11 @@ fn constants(node: &NodeSpec) -> Vec<Option<Payload>> {
     values.collect()
 }
 
-fn constant(node: &NodeSpec) -> Result<Contract, String> {
-    let constants = constants(node);
+fn constant(ask: Ask<'_>) -> Ask<'_> {
+    let constants = constants(ask.node);
     let empty = constants.iter().position(Option::is_none);
-    let (expected, got) = (constants.len(), node.side_outputs.len());
-    let ask = Ask::new(node)
+    let (expected, got) = (constants.len(), ask.node.side_outputs.len());
+    let mut ask = ask
         .makes("PACKET", Count::Some, &PacketType::Any)
         .demand(got == expected, || {
             format!("expected as many output side packets as there are in the options ({expected}), got {got}")
@@ -82,9 +78,8 @@ fn constant(node: &NodeSpec) -> Result<Contract, String> {
             let empty = empty.unwrap_or_default();
             format!("packet {empty}: expected a value, such as int_value: 1, got none")
         });
-    let mut contract = ask.contract()?;
-    contract.side_outputs = constants.iter().flatten().map(Payload::kind).collect();
-    Ok(contract)
+    ask.contract.side_outputs = constants.iter().flatten().map(Payload::kind).collect();
+    ask
 }
 
 impl Calculator for Constant {
@@ -128,31 +123,29 @@ fn output_tag(node: &NodeSpec) -> &str {
     node.outputs.first().map_or("", |port| port.at.tag.as_str())
 }
 
-fn to_stream(node: &NodeSpec) -> Result<Contract, String> {
+fn to_stream(ask: Ask<'_>) -> Ask<'_> {
+    let node = ask.node;
     let tag = output_tag(node);
     let one = node.outputs.iter().all(|port| port.at.tag == tag);
-    if !one || !TIMES.contains(&tag) {
-        let times = TIMES.join(", ");
-        return Err(format!("expected output streams of one tag among {times}"));
-    }
     let ticks = matches!(tag, "AT_TICK" | "AT_FIRST_TICK");
     let tick = node.inputs.find("TICK", 0).is_some();
     let timed = tag == "AT_TIMESTAMP";
     let time = node.side_inputs.find("TIMESTAMP", 0).is_some();
-    Ask::new(node)
-        .demand(ticks == tick, || {
-            "expected the input stream TICK together with outputs AT_TICK or AT_FIRST_TICK"
-                .to_owned()
-        })
-        .demand(timed == time, || {
-            "expected the side packet TIMESTAMP together with outputs AT_TIMESTAMP".to_owned()
-        })
-        .takes("TICK", Count::Optional, &PacketType::Any)
-        .needs("", Count::Exactly(node.outputs.len()), &PacketType::Any)
-        .needs("TIMESTAMP", Count::Optional, &PacketType::Int)
-        .gives(EVERY, Count::Some, &PacketType::Any)
-        .settles_if(ticks)
-        .contract()
+    ask.demand(one && TIMES.contains(&tag), || {
+        let times = TIMES.join(", ");
+        format!("expected output streams of one tag among {times}")
+    })
+    .demand(ticks == tick, || {
+        "expected the input stream TICK together with outputs AT_TICK or AT_FIRST_TICK".to_owned()
+    })
+    .demand(timed == time, || {
+        "expected the side packet TIMESTAMP together with outputs AT_TIMESTAMP".to_owned()
+    })
+    .takes("TICK", Count::Optional, &PacketType::Any)
+    .needs("", Count::Exactly(node.outputs.len()), &PacketType::Any)
+    .needs("TIMESTAMP", Count::Optional, &PacketType::Int)
+    .gives(EVERY, Count::Some, &PacketType::Any)
+    .settles_if(ticks)
 }
 
 fn send_all(context: &mut CalculatorContext<'_>, at: Timestamp) {

@@ -7,9 +7,8 @@ use futures::{FutureExt, future::BoxFuture};
 use crate::{
     error::{Error, ErrorKind, Result},
     graph::{
-        calculator::{
-            Calculator, CalculatorContext, Contract, Emit, Env, Factory, Resources, StepOutcome,
-        },
+        calculator::{Calculator, CalculatorContext, Emit, Env, Factory, Resources, StepOutcome},
+        contract::Contract,
         error::GraphRunError,
         node::NodeSpec,
         packet::{Packet, Payload},
@@ -85,6 +84,7 @@ fn tensor((port, name): (usize, &&str)) -> TensorInfo {
         dtype: DataType::F32,
         shape: PartialShape(vec![Dim::Any]),
         layout: Layout::unspecified(1),
+        is_open: false,
         port,
     }
 }
@@ -149,7 +149,7 @@ impl Run {
         node: NodeSpec,
         servables: &Arc<Fake>,
     ) -> Self {
-        let contract = (factory.contract)(&node).expect("the node keeps the contract");
+        let contract = factory.check(&node).expect("the node keeps the contract");
         let node = Arc::new(node);
         let servables: Arc<dyn Servables> = Arc::clone(servables) as _;
         Self {

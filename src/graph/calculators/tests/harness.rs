@@ -7,9 +7,8 @@ use prost::{Message, Name};
 use crate::{
     error,
     graph::{
-        calculator::{
-            Calculator, CalculatorContext, Contract, Emit, Env, Factory, Resources, StepOutcome,
-        },
+        calculator::{Calculator, CalculatorContext, Emit, Env, Factory, Resources, StepOutcome},
+        contract::Contract,
         error::GraphRunError,
         node::{NodeOptions, NodeSpec, Ports},
         packet::{Packet, Payload},
@@ -84,7 +83,7 @@ impl Node {
     }
 
     pub(in crate::graph::calculators) fn contract(&self) -> Result<Contract, String> {
-        (self.factory().contract)(&self.spec)
+        self.factory().check(&self.spec)
     }
 
     /// Returns the error of the contract.

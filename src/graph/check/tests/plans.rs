@@ -1,7 +1,10 @@
 //! Plans of valid graphs.
 
 use super::sound;
-use crate::graph::plan::{PacketForm, StreamSource};
+use crate::graph::{
+    packet::{PacketType, TensorKind},
+    plan::StreamSource,
+};
 
 #[test]
 fn nodes_streams_and_side_packets_become_indices() {
@@ -34,7 +37,10 @@ fn nodes_streams_and_side_packets_become_indices() {
         .collect();
     assert_eq!(inputs, ["b", "a"], "in the order of the file");
     assert_eq!(plan.input("a"), Some(1));
-    assert_eq!(plan.inputs[0].form, PacketForm::OvTensor);
+    assert_eq!(
+        plan.inputs[0].form,
+        PacketType::Tensor(TensorKind::OpenVino)
+    );
     let outputs: Vec<_> = plan
         .outputs
         .iter()
@@ -78,14 +84,17 @@ fn names_are_unique() {
 #[test]
 fn forms_go_by_the_beginning_of_the_tag() {
     let forms = [
-        ("in", PacketForm::OvTensor),
-        ("OVTENSOR1:in", PacketForm::OvTensor),
-        ("WHATEVER:in", PacketForm::OvTensor),
-        ("TENSOR_IN:in", PacketForm::MpTensor),
-        ("TFTENSOR:in", PacketForm::TfTensor),
-        ("IMAGE_X:in", PacketForm::Image),
-        ("OVMS_PY_TENSOR_TEXT:in", PacketForm::Python),
-        ("RESPONSES_NO_REQUEST:in", PacketForm::OvTensor),
+        ("in", PacketType::Tensor(TensorKind::OpenVino)),
+        ("OVTENSOR1:in", PacketType::Tensor(TensorKind::OpenVino)),
+        ("WHATEVER:in", PacketType::Tensor(TensorKind::OpenVino)),
+        ("TENSOR_IN:in", PacketType::Tensor(TensorKind::MediaPipe)),
+        ("TFTENSOR:in", PacketType::Tensor(TensorKind::TensorFlow)),
+        ("IMAGE_X:in", PacketType::Tensor(TensorKind::Image)),
+        ("OVMS_PY_TENSOR_TEXT:in", PacketType::Python),
+        (
+            "RESPONSES_NO_REQUEST:in",
+            PacketType::Tensor(TensorKind::OpenVino),
+        ),
     ];
     for (port, form) in forms {
         let output = port.replace("RESPONSES_NO_REQUEST", "OVTENSOR");

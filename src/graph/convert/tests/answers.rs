@@ -9,8 +9,7 @@ use crate::{
     graph::{
         convert::{TIMESTAMP, VERSION, output, response},
         error::{AbseilCode, GraphRunError},
-        packet::{Packet, Payload, TensorKind},
-        plan::PacketForm,
+        packet::{Packet, PacketType, Payload, TensorKind},
         timestamp::Timestamp,
     },
     python,
@@ -24,7 +23,7 @@ fn of(dtype: DataType, shape: &[usize], data: &'static [u8]) -> Tensor {
     Tensor::new(dtype, shape.to_vec(), Bytes::from_static(data)).expect("the bytes fit")
 }
 
-fn given(form: PacketForm, payload: Payload) -> Result<LooseTensor, GraphRunError> {
+fn given(form: PacketType, payload: Payload) -> Result<LooseTensor, GraphRunError> {
     let plan = plan(&[("TAG:y", form)]);
     output(&plan.outputs[0], &Packet::new(payload, AT))
 }
@@ -41,9 +40,18 @@ fn loose(name: &str, datatype: &str, shape: &[i64], data: &'static [u8]) -> Loos
 #[test]
 fn tensors_are_named_after_their_streams() {
     for (form, kind) in [
-        (PacketForm::OvTensor, TensorKind::OpenVino),
-        (PacketForm::MpTensor, TensorKind::MediaPipe),
-        (PacketForm::TfTensor, TensorKind::TensorFlow),
+        (
+            PacketType::Tensor(TensorKind::OpenVino),
+            TensorKind::OpenVino,
+        ),
+        (
+            PacketType::Tensor(TensorKind::MediaPipe),
+            TensorKind::MediaPipe,
+        ),
+        (
+            PacketType::Tensor(TensorKind::TensorFlow),
+            TensorKind::TensorFlow,
+        ),
     ] {
         let tensor = of(DataType::I16, &[1, 2], b"abcd");
         assert_eq!(
@@ -54,13 +62,13 @@ fn tensors_are_named_after_their_streams() {
     let scalar = of(DataType::F32, &[], b"abcd");
     let scalar = Payload::Tensor(TensorKind::OpenVino, scalar);
     assert_eq!(
-        given(PacketForm::OvTensor, scalar),
+        given(PacketType::Tensor(TensorKind::OpenVino), scalar),
         Ok(loose("y", "FP32", &[], b"abcd"))
     );
     let text = of(DataType::String, &[1], b"\x01\0\0\0a");
     let text = Payload::Tensor(TensorKind::OpenVino, text);
     assert_eq!(
-        given(PacketForm::OvTensor, text),
+        given(PacketType::Tensor(TensorKind::OpenVino), text),
         Ok(loose("y", "BYTES", &[1], b"\x01\0\0\0a"))
     );
 }
@@ -71,7 +79,7 @@ fn tensors_of_python_are_as_python_says() {
     let data = Bytes::from_static(b"abc");
     let tensor = python::HandlerTensor::new("own", "<U5", shape, data, false);
     assert_eq!(
-        given(PacketForm::Python, Payload::Python(tensor)),
+        given(PacketType::Python, Payload::Python(tensor)),
         Ok(loose("y", "<U5", &[-1, 3], b"abc"))
     );
 }
@@ -88,7 +96,10 @@ fn images_have_the_type_of_their_format() {
         let size = dtype.size().unwrap();
         let image = of(dtype, &[1, 1, 1], &b"abcd"[..size]);
         assert_eq!(
-            given(PacketForm::Image, Payload::Tensor(TensorKind::Image, image)),
+            given(
+                PacketType::Tensor(TensorKind::Image),
+                Payload::Tensor(TensorKind::Image, image)
+            ),
             Ok(loose("y", datatype, &[1, 1, 1], &b"abcd"[..size]))
         );
     }
@@ -98,17 +109,17 @@ fn images_have_the_type_of_their_format() {
 fn what_is_no_output_is_a_error() {
     let error = |form, payload| given(form, payload).unwrap_err().to_string();
     assert_eq!(
-        error(PacketForm::OvTensor, Payload::Int(1)),
+        error(PacketType::Tensor(TensorKind::OpenVino), Payload::Int(1)),
         "INTERNAL: Failed to get packet from output stream \"y\". Expected: OpenVINO tensor; \
          Actual: int"
     );
     let tensor = Payload::Tensor(TensorKind::OpenVino, of(DataType::U8, &[1], b"a"));
     assert_eq!(
-        error(PacketForm::Python, tensor),
+        error(PacketType::Python, tensor),
         "INTERNAL: Failed to get packet from output stream \"y\". Expected: Python tensor; \
          Actual: OpenVINO tensor"
     );
-    let plan = plan(&[("y", PacketForm::Response)]);
+    let plan = plan(&[("y", PacketType::Response)]);
     let nothing = output(&plan.outputs[0], &Packet::empty(AT)).unwrap_err();
     assert_eq!(nothing.code, AbseilCode::Internal);
     assert!(
@@ -120,7 +131,10 @@ fn what_is_no_output_is_a_error() {
 
 #[test]
 fn a_response_has_all_outputs_and_their_time() {
-    let plan = plan(&[("b", PacketForm::OvTensor), ("a", PacketForm::OvTensor)]);
+    let plan = plan(&[
+        ("b", PacketType::Tensor(TensorKind::OpenVino)),
+        ("a", PacketType::Tensor(TensorKind::OpenVino)),
+    ]);
     let tensor = |data| Payload::Tensor(TensorKind::OpenVino, of(DataType::U8, &[1], data));
     let packets = [Packet::new(tensor(b"1"), AT), Packet::new(tensor(b"2"), AT)];
     let made = response("g", "7", plan.outputs.iter().zip(&packets)).unwrap();
@@ -142,9 +156,8 @@ fn a_response_has_all_outputs_and_their_time() {
 
 #[test]
 fn a_response_of_a_node_gets_the_graphs_name_and_time() {
-    let plan = plan(&[("RESPONSE:r", PacketForm::Response)]);
-    let mut outputs = TensorMap::default();
-    outputs.push("y", of(DataType::U8, &[1], b"1"));
+    let plan = plan(&[("RESPONSE:r", PacketType::Response)]);
+    let outputs = vec![("y".to_owned(), of(DataType::U8, &[1], b"1"))];
     let made = InferResponse {
         model_name: "x".to_owned(),
         model_version: 9,

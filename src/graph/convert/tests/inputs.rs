@@ -7,8 +7,7 @@ use crate::{
     error::{ErrorKind, Result},
     graph::{
         convert::packets,
-        packet::{Packet, Payload, TensorKind},
-        plan::PacketForm,
+        packet::{Packet, PacketType, Payload, TensorKind},
         timestamp::Timestamp,
     },
     request::{Data, InferRequest, InputTensor},
@@ -18,7 +17,7 @@ use crate::{
 const AT: Timestamp = Timestamp::new(7);
 
 /// Reads one input of the form.
-fn read(form: PacketForm, input: InputTensor) -> Result<Packet> {
+fn read(form: PacketType, input: InputTensor) -> Result<Packet> {
     let plan = plan(&[("x", form)]);
     let request = request(vec![input]);
     let mut packets = packets(&plan, &request, AT);
@@ -28,7 +27,7 @@ fn read(form: PacketForm, input: InputTensor) -> Result<Packet> {
     Ok(packet)
 }
 
-fn tensor(form: PacketForm, given: InputTensor) -> (TensorKind, Tensor) {
+fn tensor(form: PacketType, given: InputTensor) -> (TensorKind, Tensor) {
     let packet = read(form, given).expect("it fits");
     match packet.payload() {
         Some(Payload::Tensor(kind, tensor)) => (*kind, tensor.clone()),
@@ -37,23 +36,32 @@ fn tensor(form: PacketForm, given: InputTensor) -> (TensorKind, Tensor) {
 }
 
 fn python(given: InputTensor) -> crate::python::HandlerTensor {
-    let packet = read(PacketForm::Python, given).expect("it fits");
+    let packet = read(PacketType::Python, given).expect("it fits");
     match packet.payload() {
         Some(Payload::Python(tensor)) => tensor.clone(),
         other => panic!("{other:?} is no tensor of Python"),
     }
 }
 
-fn error(form: PacketForm, given: InputTensor) -> String {
+fn error(form: PacketType, given: InputTensor) -> String {
     let error = read(form, given).expect_err("it does not fit");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     error.message().to_owned()
 }
 
-const TENSORS: [(PacketForm, TensorKind); 3] = [
-    (PacketForm::OvTensor, TensorKind::OpenVino),
-    (PacketForm::MpTensor, TensorKind::MediaPipe),
-    (PacketForm::TfTensor, TensorKind::TensorFlow),
+const TENSORS: [(PacketType, TensorKind); 3] = [
+    (
+        PacketType::Tensor(TensorKind::OpenVino),
+        TensorKind::OpenVino,
+    ),
+    (
+        PacketType::Tensor(TensorKind::MediaPipe),
+        TensorKind::MediaPipe,
+    ),
+    (
+        PacketType::Tensor(TensorKind::TensorFlow),
+        TensorKind::TensorFlow,
+    ),
 ];
 
 #[test]
@@ -75,7 +83,7 @@ fn tensors_are_slices_of_the_request() {
 #[test]
 fn values_count_as_the_shape_says() {
     for (form, _) in TENSORS {
-        let (_, made) = tensor(form, input("x", "INT8", &[2], values(2, b"ab")));
+        let (_, made) = tensor(form.clone(), input("x", "INT8", &[2], values(2, b"ab")));
         assert_eq!(&made.data()[..], b"ab");
         assert_eq!(
             error(form, input("x", "INT8", &[3], values(2, b"ab"))),
@@ -85,7 +93,7 @@ fn values_count_as_the_shape_says() {
     }
     assert_eq!(
         error(
-            PacketForm::Python,
+            PacketType::Python,
             input("x", "INT8", &[3], values(2, b"ab"))
         ),
         "Invalid number of values in tensor proto container - Expected: 3 values; Actual: 2 \
@@ -97,13 +105,13 @@ fn values_count_as_the_shape_says() {
 fn halves_have_no_values() {
     let reason = "FP16 has no field in InferTensorContents; send it in raw_input_contents";
     for form in [
-        PacketForm::OvTensor,
-        PacketForm::MpTensor,
-        PacketForm::TfTensor,
-        PacketForm::Python,
+        PacketType::Tensor(TensorKind::OpenVino),
+        PacketType::Tensor(TensorKind::MediaPipe),
+        PacketType::Tensor(TensorKind::TensorFlow),
+        PacketType::Python,
     ] {
         let given = input("x", "FP16", &[1], Data::Unfit(reason.to_owned()));
-        let error = read(form, given).unwrap_err();
+        let error = read(form.clone(), given).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unimplemented);
         assert_eq!(
             error.message(),
@@ -118,16 +126,19 @@ fn halves_have_no_values() {
         Data::Unfit("128 does not fit INT8".to_owned()),
     );
     assert_eq!(
-        error(PacketForm::OvTensor, given),
+        error(PacketType::Tensor(TensorKind::OpenVino), given),
         "Invalid value in tensor proto container - 128 does not fit INT8; input name: x"
     );
 }
 
 #[test]
 fn shapes_are_validated_alone() {
-    for form in [PacketForm::OvTensor, PacketForm::TfTensor] {
+    for form in [
+        PacketType::Tensor(TensorKind::OpenVino),
+        PacketType::Tensor(TensorKind::TensorFlow),
+    ] {
         assert!(
-            tensor(form, input("x", "FP32", &[], raw(b"abcd")))
+            tensor(form.clone(), input("x", "FP32", &[], raw(b"abcd")))
                 .1
                 .shape()
                 .is_empty()
@@ -141,13 +152,13 @@ fn shapes_are_validated_alone() {
     let negative = "Invalid input shape - Negative dimension size is not acceptable: (2,-1); input \
                     name: x";
     for form in [
-        PacketForm::OvTensor,
-        PacketForm::MpTensor,
-        PacketForm::TfTensor,
-        PacketForm::Python,
+        PacketType::Tensor(TensorKind::OpenVino),
+        PacketType::Tensor(TensorKind::MediaPipe),
+        PacketType::Tensor(TensorKind::TensorFlow),
+        PacketType::Python,
     ] {
         assert_eq!(
-            error(form, input("x", "FP32", &[2, -1], raw(b"abcd"))),
+            error(form.clone(), input("x", "FP32", &[2, -1], raw(b"abcd"))),
             negative
         );
         let huge = input("x", "FP32", &[1 << 40, 1 << 40], raw(b"abcd"));
@@ -158,11 +169,17 @@ fn shapes_are_validated_alone() {
         );
     }
     assert_eq!(
-        error(PacketForm::MpTensor, input("x", "FP32", &[2, 0], raw(b""))),
+        error(
+            PacketType::Tensor(TensorKind::MediaPipe),
+            input("x", "FP32", &[2, 0], raw(b""))
+        ),
         "Invalid input shape - Negative dimension size is not acceptable: (2,0); input name: x"
     );
     assert_eq!(
-        error(PacketForm::MpTensor, input("x", "FP32", &[], raw(b"abcd"))),
+        error(
+            PacketType::Tensor(TensorKind::MediaPipe),
+            input("x", "FP32", &[], raw(b"abcd"))
+        ),
         "Invalid input shape - Expected: at least one dimension for Mediapipe tensor; Actual: (); \
          input name: x"
     );
@@ -178,7 +195,7 @@ fn raw_bytes_are_as_many_as_shape_and_type_need() {
         );
     }
     assert_eq!(
-        error(PacketForm::Python, input("x", "FP32", &[2], raw(b"abc"))),
+        error(PacketType::Python, input("x", "FP32", &[2], raw(b"abc"))),
         "Invalid content size of tensor proto - Invalid Python tensor buffer size. Actual: 3; \
          Expected: 8"
     );
@@ -195,14 +212,26 @@ fn each_kind_of_tensor_has_its_types() {
             )
         );
     };
-    refused(PacketForm::OvTensor, "OpenVINO", "my_type");
+    refused(
+        PacketType::Tensor(TensorKind::OpenVino),
+        "OpenVINO",
+        "my_type",
+    );
     for datatype in [
         "FP64", "INT64", "INT16", "UINT64", "UINT32", "UINT16", "BF16", "BYTES", "x",
     ] {
-        refused(PacketForm::MpTensor, "Mediapipe", datatype);
+        refused(
+            PacketType::Tensor(TensorKind::MediaPipe),
+            "Mediapipe",
+            datatype,
+        );
     }
     for datatype in ["BF16", "BYTES", "x"] {
-        refused(PacketForm::TfTensor, "Tensorflow", datatype);
+        refused(
+            PacketType::Tensor(TensorKind::TensorFlow),
+            "Tensorflow",
+            datatype,
+        );
     }
     let zeros = |datatype: &str| {
         let size = DataType::from_kserve(datatype).and_then(DataType::size);
@@ -211,7 +240,7 @@ fn each_kind_of_tensor_has_its_types() {
     let of_mp = ["FP32", "FP16", "INT32", "INT8", "UINT8", "BOOL"];
     for datatype in of_mp {
         tensor(
-            PacketForm::MpTensor,
+            PacketType::Tensor(TensorKind::MediaPipe),
             input("x", datatype, &[1], zeros(datatype)),
         );
     }
@@ -221,12 +250,12 @@ fn each_kind_of_tensor_has_its_types() {
     {
         let datatype = dtype.kserve();
         tensor(
-            PacketForm::OvTensor,
+            PacketType::Tensor(TensorKind::OpenVino),
             input("x", datatype, &[1], zeros(datatype)),
         );
         if dtype != DataType::Bf16 {
             tensor(
-                PacketForm::TfTensor,
+                PacketType::Tensor(TensorKind::TensorFlow),
                 input("x", datatype, &[1], zeros(datatype)),
             );
         }
@@ -237,20 +266,26 @@ fn each_kind_of_tensor_has_its_types() {
 fn strings_are_tensors_of_openvino() {
     let framed = b"\x01\0\0\0a\0\0\0\0";
     for data in [raw(framed), values(2, framed)] {
-        let (_, made) = tensor(PacketForm::OvTensor, input("x", "BYTES", &[2, 1], data));
+        let (_, made) = tensor(
+            PacketType::Tensor(TensorKind::OpenVino),
+            input("x", "BYTES", &[2, 1], data),
+        );
         assert_eq!(
             (made.dtype(), made.shape()),
             (DataType::String, &[2, 1][..])
         );
     }
     assert_eq!(
-        error(PacketForm::OvTensor, input("x", "BYTES", &[3], raw(framed))),
+        error(
+            PacketType::Tensor(TensorKind::OpenVino),
+            input("x", "BYTES", &[3], raw(framed))
+        ),
         "Invalid number of values in tensor proto container - Expected: 3 values; Actual: 2 \
          values; input name: x"
     );
     assert_eq!(
         error(
-            PacketForm::OvTensor,
+            PacketType::Tensor(TensorKind::OpenVino),
             input("x", "BYTES", &[1], raw(b"abcde"))
         ),
         "Inputs inside buffer does not match expected format. - the string at byte 0 does not end \
@@ -281,7 +316,7 @@ fn python_gets_bytes_of_any_datatype() {
     for datatype in ["my_string", "BF16"] {
         assert_eq!(
             error(
-                PacketForm::Python,
+                PacketType::Python,
                 input("x", datatype, &[0], values(0, b""))
             ),
             "Invalid input precision - Provided datatype is invalid, custom datatypes are allowed \
@@ -307,7 +342,7 @@ fn images_have_formats() {
         let size = dtype.size().unwrap() * usize::try_from(channels).unwrap() * 2;
         let sent = raw(&[5; 64][..size]);
         let (kind, made) = tensor(
-            PacketForm::Image,
+            PacketType::Tensor(TensorKind::Image),
             input("x", datatype, &[1, 2, channels], sent),
         );
         assert_eq!((kind, made.dtype()), (TensorKind::Image, dtype));
@@ -327,7 +362,11 @@ fn images_have_formats() {
         let size = dtype.and_then(DataType::size).unwrap_or(1);
         let sent = raw(&[5; 64][..size * usize::try_from(channels).unwrap()]);
         let given = input("x", datatype, &[1, 1, channels], sent);
-        assert_eq!(error(PacketForm::Image, given), no_format, "{datatype}");
+        assert_eq!(
+            error(PacketType::Tensor(TensorKind::Image), given),
+            no_format,
+            "{datatype}"
+        );
     }
 }
 
@@ -335,21 +374,33 @@ fn images_have_formats() {
 fn images_are_raw_and_have_three_dimensions() {
     let given = |shape: &[i64], data| input("x", "UINT8", shape, data);
     assert_eq!(
-        error(PacketForm::Image, given(&[1, 1, 3], values(3, b"abc"))),
+        error(
+            PacketType::Tensor(TensorKind::Image),
+            given(&[1, 1, 3], values(3, b"abc"))
+        ),
         "Mediapipe execution failed. MP status - Data should be located in raw_input_contents if \
          graph input tag is IMAGE; input name: x"
     );
     assert_eq!(
-        error(PacketForm::Image, given(&[1, 1, 1, 3], raw(b"abc"))),
+        error(
+            PacketType::Tensor(TensorKind::Image),
+            given(&[1, 1, 1, 3], raw(b"abc"))
+        ),
         "Invalid input shape - Invalid Mediapipe Image input shape size. Expected: 3; Actual: 4"
     );
     assert_eq!(
-        error(PacketForm::Image, given(&[1, 0, 3], raw(b""))),
+        error(
+            PacketType::Tensor(TensorKind::Image),
+            given(&[1, 0, 3], raw(b""))
+        ),
         "Invalid input shape - Invalid Mediapipe Image input width. Expected greater than 0; \
          Actual: 0; Expected layout - HWC."
     );
     assert_eq!(
-        error(PacketForm::Image, given(&[1, 2, 3], raw(b"abc"))),
+        error(
+            PacketType::Tensor(TensorKind::Image),
+            given(&[1, 2, 3], raw(b"abc"))
+        ),
         "Invalid content size of tensor proto - Invalid Mediapipe Image input buffer size. Actual: \
          3; Expected: 6"
     );
@@ -358,8 +409,8 @@ fn images_are_raw_and_have_three_dimensions() {
 #[test]
 fn inputs_before_the_bad_one_are_there() {
     let plan = plan(&[
-        ("OVTENSOR:a", PacketForm::OvTensor),
-        ("OVMS_PY_TENSOR:b", PacketForm::Python),
+        ("OVTENSOR:a", PacketType::Tensor(TensorKind::OpenVino)),
+        ("OVMS_PY_TENSOR:b", PacketType::Python),
     ]);
     let good = |name: &str| input(name, "UINT8", &[1], raw(b"a"));
     let sent = request(vec![good("b"), good("c"), good("a")]);
@@ -383,7 +434,10 @@ fn inputs_before_the_bad_one_are_there() {
 
 #[test]
 fn elements_are_in_one_place() {
-    let plan = plan(&[("a", PacketForm::OvTensor), ("b", PacketForm::OvTensor)]);
+    let plan = plan(&[
+        ("a", PacketType::Tensor(TensorKind::OpenVino)),
+        ("b", PacketType::Tensor(TensorKind::OpenVino)),
+    ]);
     let message = |inputs, raw_mismatch| {
         let request = Arc::new(InferRequest {
             inputs,
@@ -413,7 +467,7 @@ fn elements_are_in_one_place() {
 
 #[test]
 fn a_whole_request_is_one_packet() {
-    let plan = plan(&[("REQUEST:req", PacketForm::Request)]);
+    let plan = plan(&[("REQUEST:req", PacketType::Request)]);
     for inputs in [vec![], vec![input("z", "x", &[-1], Data::Both)]] {
         let sent = request(inputs);
         let read: Vec<_> = packets(&plan, &sent, AT).map(Result::unwrap).collect();

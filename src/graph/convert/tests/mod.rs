@@ -9,20 +9,21 @@ use bytes::Bytes;
 use crate::{
     graph::{
         node::Ports,
-        plan::{GraphPlan, GraphPort, PacketForm, PoolSize},
+        packet::PacketType,
+        plan::{GraphPlan, GraphPort, PoolSize},
     },
     request::{Data, Declared, InferRequest, InputTensor},
 };
 
 /// Returns a plan of inputs and outputs only.
-fn plan(ports: &[(&str, PacketForm)]) -> GraphPlan {
+fn plan(ports: &[(&str, PacketType)]) -> GraphPlan {
     let ports: Vec<_> = ports
         .iter()
         .enumerate()
-        .map(|(stream, &(text, form))| GraphPort {
+        .map(|(stream, (text, form))| GraphPort {
             port: Ports::of(&[text])[0].clone(),
             stream,
-            form,
+            form: form.clone(),
         })
         .collect();
     GraphPlan {

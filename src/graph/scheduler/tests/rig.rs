@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::graph::{
-    calculator::{Contract, Emit, Factory, Later},
+    calculator::{Emit, Factory, Later},
+    contract::Contract,
     error::{CalculatorStep, GraphRunError},
     node::{NodeSpec, Ports},
-    packet::{Packet, PacketType, Payload},
+    packet::{Packet, PacketType, Payload, TensorKind},
     plan::{
-        GraphPlan, GraphPlanNode, GraphPort, InputHandler, PacketForm, PoolSize, SidePacketPlan,
-        StreamPlan, StreamSource,
+        GraphPlan, GraphPlanNode, GraphPort, InputHandler, PoolSize, SidePacketPlan, StreamPlan,
+        StreamSource,
     },
     scheduler::{GraphJob, Scheduler, Ticket},
     timestamp::Timestamp,
@@ -18,7 +19,7 @@ use crate::graph::{
 static FACTORY: Factory = Factory {
     name: "FakeCalculator",
     about: "",
-    contract: |node| Ok(Contract::any(node)),
+    contract: |ask| ask,
     make: |_, _| unreachable!("fakes are not made"),
 };
 
@@ -214,7 +215,7 @@ pub(super) fn plan(inputs: &[&str], outputs: &[&str], nodes: Vec<Made>) -> (Grap
             GraphPort {
                 port: Ports::of(&[name])[0].clone(),
                 stream,
-                form: PacketForm::OvTensor,
+                form: PacketType::Tensor(TensorKind::OpenVino),
             }
         });
         ports.collect()

@@ -20,6 +20,7 @@ fn info(dtype: DataType, shape: &[Dim], layout: &str) -> ServableInfo {
         dtype,
         shape: PartialShape(shape.to_vec()),
         layout: Layout::parse(layout).unwrap(),
+        is_open: false,
         port: 7,
     };
     ServableInfo::new(vec![input], vec![])

@@ -123,5 +123,5 @@ fn requests_are_sent_as_they_are_taken() {
     let text = "in i\nx = ints(b < request.i convert) -> a\nout o < x.a";
     insta::assert_snapshot!(warnings(text).join("\n"), @"convert has no effect on the input `b`: the request is sent as the node takes it");
     assert_eq!(input(text, "x").convert, None);
-    assert_eq!(sound(text).plan.info.inputs[0].dtype, Some(I32));
+    assert_eq!(sound(text).plan.info.inputs[0].dtype, I32);
 }

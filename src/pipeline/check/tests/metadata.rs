@@ -1,11 +1,11 @@
 //! Inputs and outputs of the pipeline as a whole.
 
 use super::{sound, validate};
-use crate::pipeline::PipelineTensor;
+use crate::{pipeline::PipelinePlan, servable::TensorInfo};
 
-fn shown(tensors: &[PipelineTensor]) -> String {
+fn shown(tensors: &[TensorInfo]) -> String {
     let tensors = tensors.iter().map(|tensor| {
-        let precision = tensor.dtype.map_or("?", |dtype| dtype.precision());
+        let precision = tensor.decided().map_or("?", |dtype| dtype.precision());
         format!(
             "{} {precision} {} {}",
             tensor.name, tensor.shape, tensor.layout
@@ -109,7 +109,7 @@ fn ports_lead_back_to_entry_and_exit() {
     let text = "in z, y\na = two(x < request.z, y < request.y) -> z\n\
                 out q < a.z\nout p < request.y";
     let plan = sound(text).plan;
-    let (entry, exit) = (plan.node(plan.entry()), plan.node(plan.exit()));
+    let (entry, exit) = (&plan.nodes[PipelinePlan::ENTRY], &plan.nodes[plan.exit()]);
     for input in &plan.info.inputs {
         assert_eq!(entry.outputs[input.port].name, input.name);
     }

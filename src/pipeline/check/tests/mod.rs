@@ -12,6 +12,7 @@ use std::path::Path;
 
 use crate::{
     config::{Defaults, NodeConfig, PipelineConfig, parse},
+    custom_node::NodeError,
     diagnostic::Diagnostics,
     pipeline::{
         CheckedPipeline, CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource,
@@ -57,6 +58,7 @@ fn infos(text: &str) -> Vec<TensorInfo> {
         dtype: tensor.dtype.unwrap(),
         shape: tensor.shape,
         layout: tensor.layout,
+        is_open: false,
         port,
     };
     tensors.map(info).collect()
@@ -133,13 +135,38 @@ impl Sources for Known {
     }
 
     fn custom(&self, _node: &NodeConfig, library: &str) -> Result<CustomFacts, CustomError> {
-        match library {
-            "bad_init" => Err(CustomError::Initialize(7)),
-            "bad_call" => Err(CustomError::Metadata("getInputsInfo", 1)),
-            "bad_handle" => Err(CustomError::Handle("getOutputsInfo")),
-            "bad_count" => Err(CustomError::Count("getOutputsInfo", 0)),
+        let name = library;
+        let library = name.to_owned();
+        match name {
+            "bad_init" => Err(NodeError::Call {
+                library,
+                function: "initialize",
+                code: 7,
+            }
+            .into()),
+            "bad_call" => Err(NodeError::Call {
+                library,
+                function: "getInputsInfo",
+                code: 1,
+            }
+            .into()),
+            "bad_handle" => Err(NodeError::NoArray {
+                library,
+                function: "getOutputsInfo",
+            }
+            .into()),
+            "bad_count" => Err(NodeError::Count {
+                library,
+                function: "getOutputsInfo",
+                count: 0,
+            }
+            .into()),
             "bad_open" => Err(CustomError::NotOpen("no such file".to_owned())),
-            "bad_param" => Err(CustomError::Parameter("key".to_owned())),
+            "bad_param" => Err(NodeError::Parameter {
+                library,
+                key: "key".to_owned(),
+            }
+            .into()),
             "far" => Err(CustomError::NotLooked("nobody may run it".to_owned())),
             "bad_handler" => Err(CustomError::Handler("ValueError: no".to_owned())),
             "python" => Ok(CustomFacts {
@@ -147,7 +174,7 @@ impl Sources for Known {
                 ..CustomFacts::default()
             }),
             _ => {
-                let found = Self::find(library);
+                let found = Self::find(name);
                 let (inputs, outputs) = found.ok_or_else(|| CustomError::Library(Self::names()))?;
                 Ok(CustomFacts {
                     inputs: tensors(inputs),

@@ -69,10 +69,10 @@ fn the_pipeline_leaves_open_what_nothing_else_decides() {
     let text = "in i, j\nsplit -1\nx = @python(p < request.i, q < request.j) -> y\n\
                 z = dummy(b < request.j) -> a\nout o < x.y\nout p < z.a";
     let plan = sound(text).plan;
-    let reported = |tensors: &[crate::pipeline::PipelineTensor]| -> Vec<_> {
+    let reported = |tensors: &[crate::servable::TensorInfo]| -> Vec<_> {
         let tensors = tensors.iter();
         tensors
-            .map(|it| (it.name.clone(), it.dtype, it.shape.to_string()))
+            .map(|it| (it.name.clone(), it.decided(), it.shape.to_string()))
             .collect()
     };
     let row = |name: &str, dtype, shape: &str| (name.to_owned(), dtype, shape.to_owned());

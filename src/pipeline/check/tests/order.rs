@@ -56,9 +56,9 @@ fn levels_out_of_order_are_refused_by_kind() {
 /// Writes for each node the levels that it opens, gathers and runs in.
 fn reported(text: &str) -> String {
     let plan = sound(text).plan;
-    let name = |level| &*plan.node(plan.level(level).node).name;
+    let name = |level: usize| &*plan.nodes[plan.levels[level].node].name;
     let mut reported = Vec::new();
-    for (id, node) in plan.ids().zip(&plan.nodes) {
+    for (id, node) in plan.nodes.iter().enumerate() {
         let levels: Vec<&str> = node.levels.iter().copied().map(name).collect();
         let gathers: Vec<&str> = node.gathers.iter().copied().map(name).collect();
         let runs = plan

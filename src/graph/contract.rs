@@ -1,12 +1,44 @@
-//! Builder for contracts: the ports of a calculator, their number, and their packet types.
+//! Contracts of calculators with a graph, and their builder: ports, their number, and their packet types.
 
 use std::borrow::Cow;
 
-use crate::graph::{
-    calculator::Contract,
+use super::{
     node::{NodeSpec, Port, Ports},
     packet::PacketType,
 };
+
+/// Types of the inputs, outputs and side packets of a node.
+#[derive(Debug, Clone, Default)]
+pub struct Contract {
+    /// Packet type of each input, by index.
+    pub inputs: Vec<PacketType>,
+    /// Packet type of each output.
+    pub outputs: Vec<PacketType>,
+    /// Type of each input side packet, and whether it is optional.
+    pub side_inputs: Vec<(PacketType, bool)>,
+    /// Type of each output side packet.
+    pub side_outputs: Vec<PacketType>,
+    /// With `Some(n)`, outputs are settled up to the timestamp of the inputs plus n after each
+    /// `process`.
+    pub offset: Option<i64>,
+    /// Input stream handler, if the calculator has its own and the node names none.
+    pub handler: Option<&'static str>,
+    /// Whether `process` is called also when only bounds have risen (with all inputs empty).
+    pub wants_bounds: bool,
+}
+
+impl Contract {
+    /// Creates a contract with one type for all ports, which calculators then narrow.
+    pub fn any(node: &NodeSpec) -> Self {
+        Self {
+            inputs: vec![PacketType::Any; node.inputs.len()],
+            outputs: vec![PacketType::Any; node.outputs.len()],
+            side_inputs: vec![(PacketType::Any, false); node.side_inputs.len()],
+            side_outputs: vec![PacketType::Any; node.side_outputs.len()],
+            ..Self::default()
+        }
+    }
+}
 
 /// Placeholder for all tags, if ports are identified by their order only.
 pub(super) const EVERY: &str = "*";
@@ -60,9 +92,9 @@ const KINDS: [(&str, PortsOf); 4] = [
 
 /// Builder of a contract that validates a node. The first error is kept; a port not covered by the
 /// contract is an error as well.
-pub(super) struct Ask<'a> {
-    node: &'a NodeSpec,
-    contract: Contract,
+pub struct Ask<'a> {
+    pub(super) node: &'a NodeSpec,
+    pub(super) contract: Contract,
     known: [Vec<&'static str>; 4],
     error: Option<String>,
 }
@@ -96,10 +128,15 @@ impl<'a> Ask<'a> {
     /// one.
     pub(super) fn gives_same(self, tag: &'static str, inputs: &str) -> Self {
         let same = places(&self.node.inputs, inputs);
-        let count = Count::Exactly(same.len());
-        let mut same = same.into_iter();
+        self.gives_each(tag, same)
+    }
+
+    /// Declares output streams with a tag, of the same types as these inputs, one by one.
+    pub(super) fn gives_each(self, tag: &'static str, inputs: Vec<usize>) -> Self {
+        let count = Count::Exactly(inputs.len());
+        let mut inputs = inputs.into_iter();
         self.ports(Kind::Output, tag, count, |contract, place| {
-            if let Some(input) = same.next() {
+            if let Some(input) = inputs.next() {
                 contract.outputs[place] = PacketType::SameAsInput(input);
             }
         })
@@ -146,6 +183,16 @@ impl<'a> Ask<'a> {
     /// Sets the calculator's own input stream handler.
     pub(super) fn handler(mut self, name: &'static str) -> Self {
         self.contract.handler = Some(name);
+        self
+    }
+
+    /// Takes a contract that was made by hand, with whatever ports the node has.
+    pub(super) fn by_hand(mut self, make: fn(&NodeSpec) -> Result<Contract, String>) -> Self {
+        match make(self.node) {
+            Ok(contract) => self.contract = contract,
+            Err(error) => self.error = Some(error),
+        }
+        self.known.fill(vec![EVERY]);
         self
     }
 
