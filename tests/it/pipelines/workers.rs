@@ -191,7 +191,7 @@ fn requests_go_to_the_worker_with_the_fewest_calls() {
     let client = Grpc::connect(&server);
     let (log, gate) = (config.beside("log"), config.beside("gate"));
     let waits = format!(
-        "open({log:?}, 'a').write('x\\n')\nwhile not os.path.exists({gate:?}): time.sleep(0.01)\n{PID}"
+        "import os\nopen({log:?}, 'a').write('x\\n')\nwhile not os.path.exists({gate:?}): time.sleep(0.01)\n{PID}"
     );
     let calls = [(); 2].map(|()| client.call(code("p", &waits)));
     wait_lines(&log, "x", 2);
