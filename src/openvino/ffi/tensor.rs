@@ -11,7 +11,8 @@ use super::handle::{Handle, Result, check, given, unfit};
 pub(in crate::openvino) type Tensor = Handle<sys::ov_tensor_t>;
 
 // SAFETY: a tensor belongs to no thread, and all that changes it takes it alone (`&mut`). An infer
-// request that has it, too, is used by its owner alone: a slot has both.
+// request that has it, too, is used by its owner alone: a slot has both. What a slot gave to a sequence its
+// infer request may still have, and is given another one for before it runs again.
 unsafe impl Send for Tensor {}
 
 impl Tensor {
