@@ -129,3 +129,47 @@ impl Tensor {
         Ok(given(ptr::null_mut(), data)?.cast())
     }
 }
+
+/// A tensor whose memory stays where it is: one of an infer request, of a port with a fixed shape. It
+/// is asked for once, which takes longer than to copy a small state.
+pub(in crate::openvino) struct FixedTensor {
+    /// Keeps the memory.
+    _tensor: Tensor,
+    start: *mut u8,
+    size: usize,
+}
+
+// SAFETY: as a tensor is; the memory goes with it.
+unsafe impl Send for FixedTensor {}
+
+impl FixedTensor {
+    /// Asks where the memory of a tensor is.
+    pub(crate) fn new(tensor: Tensor) -> Result<Self> {
+        let (start, size) = (tensor.start()?, tensor.get_byte_size()?);
+        Ok(Self {
+            start,
+            size,
+            _tensor: tensor,
+        })
+    }
+
+    /// Returns the elements' bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.size == 0 {
+            return &[];
+        }
+        // SAFETY: the tensor, which lives as long as this does, has `size` bytes from `start`, all of
+        // which have been written, and never another shape or other memory; what changes them takes it
+        // alone (`&mut`), or the infer request that has it, too.
+        unsafe { slice::from_raw_parts(self.start, self.size) }
+    }
+
+    /// Returns the elements' bytes, to be written.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.size == 0 {
+            return &mut [];
+        }
+        // SAFETY: as above, and the tensor is ours alone (`&mut`).
+        unsafe { slice::from_raw_parts_mut(self.start, self.size) }
+    }
+}
