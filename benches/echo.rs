@@ -9,11 +9,8 @@ use std::pin::Pin;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use ovms::proto::kserve::{
-    InferParameter, ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
-    ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
-    ModelStatisticsRequest, ModelStatisticsResponse, ModelStreamInferResponse,
-    RepositoryIndexRequest, RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse,
-    ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+    InferParameter, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+    ServerReadyRequest, ServerReadyResponse,
     grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer},
     infer_parameter::ParameterChoice,
     model_infer_response::InferOutputTensor,
@@ -113,57 +110,6 @@ impl GrpcInferenceService for Echo {
     ) -> Result<Response<ServerReadyResponse>, Status> {
         Ok(Response::new(ServerReadyResponse { ready: true }))
     }
-
-    async fn server_live(
-        &self,
-        _: Request<ServerLiveRequest>,
-    ) -> Result<Response<ServerLiveResponse>, Status> {
-        Err(Status::unimplemented("echo"))
-    }
-
-    async fn model_ready(
-        &self,
-        _: Request<ModelReadyRequest>,
-    ) -> Result<Response<ModelReadyResponse>, Status> {
-        Err(Status::unimplemented("echo"))
-    }
-
-    async fn server_metadata(
-        &self,
-        _: Request<ServerMetadataRequest>,
-    ) -> Result<Response<ServerMetadataResponse>, Status> {
-        Err(Status::unimplemented("echo"))
-    }
-
-    async fn model_metadata(
-        &self,
-        _: Request<ModelMetadataRequest>,
-    ) -> Result<Response<ModelMetadataResponse>, Status> {
-        Err(Status::unimplemented("echo"))
-    }
-
-    async fn repository_index(
-        &self,
-        _: Request<RepositoryIndexRequest>,
-    ) -> Result<Response<RepositoryIndexResponse>, Status> {
-        Err(Status::unimplemented("echo"))
-    }
-
-    async fn model_config(
-        &self,
-        _: Request<ModelConfigRequest>,
-    ) -> Result<Response<ModelConfigResponse>, Status> {
-        Err(Status::unimplemented("echo"))
-    }
-
-    async fn model_statistics(
-        &self,
-        _: Request<ModelStatisticsRequest>,
-    ) -> Result<Response<ModelStatisticsResponse>, Status> {
-        Err(Status::unimplemented("echo"))
-    }
-
-    type ModelStreamInferStream = Replies;
 
     async fn model_stream_infer(
         &self,

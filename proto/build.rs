@@ -93,6 +93,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".inference.InferTensorContents.bytes_contents")
         .bytes(".tensorflow.TensorProto.tensor_content")
         .bytes(".tensorflow.TensorProto.string_val")
+        // Test servers have the methods that they answer, and no others.
+        .generate_default_stubs(true)
         // Inputs are validated in the order of their names, and responses are the same every time.
         .btree_map(".tensorflow")
         .compile_fds(descriptors)?;

@@ -31,7 +31,7 @@ pub(super) enum Node {
     Own,
     /// Copies these into a tensor of `pyovms.empty`.
     Copied,
-    /// Tells its process.
+    /// Returns the number of its process.
     Process,
     /// Computes in Python alone, for some 20 ms.
     Compute,

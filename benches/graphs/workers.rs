@@ -107,7 +107,7 @@ fn killed() -> Vec<Row> {
     ]
 }
 
-/// What a kill has cost.
+/// Costs of a kill.
 struct Kill {
     /// Requests that failed and were not in flight in the worker.
     lost: u32,

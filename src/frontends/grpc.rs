@@ -11,7 +11,7 @@ use tower::Service;
 
 use super::{
     body::{BodyLimits, Paced},
-    kserve::{grpc as kserve, grpc::ModelInfer, rest, stream},
+    kserve::{grpc as kserve, grpc::ModelInfer, stream},
     messages::CALL,
     received::Received,
     tfs::{grpc as tfs, grpc::Predict},
@@ -133,9 +133,6 @@ impl hyper::service::Service<Request<Received>> for GrpcService {
             return now(stream::call(engine, &self.intake, request).map(GrpcBody::Right));
         }
         let answer = if let Some(method) = path.strip_prefix(KSERVE) {
-            if let Some(answer) = rest::answer_call(method) {
-                return now(answer.map(GrpcBody::Left));
-            }
             let method = method.to_owned();
             kserve::answer(engine, &method, self.intake.clone(), request)
         } else if path.starts_with(TENSORFLOW_SERVING) {

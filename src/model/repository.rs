@@ -11,18 +11,35 @@ use super::folders::{FolderSurvey, Ignored, Reason};
 /// Version number of a base path without version folders.
 const ONLY: i64 = 1;
 
-/// File names of models, for texts.
-const MODELS: &str = "*.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite";
-
 /// Formats: the ending of the model file's name, and that of the second file. In a version folder the
 /// first one that is complete wins.
-const FORMATS: [(&str, Option<&str>); 5] = [
+const FORMATS: &[(&str, Option<&str>)] = &[
     (IR, Some("bin")),
     ("onnx", None),
     ("pdmodel", Some("pdiparams")),
     (TENSORFLOW, None),
     ("tflite", None),
 ];
+
+/// Returns the file names of models, for texts.
+fn expected() -> String {
+    let names = FORMATS.iter().map(|(ending, second)| match second {
+        Some(second) => format!("*.{ending} with *.{second}"),
+        None => format!("*.{ending}"),
+    });
+    let mut names: Vec<_> = names.collect();
+    if let Some(last) = names.last_mut() {
+        last.insert_str(0, "or ");
+    }
+    names.join(", ")
+}
+
+/// Returns the files of a model that is given as one of them, whether they are there or not.
+pub(super) fn parts(file: &Path) -> Vec<PathBuf> {
+    let endings = format_of(file).map_or([None, None], |(first, second)| [Some(first), second]);
+    let endings = endings.into_iter().flatten();
+    endings.map(|ending| file.with_extension(ending)).collect()
+}
 
 /// Ending of the graph of an OpenVINO IR.
 const IR: &str = "xml";
@@ -76,8 +93,9 @@ pub enum RepositoryError {
     },
     /// A version folder has no complete set of files of any format.
     #[error(
-        "File not found or cannot open - no model in {}; expected {MODELS}",
-        .0.display()
+        "File not found or cannot open - no model in {}; expected {}",
+        .0.display(),
+        expected()
     )]
     NoModel(PathBuf),
     /// A version folder cannot be read.
@@ -118,7 +136,7 @@ pub fn survey(base_path: &Path) -> Result<FolderSurvey<(i64, PathBuf)>, Reposito
     }
     if base_path.is_file() {
         if format_of(base_path).is_none() {
-            let reason = format!("it is a file; expected a folder, or {MODELS}");
+            let reason = format!("it is a file; expected a folder, or {}", expected());
             return Err(refuse(reason));
         }
         return Ok(only(base_path));
@@ -158,7 +176,7 @@ fn only(base_path: &Path) -> FolderSurvey<(i64, PathBuf)> {
 /// Returns the format of a file by its name, also of the second file of Paddle.
 fn format_of(path: &Path) -> Option<(&'static str, Option<&'static str>)> {
     let ending = path.extension()?.to_str()?;
-    let mut formats = FORMATS.into_iter();
+    let mut formats = FORMATS.iter().copied();
     formats.find(|(first, second)| ending == *first || (*first != IR && *second == Some(ending)))
 }
 
@@ -208,7 +226,7 @@ pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
             .find(|path| path.extension().is_some_and(|found| found == extension))
             .cloned()
     };
-    for (ending, second) in FORMATS {
+    for &(ending, second) in FORMATS {
         let second = second.map(|ending| first(ending).ok_or(()));
         let (Some(model), Ok(second)) = (first(ending), second.transpose()) else {
             continue;

@@ -1,12 +1,13 @@
 //! The KServe v2 service over gRPC.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
 use axum::http::{Request, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use tonic::Status;
 
-use super::codec;
+use super::{REPOSITORY, SETTING, SHARED_MEMORY, codec, unserved};
 use crate::{
     budget::{Budget, Charge},
     engine::Engine,
@@ -15,7 +16,7 @@ use crate::{
         body::BodyLimits,
         deadline, kserve,
         received::Received,
-        unary::{Unary, UnaryBody, query},
+        unary::{self, Unary, UnaryBody, query},
         weight::{INFER, Kind},
     },
     metrics::Query,
@@ -86,6 +87,34 @@ impl Unary for ModelInfer {
     }
 }
 
+/// The gRPC calls that are known and not served, and what to do instead.
+const UNSERVED: [(&str, &str); 6] = [
+    ("RepositoryModelLoad", REPOSITORY),
+    ("RepositoryModelUnload", REPOSITORY),
+    ("SystemSharedMemoryRegister", SHARED_MEMORY),
+    ("CudaSharedMemoryRegister", SHARED_MEMORY),
+    ("TraceSetting", SETTING),
+    ("LogSettings", SETTING),
+];
+
+/// The gRPC calls about shared memory that succeed: there is none, so nothing to list or forget.
+const SHARED_MEMORY_CALLS: [&str; 4] = [
+    "SystemSharedMemoryStatus",
+    "SystemSharedMemoryUnregister",
+    "CudaSharedMemoryStatus",
+    "CudaSharedMemoryUnregister",
+];
+
+/// Answers the gRPC calls of Triton that do nothing here, whatever is in their messages.
+fn answer_unserved(method: &str) -> Option<Response<UnaryBody>> {
+    if SHARED_MEMORY_CALLS.contains(&method) {
+        // Their answers are messages without content: a flag and a length of zero.
+        return Some(unary::success(Bytes::from_static(&[0; unary::PREFIX])));
+    }
+    let (_, reason) = UNSERVED.iter().find(|(name, _)| *name == method)?;
+    Some(Status::from(unserved(reason)).into_http())
+}
+
 /// Answers any other call of the service; `None` if there is no such method.
 pub(in crate::frontends) fn answer(
     engine: Arc<Engine>,
@@ -114,7 +143,7 @@ pub(in crate::frontends) fn answer(
             let models = kserve::repository_index(&engine, it.ready);
             Ok(RepositoryIndexResponse { models })
         })),
-        _ => return None,
+        _ => return answer_unserved(method).map(|answer| Box::pin(ready(answer)) as _),
     })
 }
 

@@ -7,11 +7,10 @@ mod json_reply;
 pub mod rest;
 pub(in crate::frontends) mod stream;
 
-use self::rest::EXTENSIONS;
 use super::{SERVER_NAME, SERVER_VERSION};
 use crate::{
     engine::{Engine, Servable, ServableFacts, ServableVersion},
-    error::Result,
+    error::{Error, ErrorKind, Result},
     metrics::{Query, Stage},
     model::{VersionErrorCode, VersionState},
     proto::kserve::{
@@ -24,6 +23,25 @@ use crate::{
     servable::TensorInfo,
     tensor::DataType,
 };
+
+/// The extensions that clients may look for in the metadata of the server.
+const EXTENSIONS: [&str; 4] = [
+    "binary_tensor_data",
+    "model_configuration",
+    "parameters",
+    "statistics",
+];
+
+const REPOSITORY: &str = "models are loaded and unloaded by the server's configuration";
+const SHARED_MEMORY: &str = "shared memory; send tensors with the request";
+const SETTING: &str = "settings are those of the server's command line";
+
+fn unserved(reason: &str) -> Error {
+    Error::new(
+        ErrorKind::Unimplemented,
+        format!("Functionality not implemented - {reason}"),
+    )
+}
 
 /// The platform that metadata calls answer.
 const PLATFORM: &str = "OpenVINO";

@@ -1,5 +1,5 @@
 //! The KServe v2 handlers over REST, and calls of Triton's clients beyond the protocol: model configuration
-//! and statistics, and responses for extensions that are not supported, over gRPC as well.
+//! and statistics, and responses for extensions that are not supported.
 //!
 //! Load generators forget shared memory of earlier runs before they begin; that succeeds, as there
 //! never is any. To register some fails, as does what would change the server.
@@ -8,15 +8,13 @@ use std::time::Instant;
 
 use axum::{
     extract::{FromRequestParts, Path, Request, State},
-    http::{self, StatusCode, request::Parts},
+    http::{StatusCode, request::Parts},
     response::Response,
     routing::MethodRouter,
 };
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tonic::Status;
 
-use super::{codec, json, json_reply};
+use super::{REPOSITORY, SETTING, SHARED_MEMORY, codec, json, json_reply, unserved};
 use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
@@ -24,7 +22,6 @@ use crate::{
         access, body, deadline, kserve,
         reply::{self, BINARY_GROWTH, JSON_GROWTH},
         rest::{self, RestContext},
-        unary::{self, UnaryBody},
         weight,
     },
     metrics::Query,
@@ -189,53 +186,6 @@ pub(crate) async fn infer(
     };
     let encode = move || json_reply::encode(response, has_id, &wishes);
     reply::written(&parts.headers, budget, bytes, growth, encode).await
-}
-
-/// The extensions that clients may look for in the metadata of the server.
-pub(super) const EXTENSIONS: [&str; 4] = [
-    "binary_tensor_data",
-    "model_configuration",
-    "parameters",
-    "statistics",
-];
-
-/// The gRPC calls that are known and not served, and what to do instead.
-const UNSERVED: [(&str, &str); 6] = [
-    ("RepositoryModelLoad", REPOSITORY),
-    ("RepositoryModelUnload", REPOSITORY),
-    ("SystemSharedMemoryRegister", SHARED_MEMORY),
-    ("CudaSharedMemoryRegister", SHARED_MEMORY),
-    ("TraceSetting", SETTING),
-    ("LogSettings", SETTING),
-];
-
-const REPOSITORY: &str = "models are loaded and unloaded by the server's configuration";
-const SHARED_MEMORY: &str = "shared memory; send tensors with the request";
-const SETTING: &str = "settings are those of the server's command line";
-
-fn unserved(reason: &str) -> Error {
-    Error::new(
-        ErrorKind::Unimplemented,
-        format!("Functionality not implemented - {reason}"),
-    )
-}
-
-/// The gRPC calls about shared memory that succeed: there is none, so nothing to list or forget.
-const SHARED_MEMORY_CALLS: [&str; 4] = [
-    "SystemSharedMemoryStatus",
-    "SystemSharedMemoryUnregister",
-    "CudaSharedMemoryStatus",
-    "CudaSharedMemoryUnregister",
-];
-
-/// Answers the gRPC calls of Triton that do nothing here, whatever is in their messages.
-pub(in crate::frontends) fn answer_call(method: &str) -> Option<http::Response<UnaryBody>> {
-    if SHARED_MEMORY_CALLS.contains(&method) {
-        // Their answers are messages without content: a flag and a length of zero.
-        return Some(unary::success(Bytes::from_static(&[0; unary::PREFIX])));
-    }
-    let (_, reason) = UNSERVED.iter().find(|(name, _)| *name == method)?;
-    Some(Status::from(unserved(reason)).into_http())
 }
 
 pub(crate) async fn no_repository() -> Error {

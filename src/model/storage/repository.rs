@@ -186,10 +186,8 @@ fn identity(folder: &Path) -> Identity {
     let mut facts = Vec::new();
     if folder.is_file() {
         let names = mapping::path(folder.parent().unwrap_or(folder));
-        let parts = ["bin", "pdmodel", "pdiparams"].map(|part| folder.with_extension(part));
-        for file in [folder.to_owned(), names].iter().chain(&parts) {
-            facts.extend(fact(file));
-        }
+        let files = repository::parts(folder).into_iter().chain([names]);
+        facts.extend(files.filter_map(|file| fact(&file)));
     } else {
         // An error ends the walk, and the identity is that of the files found until then.
         let _ = walk(folder, &mut facts);

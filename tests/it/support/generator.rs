@@ -8,11 +8,10 @@ use std::{collections::HashMap, pin::Pin, time::Duration};
 
 use futures::{Stream, StreamExt as _};
 use ovms::proto::kserve::{
-    InferParameter, ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
-    ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
-    ModelStatisticsRequest, ModelStatisticsResponse, ModelStreamInferResponse,
-    RepositoryIndexRequest, RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse,
-    ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+    InferParameter, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
+    ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse, ModelStreamInferResponse,
+    ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse,
+    ServerReadyRequest, ServerReadyResponse,
     grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer},
     infer_parameter::ParameterChoice,
     model_infer_response::InferOutputTensor,
@@ -136,8 +135,6 @@ fn answers<'a>(
 
 #[tonic::async_trait]
 impl GrpcInferenceService for Graphs {
-    type ModelStreamInferStream = Replies;
-
     async fn server_live(
         &self,
         _: Request<ServerLiveRequest>,
@@ -182,27 +179,6 @@ impl GrpcInferenceService for Graphs {
             inputs: vec![open("in"), open("text")],
             outputs: vec![open("out")],
         }))
-    }
-
-    async fn repository_index(
-        &self,
-        _: Request<RepositoryIndexRequest>,
-    ) -> Result<Response<RepositoryIndexResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn model_config(
-        &self,
-        _: Request<ModelConfigRequest>,
-    ) -> Result<Response<ModelConfigResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn model_statistics(
-        &self,
-        _: Request<ModelStatisticsRequest>,
-    ) -> Result<Response<ModelStatisticsResponse>, Status> {
-        Err(Status::unimplemented(""))
     }
 
     async fn model_infer(

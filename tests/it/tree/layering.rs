@@ -270,9 +270,7 @@ struct Folder {
     known: &'static [(&'static str, &'static str)],
 }
 
-/// Folders with their rooms, lowest first, and the imports that run back up, each for a reason: a
-/// definition keeps the fingerprint of its source and runs unary requests, and a stream of any
-/// servable may be one of a graph.
+/// Folders with their rooms, lowest first, and the imports that run back up.
 const ROOMS: [Folder; 3] = [
     Folder {
         name: "graph",

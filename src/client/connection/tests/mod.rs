@@ -21,11 +21,10 @@ use crate::{
     },
     error::chain,
     proto::kserve::{
-        ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
-        ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
-        ModelStatisticsRequest, ModelStatisticsResponse, ModelStreamInferResponse,
-        RepositoryIndexRequest, RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse,
-        ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+        ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse,
+        ModelReadyRequest, ModelReadyResponse, RepositoryIndexRequest, RepositoryIndexResponse,
+        ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse,
+        ServerReadyRequest, ServerReadyResponse,
         grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer},
         model_infer_response::InferOutputTensor,
         model_metadata_response::TensorMetadata,
@@ -118,8 +117,6 @@ fn admitted<T>(request: tonic::Request<T>) -> Result<T, Status> {
 
 #[tonic::async_trait]
 impl GrpcInferenceService for Echo {
-    type ModelStreamInferStream = tokio_stream::Empty<Result<ModelStreamInferResponse, Status>>;
-
     async fn server_live(
         &self,
         _: tonic::Request<ServerLiveRequest>,
@@ -179,20 +176,6 @@ impl GrpcInferenceService for Echo {
         Ok(Response::new(RepositoryIndexResponse { models }))
     }
 
-    async fn model_config(
-        &self,
-        _: tonic::Request<ModelConfigRequest>,
-    ) -> Result<Response<ModelConfigResponse>, Status> {
-        Err(Status::unimplemented("no client of ours asks"))
-    }
-
-    async fn model_statistics(
-        &self,
-        _: tonic::Request<ModelStatisticsRequest>,
-    ) -> Result<Response<ModelStatisticsResponse>, Status> {
-        Err(Status::unimplemented("no client of ours asks"))
-    }
-
     async fn model_infer(
         &self,
         request: tonic::Request<ModelInferRequest>,
@@ -218,13 +201,6 @@ impl GrpcInferenceService for Echo {
             raw_output_contents: request.raw_input_contents,
             ..Default::default()
         }))
-    }
-
-    async fn model_stream_infer(
-        &self,
-        _: tonic::Request<tonic::Streaming<ModelInferRequest>>,
-    ) -> Result<Response<Self::ModelStreamInferStream>, Status> {
-        Err(Status::unimplemented("no streams"))
     }
 }
 
