@@ -33,7 +33,7 @@ pub(super) enum Node {
     Copied,
     /// Returns the number of its process.
     Process,
-    /// Computes in Python alone, for some 20 ms.
+    /// Computes in Python alone, for some 10 ms.
     Compute,
 }
 
