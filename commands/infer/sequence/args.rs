@@ -1,5 +1,7 @@
 //! Flags of sequences as typed; their comments are the help.
 
+use std::path::PathBuf;
+
 use clap::ArgGroup;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -63,4 +65,28 @@ pub(in crate::infer) struct SequenceArgs {
     /// Send the last request of a sequence
     #[arg(long, conflicts_with_all = ["sequence", "load"])]
     pub(in crate::infer) end: bool,
+
+    /// Save the state of the sequence to this file after the last step
+    ///
+    /// Over REST only, as is `--load-state`. A whole sequence is ended after that: the last step is
+    /// sent again, and its answer is not shown.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "of_a_sequence",
+        conflicts_with_all = ["end", "print_curl"]
+    )]
+    pub(in crate::infer) save_state: Option<PathBuf>,
+
+    /// Begin the sequence with the state that was saved to this file
+    ///
+    /// It goes on behind the step that was the last one then. The file has to be of the same
+    /// version of the same model.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "of_a_sequence",
+        conflicts_with_all = ["start", "print_curl"]
+    )]
+    pub(in crate::infer) load_state: Option<PathBuf>,
 }

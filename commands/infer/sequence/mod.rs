@@ -1,7 +1,7 @@
 //! `ovms infer` for stateful models: a whole sequence, or single requests of one.
 //!
 //! [`SequenceArgs`] are the flags as typed and [`Sequence`] is their meaning. `run` sends the steps,
-//! one after another, and `show` has their outputs; the sequence is ended on the server
+//! one after another, `show` has their outputs, and `state` the files with the state; the sequence is ended on the server
 //! whatever happens in between.
 
 mod args;
@@ -9,6 +9,7 @@ mod explain;
 mod plan;
 mod run;
 mod show;
+mod state;
 mod stop;
 mod writer;
 

@@ -9,7 +9,7 @@ use ovms::{
     request::Parameter,
 };
 
-use super::SequenceArgs;
+use super::{SequenceArgs, state::StateFiles};
 use crate::{
     error::Failure,
     infer::{
@@ -28,6 +28,7 @@ pub(in crate::infer) enum Sequence {
     One {
         control: StepControl,
         id: Option<u64>,
+        files: StateFiles,
     },
 }
 
@@ -40,6 +41,7 @@ pub(in crate::infer) struct Plan {
     pub(in crate::infer) requests: RequestPlan,
     /// Form of each step; `None` if all are shown as one.
     pub(super) each: Option<OutputFormat>,
+    pub(super) files: StateFiles,
 }
 
 impl Sequence {
@@ -70,8 +72,9 @@ impl Sequence {
             (false, false, false) => return Ok(None),
         };
         refuse_own_form(inputs, parameters)?;
+        let files = StateFiles::new(args, api)?;
         let Some(control) = control else {
-            return Plan::new(args, inputs, format).map(|plan| Some(Self::All(plan)));
+            return Plan::new(args, inputs, format, files).map(|plan| Some(Self::All(plan)));
         };
         match (control, id) {
             (StepControl::End, None) => Err(Failure::usage("`--end` needs `--sequence-id`")
@@ -83,7 +86,7 @@ impl Sequence {
                      with the id that it tells",
                 ))
             }
-            _ => Ok(Some(Self::One { control, id })),
+            _ => Ok(Some(Self::One { control, id, files })),
         }
     }
 }
@@ -98,6 +101,7 @@ impl Plan {
         args: &SequenceArgs,
         inputs: &mut Vec<Argument>,
         format: Format,
+        files: StateFiles,
     ) -> Result<Self, Failure> {
         let axis = args.axis.unwrap_or(0);
         let source = match of_stdin(inputs)? {
@@ -123,6 +127,7 @@ impl Plan {
                 role: Role::Steps,
             },
             each,
+            files,
         })
     }
 }

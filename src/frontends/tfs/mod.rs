@@ -3,7 +3,7 @@
 pub mod grpc;
 mod json;
 mod json_reply;
-mod path;
+pub(super) mod path;
 pub mod rest;
 mod status;
 mod tensors;

@@ -21,6 +21,8 @@ pub(super) enum Call {
     Status(Names),
     /// Inputs and outputs.
     Metadata(Names),
+    /// The state of a sequence.
+    Sequence(Names, u64),
     /// The states of everything.
     Config,
     /// Reads the configuration again.
@@ -60,6 +62,10 @@ pub(super) fn parse(path: &str) -> Result<Call> {
         Some(names) if action.is_none() => (names, true),
         _ => (names, false),
     };
+    let (names, sequence) = match names.split_once("/sequences/") {
+        Some((names, id)) if action.is_none() && !metadata => (names, Some(sequence(id)?)),
+        _ => (names, None),
+    };
     let parts: Vec<&str> = names.split('/').collect();
     let (model, version) = match parts[..] {
         [model] => (model, None),
@@ -83,8 +89,24 @@ pub(super) fn parse(path: &str) -> Result<Call> {
         Some("classify" | "regress") => Ok(Call::Unserved),
         Some(_) => Err(unknown_path()),
         None if metadata => Ok(Call::Metadata(names)),
-        None => Ok(Call::Status(names)),
+        None => Ok(match sequence {
+            Some(id) => Call::Sequence(names, id),
+            None => Call::Status(names),
+        }),
     }
+}
+
+/// Returns whether a path is that of a sequence.
+pub(in crate::frontends) fn is_sequence(path: &str) -> bool {
+    // Nearly no path has this part.
+    path.contains("/sequences/") && matches!(parse(path), Ok(Call::Sequence(..)))
+}
+
+/// Reads the id of a sequence, which is never 0.
+fn sequence(id: &str) -> Result<u64> {
+    let digits = id.bytes().all(|byte| byte.is_ascii_digit());
+    let id = id.parse().ok().filter(|&id| digits && id > 0);
+    id.ok_or_else(unknown_path)
 }
 
 #[cfg(test)]
@@ -129,6 +151,11 @@ mod tests {
                 Call::Metadata(names("m", Some(1))),
             ),
             ("/v1/models/metadata", Call::Status(names("metadata", None))),
+            ("/v1/models/m/sequences/7", Call::Sequence(names("m", None), 7)),
+            (
+                "//v1/models/m/versions/2/sequences/18446744073709551615",
+                Call::Sequence(names("m", Some(2)), u64::MAX),
+            ),
             ("/v1/config", Call::Config),
             ("/v1/config/reload", Call::Reload),
         ] {
@@ -156,6 +183,15 @@ mod tests {
             "/v1/models/m/versions/-1",
             "/v1/models/m/versions/1/x",
             "/v1/models/m/metadata/",
+            "/v1/models/m/sequences",
+            "/v1/models/m/sequences/",
+            "/v1/models/m/sequences/0",
+            "/v1/models/m/sequences/+1",
+            "/v1/models/m/sequences/x",
+            "/v1/models/m/sequences/18446744073709551616",
+            "/v1/models/m/sequences/7/metadata",
+            "/v1/models/m/sequences/7:predict",
+            "/v1/models/m/labels/stable/sequences/7",
             "/v1/models/%ff",
             "/v1/config/",
             "/v1/config/reload/",

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use axum::{
     extract::{Request, State},
-    http::{Method, StatusCode},
-    response::Response,
+    http::{Method, StatusCode, header},
+    response::{IntoResponse, Response},
 };
 use serde::Serialize;
 
@@ -34,19 +34,25 @@ const ORIGIN: RequestOrigin = RequestOrigin {
     interface: Interface::Rest,
 };
 
+/// The methods of a sequence.
+pub(in crate::frontends) const OF_A_SEQUENCE: &str = "GET, HEAD, PUT, OPTIONS";
+
 /// Answers a request for any path below `/v1`.
 pub(crate) async fn call(State(context): State<RestContext>, request: Request) -> Result<Response> {
     let call = path::parse(request.uri().path())?;
     let posts = matches!(call, Call::Predict(_) | Call::Unserved | Call::Reload);
+    let puts = matches!(call, Call::Sequence(..));
     let allowed = match *request.method() {
         Method::GET | Method::HEAD => !posts,
         Method::POST => posts,
+        Method::PUT => puts,
         _ => false,
     };
     if !allowed {
-        return Ok(not_allowed(match posts {
-            true => "POST, OPTIONS",
-            false => "GET, HEAD, OPTIONS",
+        return Ok(not_allowed(match (posts, puts) {
+            (true, _) => "POST, OPTIONS",
+            (_, true) => OF_A_SEQUENCE,
+            _ => "GET, HEAD, OPTIONS",
         }));
     }
     let engine = &context.engine;
@@ -58,6 +64,7 @@ pub(crate) async fn call(State(context): State<RestContext>, request: Request) -
         )),
         Call::Status(names) => statuses(engine, &names),
         Call::Metadata(names) => metadata(engine, &names),
+        Call::Sequence(names, id) => sequence(&context, &names, id, request).await,
         Call::Config => config(engine, StatusCode::OK),
         Call::Reload => match engine.reload().await? {
             Reload::Changed => config(engine, StatusCode::CREATED),
@@ -109,6 +116,30 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     let bytes = outputs.map(|(_, tensor)| tensor.data().len()).sum();
     let encode = move || json_reply::encode(&response, format);
     reply::written(&parts.headers, budget, bytes, JSON_GROWTH, encode).await
+}
+
+/// Saves a sequence, or restores one.
+async fn sequence(
+    context: &RestContext,
+    names: &Names,
+    id: u64,
+    request: Request,
+) -> Result<Response> {
+    let (parts, incoming) = request.into_parts();
+    let seen = access::seen(&parts.extensions, Some(&names.model));
+    let (engine, model) = (&context.engine, &names.model);
+    if parts.method == Method::PUT {
+        let file = body::read(&parts, incoming, &context.intake).await?;
+        let restored = engine.restore_sequence(model, names.version, id, file);
+        let version = restored.await?;
+        seen.version(|| Some(version));
+        return Ok(StatusCode::CREATED.into_response());
+    }
+    let budget = &context.intake.budget;
+    let saved = engine.save_sequence(model, names.version, id, budget);
+    let (file, version) = saved.await?;
+    seen.version(|| Some(version));
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], file).into_response())
 }
 
 fn statuses(engine: &Engine, names: &Names) -> Result<Response> {

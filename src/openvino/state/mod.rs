@@ -6,6 +6,7 @@
 
 pub(super) mod read;
 mod split;
+mod saved;
 pub(super) mod tensors;
 
 use std::sync::{
@@ -13,7 +14,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-pub use self::split::attribute as xml_attribute;
+pub use self::{saved::SavedVariables, split::attribute as xml_attribute};
 use self::tensors::StateValues;
 use super::{
     describe::{self, Described},
