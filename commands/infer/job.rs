@@ -171,7 +171,7 @@ fn refuse_beyond_tfs(args: &RequestArgs, api: Api) -> Result<(), Failure> {
     Err(misfit(flag, api).hint("only KServe's requests have a place for it"))
 }
 
-fn misfit(flag: &str, api: Api) -> Failure {
+pub(super) fn misfit(flag: &str, api: Api) -> Failure {
     Failure::usage(format!("`{flag}` does not fit `--api {api}`"))
 }
 

@@ -85,8 +85,8 @@ impl Job {
     async fn send(&self, client: &Client, request: &Request) -> Result<Whole, Failure> {
         let sent = Instant::now();
         let (answer, of) = match &self.sequence {
-            Some(Sequence::One { control, id }) => {
-                let (answer, of) = sequence::one(client, request, *control, *id).await?;
+            Some(Sequence::One { control, id, files }) => {
+                let (answer, of) = sequence::one(client, request, *control, *id, files).await?;
                 (answer, Some(of))
             }
             _ => (client.infer(request).await.map_err(failure::client)?, None),

@@ -68,6 +68,21 @@ impl Http {
         Ok(self.fetch(request).await?.bytes)
     }
 
+    /// Asks for what a path has, or puts something there.
+    pub(super) async fn file(
+        &self,
+        segments: &[&str],
+        headers: HeaderMap,
+        body: Option<Bytes>,
+    ) -> Result<Bytes, ClientError> {
+        let url = self.url(segments);
+        let request = match body {
+            None => self.client.get(url),
+            Some(body) => self.client.put(url).body(body),
+        };
+        Ok(self.fetch(request.headers(headers)).await?.bytes)
+    }
+
     /// Sends a path nothing and reads the answer.
     pub(super) async fn post(&self, segments: &[&str]) -> Result<Bytes, ClientError> {
         let request = self.client.post(self.url(segments));

@@ -77,6 +77,10 @@ impl Protocol for KserveRest {
         answer.map(|_| true)
     }
 
+    fn http(&self) -> Option<&Http> {
+        Some(&self.0)
+    }
+
     fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError> {
         Ok(Box::new(EncodedPost {
             http: &self.0,

@@ -8,6 +8,7 @@ use reqwest::header::HeaderMap;
 
 use super::{
     error::{AnswerError, ClientError, RequestError},
+    http::Http,
     kserve_grpc::{RequestSender, ResponseReceiver},
     message::{ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, ServerMetadata},
 };
@@ -51,6 +52,11 @@ pub(super) trait Protocol: Debug + Send + Sync {
 
     /// Decodes a response; tensors stay slices of it where the wire allows.
     fn decode(&self, reply: RawReply, request: &Request) -> Result<ClientResponse, AnswerError>;
+
+    /// Returns the connection to other paths of the server; `None` if the protocol is not over HTTP.
+    fn http(&self) -> Option<&Http> {
+        None
+    }
 
     /// Opens a stream; `None` if the protocol has none.
     fn stream(&self) -> Option<(RequestSender, ResponseReceiver<'_>)> {

@@ -57,6 +57,10 @@ impl Protocol for TfsRest {
         Ok(Some(tfs::status(model.name.clone(), message)))
     }
 
+    fn http(&self) -> Option<&Http> {
+        Some(&self.0)
+    }
+
     fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError> {
         let mut url = self.0.url(&segments(&request.model, &[]));
         url.set_path(&format!("{}{PREDICT}", url.path()));

@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Result},
     graph::Graph,
     metrics::RequestRecord,
-    model::{Live, Loaded, Served, Version},
+    model::{Live, Loaded, Model, Served, Version},
     pipeline::Pipeline,
     request::{ApiFamily, RequestOrigin},
 };
@@ -42,13 +42,19 @@ impl Engine {
         version: Option<i64>,
         origin: RequestOrigin,
     ) -> Result<Target> {
-        let place = InFlight::enter(&self.in_flight);
-        // After entering: a stop either sees this request or is seen by it.
-        if self.stopping.load(Ordering::SeqCst) {
-            return Err(shutting_down());
-        }
+        let place = self.enter_flight()?;
         let target = self.find_in(place, name, version, origin).await?;
         Ok(target.bounded(self.max_strings()))
+    }
+
+    /// Counts a request as in flight.
+    pub(super) fn enter_flight(&self) -> Result<RequestInFlight> {
+        let place = InFlight::enter(&self.in_flight);
+        // After entering: a stop either sees this request or is seen by it.
+        match self.stopping.load(Ordering::SeqCst) {
+            true => Err(shutting_down()),
+            false => Ok(place),
+        }
     }
 
     /// Finds what a node of a graph runs, for a request of this origin that is in flight: also while
@@ -82,18 +88,7 @@ impl Engine {
             }
         };
         let named = version.is_some();
-        let (version, loaded) = loop {
-            let found = match model.version(version) {
-                Ok(found) => found,
-                Err(none) if named => return Err(none),
-                Err(none) => model.draining().ok_or(none)?,
-            };
-            let loaded = found.loaded();
-            // The default version may go between the two, once another has taken over.
-            if named || loaded.is_ok() || found.draining().is_some() {
-                break (found, loaded);
-            }
-        };
+        let (version, loaded) = find_version(&model, version)?;
         // From here on it counts, whatever ends it.
         let call = RequestRecord::new(version.reporter(), origin);
         let loaded = match loaded {
@@ -204,5 +199,25 @@ impl Engine {
         // Requests beyond the bound do not wait.
         let _place = self.loading_places.try_acquire().map_err(|_| not_loaded)?;
         version.wait_loaded(self.loading_wait).await
+    }
+}
+
+/// Finds a version of a model, and what is loaded of it.
+pub(super) fn find_version(
+    model: &Model,
+    version: Option<i64>,
+) -> Result<(Arc<Version>, Result<Arc<Loaded>>)> {
+    let named = version.is_some();
+    loop {
+        let found = match model.version(version) {
+            Ok(found) => found,
+            Err(none) if named => return Err(none),
+            Err(none) => model.draining().ok_or(none)?,
+        };
+        let loaded = found.loaded();
+        // The default version may go between the two, once another has taken over.
+        if named || loaded.is_ok() || found.draining().is_some() {
+            return Ok((found, loaded));
+        }
     }
 }

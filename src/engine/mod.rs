@@ -14,6 +14,7 @@ mod of_graph;
 mod of_pipeline;
 mod registry;
 pub mod reload;
+mod saved;
 mod servable;
 mod sessions;
 pub mod stream;

@@ -302,7 +302,7 @@ impl Stateful {
     }
 
     /// Finds what a new sequence begins on.
-    async fn newest(&self, found: &Arc<Version>) -> Result<Site> {
+    pub(super) async fn newest(&self, found: &Arc<Version>) -> Result<Site> {
         if let Some(refusal) = self.engine.refuses_sequences() {
             return Err(refusal);
         }
@@ -327,7 +327,7 @@ impl Stateful {
     }
 
     /// Finds what a sequence runs on.
-    fn holder(&self, found: &Site, id: u64) -> Option<Site> {
+    pub(super) fn holder(&self, found: &Site, id: u64) -> Option<Site> {
         let site = |version: &Arc<Version>| {
             let loaded = version.sequences().instance(id)?;
             let version = Arc::clone(version);
@@ -341,7 +341,7 @@ impl Stateful {
     }
 
     /// Begins a sequence or finds it.
-    fn begin(
+    pub(super) fn begin(
         &self,
         site: &Site,
         command: SequenceCommand,

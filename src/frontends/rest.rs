@@ -169,10 +169,19 @@ fn apis() -> Router<RestContext> {
 
 /// The paths of the management port alone.
 fn management_paths() -> Router<RestContext> {
+    let sequence = || {
+        let refuse = || async { not_allowed(tfs::OF_A_SEQUENCE) };
+        get(tfs::call).put(tfs::call).fallback(refuse)
+    };
     Router::new()
         .route("/v1/config", get_only(tfs::call))
         .route("/v1/config/reload", post_only(tfs::call))
         .route("/v1/models/{*rest}", get_only(tfs::call))
+        .route("/v1/models/{model}/sequences/{id}", sequence())
+        .route(
+            "/v1/models/{model}/versions/{version}/sequences/{id}",
+            sequence(),
+        )
 }
 
 /// The paths of both ports: how the server does, and what it serves.

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     config::{StatefulConfig, Warmup},
     error::{Error, ErrorKind},
-    openvino::{self, Inspected, Load, LoadOptions, ModelLoadError},
+    openvino::{self, Inspected, Load, LoadOptions, ModelLoadError, SavedVariables},
     sequence::Bounds,
     servable::{ServableInfo, TensorInfo},
     task::{self, Task},
@@ -75,6 +75,8 @@ pub struct Loaded {
     /// The shapes that a request asked for, if it was loaded for them.
     pub(super) asked: Asked,
     pub(super) runner: openvino::Runner,
+    /// The variables, if states of sequences are tensors.
+    pub(super) variables: Option<SavedVariables>,
     pub(super) decoding: Decoding,
     /// Bytes of the outputs whose shapes are fixed, all together.
     pub(super) fixed_outputs: usize,
@@ -289,6 +291,7 @@ impl Loaded {
             spec: Arc::clone(spec),
             asked,
             runner: compiled.runner,
+            variables: compiled.variables,
             decoding: Decoding::new(
                 options.max_image_pixels,
                 options.max_waiting,

@@ -27,7 +27,7 @@ use super::{
     runtime_error::OpenVinoError,
     slot::Slot,
     state::{
-        Maker,
+        Maker, SavedVariables,
         read::{self, SplitModel},
         tensors::StateTensors,
     },
@@ -72,6 +72,8 @@ pub struct Compiled {
     pub info: ServableInfo,
     /// Its slots.
     pub runner: Runner,
+    /// The variables, if states of sequences are tensors.
+    pub variables: Option<SavedVariables>,
     /// Whether the compiled model came from the cache.
     pub from_cache: bool,
 }
@@ -233,6 +235,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
         .iter()
         .map(|input| &input.info)
         .all(|info| info.shape.fixed().is_some() && info.dtype != DataType::String);
+    let variables = states.as_ref().map(StateTensors::saved);
     let steady = steady && states.is_none_or(|states| states.are_fixed());
     let runner = Runner::new(slots, options, steady, streams, load.name, nature);
     if let Some(spare) = spare {
@@ -243,6 +246,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
     Ok(Compiled {
         info: describe::info(inputs, outputs),
         runner,
+        variables,
         from_cache,
     })
 }
@@ -284,7 +288,7 @@ fn unread(load: &Load<'_>, source: OpenVinoError) -> ModelLoadError {
 }
 
 /// Returns the files that a model is read from: of a `SavedModel` those in its folder.
-fn files(model: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn files(model: &Path) -> impl Iterator<Item = PathBuf> {
     let (file, variables) = match model.is_dir() {
         true => (
             model.join("saved_model.pb"),

@@ -54,4 +54,4 @@ pub use pool::{PoolError, SlotQueue, WaitingCount, WaitingPlace};
 pub use run::{RunError, Runner, Work};
 pub use runtime_error::OpenVinoError;
 pub use slot::{SlotError, SlotInput};
-pub use state::{Hold, SequenceState, xml_attribute};
+pub use state::{Hold, SavedVariables, SequenceState, xml_attribute};

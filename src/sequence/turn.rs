@@ -45,6 +45,15 @@ pub enum Begun<I: Clone + PartialEq, S> {
 }
 
 impl<I: Clone + PartialEq, S> Begun<I, S> {
+    /// Ends the turn of a start with a state from elsewhere.
+    pub fn begin_with(self, state: S) {
+        // A start waits for nobody.
+        if let Self::Turn(mut turn) = self {
+            *turn.run() = Some(state);
+            drop(turn.ended(true));
+        }
+    }
+
     /// Waits for the turn.
     ///
     /// # Errors
@@ -82,6 +91,12 @@ impl<I: Clone + PartialEq, S> Turn<I, S> {
     #[must_use]
     pub fn instance(&self) -> &I {
         &self.instance
+    }
+
+    /// Returns the state, if there has been a run.
+    #[must_use]
+    pub fn state(&self) -> Option<&S> {
+        self.state.as_ref()
     }
 
     /// Begins the run: returns the place of the state, which is empty before the first run.

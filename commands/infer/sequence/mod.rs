@@ -1,11 +1,12 @@
 //! `ovms infer` for stateful models: a whole sequence, or single requests of one.
 //!
 //! [`SequenceArgs`] are the flags as typed and [`Sequence`] is their meaning. `run` sends the steps,
-//! one after another, and shows their outputs; the sequence is ended on the server whatever happens in
-//! between.
+//! one after another, and shows their outputs, and `state` has the files with the state; the sequence is ended on the server
+//! whatever happens in between.
 
 mod plan;
 mod run;
+mod state;
 
 use std::{io, time::Duration};
 

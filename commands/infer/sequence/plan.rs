@@ -1,5 +1,7 @@
 //! Meaning of the flags of sequences.
 
+use std::path::PathBuf;
+
 use clap::ArgGroup;
 use ovms::{
     client::{
@@ -10,6 +12,7 @@ use ovms::{
     request::Parameter,
 };
 
+use super::state::StateFiles;
 use crate::{
     error::Failure,
     infer::{
@@ -28,6 +31,7 @@ pub(in crate::infer) enum Sequence {
     One {
         control: StepControl,
         id: Option<u64>,
+        files: StateFiles,
     },
 }
 
@@ -40,6 +44,7 @@ pub(in crate::infer) struct Plan {
     pub(in crate::infer) requests: RequestPlan,
     /// Form of each step; `None` if all are shown as one.
     pub(super) each: Option<OutputFormat>,
+    pub(super) files: StateFiles,
 }
 
 impl Sequence {
@@ -70,8 +75,9 @@ impl Sequence {
             (false, false, false) => return Ok(None),
         };
         refuse_own_form(inputs, parameters)?;
+        let files = StateFiles::new(args, api)?;
         let Some(control) = control else {
-            return Plan::new(args, inputs, format).map(|plan| Some(Self::All(plan)));
+            return Plan::new(args, inputs, format, files).map(|plan| Some(Self::All(plan)));
         };
         match (control, id) {
             (StepControl::End, None) => Err(Failure::usage("`--end` needs `--sequence-id`")
@@ -83,7 +89,7 @@ impl Sequence {
                      with the id that it tells",
                 ))
             }
-            _ => Ok(Some(Self::One { control, id })),
+            _ => Ok(Some(Self::One { control, id, files })),
         }
     }
 }
@@ -98,6 +104,7 @@ impl Plan {
         args: &SequenceArgs,
         inputs: &mut Vec<Argument>,
         format: Format,
+        files: StateFiles,
     ) -> Result<Self, Failure> {
         let axis = args.axis.unwrap_or(0);
         let source = match of_stdin(inputs)? {
@@ -123,6 +130,7 @@ impl Plan {
                 role: Role::Steps,
             },
             each,
+            files,
         })
     }
 }
@@ -205,4 +213,28 @@ pub(in crate::infer) struct SequenceArgs {
     /// Send the last request of a sequence
     #[arg(long, conflicts_with_all = ["sequence", "load"])]
     pub(in crate::infer) end: bool,
+
+    /// Save the state of the sequence to this file after the last step
+    ///
+    /// Over REST only, as is `--load-state`. A whole sequence is ended after that: the last step is
+    /// sent again, and its answer is not shown.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "of_a_sequence",
+        conflicts_with_all = ["end", "print_curl"]
+    )]
+    pub(in crate::infer) save_state: Option<PathBuf>,
+
+    /// Begin the sequence with the state that was saved to this file
+    ///
+    /// It goes on behind the step that was the last one then. The file has to be of the same
+    /// version of the same model.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "of_a_sequence",
+        conflicts_with_all = ["start", "print_curl"]
+    )]
+    pub(in crate::infer) load_state: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use ovms::{
         Client, ClientResponse, ModelMetadata, Request,
         input::Inputs,
         output::{self, OfSequence, ResponsePart},
-        sequence::{SequenceClient, Stack, StepControl},
+        sequence::{SequenceClient, Stack, StepControl, random_id},
     },
     tensor::TensorMap,
 };
@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{PATIENCE, Plan, Stop};
+use super::{PATIENCE, Plan, Stop, state::StateFiles};
 use crate::{
     error::Failure,
     infer::{feed::RequestFeed, outputs, sequence},
@@ -40,7 +40,11 @@ pub(in crate::infer) async fn one(
     request: &Request,
     control: StepControl,
     id: Option<u64>,
+    files: &StateFiles,
 ) -> Result<(ClientResponse, OfSequence), Failure> {
+    if let Some(id) = id {
+        files.load(client, &request.model, id).await?;
+    }
     let mut session = match (control, id) {
         (StepControl::Continue | StepControl::End, Some(id)) => {
             SequenceClient::resume(client, request.clone(), id)
@@ -50,6 +54,7 @@ pub(in crate::infer) async fn one(
     let answer = session.send(request.inputs.clone(), control).await;
     let answer = answer.map_err(sequence::explain_step)?;
     tell_if_unreported(&session);
+    files.save(client, &request.model, session.id()).await?;
     let of = OfSequence {
         id: session.id(),
         part: ResponsePart::Single,
@@ -72,7 +77,16 @@ pub(in crate::infer) async fn run(
         None => Sink::Stack(Stack::new(plan.axis, feed.keeps_axis())),
     };
     let total = feed.total();
-    let session = SequenceClient::new(client, request, plan.id);
+    let files = &plan.files;
+    let model = request.model.clone();
+    let session = match files.loads() {
+        true => {
+            let id = plan.id.unwrap_or_else(random_id);
+            files.load(client, &model, id).await?;
+            SequenceClient::resume(client, request, id)
+        }
+        false => SequenceClient::new(client, request, plan.id),
+    };
     let living = Cell::new(None);
     let run = Run {
         session,
@@ -83,9 +97,11 @@ pub(in crate::infer) async fn run(
         done: 0,
         pending: None,
         living: &living,
+        saves: files.saves(),
     };
+    let save = async |id| files.save(client, &model, id).await;
     tokio::select! {
-        result = run.finish() => result,
+        result = run.finish(save) => result,
         () = keys.give_up() => {
             let failure = Failure::interrupted("interrupted");
             Err(match living.get() {
@@ -108,11 +124,20 @@ struct Run<'a> {
     pending: Option<TensorMap>,
     /// Id of the sequence while it may live on the server, for the message after an abandoned wait.
     living: &'a Cell<Option<u64>>,
+    /// Whether the state is saved after the last step, so that this one does not end the sequence.
+    saves: bool,
 }
 
 impl Run<'_> {
-    async fn finish(mut self) -> Result<Option<Whole>, Failure> {
-        if let Err(failure) = self.send_all().await {
+    async fn finish(
+        mut self,
+        save: impl AsyncFnOnce(u64) -> Result<(), Failure>,
+    ) -> Result<Option<Whole>, Failure> {
+        let sent = match self.send_all().await {
+            Ok(()) => save(self.session.id()).await,
+            failed => failed,
+        };
+        if let Err(failure) = sent {
             return Err(match self.end_somehow().await {
                 Some(hint) => failure.hint(hint),
                 None => failure,
@@ -159,7 +184,7 @@ impl Run<'_> {
             };
             let is_last = self.feed.is_over();
             self.pending = Some(inputs.clone());
-            let control = self.session.next(is_last);
+            let control = self.session.next(is_last && !self.saves);
             self.living.set(Some(self.session.id()));
             let sent = self.session.send(inputs, control).await;
             self.living

@@ -37,16 +37,17 @@ pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Writes a new file, or replaces one.
-pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
-    write_all(&[(path.to_owned(), text.to_owned())], force)
+pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>, force: bool) -> Result<(), Failure> {
+    write_all(&[(path.to_owned(), contents)], force)
 }
 
 /// Writes several files. All are written under other names first, so that a failure leaves none
 /// of them, and old ones unchanged.
-fn write_all(files: &[(PathBuf, String)], force: bool) -> Result<(), Failure> {
+fn write_all(files: &[(PathBuf, impl AsRef<[u8]>)], force: bool) -> Result<(), Failure> {
     let mut staged = Vec::new();
-    for (path, text) in files {
-        let file = Staged::new(path, text, force).map_err(|error| failed(path, &error))?;
+    for (path, contents) in files {
+        let file =
+            Staged::new(path, contents.as_ref(), force).map_err(|error| failed(path, &error))?;
         staged.push((path, file));
     }
     let mut new = Vec::new();
@@ -92,11 +93,11 @@ enum Staged {
     /// Temporary file in the folder of its target.
     Beside(NamedTempFile, PathBuf),
     /// Device or pipe, which cannot be replaced.
-    Stream(fs::File, String),
+    Stream(fs::File, Vec<u8>),
 }
 
 impl Staged {
-    fn new(path: &Path, text: &str, force: bool) -> io::Result<Self> {
+    fn new(path: &Path, contents: &[u8], force: bool) -> io::Result<Self> {
         // Where a link leads is what is replaced.
         let place = match path.canonicalize() {
             Ok(place) if force => place,
@@ -105,7 +106,7 @@ impl Staged {
         let old = fs::metadata(&place).ok().filter(|_| force);
         if old.as_ref().is_some_and(|old| !old.is_file()) {
             let file = OpenOptions::new().write(true).open(&place)?;
-            return Ok(Self::Stream(file, text.to_owned()));
+            return Ok(Self::Stream(file, contents.to_owned()));
         }
         let folder = folder_of(&place);
         // An error of its own, without the name of a file that nobody has heard of.
@@ -113,7 +114,7 @@ impl Staged {
         let mut file = tempfile::Builder::new()
             .permissions(Permissions::from_mode(MODE))
             .tempfile_in(folder)?;
-        file.as_file_mut().write_all(text.as_bytes())?;
+        file.as_file_mut().write_all(contents)?;
         file.as_file().sync_all()?;
         if let Some(old) = old {
             file.as_file().set_permissions(old.permissions())?;
@@ -123,7 +124,7 @@ impl Staged {
 
     fn put(self, force: bool) -> io::Result<()> {
         let put = match self {
-            Self::Stream(mut file, text) => return file.write_all(text.as_bytes()),
+            Self::Stream(mut file, contents) => return file.write_all(&contents),
             Self::Beside(file, place) if force => file.persist(place),
             Self::Beside(file, place) => file.persist_noclobber(place),
         };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::join_all;
 use reqwest::header::{HeaderMap, HeaderName};
 use strum::VariantArray;
@@ -18,7 +19,7 @@ use super::{
     },
     protocol::{Call, Protocol, RawReply},
     tfs_grpc::TfsGrpc,
-    tfs_rest::TfsRest,
+    tfs_rest::{self, TfsRest},
 };
 
 /// How long an address is tried for another protocol.
@@ -251,6 +252,47 @@ impl Client {
         let (api, what) = (self.api(), "streams");
         let stream = self.wire.stream();
         stream.ok_or_else(|| RequestError::NoField { api, what }.into())
+    }
+
+    /// Fetches the saved state of a sequence.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no answer comes, the server refuses, or the protocol is not over HTTP.
+    pub async fn save_sequence(&self, model: &ModelId, id: u64) -> Result<Bytes, ClientError> {
+        self.saved(model, id, None).await
+    }
+
+    /// Begins a sequence with a saved state.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no answer comes, the server refuses, or the protocol is not over HTTP.
+    pub async fn restore_sequence(
+        &self,
+        model: &ModelId,
+        id: u64,
+        state: Bytes,
+    ) -> Result<(), ClientError> {
+        self.saved(model, id, Some(state)).await.map(drop)
+    }
+
+    async fn saved(
+        &self,
+        model: &ModelId,
+        id: u64,
+        state: Option<Bytes>,
+    ) -> Result<Bytes, ClientError> {
+        let (api, what) = (self.api(), "states of sequences");
+        let http = self.wire.http();
+        let http = http.ok_or(RequestError::NoField { api, what })?;
+        let mut headers = HeaderMap::new();
+        if !self.options.headers.contains_key(&SEQUENCE) {
+            headers.insert(SEQUENCE, id.into());
+        }
+        let text = id.to_string();
+        let path = tfs_rest::segments(model, &["sequences", &text]);
+        self.ask(http.file(&path, headers, state)).await
     }
 
     /// Encodes a request of a sequence: the header [`SEQUENCE`] tells a proxy of which one, so that

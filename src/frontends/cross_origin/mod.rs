@@ -13,6 +13,7 @@ use axum::http::{
     uri::{Authority, Scheme},
 };
 
+use super::tfs::rest::is_sequence;
 use crate::{
     config::ServerSettings,
     error::{Error, ErrorKind, Result},
@@ -61,6 +62,7 @@ pub(super) fn is_management(path: &str) -> bool {
         return path.trim_end_matches('/') == "/v2/models/stats";
     }
     path == "/"
+        || is_sequence(path)
         || MANAGEMENT.iter().any(|root| {
             path.strip_prefix(root)
                 .is_some_and(|below| below.is_empty() || below.starts_with('/'))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use axum::{
     extract::{Request, State},
-    http::{Method, StatusCode},
-    response::Response,
+    http::{Method, StatusCode, header},
+    response::{IntoResponse, Response},
 };
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
@@ -30,19 +30,25 @@ const ORIGIN: RequestOrigin = RequestOrigin {
     interface: Interface::Rest,
 };
 
+/// The methods of a sequence.
+pub(in crate::frontends) const OF_A_SEQUENCE: &str = "GET, HEAD, PUT, OPTIONS";
+
 /// Answers a request for any path below `/v1`.
 pub(crate) async fn call(State(context): State<RestContext>, request: Request) -> Result<Response> {
     let call = parse(request.uri().path())?;
     let posts = matches!(call, Call::Predict(_) | Call::Unserved | Call::Reload);
+    let puts = matches!(call, Call::Sequence(..));
     let allowed = match *request.method() {
         Method::GET | Method::HEAD => !posts,
         Method::POST => posts,
+        Method::PUT => puts,
         _ => false,
     };
     if !allowed {
-        return Ok(not_allowed(match posts {
-            true => "POST, OPTIONS",
-            false => "GET, HEAD, OPTIONS",
+        return Ok(not_allowed(match (posts, puts) {
+            (true, _) => "POST, OPTIONS",
+            (_, true) => OF_A_SEQUENCE,
+            _ => "GET, HEAD, OPTIONS",
         }));
     }
     let engine = &context.engine;
@@ -54,6 +60,7 @@ pub(crate) async fn call(State(context): State<RestContext>, request: Request) -
         )),
         Call::Status(names) => statuses(engine, &names),
         Call::Metadata(names) => metadata(engine, &names),
+        Call::Sequence(names, id) => sequence(&context, &names, id, request).await,
         Call::Config => config(engine, StatusCode::OK),
         Call::Reload => match engine.reload().await? {
             Reload::Changed => config(engine, StatusCode::CREATED),
@@ -105,6 +112,30 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     let bytes = outputs.map(|(_, tensor)| tensor.data().len()).sum();
     let encode = move || json_reply::encode(&response, format);
     reply::written(&parts.headers, budget, bytes, JSON_GROWTH, encode).await
+}
+
+/// Saves a sequence, or restores one.
+async fn sequence(
+    context: &RestContext,
+    names: &Names,
+    id: u64,
+    request: Request,
+) -> Result<Response> {
+    let (parts, incoming) = request.into_parts();
+    let seen = access::seen(&parts.extensions, Some(&names.model));
+    let (engine, model) = (&context.engine, &names.model);
+    if parts.method == Method::PUT {
+        let file = body::read(&parts, incoming, &context.intake).await?;
+        let restored = engine.restore_sequence(model, names.version, id, file);
+        let version = restored.await?;
+        seen.version(|| Some(version));
+        return Ok(StatusCode::CREATED.into_response());
+    }
+    let budget = &context.intake.budget;
+    let saved = engine.save_sequence(model, names.version, id, budget);
+    let (file, version) = saved.await?;
+    seen.version(|| Some(version));
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], file).into_response())
 }
 
 fn statuses(engine: &Engine, names: &Names) -> Result<Response> {
@@ -210,6 +241,8 @@ pub(super) enum Call {
     Status(Names),
     /// Inputs and outputs.
     Metadata(Names),
+    /// The state of a sequence.
+    Sequence(Names, u64),
     /// The states of everything.
     Config,
     /// Reads the configuration again.
@@ -249,6 +282,10 @@ pub(super) fn parse(path: &str) -> Result<Call> {
         Some(names) if action.is_none() => (names, true),
         _ => (names, false),
     };
+    let (names, sequence) = match names.split_once("/sequences/") {
+        Some((names, id)) if action.is_none() && !metadata => (names, Some(sequence_id(id)?)),
+        _ => (names, None),
+    };
     let parts: Vec<&str> = names.split('/').collect();
     let (model, version) = match parts[..] {
         [model] => (model, None),
@@ -272,8 +309,24 @@ pub(super) fn parse(path: &str) -> Result<Call> {
         Some("classify" | "regress") => Ok(Call::Unserved),
         Some(_) => Err(unknown_path()),
         None if metadata => Ok(Call::Metadata(names)),
-        None => Ok(Call::Status(names)),
+        None => Ok(match sequence {
+            Some(id) => Call::Sequence(names, id),
+            None => Call::Status(names),
+        }),
     }
+}
+
+/// Returns whether a path is that of a sequence.
+pub(in crate::frontends) fn is_sequence(path: &str) -> bool {
+    // Nearly no path has this part.
+    path.contains("/sequences/") && matches!(parse(path), Ok(Call::Sequence(..)))
+}
+
+/// Reads the id of a sequence, which is never 0.
+fn sequence_id(id: &str) -> Result<u64> {
+    let digits = id.bytes().all(|byte| byte.is_ascii_digit());
+    let id = id.parse().ok().filter(|&id| digits && id > 0);
+    id.ok_or_else(unknown_path)
 }
 
 #[cfg(test)]
@@ -318,6 +371,14 @@ mod tests {
                 Call::Metadata(names("m", Some(1))),
             ),
             ("/v1/models/metadata", Call::Status(names("metadata", None))),
+            (
+                "/v1/models/m/sequences/7",
+                Call::Sequence(names("m", None), 7),
+            ),
+            (
+                "//v1/models/m/versions/2/sequences/18446744073709551615",
+                Call::Sequence(names("m", Some(2)), u64::MAX),
+            ),
             ("/v1/config", Call::Config),
             ("/v1/config/reload", Call::Reload),
         ] {
@@ -345,6 +406,15 @@ mod tests {
             "/v1/models/m/versions/-1",
             "/v1/models/m/versions/1/x",
             "/v1/models/m/metadata/",
+            "/v1/models/m/sequences",
+            "/v1/models/m/sequences/",
+            "/v1/models/m/sequences/0",
+            "/v1/models/m/sequences/+1",
+            "/v1/models/m/sequences/x",
+            "/v1/models/m/sequences/18446744073709551616",
+            "/v1/models/m/sequences/7/metadata",
+            "/v1/models/m/sequences/7:predict",
+            "/v1/models/m/labels/stable/sequences/7",
             "/v1/models/%ff",
             "/v1/config/",
             "/v1/config/reload/",

@@ -7,7 +7,11 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{read::SplitModel, split::TENSOR};
+use super::{
+    read::SplitModel,
+    saved::{self, SavedVariables},
+    split::TENSOR,
+};
 use crate::{
     error::Error,
     openvino::{
@@ -30,9 +34,9 @@ const SMALL: usize = 64 << 10;
 /// Contents of a model's variables.
 pub(in crate::openvino) struct StateValues {
     /// Those of small ones, one behind the other.
-    bytes: Box<[u8]>,
+    pub(super) bytes: Box<[u8]>,
     /// Those of others.
-    passed: Box<[ffi::Tensor]>,
+    pub(super) passed: Box<[ffi::Tensor]>,
 }
 
 /// Variables of a compiled model as its slots have them.
@@ -42,8 +46,8 @@ pub(in crate::openvino) struct StateTensors {
     initial: Option<(CompiledModel, Vec<Described>, Vec<Described>)>,
 }
 
-struct Variables {
-    list: Vec<Variable>,
+pub(super) struct Variables {
+    pub(super) list: Vec<Variable>,
     /// The places of the first one among inputs and among outputs.
     first: [usize; 2],
     /// Bytes of the small ones.
@@ -52,15 +56,18 @@ struct Variables {
     initial: Vec<Tensor>,
     /// The places of those that depend on inputs.
     computed: Vec<usize>,
+    /// Of the files of the model.
+    pub(super) digest: String,
 }
 
-struct Variable {
-    dtype: DataType,
-    shape: PartialShape,
-    transfer: Transfer,
+pub(super) struct Variable {
+    pub(super) name: String,
+    pub(super) dtype: DataType,
+    pub(super) shape: PartialShape,
+    pub(super) transfer: Transfer,
 }
 
-enum Transfer {
+pub(super) enum Transfer {
     /// Copied, to these bytes.
     Copied(Range<usize>),
     /// Passed, as a tensor that has this shape before it is written.
@@ -90,6 +97,7 @@ impl StateTensors {
             bytes: 0,
             initial: Vec::new(),
             computed: Vec::new(),
+            digest: saved::digest(load)?,
         };
         for (place, (before, after)) in before.iter().zip(&after).enumerate() {
             let port = model.port(Side::Input, first[0] + place);
@@ -107,7 +115,7 @@ impl StateTensors {
                     now.name, now.shape, next.shape
                 )));
             }
-            variables.add(now.dtype, now.shape.clone())?;
+            variables.add(&names[place], now.dtype, now.shape.clone())?;
         }
         let mut initial = None;
         if let Some(part) = split.initial {
@@ -150,6 +158,11 @@ impl StateTensors {
         list.all(|variable| variable.shape.fixed().is_some())
     }
 
+    /// Returns the variables, to save and restore states.
+    pub(in crate::openvino) fn saved(&self) -> SavedVariables {
+        SavedVariables(Arc::clone(&self.variables))
+    }
+
     /// Makes the tensors of a slot.
     pub(in crate::openvino) fn of_slot(
         &mut self,
@@ -186,7 +199,12 @@ impl StateTensors {
 }
 
 impl Variables {
-    fn add(&mut self, dtype: DataType, shape: PartialShape) -> Result<(), ModelLoadError> {
+    fn add(
+        &mut self,
+        name: &str,
+        dtype: DataType,
+        shape: PartialShape,
+    ) -> Result<(), ModelLoadError> {
         // The runtime, too, begins with nothing where a length is open.
         let least = |dim: &Dim| match *dim {
             Dim::Fixed(length) => length,
@@ -208,11 +226,35 @@ impl Variables {
         let unfit = |error| Error::internal("Internal error").with_source(error);
         self.initial.push(zeros.map_err(unfit)?);
         self.list.push(Variable {
+            name: name.to_owned(),
             dtype,
             shape,
             transfer,
         });
         Ok(())
+    }
+
+    /// Makes contents of checked values.
+    pub(super) fn values<'a>(
+        &self,
+        value: impl Fn(usize) -> Result<&'a Tensor, SlotError>,
+    ) -> Result<StateValues, SlotError> {
+        let mut bytes = vec![0; self.bytes].into_boxed_slice();
+        let mut passed = Vec::new();
+        for (place, variable) in self.list.iter().enumerate() {
+            let value = value(place)?;
+            match &variable.transfer {
+                Transfer::Copied(range) => copy(value.data(), &mut bytes[range.clone()])?,
+                Transfer::Passed { .. } => {
+                    let element = convert::element_type(variable.dtype);
+                    let mut tensor = new_tensor(element, value.shape())?;
+                    copy(value.data(), reach_mut(&mut tensor)?)?;
+                    passed.push(tensor);
+                }
+            }
+        }
+        let passed = passed.into();
+        Ok(StateValues { bytes, passed })
     }
 
     /// Checks an initial value.
@@ -276,29 +318,16 @@ impl SlotStates {
             });
             computed = slot.infer(None, inputs, &ports, limit)?;
         }
-        let mut bytes = vec![0; variables.bytes].into_boxed_slice();
-        let mut passed = Vec::new();
-        for (place, variable) in variables.list.iter().enumerate() {
+        variables.values(|place| {
             let found = variables.computed.iter().position(|&of| of == place);
-            let value = match found.and_then(|found| computed.get(found)) {
+            match found.and_then(|found| computed.get(found)) {
                 Some(value) => {
                     variables.check(place, value)?;
-                    value
+                    Ok(value)
                 }
-                None => &variables.initial[place],
-            };
-            match &variable.transfer {
-                Transfer::Copied(range) => bytes[range.clone()].copy_from_slice(value.data()),
-                Transfer::Passed { .. } => {
-                    let element = convert::element_type(variable.dtype);
-                    let mut tensor = new_tensor(element, value.shape())?;
-                    copy(value.data(), reach_mut(&mut tensor)?)?;
-                    passed.push(tensor);
-                }
+                None => Ok(&variables.initial[place]),
             }
-        }
-        let passed = passed.into();
-        Ok(StateValues { bytes, passed })
+        })
     }
 
     /// Gives the contents to the infer request of the slot.

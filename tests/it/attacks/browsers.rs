@@ -23,12 +23,14 @@ fn browse(server: &Server, method: &str, path: &str, headers: &[(&str, &str)]) -
 }
 
 /// Every management path, with its method.
-const PATHS: [(&str, &str); 10] = [
+const PATHS: [(&str, &str); 12] = [
     ("GET", "/"),
     ("GET", "/metrics"),
     ("GET", "/v1/config"),
     ("POST", "/v1/config/reload"),
     ("POST", "//v1/config/reload"),
+    ("GET", "/v1/models/dummy/sequences/1"),
+    ("PUT", "/v1/models/dummy/versions/1/sequences/1"),
     ("GET", "/dashboard/state"),
     ("GET", "/dashboard/servable?name=dummy"),
     ("GET", "/dashboard/drawing?name=dummy"),

@@ -1,0 +1,91 @@
+//! Files with the state of a sequence: one to begin with, and one for what it has become.
+
+use std::{fs, path::PathBuf};
+
+use ovms::client::{Api, Client, ClientError, ModelId};
+
+use super::{SequenceArgs, explain_step};
+use crate::{error::Failure, infer::job::misfit, pipeline::new::save, ui};
+
+/// Files of a sequence.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(in crate::infer) struct StateFiles {
+    /// File to begin with, and what it has.
+    load: Option<(PathBuf, Vec<u8>)>,
+    save: Option<PathBuf>,
+}
+
+impl StateFiles {
+    /// Checks the flags and reads the file to begin with.
+    pub(super) fn new(args: &SequenceArgs, api: Api) -> Result<Self, Failure> {
+        let flags = [
+            (args.load_state.is_some(), "--load-state"),
+            (args.save_state.is_some(), "--save-state"),
+        ];
+        if let Some((_, flag)) = flags
+            .iter()
+            .find(|(is_given, _)| *is_given && api.is_grpc())
+        {
+            return Err(misfit(flag, api).hint(
+                "states are saved and loaded over REST: add `--api kserve-rest` or `--api tfs-rest`",
+            ));
+        }
+        let read = |path: PathBuf| match fs::read(&path) {
+            Ok(state) => Ok((path, state)),
+            Err(error) => Err(Failure::cannot("read", &path, &error)),
+        };
+        Ok(Self {
+            load: args.load_state.clone().map(read).transpose()?,
+            save: args.save_state.clone(),
+        })
+    }
+
+    /// Returns whether the sequence begins with a state.
+    pub(super) fn loads(&self) -> bool {
+        self.load.is_some()
+    }
+
+    /// Returns whether the state is saved.
+    pub(super) fn saves(&self) -> bool {
+        self.save.is_some()
+    }
+
+    /// Begins the sequence with the state, if there is one.
+    pub(super) async fn load(
+        &self,
+        client: &Client,
+        model: &ModelId,
+        id: u64,
+    ) -> Result<(), Failure> {
+        let Some((path, state)) = &self.load else {
+            return Ok(());
+        };
+        let loaded = client.restore_sequence(model, id, state.clone().into());
+        let fail = |error: ClientError| {
+            explain_step(error.into()).at(&format!("cannot load {}", path.display()))
+        };
+        loaded.await.map_err(fail)
+    }
+
+    /// Saves the state, if there is a file for it.
+    pub(super) async fn save(
+        &self,
+        client: &Client,
+        model: &ModelId,
+        id: u64,
+    ) -> Result<(), Failure> {
+        let Some(path) = &self.save else {
+            return Ok(());
+        };
+        let fail = |error: ClientError| {
+            explain_step(error.into()).at(&format!("cannot save {}", path.display()))
+        };
+        let state = client.save_sequence(model, id).await.map_err(fail)?;
+        save::write(path, &state, true)?;
+        ui::note(&format!(
+            "Saved the state of sequence {id} to {}",
+            path.display()
+        ));
+        Ok(())
+    }
+}
