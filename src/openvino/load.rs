@@ -27,9 +27,9 @@ use super::{
     runtime_error::OpenVinoError,
     slot::Slot,
     state::{
-        Maker,
+        Maker, batch,
         read::{self, SplitModel},
-        tensors::StateTensors,
+        tensors::{self, StateTensors},
     },
 };
 use crate::{
@@ -219,7 +219,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
         nireq => nireq,
     };
     let has_own = states.is_some() || !options.stateful;
-    let slots = if has_own {
+    let mut slots = if has_own {
         (0..nireq)
             .map(|_| Slot::new(&mut compiled, &inputs, &outputs, states.as_mut()))
             .collect::<Result<Vec<_>, _>>()?
@@ -229,6 +229,13 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
             .map(|_| maker.lender())
             .collect::<Result<Vec<_>, _>>()?
     };
+    if let Some(first) = slots.first_mut()
+        && first.batch() > 1
+        && let Err(error) = batch::check(first, &inputs, outputs.len())
+    {
+        tensors::batch_is_off(load.name, &error);
+        slots.iter_mut().for_each(Slot::without_batch);
+    }
     let steady = inputs
         .iter()
         .map(|input| &input.info)
