@@ -253,7 +253,7 @@ impl Variables {
     }
 
     /// Returns ports for all, in their order.
-    pub(super) fn ports(&self) -> impl Iterator<Item = Port<'static>> {
+    pub(super) fn ports<'a>(&self) -> impl Iterator<Item = Port<'a>> {
         self.list.iter().map(|variable| port(&variable.name))
     }
 
@@ -316,7 +316,7 @@ fn described(
 }
 
 /// Makes a port of a variable.
-fn port(name: &str) -> Port<'static> {
+fn port<'a>(name: &str) -> Port<'a> {
     Port {
         own: name.to_owned(),
         public: name.to_owned(),
