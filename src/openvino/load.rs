@@ -144,6 +144,9 @@ fn ready<'a>(
     load: &Load<'a>,
 ) -> Result<(Prepared<'a>, CompiledModel, Option<StateTensors>), ModelLoadError> {
     let plain = |core: &mut Core| {
+        if load.options.stateful && load.options.sequence_batch > 1 {
+            tensors::batch_is_off(load.name, "state_mode is requests");
+        }
         let prepared = prepared(core, load)?;
         let compiled = compile(core, &prepared.model, load.options)?;
         Ok((prepared, compiled, None))
@@ -231,10 +234,14 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
     };
     if let Some(first) = slots.first_mut()
         && first.batch() > 1
-        && let Err(error) = batch::check(first, &inputs, outputs.len())
     {
-        tensors::batch_is_off(load.name, &error);
-        slots.iter_mut().for_each(Slot::without_batch);
+        if let Err(error) = batch::check(first, &inputs, outputs.len()) {
+            tensors::batch_is_off(load.name, &chain(&error));
+            slots.iter_mut().for_each(Slot::without_batch);
+        } else {
+            let rows = first.batch();
+            tracing::info!(model = load.name, "up to {rows} steps run as one inference");
+        }
     }
     let steady = inputs
         .iter()

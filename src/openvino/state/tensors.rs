@@ -9,7 +9,7 @@ use std::{ops::Range, sync::Arc};
 
 use super::{batch::BatchModel, read::SplitModel, split::TENSOR};
 use crate::{
-    error::Error,
+    error::{Error, chain},
     openvino::{
         convert,
         describe::{self, Described},
@@ -152,7 +152,7 @@ impl StateTensors {
         if rows > 1 {
             match BatchModel::ready(core, load, &mut prepared, &variables, rows) {
                 Ok(model) => batch = Some((model, rows)),
-                Err(error) => batch_is_off(load.name, &error),
+                Err(error) => batch_is_off(load.name, &chain(&error)),
             }
         }
         let states = Self {
@@ -326,8 +326,7 @@ fn port<'a>(name: &str) -> Port<'a> {
 }
 
 /// Logs why steps run one by one.
-pub(in crate::openvino) fn batch_is_off(model: &str, reason: &(dyn std::error::Error + 'static)) {
-    let reason = crate::error::chain(reason);
+pub(in crate::openvino) fn batch_is_off(model: &str, reason: &str) {
     tracing::info!(model, "sequence_batch is off: {reason}");
 }
 
