@@ -91,7 +91,11 @@ impl Snapshot {
         let expected = [
             ("model", &*self.model, model),
             ("version", &self.version.to_string(), &version.to_string()),
-            ("digest of the model's files", &self.digest, variables.digest()),
+            (
+                "digest of the model's files",
+                &self.digest,
+                variables.digest(),
+            ),
         ];
         for (what, found, expected) in expected {
             if found != expected {
@@ -111,7 +115,8 @@ impl Snapshot {
     ///
     /// Fails if a tensor has no form there.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        let failed = |text: String| Error::internal("Internal error").with_source(Error::internal(text));
+        let failed =
+            |text: String| Error::internal("Internal error").with_source(Error::internal(text));
         let mut metadata: BTreeMap<String, String> = [
             ("ovms_state_format", FORMAT.to_owned()),
             ("model", self.model.clone()),
@@ -124,7 +129,9 @@ impl Snapshot {
         let mut views = BTreeMap::new();
         for (name, tensor) in self.tensors.iter() {
             let known = TYPES.iter().find(|known| known.0 == tensor.dtype());
-            let dtype = known.ok_or_else(|| failed("strings are no state".to_owned()))?.1;
+            let dtype = known
+                .ok_or_else(|| failed("strings are no state".to_owned()))?
+                .1;
             let view = TensorView::new(dtype, tensor.shape().to_vec(), tensor.data());
             views.insert(name, view.map_err(|error| failed(error.to_string()))?);
         }
@@ -144,44 +151,59 @@ impl Snapshot {
         let length = file.first_chunk().map(|length| u64::from_le_bytes(*length));
         if length.is_some_and(|length| length > LONGEST_HEADER) {
             return Err(refused(format!(
-                "its header is longer than {LONGEST_HEADER} bytes"
+                "no safetensors file with a header of at most {LONGEST_HEADER} bytes"
             )));
         }
         let read = SafeTensors::deserialize(file).map_err(unreadable)?;
         let (_, header) = SafeTensors::read_metadata(file).map_err(unreadable)?;
         let metadata = header.metadata().iter().flatten();
-        let mut metadata: BTreeMap<_, _> =
-            metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let mut metadata: BTreeMap<_, _> = metadata
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
         let format = metadata.get("ovms_state_format").cloned();
         if format.as_deref() != Some(FORMAT) {
             let found = format.unwrap_or_else(|| "missing".to_owned());
-            return Err(refused(format!("ovms_state_format is {found}; expected {FORMAT}")));
+            return Err(refused(format!(
+                "ovms_state_format is {found}; expected {FORMAT}"
+            )));
         }
         let found = metadata.remove(CHECKSUM).unwrap_or_default();
         let views: BTreeMap<&str, _> = read.iter().collect();
         let actual = checksum(&metadata, &views);
         if found != actual {
-            return Err(refused(format!("checksum is {found}; expected {actual}: the file has changed")));
+            return Err(refused(format!(
+                "checksum is {found}; expected {actual}: the file has changed"
+            )));
         }
         let mut tensors = TensorMap::default();
         for (name, view) in views {
             let known = TYPES.iter().find(|known| known.1 == view.dtype());
-            let dtype = known.ok_or_else(|| refused(format!("variable `{name}` is {}, which no variable is", view.dtype())))?.0;
+            let dtype = known
+                .ok_or_else(|| {
+                    refused(format!(
+                        "variable `{name}` is {}, which no variable is",
+                        view.dtype()
+                    ))
+                })?
+                .0;
             let tensor = Tensor::new(dtype, view.shape().to_vec(), file.slice_ref(view.data()));
             tensors.push(name, tensor.map_err(|error| refused(error.to_string()))?);
         }
         let mut take = |key: &str| {
-            metadata.remove(key).ok_or_else(|| refused(format!("{key} is missing in its metadata")))
+            metadata
+                .remove(key)
+                .ok_or_else(|| refused(format!("{key} is missing in its metadata")))
         };
-        let number = |key: &str, text: String| {
-            refused(format!("{key} is {text}; expected a whole number"))
-        };
+        let number =
+            |key: &str, text: String| refused(format!("{key} is {text}; expected a whole number"));
         let (version, sequence) = (take("version")?, take("sequence_id")?);
         Ok(Self {
             model: take("model")?,
             version: version.parse().map_err(|_| number("version", version))?,
             digest: take("digest")?,
-            sequence: sequence.parse().map_err(|_| number("sequence_id", sequence))?,
+            sequence: sequence
+                .parse()
+                .map_err(|_| number("sequence_id", sequence))?,
             tensors,
         })
     }
@@ -197,13 +219,8 @@ impl Loaded {
         self.variables.as_ref().ok_or_else(|| {
             Error::new(
                 ErrorKind::FailedPrecondition,
-                match self.is_stateful() {
-                    true => {
-                        "State of the sequence cannot be saved or restored - state_mode of the \
-                         model is requests"
-                    }
-                    false => "Model has no sequences - it is served without `stateful`",
-                },
+                "State of the sequence cannot be saved or restored - state_mode of the model is \
+                 requests",
             )
         })
     }

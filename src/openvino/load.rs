@@ -27,10 +27,9 @@ use super::{
     runtime_error::OpenVinoError,
     slot::Slot,
     state::{
-        Maker,
+        Maker, SavedVariables,
         read::{self, SplitModel},
         tensors::StateTensors,
-        SavedVariables,
     },
 };
 use crate::{

@@ -22,7 +22,10 @@ impl StateFiles {
             (args.load_state.is_some(), "--load-state"),
             (args.save_state.is_some(), "--save-state"),
         ];
-        if let Some((_, flag)) = flags.iter().find(|(is_given, _)| *is_given && api.is_grpc()) {
+        if let Some((_, flag)) = flags
+            .iter()
+            .find(|(is_given, _)| *is_given && api.is_grpc())
+        {
             return Err(misfit(flag, api).hint(
                 "states are saved and loaded over REST: add `--api kserve-rest` or `--api tfs-rest`",
             ));

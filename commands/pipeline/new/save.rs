@@ -37,11 +37,7 @@ pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Writes a new file, or replaces one.
-pub(crate) fn write(
-    path: &Path,
-    contents: impl AsRef<[u8]>,
-    force: bool,
-) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>, force: bool) -> Result<(), Failure> {
     write_all(&[(path.to_owned(), contents)], force)
 }
 
@@ -50,7 +46,8 @@ pub(crate) fn write(
 fn write_all(files: &[(PathBuf, impl AsRef<[u8]>)], force: bool) -> Result<(), Failure> {
     let mut staged = Vec::new();
     for (path, contents) in files {
-        let file = Staged::new(path, contents.as_ref(), force).map_err(|error| failed(path, &error))?;
+        let file =
+            Staged::new(path, contents.as_ref(), force).map_err(|error| failed(path, &error))?;
         staged.push((path, file));
     }
     let mut new = Vec::new();

@@ -151,7 +151,10 @@ mod tests {
                 Call::Metadata(names("m", Some(1))),
             ),
             ("/v1/models/metadata", Call::Status(names("metadata", None))),
-            ("/v1/models/m/sequences/7", Call::Sequence(names("m", None), 7)),
+            (
+                "/v1/models/m/sequences/7",
+                Call::Sequence(names("m", None), 7),
+            ),
             (
                 "//v1/models/m/versions/2/sequences/18446744073709551615",
                 Call::Sequence(names("m", Some(2)), u64::MAX),

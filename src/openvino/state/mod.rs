@@ -5,8 +5,8 @@
 //! variables inside.
 
 pub(super) mod read;
-mod split;
 mod saved;
+mod split;
 pub(super) mod tensors;
 
 use std::sync::{
@@ -14,8 +14,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-pub use self::{saved::SavedVariables, split::attribute as xml_attribute};
 use self::tensors::StateValues;
+pub use self::{saved::SavedVariables, split::attribute as xml_attribute};
 use super::{
     describe::{self, Described},
     ffi::{CompiledModel, InferRequest},

@@ -100,7 +100,9 @@ impl SavedVariables {
         }
         let is_known = |name: &str| list.iter().any(|variable| variable.name == name);
         if let Some((name, _)) = tensors.iter().find(|(name, _)| !is_known(name)) {
-            return Err(Error::invalid(format!("the model has no variable `{name}`")));
+            return Err(Error::invalid(format!(
+                "the model has no variable `{name}`"
+            )));
         }
         let values = self.0.values(|place| Ok(found[place]));
         values.map(SequenceState::of).map_err(internal)
@@ -128,12 +130,19 @@ pub(super) fn digest(load: &Load<'_>) -> Result<String, ModelLoadError> {
     }
     let mut sink = Sink(Context::new(&SHA256));
     let own = load.model.with_extension("bin");
-    let weights = load.weights.map(Into::into).or(own.is_file().then_some(own));
+    let weights = load
+        .weights
+        .map(Into::into)
+        .or(own.is_file().then_some(own));
     for path in load::files(load.model).chain(weights) {
         let read = File::open(&path).and_then(|mut file| io::copy(&mut file, &mut sink));
         let size = read.map_err(|source| ModelLoadError::Unreadable { path, source })?;
         sink.0.update(&size.to_le_bytes());
     }
     let digest = sink.0.finish();
-    Ok(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }

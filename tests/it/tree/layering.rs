@@ -318,6 +318,7 @@ const ROOMS: [Folder; 3] = [
             "graph_stream",
             "target",
             "find",
+            "saved",
             "stream",
             "reload",
         ],
