@@ -1,4 +1,4 @@
-//! Cost of infer requests of raw OpenVINO: the lower bound of a sequence, which occupies one.
+//! Cost of infer requests of raw OpenVINO: the lower bound of a sequence that has one of its own.
 
 use std::time::Instant;
 

@@ -25,5 +25,5 @@ pub(super) use self::{
     infer_request::InferRequest,
     model::{CompiledModel, Model, Port},
     preprocessor::Preprocessor,
-    tensor::Tensor,
+    tensor::{FixedTensor, Tensor},
 };

@@ -11,7 +11,8 @@ use super::handle::{Handle, Result, check, given, unfit};
 pub(in crate::openvino) type Tensor = Handle<sys::ov_tensor_t>;
 
 // SAFETY: a tensor belongs to no thread, and all that changes it takes it alone (`&mut`). An infer
-// request that has it, too, is used by its owner alone: a slot has both.
+// request that has it, too, is used by its owner alone: a slot has both. What a slot gave to a sequence its
+// infer request may still have, and is given another one for before it runs again.
 unsafe impl Send for Tensor {}
 
 impl Tensor {
@@ -126,5 +127,49 @@ impl Tensor {
         // SAFETY: the tensor is alive; the pointer goes into a variable of ours.
         let data = |start| unsafe { sys::ov_tensor_data(self.get(), start) };
         Ok(given(ptr::null_mut(), data)?.cast())
+    }
+}
+
+/// A tensor whose memory stays where it is: one of an infer request, of a port with a fixed shape. It
+/// is asked for once, which takes longer than to copy a small state.
+pub(in crate::openvino) struct FixedTensor {
+    /// Keeps the memory.
+    _tensor: Tensor,
+    start: *mut u8,
+    size: usize,
+}
+
+// SAFETY: as a tensor is; the memory goes with it.
+unsafe impl Send for FixedTensor {}
+
+impl FixedTensor {
+    /// Asks where the memory of a tensor is.
+    pub(crate) fn new(tensor: Tensor) -> Result<Self> {
+        let (start, size) = (tensor.start()?, tensor.get_byte_size()?);
+        Ok(Self {
+            start,
+            size,
+            _tensor: tensor,
+        })
+    }
+
+    /// Returns the elements' bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.size == 0 {
+            return &[];
+        }
+        // SAFETY: the tensor, which lives as long as this does, has `size` bytes from `start`, all of
+        // which have been written, and never another shape or other memory; what changes them takes it
+        // alone (`&mut`), or the infer request that has it, too.
+        unsafe { slice::from_raw_parts(self.start, self.size) }
+    }
+
+    /// Returns the elements' bytes, to be written.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.size == 0 {
+            return &mut [];
+        }
+        // SAFETY: as above, and the tensor is ours alone (`&mut`).
+        unsafe { slice::from_raw_parts_mut(self.start, self.size) }
     }
 }

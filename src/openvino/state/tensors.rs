@@ -18,7 +18,7 @@ use crate::{
         convert,
         describe::{self, Described},
         error::ModelLoadError,
-        ffi::{self, CompiledModel, Core, InferRequest, Side},
+        ffi::{self, CompiledModel, Core, FixedTensor, InferRequest, Side},
         load::{self, Load},
         names::Port,
         prepare::{self, Prepared},
@@ -171,7 +171,7 @@ impl StateTensors {
         let variables = Arc::clone(&self.variables);
         let [inputs, outputs] = variables.first;
         let tensor = |side, place| {
-            let tensor = request.tensor(side, place);
+            let tensor = request.tensor(side, place).and_then(FixedTensor::new);
             tensor.map_err(runtime("reach the tensor of a variable"))
         };
         let mut copied = Vec::new();
@@ -294,7 +294,7 @@ fn described(
 pub(in crate::openvino) struct SlotStates {
     variables: Arc<Variables>,
     /// Input and output of each small one, those of the infer request.
-    copied: Vec<[ffi::Tensor; 2]>,
+    copied: Vec<[FixedTensor; 2]>,
     /// The tensor that each other one is written to.
     spare: Vec<Option<ffi::Tensor>>,
     /// Computes initial values that depend on inputs.
@@ -343,7 +343,7 @@ impl SlotStates {
             match &variable.transfer {
                 Transfer::Copied(range) => {
                     if let Some([input, _]) = copied.next() {
-                        copy(&values.bytes[range.clone()], reach_mut(input)?)?;
+                        copy(&values.bytes[range.clone()], input.bytes_mut())?;
                     }
                 }
                 Transfer::Passed { shape, .. } => {
@@ -377,9 +377,7 @@ impl SlotStates {
             match &variable.transfer {
                 Transfer::Copied(range) => {
                     if let Some([_, output]) = copied.next() {
-                        let source = output.get_raw_data();
-                        let source = source.map_err(runtime("reach the tensor of a variable"))?;
-                        copy(source, &mut values.bytes[range.clone()])?;
+                        copy(output.bytes(), &mut values.bytes[range.clone()])?;
                     }
                 }
                 Transfer::Passed { is_fixed, .. } => {

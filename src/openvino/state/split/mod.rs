@@ -125,10 +125,11 @@ pub(super) fn split(text: &str) -> Result<SplitGraph, SplitError> {
         else {
             return Err(SplitError::Old(read.variable().to_owned()));
         };
-        let [name, kind, shape] = [name, kind, shape].map(|text| escape(text));
-        more += &format!(
+        let [name, kind, shape] = [name, kind, shape].map(escape);
+        let layer = format!(
             r#"<layer id="{id}" name="{name}" type="Parameter" version="opset1"><data shape="{shape}" element_type="{kind}"/><output><port id="{port}" precision="{precision}" names="{TENSOR}{place}"/></output></layer>"#
         );
+        more += &layer;
         writes.extend(of_kind(WRITES).filter(|layer| layer.variable() == read.variable()));
     }
     for write in writes {
