@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{
     budget::Budget,
-    error::Result,
+    error::{Error, ErrorKind, Result},
     model::{Snapshot, stateful::explain},
     sequence::{SequenceCommand, SequenceControl, SequenceRefusal},
     task,
 };
 
-/// What a file has beside the state itself, about.
+/// Bytes of a file beside the state itself, about.
 const HEADER: usize = 4096;
 
 impl Engine {
@@ -104,6 +104,12 @@ impl Engine {
             Ok(loaded) => loaded,
             Err(not_loaded) => version.draining().ok_or(not_loaded)?,
         };
+        if !loaded.is_stateful() {
+            return Err(Error::new(
+                ErrorKind::FailedPrecondition,
+                "Model has no sequences - it is served without `stateful`",
+            ));
+        }
         let engine = Arc::clone(self);
         let stateful = Stateful {
             engine,

@@ -6,7 +6,7 @@ use axum::{
     Router,
     extract::{Request, State},
     handler::Handler,
-    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
     routing::{MethodRouter, any, get, post},
 };
@@ -169,19 +169,17 @@ fn apis() -> Router<RestContext> {
 
 /// The paths of the management port alone.
 fn management_paths() -> Router<RestContext> {
-    let sequence = || {
-        let refuse = || async { not_allowed(tfs::OF_A_SEQUENCE) };
-        get(tfs::call).put(tfs::call).fallback(refuse)
+    let refuse = |uri: Uri| async move {
+        not_allowed(match tfs::is_sequence(uri.path()) {
+            true => tfs::OF_A_SEQUENCE,
+            false => "GET, HEAD, OPTIONS",
+        })
     };
+    let of_models = get(tfs::call).put(tfs::call).fallback(refuse);
     Router::new()
         .route("/v1/config", get_only(tfs::call))
         .route("/v1/config/reload", post_only(tfs::call))
-        .route("/v1/models/{*rest}", get_only(tfs::call))
-        .route("/v1/models/{model}/sequences/{id}", sequence())
-        .route(
-            "/v1/models/{model}/versions/{version}/sequences/{id}",
-            sequence(),
-        )
+        .route("/v1/models/{*rest}", of_models)
 }
 
 /// The paths of both ports: how the server does, and what it serves.

@@ -5,7 +5,7 @@
 //!
 //! Nothing here knows models: the state of a sequence and the instance that it runs on are type
 //! parameters. `src/model/stateful.rs` runs a step on them, and `src/model/cleaner.rs` ends those
-//! that are idle. State belongs to the sequence, and goes with it; `src/model/snapshot.rs` saves and restores it.
+//! that are idle. State belongs to the sequence, and goes with it; `src/model/snapshot/mod.rs` saves and restores it.
 
 pub mod arrival;
 pub mod control;

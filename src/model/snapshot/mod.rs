@@ -154,7 +154,7 @@ impl Snapshot {
         let length = file.first_chunk().map(|length| u64::from_le_bytes(*length));
         if length.is_some_and(|length| length > LONGEST_HEADER) {
             return Err(refused(format!(
-                "its header is longer than {LONGEST_HEADER} bytes"
+                "no safetensors file with a header of at most {LONGEST_HEADER} bytes"
             )));
         }
         let read = SafeTensors::deserialize(file).map_err(unreadable)?;
@@ -223,13 +223,8 @@ impl Loaded {
         self.variables.as_ref().ok_or_else(|| {
             Error::new(
                 ErrorKind::FailedPrecondition,
-                match self.is_stateful() {
-                    true => {
-                        "State of the sequence cannot be saved or restored - state_mode of the \
-                         model is requests"
-                    }
-                    false => "Model has no sequences - it is served without `stateful`",
-                },
+                "State of the sequence cannot be saved or restored - state_mode of the model is \
+                 requests",
             )
         })
     }

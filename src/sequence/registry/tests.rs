@@ -71,6 +71,20 @@ fn a_sequence_keeps_its_state_from_its_start_to_its_end() {
 }
 
 #[test]
+fn a_look_at_the_state_is_no_use_of_it() {
+    let known = registry();
+    begin(&known, Start, 7).unwrap().begin_with(4);
+    assert!(known.scan(|_| true).is_empty());
+    let look = turn(&known, Next, 7).unwrap();
+    assert_eq!(look.state(), Some(&4));
+    drop(look);
+    assert_eq!(run(&known, Next, 7), Ok((7, 5)));
+    assert!(known.scan(|_| true).is_empty(), "it was used");
+    drop(turn(&known, Next, 7).unwrap());
+    assert_eq!(known.scan(|_| true), [5], "it was not");
+}
+
+#[test]
 fn the_limit_comes_before_the_id() {
     let known = registry();
     for id in [1, 2, 3] {

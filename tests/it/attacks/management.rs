@@ -85,7 +85,7 @@ fn it_serves_no_inference_and_no_page_of_other_origins() {
         ("POST", "/v1/models/dummy:predict", 405),
         ("POST", "/v1/models/dummy/sequences/1", 405),
         ("PUT", "/v1/models/dummy", 405),
-        ("GET", "/v1/models/dummy/sequences/1", 404),
+        ("GET", "/v1/models/dummy/sequences/1", 412),
         ("PUT", "/v1/models/dummy/versions/1/sequences/1", 412),
         ("GET", "/v3/models", 404),
         ("GET", "/nowhere", 404),

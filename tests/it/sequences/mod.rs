@@ -11,5 +11,6 @@ mod metrics;
 mod order;
 mod params;
 mod reload;
+mod saved;
 mod sheets;
 mod state_modes;

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// Stateful fixtures, with the shape of their input.
-const FIXTURES: [(&str, &str, &[i64]); 10] = [
+pub(super) const FIXTURES: [(&str, &str, &[i64]); 10] = [
     ("running_total", "x", &[1, 4]),
     ("running_from", "x", &[1, 4]),
     ("running_busy", "x", &[1, 4]),
@@ -37,7 +37,7 @@ fn in_mode(name: &str, fixture: &str, mode: &str) -> Value {
 }
 
 /// Creates a request whose numbers depend on the sequence and the step.
-fn ask(model: String, fixture: &str, id: u64, step: u8) -> Ask {
+pub(super) fn ask(model: String, fixture: &str, id: u64, step: u8) -> Ask {
     let (_, input, shape) = *FIXTURES.iter().find(|known| known.0 == fixture).unwrap();
     let length = shape.iter().product::<i64>();
     let number = |place: i64| f32::from(u8::try_from(place % 7).unwrap() + step) / 8.0;

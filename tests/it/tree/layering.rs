@@ -317,6 +317,7 @@ const ROOMS: [Folder; 3] = [
             "graph_stream",
             "target",
             "find",
+            "saved",
             "stream",
             "reload",
         ],
