@@ -44,6 +44,7 @@ impl ModelConfig {
             properties: Vec::new(),
             stateful: flags.stateful,
             state_mode: flags.state_mode.unwrap_or_default(),
+            sequence_batch: flags.sequence_batch.map_or(1, |most| most as usize),
             nireq: flags.nireq,
             max_waiting: flags.max_queued_requests,
             max_image_pixels: PixelLimit(flags.max_image_pixels),

@@ -27,9 +27,9 @@ use super::{
     runtime_error::OpenVinoError,
     slot::Slot,
     state::{
-        Maker, SavedVariables,
+        Maker, SavedVariables, batch,
         read::{self, SplitModel},
-        tensors::StateTensors,
+        tensors::{self, StateTensors},
     },
 };
 use crate::{
@@ -146,6 +146,9 @@ fn ready<'a>(
     load: &Load<'a>,
 ) -> Result<(Prepared<'a>, CompiledModel, Option<StateTensors>), ModelLoadError> {
     let plain = |core: &mut Core| {
+        if load.options.stateful && load.options.sequence_batch > 1 {
+            tensors::batch_is_off(load.name, "state_mode is requests");
+        }
         let prepared = prepared(core, load)?;
         let compiled = compile(core, &prepared.model, load.options)?;
         Ok((prepared, compiled, None))
@@ -221,7 +224,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
         nireq => nireq,
     };
     let has_own = states.is_some() || !options.stateful;
-    let slots = if has_own {
+    let mut slots = if has_own {
         (0..nireq)
             .map(|_| Slot::new(&mut compiled, &inputs, &outputs, states.as_mut()))
             .collect::<Result<Vec<_>, _>>()?
@@ -231,6 +234,17 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
             .map(|_| maker.lender())
             .collect::<Result<Vec<_>, _>>()?
     };
+    if let Some(first) = slots.first_mut()
+        && first.batch() > 1
+    {
+        if let Err(error) = batch::check(first, &inputs, outputs.len()) {
+            tensors::batch_is_off(load.name, &chain(&error));
+            slots.iter_mut().for_each(Slot::without_batch);
+        } else {
+            let rows = first.batch();
+            tracing::info!(model = load.name, "up to {rows} steps run as one inference");
+        }
+    }
     let steady = inputs
         .iter()
         .map(|input| &input.info)

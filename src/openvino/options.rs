@@ -18,6 +18,8 @@ pub struct LoadOptions {
     pub stateful: bool,
     /// Where the states of sequences are kept, if the model allows it.
     pub state_mode: StateMode,
+    /// Maximum number of steps of different sequences that run as one inference.
+    pub sequence_batch: usize,
     /// Number of infer requests; 0 for the device's own recommendation, and one for each core at
     /// least if the model's tensors are small.
     pub nireq: u32,

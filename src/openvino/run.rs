@@ -92,6 +92,8 @@ pub struct Runner {
     typical: Average,
     /// Whether every input has a fixed number of bytes.
     steady: bool,
+    /// Whether several steps of sequences may run as one inference.
+    batches: bool,
     placement: Placement,
     streams: u32,
     health: Arc<Health>,
@@ -112,6 +114,7 @@ impl Runner {
         // Nobody can be answered from within a run in place.
         let steady = steady && limit.is_none();
         Self {
+            batches: slots.iter().any(|slot| slot.batch() > 1),
             pool: Pool::new(slots, options.max_waiting),
             workers,
             average: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
@@ -245,11 +248,14 @@ impl Runner {
         };
         let work = Work { inputs, wanted };
         let free = match queue {
-            SlotQueue::Bounded => match self.pool.lease(Patience::InTurn, queue).await {
-                Ok(lease) => Some(lease),
-                Err(error) => return Err(self.not_lent(error, work)),
-            },
-            SlotQueue::Admitted => self.pool.lease_now(Patience::InTurn),
+            SlotQueue::Bounded if !self.batches => {
+                match self.pool.lease(Patience::InTurn, queue).await {
+                    Ok(lease) => Some(lease),
+                    Err(error) => return Err(self.not_lent(error, work)),
+                }
+            }
+            // Where it waits, a worker thread that runs another one may take it along.
+            _ => self.pool.lease_now(Patience::InTurn),
         };
         let answer = match free {
             Some(lease) => {
@@ -257,7 +263,7 @@ impl Runner {
                 self.workers.submit(run.with(lease))?;
                 answer.await
             }
-            None => self.offer(run(work, asked, reply), answer).await?,
+            None => self.offer(run(work, asked, reply), answer, queue).await?,
         };
         let (outputs, times) = answer.map_err(|_| RunError::Lost)?;
         self.learn(times.ended - times.started);
@@ -269,12 +275,13 @@ impl Runner {
         &self,
         run: Run,
         mut answer: oneshot::Receiver<Answer>,
+        queue: SlotQueue,
     ) -> Result<Result<Answer, oneshot::error::RecvError>, RunError> {
         let mut offer = self.workers.offer(run);
         tokio::select! {
             biased;
             answer = &mut answer => return Ok(answer),
-            lease = self.pool.lease(Patience::InTurn, SlotQueue::Admitted) => {
+            lease = self.pool.lease(Patience::InTurn, queue) => {
                 if let Some(run) = offer.take_back() {
                     let lease = match lease {
                         Ok(lease) => lease,

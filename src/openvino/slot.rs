@@ -110,6 +110,13 @@ pub(super) enum Late {
     Stuck,
 }
 
+/// A step of a sequence, to run together with those of others.
+pub(super) struct Step<'a> {
+    pub(super) state: &'a mut SequenceState,
+    pub(super) inputs: &'a [SlotInput],
+    pub(super) wanted: &'a [usize],
+}
+
 /// One infer request, or the tensors for one.
 pub(super) struct Slot {
     engine: Engine,
@@ -258,6 +265,31 @@ impl Slot {
             *state = SequenceState::of(values);
         }
         Ok(outputs)
+    }
+
+    /// Returns how many steps of sequences it can run at once.
+    pub(super) fn batch(&self) -> usize {
+        let batch = self.states.as_ref().and_then(|states| states.batch());
+        batch.unwrap_or(1)
+    }
+
+    /// Has steps run one by one from now on.
+    pub(super) fn without_batch(&mut self) {
+        if let Some(states) = &mut self.states {
+            states.without_batch();
+        }
+    }
+
+    /// Runs a step of each of several sequences at once; returns the wanted outputs of each. If it
+    /// fails, no state has changed.
+    pub(super) fn infer_batch(
+        &mut self,
+        steps: &mut [Step<'_>],
+    ) -> Result<Vec<Vec<Tensor>>, SlotError> {
+        match &mut self.states {
+            Some(states) => states.run_batch(steps),
+            None => Err(other_mode()),
+        }
     }
 
     fn run(

@@ -18,7 +18,7 @@ use super::{
     health::Health,
     pool::Lease,
     run::{RunError, Work},
-    slot::{Late, Limit, SlotError},
+    slot::{Late, Limit, SlotError, Step},
     state::Hold,
 };
 use crate::{
@@ -215,6 +215,13 @@ impl Shared {
             }
             return None;
         }
+        let most = lease.slot().batch();
+        if most > 1 {
+            let others = self.companions(most - 1);
+            if !others.is_empty() {
+                return self.run_together(lease, active, run, others);
+            }
+        }
         run.times.started = Instant::now();
         // A panic is reported to the one client; the thread has others to serve.
         let infer = || self.infer(&mut lease, &mut run);
@@ -237,6 +244,82 @@ impl Shared {
             Some(reply) => drop(reply.send((outputs, times))),
             // Its time was over, so that nobody else would see to what it has left.
             None => self.health.stuck.notify_one(),
+        }
+        next
+    }
+
+    /// Takes runs that wait for a slot, to run with another one.
+    fn companions(&self, most: usize) -> Vec<Run> {
+        let mut state = self.lock();
+        let count = most.min(state.offers.len());
+        state.taken += count;
+        let taken = state.offers.drain(..count).map(|(_, run)| run);
+        // Some clients may have left.
+        let waits = |run: &Run| run.reply.as_ref().is_some_and(|reply| !reply.is_closed());
+        taken.filter(waits).collect()
+    }
+
+    /// Runs steps of different sequences as one inference.
+    fn run_together(
+        &self,
+        mut lease: Lease,
+        active: Active,
+        run: Run,
+        others: Vec<Run>,
+    ) -> Option<Job> {
+        let started = Instant::now();
+        let mut actives = vec![active];
+        let mut runs = vec![run];
+        for mut run in others {
+            run.times.waited = started - run.asked;
+            actives.push(run.reporter.active());
+            runs.push(run);
+        }
+        for run in &mut runs {
+            run.times.started = started;
+        }
+        let infer = || {
+            let mut steps = Vec::with_capacity(runs.len());
+            for Run { hold, work, .. } in &mut runs {
+                steps.push(Step {
+                    state: hold.state()?,
+                    inputs: &work.inputs,
+                    wanted: &work.wanted,
+                });
+            }
+            lease.slot().infer_batch(&mut steps).ok()
+        };
+        let together = catch_unwind(AssertUnwindSafe(infer)).ok()?;
+        let outputs: Vec<Result<_, SlotError>> = match together {
+            Some(outputs) => outputs.into_iter().map(Ok).collect(),
+            // One that fails is not to fail the others.
+            None => {
+                let alone = || {
+                    let each = runs.iter_mut().map(|run| self.infer(&mut lease, run));
+                    each.collect()
+                };
+                catch_unwind(AssertUnwindSafe(alone)).ok()?
+            }
+        };
+        let ended = Instant::now();
+        let mut replies = Vec::with_capacity(runs.len());
+        for (mut run, outputs) in runs.into_iter().zip(outputs) {
+            run.times.ended = ended;
+            run.hold.ended(outputs.is_ok());
+            let Run {
+                work, times, reply, ..
+            } = run;
+            let outputs = self.health.validate(outputs, || work);
+            if outputs.is_ok() {
+                run.reporter.ran(&times);
+            }
+            replies.extend(reply.map(|reply| (reply, (outputs, times))));
+        }
+        drop(actives);
+        let next = self.offered(lease);
+        for (reply, answer) in replies {
+            // A client that left is not an error.
+            let _ = reply.send(answer);
         }
         next
     }

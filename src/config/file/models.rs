@@ -240,6 +240,7 @@ fn sequences<'a>(fields: &Fields<'a>, flags: &mut Flags) -> Result<(), Refusal<'
             "idle_sequence_cleanup",
             "drain_sequences_seconds",
             "state_mode",
+            "sequence_batch",
         ] {
             if let Some(node) = fields.get(key) {
                 return Err((EntryError::NotStateful(key), node.clone()));

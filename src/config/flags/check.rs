@@ -211,6 +211,7 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
             flags.drain_sequences_seconds.is_some(),
         ),
         ("state_mode", flags.state_mode.is_some()),
+        ("sequence_batch", flags.sequence_batch.is_some()),
     ] {
         if is_set && !flags.stateful {
             return Err(FlagError::NeedsStateful(name));

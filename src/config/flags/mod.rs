@@ -82,6 +82,9 @@ flags! {
         /// Keep states as tensors, or in an infer request for each sequence; needs --stateful
         /// [default: tensors]
         state_mode: StateMode, "MODE", scope: ModelIgnored;
+        /// Maximum number of steps of different sequences to run as one inference; needs --stateful
+        /// [default: 1]
+        sequence_batch: u32, "N", least: 1, scope: ModelIgnored;
         /// Maximum number of sequences; needs --stateful [default: 500]
         max_sequence_number: u32, "N", scope: ModelIgnored, own_form: true;
         /// Seconds that sequences may continue when their version is reloaded or retired, or the server

@@ -4,6 +4,7 @@
 //! of the compiled model ([`split`], [`read`], [`tensors`]); in mode `requests` it is an infer request with the
 //! variables inside.
 
+pub(super) mod batch;
 pub(super) mod read;
 mod saved;
 mod split;
@@ -36,6 +37,14 @@ impl SequenceState {
     /// Returns the contents of the variables, if it has any yet.
     pub(super) fn values(&mut self) -> Option<&mut StateValues> {
         match &mut self.0 {
+            Some(Kept::Values(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Returns the same, to read.
+    fn contents(&self) -> Option<&StateValues> {
+        match &self.0 {
             Some(Kept::Values(values)) => Some(values),
             _ => None,
         }

@@ -8,12 +8,13 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
+    batch::BatchModel,
     read::SplitModel,
     saved::{self, SavedVariables},
     split::TENSOR,
 };
 use crate::{
-    error::Error,
+    error::{Error, chain},
     openvino::{
         convert,
         describe::{self, Described},
@@ -44,12 +45,14 @@ pub(in crate::openvino) struct StateTensors {
     variables: Arc<Variables>,
     /// The model that computes initial values at each start, if they depend on inputs.
     initial: Option<(CompiledModel, Vec<Described>, Vec<Described>)>,
+    /// The model that runs several steps at once.
+    batch: Option<(BatchModel, usize)>,
 }
 
 pub(super) struct Variables {
     pub(super) list: Vec<Variable>,
     /// The places of the first one among inputs and among outputs.
-    first: [usize; 2],
+    pub(super) first: [usize; 2],
     /// Bytes of the small ones.
     bytes: usize,
     /// Initial contents, but for those that depend on inputs.
@@ -71,7 +74,11 @@ pub(super) enum Transfer {
     /// Copied, to these bytes.
     Copied(Range<usize>),
     /// Passed, as a tensor that has this shape before it is written.
-    Passed { shape: Vec<usize>, is_fixed: bool },
+    Passed {
+        index: usize,
+        shape: Vec<usize>,
+        is_fixed: bool,
+    },
 }
 
 impl StateTensors {
@@ -82,7 +89,7 @@ impl StateTensors {
         split: SplitModel,
     ) -> Result<(Prepared<'a>, CompiledModel, Self), ModelLoadError> {
         let names = &split.variables;
-        let prepared = prepare::prepare(split.step, load, [names.len(); 2])?;
+        let mut prepared = prepare::prepare(split.step, load, [names.len(); 2])?;
         let first = [prepared.inputs.len(), prepared.outputs.len()];
         let model = &prepared.model;
         let before = described(names, Side::Input, |place| {
@@ -115,7 +122,7 @@ impl StateTensors {
                     now.name, now.shape, next.shape
                 )));
             }
-            variables.add(&names[place], now.dtype, now.shape.clone())?;
+            variables.add(before)?;
         }
         let mut initial = None;
         if let Some(part) = split.initial {
@@ -148,8 +155,20 @@ impl StateTensors {
             }
         }
         let compiled = load::compile(core, &prepared.model, load.options)?;
-        let variables = Arc::new(variables);
-        Ok((prepared, compiled, Self { variables, initial }))
+        let rows = load.options.sequence_batch;
+        let mut batch = None;
+        if rows > 1 {
+            match BatchModel::ready(core, load, &mut prepared, &variables, rows) {
+                Ok(model) => batch = Some((model, rows)),
+                Err(error) => batch_is_off(load.name, &chain(&error)),
+            }
+        }
+        let states = Self {
+            variables: Arc::new(variables),
+            initial,
+            batch,
+        };
+        Ok((prepared, compiled, states))
     }
 
     /// Returns whether all variables have fixed shapes.
@@ -189,22 +208,30 @@ impl StateTensors {
             Some((model, inputs, outputs)) => Some(Slot::new(model, inputs, outputs, None)?),
             None => None,
         };
+        let batch = match &mut self.batch {
+            Some((batch, rows)) => {
+                let BatchModel {
+                    model,
+                    inputs,
+                    outputs,
+                } = batch;
+                Some((Slot::new(model, inputs, outputs, None)?, *rows))
+            }
+            None => None,
+        };
         Ok(SlotStates {
             variables,
             copied,
             spare,
             initial,
+            batch,
         })
     }
 }
 
 impl Variables {
-    fn add(
-        &mut self,
-        name: &str,
-        dtype: DataType,
-        shape: PartialShape,
-    ) -> Result<(), ModelLoadError> {
+    fn add(&mut self, described: &Described) -> Result<(), ModelLoadError> {
+        let (dtype, shape) = (described.info.dtype, described.info.shape.clone());
         // The runtime, too, begins with nothing where a length is open.
         let least = |dim: &Dim| match *dim {
             Dim::Fixed(length) => length,
@@ -219,14 +246,18 @@ impl Variables {
             self.bytes += size;
             Transfer::Copied(start..self.bytes)
         } else {
-            let shape = zeros.clone();
-            Transfer::Passed { shape, is_fixed }
+            let passed = |known: &&Variable| matches!(known.transfer, Transfer::Passed { .. });
+            Transfer::Passed {
+                index: self.list.iter().filter(passed).count(),
+                shape: zeros.clone(),
+                is_fixed,
+            }
         };
         let zeros = Tensor::new(dtype, zeros, vec![0; size].into());
         let unfit = |error| Error::internal("Internal error").with_source(error);
         self.initial.push(zeros.map_err(unfit)?);
         self.list.push(Variable {
-            name: name.to_owned(),
+            name: described.own.clone(),
             dtype,
             shape,
             transfer,
@@ -257,6 +288,41 @@ impl Variables {
         Ok(StateValues { bytes, passed })
     }
 
+    /// Returns ports for all, in their order.
+    pub(super) fn ports<'a>(&self) -> impl Iterator<Item = Port<'a>> {
+        self.list.iter().map(|variable| port(&variable.name))
+    }
+
+    /// Returns the contents of one.
+    pub(super) fn of<'a>(
+        &self,
+        values: &'a StateValues,
+        place: usize,
+    ) -> Result<&'a [u8], SlotError> {
+        match &self.list[place].transfer {
+            Transfer::Copied(range) => Ok(&values.bytes[range.clone()]),
+            Transfer::Passed { index, .. } => {
+                let contents = values.passed[*index].get_raw_data();
+                contents.map_err(runtime("reach the tensor of a variable"))
+            }
+        }
+    }
+
+    /// Sets the contents of one.
+    pub(super) fn set(
+        &self,
+        values: &mut StateValues,
+        place: usize,
+        contents: &[u8],
+    ) -> Result<(), SlotError> {
+        match &self.list[place].transfer {
+            Transfer::Copied(range) => copy(contents, &mut values.bytes[range.clone()]),
+            Transfer::Passed { index, .. } => {
+                copy(contents, reach_mut(&mut values.passed[*index])?)
+            }
+        }
+    }
+
     /// Checks an initial value.
     fn check(&self, of: usize, value: &Tensor) -> Result<(), Error> {
         let variable = &self.list[of];
@@ -279,26 +345,38 @@ fn described(
     side: Side,
     port: impl Fn(usize) -> Result<ffi::Port, openvino::InferenceError>,
 ) -> Result<Vec<Described>, ModelLoadError> {
-    let ports = names.iter().map(|name| Port {
-        own: name.clone(),
-        public: name.clone(),
-        shape: None,
-        layout: None,
-    });
+    let ports = names.iter().map(|name| self::port(name));
     describe::all(side, ports.collect(), &<_>::default(), |_, place| {
         port(place)
     })
 }
 
+/// Makes a port of a variable.
+fn port<'a>(name: &str) -> Port<'a> {
+    Port {
+        own: name.to_owned(),
+        public: name.to_owned(),
+        shape: None,
+        layout: None,
+    }
+}
+
+/// Logs why steps run one by one.
+pub(in crate::openvino) fn batch_is_off(model: &str, reason: &str) {
+    tracing::info!(model, "sequence_batch is off: {reason}");
+}
+
 /// Tensors of variables of one slot.
 pub(in crate::openvino) struct SlotStates {
-    variables: Arc<Variables>,
+    pub(super) variables: Arc<Variables>,
     /// Input and output of each small one, those of the infer request.
     copied: Vec<[FixedTensor; 2]>,
     /// The tensor that each other one is written to.
     spare: Vec<Option<ffi::Tensor>>,
     /// Computes initial values that depend on inputs.
     initial: Option<Slot>,
+    /// Runs so many steps at once.
+    pub(super) batch: Option<(Slot, usize)>,
 }
 
 impl SlotStates {

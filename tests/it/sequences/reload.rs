@@ -178,6 +178,7 @@ fn entries_that_do_not_suit_sequences_are_refused_and_others_serve() {
         stateless("low_latency_transformation", json!(true)),
         stateless("drain_sequences_seconds", json!(5)),
         stateless("state_mode", json!("requests")),
+        stateless("sequence_batch", json!(4)),
         (
             with(plain(), "max_sequence_number", 1_u64 << 32),
             "Sequence max number parameter too high".to_owned(),

@@ -79,7 +79,7 @@ fn every_field_of_a_model_is_read() {
            "nireq": 4, "inference_timeout_ms": 250, "target_device": "AUTO", "allow_cache": true,
            "plugin_config": {"NUM_STREAMS": 2, "A": true, "B": 1.5, "C": "x"},
            "stateful": true, "idle_sequence_cleanup": false, "low_latency_transformation": true,
-           "state_mode": "requests", "max_sequence_number": 4294967295,
+           "state_mode": "requests", "sequence_batch": 6, "max_sequence_number": 4294967295,
            "drain_sequences_seconds": 30, "graph_path": "", "subconfig": "",
            "warmup": {"count": 3, "data": {"a": "a.npy"}, "dynamic_length": 2}"#,
     );
@@ -97,6 +97,7 @@ fn every_field_of_a_model_is_read() {
     assert!(model.allow_cache);
     assert!(model.load.low_latency);
     assert_eq!(model.load.state_mode, StateMode::Requests);
+    assert_eq!(model.load.sequence_batch, 6);
     let load = &model.load;
     assert_eq!((load.nireq, load.device.as_str()), (4, "AUTO"));
     assert_eq!(load.max_waiting, 7);
