@@ -84,7 +84,7 @@ impl Peer {
     }
 
     fn spawn(mut command: Command, flags: &[&str]) -> Self {
-        let (port, rest_port) = (free_port(), free_port());
+        let [port, rest_port] = free_ports();
         let child = command
             .args([
                 "--port",
@@ -113,7 +113,7 @@ impl Peer {
 
     /// Starts the echo service.
     pub(crate) fn echo() -> Self {
-        let port = free_port();
+        let [port] = free_ports();
         let child = Command::new(std::env::current_exe().expect("a program has a path"))
             .args(["--inner", "echo", &port.to_string()])
             .stdin(Stdio::null())
@@ -278,7 +278,12 @@ pub(crate) fn is_other() -> bool {
     std::env::var_os(PROGRAM).is_some()
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener.local_addr().expect("it is bound").port()
+/// Returns ports that are free, each another one.
+fn free_ports<const N: usize>() -> [u16; N] {
+    // Bound until all are found.
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0"));
+    listeners.map(|listener| {
+        let address = listener.and_then(|listener| listener.local_addr());
+        address.expect("loopback has a free port").port()
+    })
 }

@@ -30,7 +30,7 @@ const GRAPHS: usize = 20;
 const KILLS: usize = 100;
 
 /// Of one graph; one that dies more often within a minute starts later.
-const OF_ONE: usize = 3;
+const OF_ONE: usize = 2;
 
 /// Clients of a graph whose worker is killed, and of another one beside it.
 const LANES: usize = 4;

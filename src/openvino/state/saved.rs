@@ -51,19 +51,15 @@ impl SavedVariables {
             let Some(Kept::Values(values)) = &state.0 else {
                 return Err(Error::internal("the sequence has no state yet").into());
             };
-            let mut passed = values.passed.iter();
             let mut tensors = TensorMap::default();
-            for variable in &self.0.list {
-                let (shape, data) = match (&variable.transfer, variable.shape.fixed()) {
-                    (Transfer::Copied(range), Some(shape)) => (shape, &values.bytes[range.clone()]),
-                    _ => {
-                        let reach = || runtime("reach the tensor of a variable");
-                        let tensor = passed.next().ok_or_else(|| {
-                            Error::internal("the state of the sequence is of another model")
-                        })?;
-                        let shape = tensor.get_shape().map_err(reach())?;
-                        (shape, tensor.get_raw_data().map_err(reach())?)
+            for (place, variable) in self.0.list.iter().enumerate() {
+                let data = self.0.of(values, place)?;
+                let shape = match (&variable.transfer, variable.shape.fixed()) {
+                    (Transfer::Passed { index, .. }, None) => {
+                        let shape = values.passed[*index].get_shape();
+                        shape.map_err(runtime("reach the tensor of a variable"))?
                     }
+                    (_, shape) => shape.unwrap_or_default(),
                 };
                 let tensor = Tensor::new(variable.dtype, shape, Bytes::copy_from_slice(data));
                 let unfit = |error| Error::internal("Internal error").with_source(error);
