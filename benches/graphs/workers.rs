@@ -137,7 +137,7 @@ async fn kill_one(client: &Client, names: &[String; 2]) -> Kill {
             if graph == 1 {
                 continue;
             }
-            let (_, tensor) = came.outputs.iter().next().expect("an output");
+            let (_, tensor) = came.outputs.first().expect("an output");
             let bytes = tensor.data()[..8].try_into().expect("eight bytes");
             let id = u64::from_le_bytes(bytes);
             match killed.get() {
