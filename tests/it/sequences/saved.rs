@@ -164,7 +164,7 @@ fn a_file_of_another_model_is_refused_with_what_differs() {
     assert_eq!(refusal(&server, "n", &file), "model is m; expected n");
     assert_eq!(refusal(&server, "m", &file), "version is 1; expected 2");
     let saved = read(&file);
-    let (name, tensor) = saved.tensors.iter().next().unwrap();
+    let (name, tensor) = saved.tensors.first().unwrap();
     let tensors = |list: &[(&str, &Tensor)]| {
         let tensors = list
             .iter()
