@@ -104,21 +104,23 @@ impl WaitingCalls {
         Task::spawn_on(&self.runtime, Poller { calls, busy }).detach();
     }
 
-    /// Returns the next call that is ready, waits for one, or ends a poller if no call is left. `took` is the time of
-    /// the poll before.
-    fn poll_next(
-        self: &Arc<Self>,
-        context: &Context<'_>,
-        took: Option<Duration>,
-    ) -> Poll<Option<Arc<Waiting>>> {
+    /// Notes that a poll has taken long: others are for another task.
+    fn took_long(self: &Arc<Self>) {
         let mut queue = self.queue();
-        if let Some(took) = took {
-            queue.is_long = took > LONG;
+        queue.is_long = true;
+        if !queue.ready.is_empty() {
+            self.add_poller(queue);
+        }
+    }
+
+    /// Returns the next call that is ready, waits for one, or ends a poller if no call is left. `was_short` says that
+    /// the poll before has not taken long.
+    fn poll_next(&self, context: &Context<'_>, was_short: bool) -> Poll<Option<Arc<Waiting>>> {
+        let mut queue = self.queue();
+        if was_short {
+            queue.is_long = false;
         }
         if let Some(call) = queue.ready.pop_front() {
-            if queue.is_long && !queue.ready.is_empty() {
-                self.add_poller(queue);
-            }
             return Poll::Ready(Some(call));
         }
         if queue.calls > 0 {
@@ -155,9 +157,9 @@ impl Future for Poller {
         ready!(busy.poll_turn(context));
         let begun = Instant::now();
         let mut last = begun;
-        let mut took = None;
+        let mut was_short = false;
         loop {
-            let call = match calls.poll_next(context, took) {
+            let call = match calls.poll_next(context, was_short) {
                 Poll::Ready(Some(call)) => call,
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => {
@@ -167,8 +169,11 @@ impl Future for Poller {
             };
             call.poll();
             let now = Instant::now();
-            took = Some(now - last);
+            was_short = now - last <= LONG;
             last = now;
+            if !was_short {
+                calls.took_long();
+            }
             if now - begun > MAX_TURN || !coop::has_budget_remaining() {
                 busy.end_poll(true, context);
                 return Poll::Pending;
