@@ -61,7 +61,7 @@ async fn a_stopping_engine_refuses_and_waits_for_what_is_in_flight() {
     let refused = engine.find("m", None, ORIGIN).await.err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::Overloaded);
     let waiting = tokio::time::timeout(Duration::from_millis(10), engine.idle()).await;
-    assert!(waiting.is_err(), "one request is under way");
+    assert!(waiting.is_err(), "one request is in flight");
     drop(place);
     engine.idle().await;
 }

@@ -226,7 +226,28 @@ impl Shared {
         // A panic is reported to the one client; the thread has others to serve.
         let infer = || self.infer(&mut lease, &mut run);
         let outputs = catch_unwind(AssertUnwindSafe(infer)).ok()?;
-        run.times.ended = Instant::now();
+        let (reply, answer) = self.answer(run, outputs, Instant::now());
+        // The slot is free before the answer is out, so that a client that sends its next
+        // request at once finds it.
+        drop(active);
+        let next = self.offered(lease);
+        match reply {
+            // A client that left is not an error.
+            Some(reply) => drop(reply.send(answer)),
+            // Its time was over, so that nobody else would see to what it has left.
+            None => self.health.stuck.notify_one(),
+        }
+        next
+    }
+
+    /// Ends a run; returns the channel to its client, and the answer for that.
+    fn answer(
+        &self,
+        mut run: Run,
+        outputs: Result<Vec<Tensor>, SlotError>,
+        ended: Instant,
+    ) -> (Option<oneshot::Sender<Answer>>, Answer) {
+        run.times.ended = ended;
         run.hold.ended(outputs.is_ok());
         let Run {
             work, times, reply, ..
@@ -235,17 +256,7 @@ impl Shared {
         if outputs.is_ok() {
             run.reporter.ran(&times);
         }
-        // The slot is free before the answer is out, so that a client that sends its next
-        // request at once finds it.
-        drop(active);
-        let next = self.offered(lease);
-        match reply {
-            // A client that left is not an error.
-            Some(reply) => drop(reply.send((outputs, times))),
-            // Its time was over, so that nobody else would see to what it has left.
-            None => self.health.stuck.notify_one(),
-        }
-        next
+        (reply, (outputs, times))
     }
 
     /// Takes runs that wait for a slot, to run with another one.
@@ -303,17 +314,9 @@ impl Shared {
         };
         let ended = Instant::now();
         let mut replies = Vec::with_capacity(runs.len());
-        for (mut run, outputs) in runs.into_iter().zip(outputs) {
-            run.times.ended = ended;
-            run.hold.ended(outputs.is_ok());
-            let Run {
-                work, times, reply, ..
-            } = run;
-            let outputs = self.health.validate(outputs, || work);
-            if outputs.is_ok() {
-                run.reporter.ran(&times);
-            }
-            replies.extend(reply.map(|reply| (reply, (outputs, times))));
+        for (run, outputs) in runs.into_iter().zip(outputs) {
+            let (reply, answer) = self.answer(run, outputs, ended);
+            replies.extend(reply.map(|reply| (reply, answer)));
         }
         drop(actives);
         let next = self.offered(lease);

@@ -10,7 +10,7 @@
 //! What does is [`PipelineDefinition::run`], the driver, and around it
 //! [`Pipeline`]: the name, its state, and the definition that serves.
 //!
-//! Who drives a flow: [`RequestFlow::start`] with the tensors of a judged request; each [`NodeJob`] in a
+//! A flow is driven by [`RequestFlow::start`] with the tensors of a validated request; each [`NodeJob`] in a
 //! task of its own, which calls [`NodeJob::tensors`], runs the node and returns those of its outputs that
 //! the plan names; [`RequestFlow::finished`] with them, and so on with the jobs that gives, or
 //! [`RequestFlow::failed`]. The job of the exit is the last: its tensors are the response.

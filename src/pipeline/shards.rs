@@ -98,10 +98,10 @@ impl Splitter<'_> {
 ///
 /// Panics if the tensor is a scalar, or of strings.
 pub fn split(tensor: &Tensor) -> impl ExactSizeIterator<Item = Tensor> {
-    let (count, shape) = tensor.shape().split_first().expect("judged before");
+    let (count, shape) = tensor.shape().split_first().expect("validated before");
     let size = byte_size(tensor.dtype(), shape).ok().flatten();
     // Where some other dimension is 0 there are no bytes.
-    let size = size.expect("judged before");
+    let size = size.expect("validated before");
     (0..*count).map(move |index| {
         let data = tensor.data().slice(index * size..(index + 1) * size);
         Tensor::new(tensor.dtype(), shape.to_vec(), data).expect("a part has its own bytes")

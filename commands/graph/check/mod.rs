@@ -18,7 +18,7 @@ use crate::{
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
-The graph file is read and judged as the server does: its text, streams, tags, side packets, \
+The graph file is read and validated as the server does: its text, streams, tags, side packets, \
 options and what each calculator demands. Then each handler file is imported, which runs its \
 code, and its class OvmsPythonModel is looked at. No object is made and `initialize` is not \
 called, unless --initialize asks for that. What cannot be checked is listed, and is no error.

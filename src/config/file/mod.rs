@@ -150,7 +150,7 @@ impl FileError {
     }
 }
 
-/// Writes `1 fault: …` or `2 faults: …; …`.
+/// Writes `1 error: …` or `2 errors: …; …`.
 fn listed(errors: &[Diagnostic], more: usize) -> String {
     let number = errors.len() + more;
     let mut text = format!("{number} error{}: ", if number == 1 { "" } else { "s" });

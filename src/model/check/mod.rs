@@ -199,7 +199,7 @@ fn check_data(
         Data::Values { count, bytes } if elements(shape) == Some(count) => Ok(bytes),
         Data::Values { count, .. } => Err(count_error(expected, shape, count, dialect)),
         Data::Unfit(reason) => Err(unfit(expected, &reason)),
-        Data::Both => unreachable!("answered before the inputs are judged one by one"),
+        Data::Both => unreachable!("answered before the inputs are validated one by one"),
     }
 }
 

@@ -86,7 +86,7 @@ def run(request):
 
 
 def is_running(process):
-    """Tells whether there is a process of that number."""
+    """Returns whether there is a process of that number."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -295,7 +295,7 @@ fn results_of_several_at_once_come_in_order() {
     let (ticket, outcome) = held.pop().unwrap();
     rig.scheduler.done(ticket, outcome);
     rig.take();
-    assert_eq!(rig.reported("out"), [], "0 is still under way");
+    assert_eq!(rig.reported("out"), [], "0 is still in flight");
     assert!(
         rig.scheduler
             .next_job()

@@ -123,7 +123,7 @@ pub(super) fn plan(
             })?
         }
         Data::Unfit(reason) => return Err(super::unfit(expected, reason)),
-        Data::Both => unreachable!("answered before the inputs are judged one by one"),
+        Data::Both => unreachable!("answered before the inputs are validated one by one"),
     };
     match treatment {
         Treatment::Native => {
