@@ -45,7 +45,10 @@ frontend grpc_front
 backend rest
     server-template s 1-{slots} 127.0.0.1:1 check disabled
 backend grpc
-    server-template s 1-{slots} 127.0.0.1:1 proto h2 check check-proto h1 disabled
+    # Checks go to the REST port; `check-proto` does not reach servers of a template.
+    http-check connect default proto h1
+    http-check send meth GET uri /v2/health/ready
+    server-template s 1-{slots} 127.0.0.1:1 proto h2 check disabled
 """
 
 
@@ -294,7 +297,6 @@ class Fleet:
             await self.haproxy(
                 f"{server} check-port {replica.rest_port}",
                 f"{server} addr 127.0.0.1 port {port}",
-                f"{server} health up",
                 f"{server} state ready",
             )
 
