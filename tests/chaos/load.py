@@ -19,18 +19,17 @@ from tritonclient.grpc import service_pb2 as kserve
 
 from engines import MODEL, ROOT
 
-APIS = ["kserve-grpc", "kserve-rest", "tfs-grpc", "tfs-rest"]
+APIS = ["kserve_grpc", "kserve_rest", "tfs_grpc", "tfs_rest"]
 KEY = "ovms-idempotency-key"
 LOST = "Sequence with provided ID does not exist - its stored state is older than its last answer"
 # Where sequences begin in the recording, and how long they are at most.
-OFFSETS = range(0, 80, 5)
-LONGEST = 60
+OFFSETS, LONGEST = range(0, 80, 5), 60
 # How long one attempt may take, and all attempts of a step.
 ATTEMPT, PATIENCE = 30.0, 90.0
-# What says that a request may be sent again: the connection has ended, or nobody is there.
-AGAIN_GRPC = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED}
-AGAIN_HTTP = {502, 503, 504}
-BEGIN, MIDDLE, END = 1, 0, 2
+# What says that a request may be sent again: nobody is there, or the connection has ended (as gRPC spells it).
+AGAIN_GRPC = ["UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED", "RST_STREAM", "Stream removed"]
+AGAIN_HTTP = [502, 503, 504]
+MIDDLE, BEGIN, END = range(3)
 
 FRAMES = np.load(ROOT / "fixtures/sequences/vad_frames.npy").astype(np.float32)
 RAW = [frame.tobytes() for frame in FRAMES]
@@ -39,72 +38,54 @@ TEXT = [json.dumps(frame.tolist()) for frame in FRAMES]
 
 @dataclass
 class Answer:
-    """What came for one attempt."""
+    """What came for one attempt, and from which slot of HAProxy."""
 
     value: bytes = b""
     id: int = 0
-    # The error's text; and whether the request may be sent again.
-    error: str = ""
-    again: bool = False
-    # The slot of the server that HAProxy has asked.
     slot: str = ""
-
-
-@dataclass
-class Failure:
-    """An attempt that failed, and may have been sent again."""
-
-    sent: float
-    failed: float
-    slot: str
-    what: str
+    error: str = ""
+    # Whether the request may be sent again.
+    again: bool = False
+    sent: float = 0.0
+    came: float = 0.0
 
 
 class Client:
     """Connections to the four APIs of one address."""
 
-    def __init__(self, port, rest_port, connections=4):
+    def __init__(self, port, rest_port):
         self.rest = f"http://127.0.0.1:{rest_port}"
         self.http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)]
-        options += [("grpc.max_reconnect_backoff_ms", 200), ("grpc.initial_reconnect_backoff_ms", 50)]
-        self.channels = [grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) for _ in range(connections)]
-
-        def calls(path, response):
-            return itertools.cycle(
-                [
-                    channel.unary_unary(path, lambda message: message.SerializeToString(), response.FromString)
-                    for channel in self.channels
-                ]
-            )
-
-        self.kserve = calls("/inference.GRPCInferenceService/ModelInfer", kserve.ModelInferResponse)
-        self.tfs = calls("/tensorflow.serving.PredictionService/Predict", predict_pb2.PredictResponse)
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0), ("grpc.max_reconnect_backoff_ms", 200)]
+        channels = [grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) for _ in range(4)]
+        self.channels = itertools.cycle(channels)
 
     async def close(self):
         """End the connections."""
         await self.http.close()
-        for channel in self.channels:
+        for channel in itertools.islice(self.channels, 4):
             await channel.close()
 
     async def step(self, api, frame, id, mark, key):
         """Send one step, once."""
+        sent = time.monotonic()
         try:
-            return await getattr(self, api.replace("-", "_"))(frame, id, mark, key)
+            answer = await getattr(self, api)(frame, id, mark, key)
         except grpc.aio.AioRpcError as error:
+            text = f"{error.code().name}: {error.details()}"
             slot = dict(error.initial_metadata() or ()).get("x-replica", "")
-            text = error.details() or ""
-            # A stream that was reset, as gRPC spells it.
-            again = error.code() in AGAIN_GRPC or "RST_STREAM" in text or "Stream removed" in text
-            return Answer(error=f"{error.code().name}: {text}", again=again, slot=slot)
+            answer = Answer(error=text, again=any(word in text for word in AGAIN_GRPC), slot=slot)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-            return Answer(error=repr(error), again=True)
+            answer = Answer(error=repr(error), again=True)
+        answer.sent, answer.came = sent, time.monotonic()
+        return answer
 
-    async def over_grpc(self, call, request, key):
-        """The response to a request, and the slot that it came from."""
+    async def over_grpc(self, path, request, response, key):
+        """The response to a request, and an answer with its slot."""
+        call = next(self.channels).unary_unary(path, type(request).SerializeToString, response.FromString)
         call = call(request, timeout=ATTEMPT, metadata=((KEY, key),))
         response = await call
-        return response, dict(await call.initial_metadata()).get("x-replica", "")
+        return response, Answer(slot=dict(await call.initial_metadata()).get("x-replica", ""))
 
     async def kserve_grpc(self, frame, id, mark, key):
         """KServe over gRPC."""
@@ -113,37 +94,35 @@ class Client:
         request.parameters["sequence_id"].uint64_param = id
         request.parameters["sequence_start"].bool_param = mark == BEGIN
         request.parameters["sequence_end"].bool_param = mark == END
-        response, slot = await self.over_grpc(next(self.kserve), request, key)
+        path = "/inference.GRPCInferenceService/ModelInfer"
+        response, answer = await self.over_grpc(path, request, kserve.ModelInferResponse, key)
         raw = {output.name: raw for output, raw in zip(response.outputs, response.raw_output_contents)}
-        return Answer(raw["prob"], *struct.unpack("<Q", raw["sequence_id"]), slot=slot)
+        answer.value, (answer.id,) = raw["prob"], struct.unpack("<Q", raw["sequence_id"])
+        return answer
 
     async def tfs_grpc(self, frame, id, mark, key):
         """TensorFlow Serving over gRPC."""
         request = predict_pb2.PredictRequest()
         request.model_spec.name = MODEL
-        audio = request.inputs["audio"]
-        audio.dtype, audio.tensor_content = types_pb2.DT_FLOAT, RAW[frame]
-        audio.tensor_shape.dim.add(size=1)
-        audio.tensor_shape.dim.add(size=512)
-        for name, dtype, field, value in (
-            ("sequence_id", types_pb2.DT_UINT64, "uint64_val", id),
-            ("sequence_control_input", types_pb2.DT_UINT32, "uint32_val", mark),
+        for name, dtype, shape, values in (
+            ("audio", types_pb2.DT_FLOAT, [1, 512], {"tensor_content": RAW[frame]}),
+            ("sequence_id", types_pb2.DT_UINT64, [1], {"uint64_val": [id]}),
+            ("sequence_control_input", types_pb2.DT_UINT32, [1], {"uint32_val": [mark]}),
         ):
-            special = request.inputs[name]
-            special.dtype = dtype
-            special.tensor_shape.dim.add(size=1)
-            getattr(special, field).append(value)
-        response, slot = await self.over_grpc(next(self.tfs), request, key)
-        prob, id = response.outputs["prob"], response.outputs["sequence_id"]
-        value = prob.tensor_content or np.float32(prob.float_val[0]).tobytes()
-        return Answer(value, id.uint64_val[0], slot=slot)
+            tensor = type(request.inputs[name])(dtype=dtype, **values)
+            for size in shape:
+                tensor.tensor_shape.dim.add(size=size)
+            request.inputs[name].CopyFrom(tensor)
+        path = "/tensorflow.serving.PredictionService/Predict"
+        response, answer = await self.over_grpc(path, request, predict_pb2.PredictResponse, key)
+        answer.value, answer.id = response.outputs["prob"].tensor_content, response.outputs["sequence_id"].uint64_val[0]
+        return answer
 
     async def over_rest(self, path, body, key):
-        """The JSON of a response, or what went wrong, and the slot that it came from."""
+        """The JSON of a response, if all is well, and an answer with its slot."""
         limit = aiohttp.ClientTimeout(total=ATTEMPT)
         async with self.http.post(self.rest + path, data=body, headers={KEY: key}, timeout=limit) as response:
-            slot = response.headers.get("x-replica", "")
-            text = await response.text()
+            text, slot = await response.text(), response.headers.get("x-replica", "")
             if response.status == 200:
                 return json.loads(text), Answer(slot=slot)
             return None, Answer(error=f"{response.status}: {text}", again=response.status in AGAIN_HTTP, slot=slot)
@@ -165,8 +144,7 @@ class Client:
         response, answer = await self.over_rest(f"/v1/models/{MODEL}:predict", body, key)
         if response:
             data = response["outputs"]
-            answer.value = np.float32(data["prob"][0][0]).tobytes()
-            answer.id = data["sequence_id"][0]
+            answer.value, answer.id = np.float32(data["prob"][0][0]).tobytes(), data["sequence_id"][0]
         return answer
 
 
@@ -174,32 +152,25 @@ async def right_answers(client):
     """What one server says without a store: the answers of the sequences that begin at each offset."""
     table = {}
     for offset in OFFSETS:
-        mark, id, table[offset] = BEGIN, 0, []
+        id, table[offset] = 0, []
         for step in range(LONGEST):
-            answer = await client.step("kserve-grpc", offset + step, id, mark, "")
+            answer = await client.step("kserve_grpc", offset + step, id, MIDDLE if step else BEGIN, "")
             assert not answer.error, answer
-            mark, id = MIDDLE, answer.id
+            id = answer.id
             table[offset].append(answer.value)
-    # One step too many or too few shows: no two neighbours are the same.
-    for row in table.values():
-        assert all(one != other for one, other in zip(row, row[1:]))
+        # A step that was committed twice, or not at all, shows.
+        assert all(one != other for one, other in itertools.pairwise(table[offset]))
     return table
 
 
 class Load:
-    """Sequences that begin, go on, and end, all the time."""
+    """Sequences that begin, go on, and end, all the time: so many live ones, and steps a second."""
 
     def __init__(self, client, table, live, rate, seed):
-        self.client, self.table, self.live = client, table, live
-        self.pause, self.random = live / rate, random.Random(seed)
-        self.stopping, self.ids = False, itertools.count(1 << 40)
+        self.client, self.table, self.pause, self.random = client, table, live / rate, random.Random(seed)
+        self.stopping, self.ids, self.steps, self.counts = False, itertools.count(1 << 40), [], Counter()
         self.failures, self.wrong, self.refused, self.lost = [], [], [], []
-        self.times, self.hops, self.counts = [], Counter(), Counter()
-        self.tasks = []
-
-    def begin(self):
-        """Start all sequences."""
-        self.tasks = [asyncio.create_task(self.sequences(APIS[index % 4])) for index in range(self.live)]
+        self.tasks = [asyncio.create_task(self.sequences(APIS[index % 4])) for index in range(live)]
 
     async def end(self):
         """Let each sequence make its last step."""
@@ -216,44 +187,35 @@ class Load:
         """One sequence, from its start to its end, or to the first answer that is not right."""
         offset, length = self.random.choice(OFFSETS), self.random.randint(2, LONGEST)
         # One in three has its id from the server.
-        id = self.random.choice([0, next(self.ids), next(self.ids)])
+        id, slot = self.random.choice([0, next(self.ids), next(self.ids)]), ""
         self.counts["sequences"] += 1
-        slot = None
-        for step in range(LONGEST):
+        for step in range(length):
             last = step > 0 and (step == length - 1 or self.stopping)
-            mark = BEGIN if step == 0 else END if last else MIDDLE
-            answer = await self.commit(api, offset + step, id, mark)
-            where = f"{api} sequence {id} step {step} of offset {offset}"
+            answer = await self.commit(api, offset + step, id, BEGIN if step == 0 else END if last else MIDDLE)
+            answer.error = answer.error and f"{api} sequence {id}, step {step}: {answer.error}"
             if answer.error:
-                lost = "NOT_FOUND" in answer.error or answer.error.startswith("404")
-                kind = self.lost if lost and LOST in answer.error else self.refused
-                kind.append((time.monotonic(), f"{where}: {answer.error}"))
+                (self.lost if LOST in answer.error else self.refused).append(answer)
                 return
             right = self.table[offset]
             if answer.value != right[step] or id not in (0, answer.id):
                 like = [index for index, value in enumerate(right) if value == answer.value]
-                self.wrong.append((time.monotonic(), f"{where}: answer of step {like}, id {answer.id}, slot {answer.slot}"))
+                answer.error = f"{api} sequence {id}, step {step}: answer of step {like} and sequence {answer.id}"
+                self.wrong.append(answer)
                 return
-            id = answer.id
-            self.hops[slot is not None and slot != answer.slot] += 1
-            slot = answer.slot
+            self.counts["hops"] += slot not in ("", answer.slot)
+            id, slot = answer.id, answer.slot
             if last:
                 return
-            await asyncio.sleep(self.random.uniform(0, 2 * self.pause) * (not self.stopping))
+            await asyncio.sleep(0 if self.stopping else self.random.uniform(0, 2 * self.pause))
 
     async def commit(self, api, frame, id, mark):
         """Send one step until there is an answer, under one key."""
         key, begun = os.urandom(8).hex(), time.monotonic()
         while True:
-            sent = time.monotonic()
             answer = await self.client.step(api, frame, id, mark, key)
-            now = time.monotonic()
-            if not answer.again:
-                self.counts["steps"] += 1
-                self.times.append((now - begun, begun))
+            if not answer.again or answer.came - begun > PATIENCE:
+                self.steps.append(answer.came - begun)
                 return answer
-            self.failures.append(Failure(sent, now, answer.slot, f"{api} {answer.error}"))
-            if now - begun > PATIENCE:
-                answer.error = f"no answer within {PATIENCE} s: {answer.error}"
-                return answer
+            answer.error = f"{api} {answer.error}"
+            self.failures.append(answer)
             await asyncio.sleep(0.05)
