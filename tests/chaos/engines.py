@@ -34,7 +34,7 @@ defaults
     option httpchk
     http-check connect default proto h1
     http-check send meth GET uri /v2/health/ready
-    default-server inter 400ms fastinter 200ms fall 3 rise 1 on-marked-down shutdown-sessions
+    default-server inter 400ms fastinter 200ms fall 3 rise 1
 frontend rest_front
     bind 127.0.0.1:{rest}
     http-after-response set-header x-replica %[srv_name]

@@ -92,11 +92,14 @@ class Chaos:
         return replica.name
 
     async def pause(self, event):
-        """A replica stalls, and then goes on as if nothing had been."""
-        replica, seconds = self.random.choice(self.fleet.replicas), self.random.uniform(1, 7)
+        """A replica stalls, others get its requests, and then it goes on as if nothing had been."""
+        replica, seconds = self.random.choice(self.fleet.replicas), self.random.uniform(1.5, 7)
         event.slot = replica.slot
         replica.popen.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(1)
+        for backend in ("rest", "grpc"):
+            await self.fleet.haproxy(f"shutdown sessions server {backend}/{replica.slot}")
+        await asyncio.sleep(seconds - 1)
         replica.popen.send_signal(signal.SIGCONT)
         event.over = time.monotonic()
         await asyncio.sleep(1)
