@@ -102,6 +102,8 @@ pub struct SequenceRecord {
     pub state: Bytes,
     /// The last answer that came with an idempotency key, if it is that of the last step.
     pub answer: Option<StoredAnswer>,
+    /// How long ago the last step was stored, at least; unknown if `None`, where there are no other servers.
+    pub since: Option<Duration>,
 }
 
 /// Outcome of an attempt to take a sequence over.

@@ -70,8 +70,8 @@ pub struct Keeper {
 
 /// What came of an attempt to have the state of a sequence here.
 enum Owned {
-    /// It is here.
-    Here,
+    /// It is here; how long ago the last step was stored, if it has just come from the store.
+    Here(Option<Duration>),
     /// The sequence is over; the answer of its last request.
     Ended(StoredAnswer),
 }
@@ -107,6 +107,7 @@ impl Keeper {
             model: version.model().to_owned(),
             id: turn.id(),
         };
+        let mut since = None;
         loop {
             if turn.state().is_none() {
                 let record = match self.store.take(&key).await? {
@@ -129,6 +130,7 @@ impl Keeper {
                         return Err(Error::new(ErrorKind::Overloaded, text));
                     }
                 };
+                since = record.since;
                 let (size, file, instance) =
                     (record.state.len(), record.state, Arc::clone(&loaded));
                 let restore = move || restore(&file, &instance);
@@ -147,18 +149,22 @@ impl Keeper {
             }
             let Some(stored) = turn.place().as_mut().and_then(|live| live.stored.as_mut()) else {
                 // It began before there was a store.
-                return Ok(Owned::Here);
+                return Ok(Owned::Here(None));
             };
             let is_known = stored.ahead && self.store.is_sure();
-            if self.durability == SequenceDurability::Step || is_known {
-                return Ok(Owned::Here);
+            if self.durability == SequenceDurability::Step {
+                return Ok(Owned::Here(since));
+            }
+            // What is stored late says nothing about when it was answered.
+            if is_known {
+                return Ok(Owned::Here(None));
             }
             // From now on nobody may go on without asking this server.
             let write = stored.write(None, true, self.idle(&loaded));
             match self.store.write(write).await? {
                 WriteOutcome::Stored => {
                     stored.ahead = true;
-                    return Ok(Owned::Here);
+                    return Ok(Owned::Here(None));
                 }
                 WriteOutcome::Fenced => *turn.place() = None,
             }

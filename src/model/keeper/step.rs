@@ -32,6 +32,8 @@ pub(crate) struct StepRequest {
     pub(crate) selection: Selection,
     /// The idempotency key, if it has one.
     pub(crate) key: Option<String>,
+    /// When it came.
+    pub(crate) arrived: Instant,
     /// Figures that the run counts in.
     pub(crate) call: RequestRecord,
 }
@@ -106,7 +108,7 @@ impl Keeper {
     /// Fails if there is no such sequence, it is lost or of another model, or the store fails.
     pub(crate) async fn fetch(&self, turn: &mut ModelTurn, version: &Version) -> Result<()> {
         match self.own(turn, version).await? {
-            Owned::Here => Ok(()),
+            Owned::Here(_) => Ok(()),
             Owned::Ended(_) => Err(unknown()),
         }
     }
@@ -191,8 +193,7 @@ impl SharedStep {
                 Ran::Overtaken => {}
             }
         }
-        let text = format!("Sequence {id} is used by other servers at the same time - try again");
-        Err(Error::new(ErrorKind::Aborted, text))
+        Err(overtaken(id))
     }
 
     /// Has the state here. Returns the answer if the request was there before.
@@ -219,19 +220,25 @@ impl SharedStep {
             }
             // What is here is of another sequence, or of this one.
         }
+        let asked = self.request.arrived.elapsed();
         let owned = self.keeper.own(&mut self.turn, &self.version).await?;
         let key = self.request.key.as_deref();
         let known = |answer: &StoredAnswer| Some(&*answer.key) == key;
         match owned {
             Owned::Ended(answer) if known(&answer) => answer::decode(answer.outputs).map(Some),
             Owned::Ended(_) => Err(unknown()),
-            Owned::Here => {
+            Owned::Here(since) => {
                 let live = self.turn.state();
                 let answer = live.and_then(|live| live.stored.as_ref()?.answer.as_ref());
                 match answer.filter(|answer| known(answer)) {
                     Some(answer) => answer::decode(answer.outputs.clone()).map(Some),
                     // The start that it repeats has been followed by other steps.
                     None if self.starts => Err(explain(SequenceRefusal::Exists)),
+                    // Its client, which awaits each answer, has sent it again elsewhere and gone on: this server was
+                    // held up with it, and must not commit it a second time.
+                    None if key.is_some() && since.is_some_and(|since| since < asked) => {
+                        Err(overtaken(self.turn.id()))
+                    }
                     None => Ok(None),
                 }
             }
@@ -340,6 +347,11 @@ impl SharedStep {
         }
         error
     }
+}
+
+fn overtaken(id: u64) -> Error {
+    let text = format!("Sequence {id} is used by other servers at the same time - try again");
+    Error::new(ErrorKind::Aborted, text)
 }
 
 /// A turn on its way through a run, which comes back however that ends; with whether it has succeeded, if

@@ -243,6 +243,7 @@ impl Server {
                 step,
                 state: answer.bytes(5),
                 answer: Some(stored(3)).filter(|answer| !answer.key.is_empty()),
+                since: answer.number(6).map(Duration::from_millis),
             }),
             ("ended", ..) => TakenSequence::Ended(stored(1)),
             ("unknown", ..) => TakenSequence::Unknown,

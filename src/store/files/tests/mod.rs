@@ -130,6 +130,7 @@ async fn a_record_comes_back_as_it_was_written_also_after_a_restart() {
         step: 2,
         state: Bytes::from_static(b"state"),
         answer: Some(kept.clone()),
+        since: None,
     };
     assert_eq!(record, expected);
     drop(store);
