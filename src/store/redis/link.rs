@@ -100,7 +100,7 @@ type Connected = (Connection, bool);
 
 /// Client of a server or of a cluster.
 enum Dial {
-    Single(Client),
+    Single(Box<Client>),
     Cluster(Box<ClusterClient>),
 }
 
@@ -153,7 +153,7 @@ impl Link {
             let cluster = cluster.response_timeout(ATTEMPT).retries(3).build();
             Dial::Cluster(Box::new(cluster.map_err(refused)?))
         } else {
-            Dial::Single(listener.clone())
+            Dial::Single(Box::new(listener.clone()))
         };
         let connections = match (address.wait, address.is_cluster) {
             (1.., false) => WAITING_CONNECTIONS,
