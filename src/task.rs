@@ -9,11 +9,12 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc},
+    sync::{Arc, OnceLock, mpsc},
     task::{Context, Poll, Waker},
 };
 
 use futures::future::{BoxFuture, Either, Ready, ready};
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::oneshot,
@@ -191,7 +192,7 @@ fn heavy_threads() -> Option<&'static mpsc::Sender<Job>> {
                 thread("load", move || {
                     loop {
                         // Held only until a job is there; whoever waits next has the one after.
-                        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                        let job = jobs.lock().recv();
                         match job {
                             Ok(job) => job(),
                             Err(_) => return,

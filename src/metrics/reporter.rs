@@ -3,11 +3,13 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
+
+use parking_lot::Mutex;
 
 use super::{
     cells::{self, Cells, ORIGINS, place},
@@ -154,16 +156,11 @@ impl Reporter {
 
     /// Returns the figures of a node of a pipeline or graph; the same ones each time it is asked.
     pub fn node(&self, name: &str) -> Arc<NodeTimes> {
-        let mut nodes = self.nodes();
+        let mut nodes = self.nodes.lock();
         let node = nodes
             .entry(name.to_owned())
             .or_insert_with(|| Arc::new(NodeTimes::new(self.families.has(Family::NodeTime))));
         Arc::clone(node)
-    }
-
-    pub(super) fn nodes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<NodeTimes>>> {
-        // An insertion cannot be left half done.
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says that the version is unloaded. Counts stay.

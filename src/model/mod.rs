@@ -27,13 +27,10 @@ mod version;
 pub mod wanted;
 pub mod warmup;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 pub use folders::{FolderSurvey, Ignored, Reason};
@@ -147,7 +144,7 @@ impl Model {
 
     /// Lets one sequence start at a time, where its id has to be free in all versions.
     pub(crate) fn starting(&self) -> MutexGuard<'_, ()> {
-        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.starts.lock()
     }
 
     /// Finds the newest version that is retired and still has sequences.

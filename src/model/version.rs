@@ -6,13 +6,14 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
@@ -297,11 +298,6 @@ impl Version {
         // A time limit that passes and a load that fails end in the same answer.
         drop(tokio::time::timeout(limit, settled).await);
         self.loaded()
-    }
-
-    pub(super) fn lock_resizing(&self) -> std::sync::MutexGuard<'_, Option<Resizing>> {
-        // One assignment at a time: a panic cannot leave it half done.
-        self.resizing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

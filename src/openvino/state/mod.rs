@@ -10,10 +10,9 @@ mod saved;
 mod split;
 pub(super) mod tensors;
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use self::tensors::StateValues;
 pub use self::{saved::SavedVariables, split::attribute as xml_attribute};
@@ -117,8 +116,7 @@ impl Maker {
     }
 
     fn make(&self) -> Result<Kept, SlotError> {
-        // Nothing of it is changed by a panic of ours.
-        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut model = self.model.lock();
         if self.lends {
             let request = model.create_infer_request();
             let request = request.map_err(runtime("create an infer request"))?;

@@ -72,7 +72,8 @@ fn defines(source: &str, name: &str) -> bool {
     let has = |kinds: &[&str], name: &str| lines().any(|line| is_item(line, kinds, name));
     match name.rsplit_once("::") {
         Some((of, function)) => {
-            let is_impl = |line: &str| line.starts_with("impl") && is_item(line, &["impl", "for", ""], of);
+            let is_impl =
+                |line: &str| line.starts_with("impl") && is_item(line, &["impl", "for", ""], of);
             has(&["fn", "const"], function) && lines().any(is_impl)
         }
         None => has(
@@ -128,7 +129,8 @@ fn the_walk_of_every_request_is_short() {
 
 #[test]
 fn names_and_definitions_are_seen() {
-    let text = "A `B::c` (`src/b.rs`), old threads (`src/c.rs`), its D, `e`\n(src/d.rs, [1](x.md)); f(x)
+    let text =
+        "A `B::c` (`src/b.rs`), old threads (`src/c.rs`), its D, `e`\n(src/d.rs, [1](x.md)); f(x)
         src/g.rs: Gh  src/i.rs: limits";
     let found = [
         ("B::c", vec!["src/b.rs"]),
@@ -138,7 +140,8 @@ fn names_and_definitions_are_seen() {
     ];
     let found = found.map(|(name, paths)| (name.trim_matches('`'), paths));
     assert_eq!(named(text), found);
-    let source = "pub struct A<T> {\n}\nimpl<T> Show for B<T> {\n    async fn c(&self) {}\n}\n// fn d\n";
+    let source =
+        "pub struct A<T> {\n}\nimpl<T> Show for B<T> {\n    async fn c(&self) {}\n}\n// fn d\n";
     for (name, is_defined) in [
         ("A", true),
         ("B::c", true),
