@@ -81,7 +81,6 @@ thread_local! {
 }
 
 /// Polls a future once, here and now; returns it if it is not done, for a task of its own.
-#[must_use]
 pub fn try_inline(mut future: BoxFuture<'static, ()>) -> Option<BoxFuture<'static, ()>> {
     let before = INLINE.replace(true);
     // Whatever it waits for learns of the task's waker in the poll after this one.

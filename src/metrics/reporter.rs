@@ -175,7 +175,6 @@ impl Reporter {
     }
 
     /// Returns the counts of Python workers, which are shown from the first time on that they are asked for.
-    #[must_use]
     pub fn workers(&self) -> Arc<WorkerCounts> {
         Arc::clone(self.workers.get_or_init(Arc::default))
     }
@@ -357,7 +356,6 @@ pub struct RequestRecord {
 
 impl RequestRecord {
     /// Begins a request that has found its version.
-    #[must_use]
     pub fn new(reporter: &Arc<Reporter>, origin: RequestOrigin) -> Self {
         if reporter.families.has(Family::CurrentRequests) {
             reporter.cells.own().current.fetch_add(1, Relaxed);
@@ -378,7 +376,6 @@ impl RequestRecord {
     }
 
     /// Begins a request of our own, which shows nowhere.
-    #[must_use]
     pub fn uncounted() -> Self {
         Self::new(&Arc::default(), cells::ALL_ORIGINS[0])
     }

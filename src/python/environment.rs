@@ -106,7 +106,6 @@ pub(super) fn needed() -> String {
 }
 
 /// Returns the error in an environment named by the operator, if any.
-#[must_use]
 pub fn environment_error(folder: &Path) -> Option<String> {
     let wish = Wish {
         environment: Some(folder.to_owned()),

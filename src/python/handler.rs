@@ -109,13 +109,11 @@ impl PythonHandler {
     }
 
     /// Returns the name of the node.
-    #[must_use]
     pub fn node_name(&self) -> &str {
         &self.facts.node_name
     }
 
     /// Returns whether instances have a state. Without, opening and closing one does not run Python.
-    #[must_use]
     pub fn stateful(&self) -> bool {
         self.is_stateful
     }

@@ -82,7 +82,6 @@ impl HandlerInstance {
     }
 
     /// Returns whether it has a state, which has to be opened and closed.
-    #[must_use]
     pub fn has_state(&self) -> bool {
         self.handler.stateful()
     }

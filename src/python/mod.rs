@@ -52,7 +52,6 @@ pub const STUB: &str = include_str!("../../pyovms/python/pyovms/__init__.pyi");
 pub const AVAILABLE: bool = cfg!(feature = "python");
 
 /// Returns version and paths of the interpreter, once one has started.
-#[must_use]
 pub fn describe() -> Option<String> {
     COMMON.description.lock().clone()
 }
@@ -125,7 +124,6 @@ pub struct HandlerOutput {
 
 impl HandlerOutput {
     /// Describes an output that leaves the worker.
-    #[must_use]
     pub fn outward(name: &str) -> Self {
         Self {
             name: name.to_owned(),

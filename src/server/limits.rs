@@ -83,7 +83,6 @@ struct State {
 impl LogLimit {
     /// Returns how many lines were left out since the last, if there is to be one now.
     pub(super) fn next(&self) -> Option<u64> {
-        // Both fields are whole after each step.
         let mut state = self.0.lock();
         let now = Instant::now();
         match state.last {

@@ -104,7 +104,6 @@ pub struct WorkerGroup {
 impl WorkerGroup {
     /// Makes the workers of a graph or a pipeline, called such as `graph g` in messages. They start with the first
     /// handler that is loaded.
-    #[must_use]
     pub fn new(of: String, options: WorkerOptions, counts: Arc<WorkerCounts>) -> Arc<Self> {
         let workers = options.workers.unwrap_or(1).max(1);
         let slots = (0..workers).map(|_| WorkerSlot::default()).collect();
@@ -138,7 +137,6 @@ impl WorkerGroup {
     }
 
     /// Returns why no request can be run, if so: no worker is there, and none comes soon.
-    #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         let mut reasons = self.slots.iter().map(|slot| slot.state.lock().down.clone());
         reasons.try_fold(None, |_, down| down.map(Some)).flatten()
