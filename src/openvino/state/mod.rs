@@ -1,7 +1,7 @@
 //! State of a sequence between its requests, and access to it for a run.
 //!
 //! In mode `tensors` a state is the contents of the model's variables, which are inputs and outputs
-//! of the compiled model ([`split`], [`read`], [`tensors`]); in mode `requests` it is an infer request with the
+//! of the compiled model ([`split`], [`read`], [`variables`], [`tensors`]); in mode `requests` it is an infer request with the
 //! variables inside.
 
 pub(super) mod batch;
@@ -9,12 +9,13 @@ pub(super) mod read;
 mod saved;
 mod split;
 pub(super) mod tensors;
+mod variables;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use self::tensors::StateValues;
+use self::variables::StateValues;
 pub use self::{saved::SavedVariables, split::attribute as xml_attribute};
 use super::{
     describe::{self, Described},

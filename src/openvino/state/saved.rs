@@ -7,7 +7,7 @@ use ring::digest::{Context, SHA256};
 
 use super::{
     Kept, SequenceState,
-    tensors::{Transfer, Variables},
+    variables::{Transfer, Variables},
 };
 use crate::{
     error::{Error, Result},
