@@ -54,13 +54,11 @@ pub struct Engine {
 impl Engine {
     /// Makes an engine that serves nothing yet and is not ready. `loading_wait` is how long a
     /// request waits for a version that is loading, and `max_waiting` how many do.
-    #[must_use]
     pub fn new(loading_wait: Duration, max_waiting: usize) -> Arc<Self> {
         Self::with_streams(loading_wait, max_waiting, Semaphore::MAX_PERMITS)
     }
 
     /// Makes an engine as [`Engine::new`], and says how many streams may be open.
-    #[must_use]
     pub fn with_streams(
         loading_wait: Duration,
         max_waiting: usize,
@@ -122,13 +120,11 @@ impl Engine {
     }
 
     /// Returns whether the first load is over and the server is not stopping.
-    #[must_use]
     pub fn ready(&self) -> bool {
         self.ready.load(Ordering::Acquire) && !self.is_stopping()
     }
 
     /// Returns whether the server is about to end: it starts no more sequences, and may refuse requests.
-    #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire) || self.draining.load(Ordering::Acquire)
     }
@@ -157,7 +153,6 @@ impl Engine {
     }
 
     /// Returns how many sequences have time to end before a stop.
-    #[must_use]
     pub fn sequences_to_drain(&self) -> usize {
         self.versions()
             .into_iter()
@@ -178,13 +173,11 @@ impl Engine {
     }
 
     /// Returns the number of requests in flight.
-    #[must_use]
     pub fn requests_in_flight(&self) -> usize {
         self.in_flight.count.load(Ordering::Acquire)
     }
 
     /// Returns every model, sorted by name.
-    #[must_use]
     pub fn models(&self) -> Vec<Arc<Model>> {
         let registry = self.registry.load();
         let models = registry.servables().filter_map(Servable::model);
@@ -192,13 +185,11 @@ impl Engine {
     }
 
     /// Returns everything that is served, sorted by name.
-    #[must_use]
     pub fn servables(&self) -> Vec<Servable> {
         self.registry.load().servables().cloned().collect()
     }
 
     /// Returns how many names stand for something.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.registry.load().len()
     }

@@ -105,7 +105,6 @@ impl Engine {
     }
 
     /// Returns a receiver that says whether open streams may go on.
-    #[must_use]
     pub fn course(&self) -> watch::Receiver<Course> {
         self.course.subscribe()
     }
@@ -116,7 +115,6 @@ impl Engine {
     }
 
     /// Returns how long after the begin of a stop the graphs of streams may go on by themselves.
-    #[must_use]
     pub fn stream_grace(&self) -> Duration {
         let limit = self.stop_limit.get();
         limit.map_or(STREAM_GRACE, |limit| STREAM_GRACE.min(*limit / 2))

@@ -152,7 +152,7 @@ fn node_times(page: &mut Page, models: &[Model]) {
     for Model { name, versions } in models {
         let name = escaped(name);
         for (_, reporter) in versions {
-            for (node, times) in &*reporter.nodes() {
+            for (node, times) in &*reporter.nodes.lock() {
                 let labels = format!(r#"name="{name}",node="{}""#, escaped(node));
                 let buckets = times.run.counts();
                 page.histogram(

@@ -1,12 +1,12 @@
 //! Connections to Redis: made again when they break, and calls that are tried again on them.
 
 use std::{
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Msg, RedisError, RedisResult,
     Script, ServerErrorKind, ToRedisArgs, Value,
@@ -267,12 +267,12 @@ impl Link {
     }
 
     fn set_clock(&self, now: u64) {
-        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = (now, Instant::now());
+        *self.clock.lock() = (now, Instant::now());
     }
 
     /// Returns the time of the store, or a little less.
     fn now(&self) -> u64 {
-        let (time, at) = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let (time, at) = *self.clock.lock();
         time + u64::try_from(at.elapsed().as_millis()).unwrap_or(0)
     }
 
@@ -383,7 +383,7 @@ impl Link {
 }
 
 impl Place {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Connected>> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Connected>> {
         self.connected
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -324,7 +324,6 @@ impl<'a> IrGraph<'a> {
 }
 
 /// Returns the text of an attribute.
-#[must_use]
 pub fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let attribute = element.try_get_attribute(name).ok()??;
     let text = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
