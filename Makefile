@@ -11,10 +11,10 @@ AZURITE_STAMP := $(AZURITE)/.stamp-$(shell cksum < tests/azurite/package-lock.js
 # OpenCV, for a custom node of the tests; of the system, or Debian's packages.
 OPENCV := target/opencv
 OPENCV_STAMP := $(OPENCV)/.stamp-$(shell cksum < tests/opencv/install.py | cut -d' ' -f1)
-# Shells, a proxy and a browser that tests drive: of the system, or Debian's packages.
+# Shells, proxies, a store and a browser that tests drive: of the system, or Debian's packages.
 TOOLS := target/tools
 TOOLS_STAMP := $(TOOLS)/.stamp-$(shell cat tests/tools/*.py | cksum | cut -d' ' -f1)
-TOOLS_NAMES := zsh fish nginx chromium valgrind
+TOOLS_NAMES := zsh fish nginx redis-server haproxy chromium valgrind
 # What starts the guard's programs in valgrind; of the version of its crate.
 RUNNER := target/guard-runner
 RUNNER_VERSION := $(shell sed -n 's/^gungraun = "=\(.*\)"$$/\1/p' Cargo.toml)
