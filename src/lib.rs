@@ -33,6 +33,7 @@ pub mod scaffold;
 pub mod sequence;
 pub mod servable;
 pub mod server;
+pub mod store;
 pub mod task;
 pub mod tensor;
 

@@ -74,6 +74,41 @@ impl<T> Drop for Task<T> {
     }
 }
 
+/// Work that goes on in a task of its own if whoever awaits it leaves, see [`to_its_end`].
+pub struct ToItsEnd<T: Send + 'static>(Option<BoxFuture<'static, T>>);
+
+/// Makes work that is done whole once it has begun; only for what ends by itself and is bounded.
+pub fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> ToItsEnd<T> {
+    ToItsEnd(Some(Box::pin(work)))
+}
+
+impl<T: Send + 'static> Future for ToItsEnd<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Some(work) = &mut self.0 else {
+            return Poll::Pending;
+        };
+        let polled = work.as_mut().poll(context);
+        if polled.is_ready() {
+            self.0 = None;
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Drop for ToItsEnd<T> {
+    fn drop(&mut self) {
+        // At the end of the process there is no runtime any more.
+        if let (Some(work), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            let work = async move { drop(work.await) };
+            Task::spawn_on(&runtime, work).detach();
+        }
+    }
+}
+
 thread_local! {
     /// Whether this thread is within [`try_inline`].
     static INLINE: Cell<bool> = const { Cell::new(false) };

@@ -73,7 +73,7 @@ pub(super) fn of_start(error: &StartError) -> Failure {
             _ => None,
         },
         StartError::Metrics(error) => Some(of_metrics(error)),
-        StartError::Error(_) | StartError::Lost => None,
+        StartError::Error(_) | StartError::Lost | StartError::Store(_) => None,
     })
 }
 

@@ -9,6 +9,7 @@ use super::{file::Defaults, flags::Flags};
 use crate::{
     budget::Budget,
     openvino::{LoadOptions, PerTensor, Preprocessing},
+    store::StoreAddress,
     tensor::images::PixelLimit,
 };
 
@@ -39,6 +40,8 @@ pub struct ServerSettings {
     pub metrics: MetricsSettings,
     /// Settings of the C++ server's gRPC library.
     pub grpc_channel_arguments: Vec<(String, ChannelArgument)>,
+    /// Where sequences are kept for other servers; nowhere if `None`.
+    pub sequence_store: Option<StoreAddress>,
     /// The key that clients of `/v3` must have; anyone may ask if `None`.
     pub api_key: Option<String>,
 }

@@ -21,7 +21,7 @@ use crate::{
     custom_node,
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
-    model::{self, Model},
+    model::{self, Model, Version, keeper::Keeper},
     request::RequestOrigin,
 };
 
@@ -47,6 +47,8 @@ pub struct Engine {
     pub(super) course: watch::Sender<Course>,
     /// How long a stop waits, if that is known.
     pub(super) stop_limit: OnceLock<Duration>,
+    /// Keeps sequences in a store, if there is one.
+    pub(super) keeper: OnceLock<Arc<Keeper>>,
     /// How many strings an input of a request may have, if that is bounded.
     pub(super) max_strings: OnceLock<usize>,
 }
@@ -79,8 +81,26 @@ impl Engine {
             reloads: OnceLock::new(),
             course: watch::Sender::default(),
             stop_limit: OnceLock::new(),
+            keeper: OnceLock::new(),
             max_strings: OnceLock::new(),
         })
+    }
+
+    /// Has sequences kept in a store; only the first word counts, and versions that there are already have none.
+    pub fn keep_with(&self, keeper: Arc<Keeper>) {
+        let _ = self.keeper.set(keeper);
+    }
+
+    /// Returns what keeps sequences in a store, if there is one.
+    pub(super) fn keeper(&self) -> Option<&Arc<Keeper>> {
+        self.keeper.get()
+    }
+
+    /// Returns all versions of all models.
+    #[must_use]
+    pub fn versions(&self) -> Vec<Arc<Version>> {
+        let models = self.models().into_iter();
+        models.flat_map(|model| model.versions()).collect()
     }
 
     /// Says how many strings an input of a request may have; only the first word counts.
@@ -127,9 +147,9 @@ impl Engine {
     /// end have ended, or their time is over.
     pub fn drain_sequences(&self) -> impl Future<Output = ()> {
         self.draining.store(true, Ordering::SeqCst);
-        let versions = self.models().into_iter().flat_map(|model| model.versions());
-        let waits = versions
-            .filter(|version| !version.drain().is_zero() && !version.sequences().is_empty())
+        let waits = self.versions().into_iter();
+        let waits = waits
+            .filter(|version| version.drains_sequences() && !version.sequences().is_empty())
             .map(async |version| {
                 let gone = version.sequences().wait_gone(|_| true);
                 // What is left then goes with the server.
@@ -142,9 +162,9 @@ impl Engine {
     /// Returns how many sequences have time to end before a stop.
     #[must_use]
     pub fn sequences_to_drain(&self) -> usize {
-        let versions = self.models().into_iter().flat_map(|model| model.versions());
-        versions
-            .filter(|version| !version.drain().is_zero())
+        self.versions()
+            .into_iter()
+            .filter(|version| version.drains_sequences())
             .map(|version| version.sequences().len())
             .sum()
     }

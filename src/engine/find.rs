@@ -105,6 +105,7 @@ impl Engine {
                 model,
                 named,
                 arrival: None,
+                key: None,
             })
         });
         let site = Site { version, loaded };

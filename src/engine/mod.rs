@@ -17,6 +17,7 @@ pub mod reload;
 mod saved;
 mod servable;
 mod sessions;
+mod shared;
 pub mod stream;
 mod stream_messages;
 mod target;

@@ -39,22 +39,32 @@ impl Engine {
         let _place = self.enter_flight()?;
         let (stateful, found) = self.stateful(model, version)?;
         let unknown = || explain(SequenceRefusal::Unknown);
-        let Site { version, loaded } = stateful.holder(&found, id).ok_or_else(unknown)?;
-        loaded.variables()?;
-        let site = Site { version, loaded };
+        let held = stateful.holder(&found, id);
+        let site = held.or(found.keeper().map(|_| found)).ok_or_else(unknown)?;
+        site.loaded.variables()?;
         let control = SequenceControl::Next;
-        let begun = stateful.begin(&site, SequenceCommand { id, control });
-        let turn = begun.map_err(explain)?.turn().await.map_err(explain)?;
+        let command = SequenceCommand { id, control };
+        let turn = match site.keeper() {
+            Some(keeper) => {
+                let mut turn = site.turn(command).await?;
+                keeper.fetch(&mut turn, &site.version).await?;
+                turn
+            }
+            None => {
+                let begun = stateful.begin(&site, command).map_err(explain)?;
+                begun.turn().await.map_err(explain)?
+            }
+        };
         let size = match turn.state() {
-            Some(state) => site.loaded.variables()?.size(state),
+            Some(live) => site.loaded.variables()?.size(&live.state),
             None => return Err(unknown()),
         };
         // The copy of the state, and the file.
         let mut charge = budget.charge(2 * size + HEADER)?;
         let save = move || {
             let of = (site.version.model(), site.version.number());
-            let state = turn.state().ok_or_else(unknown)?;
-            let snapshot = Snapshot::new(of, id, site.loaded.variables()?, state);
+            let live = turn.state().ok_or_else(unknown)?;
+            let snapshot = Snapshot::new(of, id, site.loaded.variables()?, &live.state);
             // Others may go on.
             drop(turn);
             let file = Bytes::from(snapshot?.encode()?);
@@ -81,16 +91,29 @@ impl Engine {
         let site = stateful.newest(&found.version).await?;
         site.loaded.variables()?;
         let size = file.len();
-        let restore = move || {
-            let of = (site.version.model(), site.version.number());
-            let snapshot = Snapshot::decode(&file)?;
-            let state = snapshot.restore(of, site.loaded.variables()?)?;
-            let control = SequenceControl::Start;
-            let begun = stateful.begin(&site, SequenceCommand { id, control });
-            begun.map_err(explain)?.begin_with(state);
-            Ok(site.version.number())
+        let read = {
+            let site = site.clone();
+            move || {
+                let of = (site.version.model(), site.version.number());
+                let snapshot = Snapshot::decode(&file)?;
+                snapshot.restore(of, site.loaded.variables()?)
+            }
         };
-        task::sized("restore the state of a sequence", size, restore).await
+        let state = task::sized("restore the state of a sequence", size, read).await?;
+        let control = SequenceControl::Start;
+        let command = SequenceCommand { id, control };
+        match site.keeper() {
+            Some(keeper) => {
+                let turn = site.turn(command).await?;
+                let begun = keeper.begin_with(turn, Arc::clone(&site.version), state);
+                task::to_its_end(begun).await?;
+            }
+            None => {
+                let begun = stateful.begin(&site, command).map_err(explain)?;
+                begun.begin_with(state.into());
+            }
+        }
+        Ok(site.version.number())
     }
 
     /// Finds a stateful model by its name.
@@ -116,6 +139,7 @@ impl Engine {
             model,
             named,
             arrival: None,
+            key: None,
         };
         Ok((stateful, Site { version, loaded }))
     }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use super::{
-    engine::Engine, in_flight::RequestInFlight, of_graph::OfGraph, of_pipeline::OfPipeline,
+    engine::Engine, in_flight::RequestInFlight, of_graph::OfGraph, of_pipeline::OfPipeline, shared,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -11,9 +11,9 @@ use crate::{
     metrics::RequestRecord,
     model::{
         Loaded, Model, Version,
-        stateful::{self, Selection},
+        stateful::{self, LiveState, Selection},
     },
-    openvino::{SequenceState, SlotInput},
+    openvino::SlotInput,
     pipeline::Trace,
     request::{InferRequest, InferResponse},
     sequence::{Arrival, Begun, SequenceCommand, SequenceRefusal, control},
@@ -57,6 +57,8 @@ pub(super) struct Stateful {
     pub(super) named: bool,
     /// The place of the request on its connection.
     pub(super) arrival: Option<Arc<Arrival>>,
+    /// Idempotency key, if the transport has one.
+    pub(super) key: Option<String>,
 }
 
 /// Where a request to a model belongs.
@@ -111,6 +113,20 @@ impl Target {
             _ => arrival.leave(),
         }
         self
+    }
+
+    /// Gives it the idempotency key that came beside the request, which counts if it is one of a sequence.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is empty or too long.
+    pub fn keyed(mut self, key: Option<&str>) -> Result<Self> {
+        if let (Some(key), Found::Model(found)) = (key, &mut self.found)
+            && let Some(stateful) = &mut found.stateful
+        {
+            stateful.key = Some(shared::check_key(key)?);
+        }
+        Ok(self)
     }
 
     /// Keeps a trace of the runs of the nodes, if it is a pipeline.
@@ -209,6 +225,7 @@ impl OfModel {
         mut request: InferRequest,
         call: &RequestRecord,
     ) -> Result<InferResponse> {
+        let key = shared::take_key(&mut request)?.or_else(|| stateful.key.clone());
         let (command, echo) = control::take(&mut request)?;
         let selection = Selection::take(&mut request)?;
         if let Some(arrival) = &stateful.arrival {
@@ -219,6 +236,20 @@ impl OfModel {
         if let Some(arrival) = &stateful.arrival {
             let model = self.site.version.model();
             arrival.turn(model, command.id).await;
+        }
+        if let Some(keeper) = site.keeper() {
+            let step = (command, key, validated);
+            let ran = self.infer_shared(stateful, keeper, &request, step, selection, call);
+            let (version, (outputs, id, ran)) = Box::pin(ran).await?;
+            call.answered(ran);
+            return Ok(InferResponse {
+                model_name: version.model().to_owned(),
+                model_version: version.number(),
+                id: request_id,
+                outputs,
+                parameters: echo.parameter(id).into_iter().collect(),
+                ..InferResponse::default()
+            });
         }
         let mut rounds = 0;
         let begun = loop {
@@ -259,12 +290,23 @@ impl OfModel {
 
     /// Finds where a request belongs at this moment: a sequence stays on the instance that it began
     /// on, and a new one begins on the latest.
-    async fn site(&self, stateful: &Stateful, command: SequenceCommand) -> Result<Site> {
+    pub(super) async fn site(&self, stateful: &Stateful, command: SequenceCommand) -> Result<Site> {
         if command.control.starts() {
             return stateful.newest(&self.site.version).await;
         }
-        let known = stateful.holder(&self.site, command.id);
-        Ok(known.unwrap_or_else(|| self.site.clone()))
+        if let Some(known) = stateful.holder(&self.site, command.id) {
+            return Ok(known);
+        }
+        // Another server may have it; it goes on with what is loaded now.
+        let version = &self.site.version;
+        let latest = version.keeper().and_then(|_| version.loaded().ok());
+        Ok(match latest {
+            Some(loaded) => Site {
+                version: Arc::clone(version),
+                loaded,
+            },
+            None => self.site.clone(),
+        })
     }
 }
 
@@ -287,7 +329,10 @@ impl Site {
         })
     }
 
-    async fn validate(&self, request: &InferRequest) -> Result<(Vec<SlotInput>, Vec<usize>)> {
+    pub(super) async fn validate(
+        &self,
+        request: &InferRequest,
+    ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
         self.loaded
             .validate(&self.loaded.info, request.clone())
             .await
@@ -345,7 +390,7 @@ impl Stateful {
         &self,
         site: &Site,
         command: SequenceCommand,
-    ) -> Result<Begun<Arc<Loaded>, SequenceState>, SequenceRefusal> {
+    ) -> Result<Begun<Arc<Loaded>, LiveState>, SequenceRefusal> {
         let sequences = site.version.sequences();
         let instance = &site.loaded;
         let bounds = site.loaded.bounds();

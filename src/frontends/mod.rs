@@ -12,6 +12,7 @@ mod deadline;
 mod expand;
 mod gather;
 pub mod grpc;
+mod idempotency;
 mod json_numbers;
 pub mod kserve;
 mod messages;

@@ -26,6 +26,7 @@ use crate::{
     budget::{Budget, Charge, OVERHEAD},
     engine::Engine,
     error::{self, Error, ErrorKind},
+    frontends::idempotency::IdempotencyKey,
     sequence::Arrival,
     task,
 };
@@ -44,7 +45,7 @@ pub(super) trait Unary: 'static {
     const KIND: Kind;
 
     /// Answers a request; `effort` is how much there is to unpack, in the bytes of
-    /// [`task::sized`], `arrival` its place among the calls of its connection, `decoded` the charge of the
+    /// [`task::sized`], `arrival` its place among the calls of its connection, `key` its idempotency key, `decoded` the charge of the
     /// message, and `budget` what it is unpacked to.
     fn run(
         engine: &Arc<Engine>,
@@ -52,6 +53,7 @@ pub(super) trait Unary: 'static {
         decoded: Charge,
         effort: usize,
         arrival: Arc<Arrival>,
+        key: IdempotencyKey,
         budget: &Budget,
     ) -> impl Future<Output = error::Result<Self::Response>> + Send;
 
@@ -90,6 +92,7 @@ pub(super) fn call<C: Unary>(
     arrival: Arc<Arrival>,
 ) -> impl Future<Output = Response<UnaryBody>> + Send {
     let limit = deadline::of_headers(request.headers());
+    let key = IdempotencyKey::of(request.headers());
     let reader = Reader::new(request, &intake);
     let answer = async move {
         let mut reader = reader?;
@@ -107,7 +110,8 @@ pub(super) fn call<C: Unary>(
             .map_err(|error| Status::internal(error.to_string()))?;
         let seen = access::seen(&extensions, C::model(&request));
         let effort = size / RAW_SPEED;
-        let answer = C::run(&engine, request, decoded, effort, arrival, &intake.budget).await?;
+        let budget = &intake.budget;
+        let answer = C::run(&engine, request, decoded, effort, arrival, key, budget).await?;
         seen.version(|| C::version(&answer));
         let limit = intake.message_size;
         let size = C::size(&answer);

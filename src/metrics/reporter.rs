@@ -356,6 +356,8 @@ pub struct RequestRecord {
     answered: AtomicBool,
     /// Whether nobody waits for it but a node of a graph.
     of_node: bool,
+    /// Whether it stands for another one, which counts.
+    is_twin: bool,
 }
 
 impl RequestRecord {
@@ -371,6 +373,17 @@ impl RequestRecord {
             since: Instant::now(),
             answered: AtomicBool::new(false),
             of_node: false,
+            is_twin: false,
+        }
+    }
+
+    /// Returns one in whose name a run counts, although it may outlive the request.
+    pub(crate) fn twin(&self) -> Self {
+        Self {
+            reporter: Arc::clone(&self.reporter),
+            answered: AtomicBool::new(true),
+            is_twin: true,
+            ..*self
         }
     }
 
@@ -448,6 +461,9 @@ impl RequestRecord {
 
 impl Drop for RequestRecord {
     fn drop(&mut self) {
+        if self.is_twin {
+            return;
+        }
         let shard = self.reporter.cells.own();
         if self.reporter.families.has(Family::CurrentRequests) {
             shard.current.fetch_sub(1, Relaxed);

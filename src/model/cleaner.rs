@@ -3,11 +3,8 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use super::{loaded::Loaded, version::Version};
-use crate::{
-    openvino::{SequenceState, runtime},
-    task,
-};
+use super::{loaded::Loaded, stateful::LiveState, version::Version};
+use crate::{openvino::runtime, task};
 
 /// So many states that are freed at once are worth asking the system's allocator to give their
 /// memory back. An estimate: each has some 10 KB.
@@ -32,6 +29,9 @@ pub async fn run(period: Duration, versions: impl Fn() -> Vec<Arc<Version>>) {
                     sequences = states.len(),
                     "removed idle sequences"
                 );
+                if let Some(keeper) = version.keeper() {
+                    keeper.forget(&states).await;
+                }
                 free(states).await;
             }
         }
@@ -42,14 +42,17 @@ pub async fn run(period: Duration, versions: impl Fn() -> Vec<Arc<Version>>) {
 /// else when the last of them has ended or the limit is over. The future is for what takes time, and
 /// frees the instance in the end.
 pub(crate) fn let_go(
-    version: &Version,
+    version: &Arc<Version>,
     old: Arc<Loaded>,
     limit: Duration,
 ) -> impl Future<Output = ()> + use<> {
+    let this = Arc::clone(version);
     let sequences = Arc::clone(version.sequences());
     let (model, version) = (version.model().to_owned(), version.number());
     let mut states = Vec::new();
-    if limit.is_zero() {
+    // What another server or another load can go on with stays until it is stored.
+    let kept = this.keeper().filter(|_| old.shares_sequences()).cloned();
+    if limit.is_zero() && kept.is_none() {
         states = sequences.drop_of(&old);
     }
     let count = sequences.count(&old);
@@ -71,7 +74,10 @@ pub(crate) fn let_go(
         );
     }
     async move {
-        if !limit.is_zero() {
+        if let Some(keeper) = kept {
+            keeper.leave(&this).await;
+            states = sequences.drop_of(&old);
+        } else if !limit.is_zero() {
             let gone = sequences.wait_gone(|instance| *instance == old);
             // Those that are left when the time is over go as they are.
             drop(tokio::time::timeout(limit, gone).await);
@@ -92,7 +98,7 @@ pub(crate) fn let_go(
 }
 
 /// Frees states away from the async workers.
-async fn free(states: Vec<SequenceState>) {
+async fn free(states: Vec<LiveState>) {
     if states.is_empty() {
         return;
     }

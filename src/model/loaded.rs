@@ -324,6 +324,12 @@ impl Loaded {
         self.spec.options.is_auto()
     }
 
+    /// Returns whether other servers can go on with its sequences, given a store.
+    #[must_use]
+    pub fn shares_sequences(&self) -> bool {
+        self.variables.is_some()
+    }
+
     /// Returns whether idle sequences are removed.
     #[must_use]
     pub fn cleans_sequences(&self) -> bool {

@@ -12,6 +12,7 @@ pub mod demo;
 mod folders;
 pub(crate) mod infer;
 pub mod ir;
+pub mod keeper;
 mod live;
 mod loaded;
 pub mod mapping;

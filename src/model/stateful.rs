@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{loaded::Loaded, overloaded};
+use super::{keeper::Ownership, loaded::Loaded, overloaded};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
@@ -13,7 +13,23 @@ use crate::{
 };
 
 /// The sequences of a model version.
-pub type OfVersion = Sequences<Arc<Loaded>, SequenceState>;
+pub type OfVersion = Sequences<Arc<Loaded>, LiveState>;
+
+/// State of a sequence on this server.
+#[derive(Default)]
+pub struct LiveState {
+    /// The state.
+    pub(crate) state: SequenceState,
+    /// What a store has of the sequence, if there is one.
+    pub(crate) stored: Option<Box<Ownership>>,
+}
+
+impl From<SequenceState> for LiveState {
+    fn from(state: SequenceState) -> Self {
+        let stored = None;
+        Self { state, stored }
+    }
+}
 
 /// Outputs that a request asks for.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +37,7 @@ pub(crate) struct Selection {
     /// The place of the id, if it is listed.
     id: Option<usize>,
     /// Whether the id alone is listed.
-    alone: bool,
+    pub(crate) alone: bool,
 }
 
 impl Selection {
@@ -56,7 +72,7 @@ impl Selection {
 ///
 /// Fails if the sequence ends before, no infer request comes free, or the runtime fails.
 pub(crate) async fn run(
-    begun: Begun<Arc<Loaded>, SequenceState>,
+    begun: Begun<Arc<Loaded>, LiveState>,
     (inputs, mut wanted): (Vec<SlotInput>, Vec<usize>),
     selection: Selection,
     call: &RequestRecord,
@@ -80,24 +96,29 @@ pub(crate) async fn run(
             error
         }
     })?;
-    let mut outputs = loaded.named(ports, outputs).await?;
+    let outputs = loaded.named(ports, outputs).await?;
+    Ok((with_id(outputs, id, selection)?, id, times.ended))
+}
+
+/// Puts the id of the sequence among the outputs.
+pub(super) fn with_id(mut outputs: TensorMap, id: u64, selection: Selection) -> Result<TensorMap> {
     let value = Tensor::new(DataType::U64, vec![1], id.to_le_bytes().to_vec().into());
     let value = value.map_err(|error| Error::internal("Internal error").with_source(error))?;
     let place = selection.id.unwrap_or(outputs.len()).min(outputs.len());
     outputs.insert(place, (SEQUENCE_ID.into(), value));
-    Ok((outputs, id, times.ended))
+    Ok(outputs)
 }
 
 /// A turn on its way through a run.
 struct Held {
-    turn: Turn<Arc<Loaded>, SequenceState>,
+    turn: Turn<Arc<Loaded>, LiveState>,
     /// The state of a sequence that is over, freed with this.
-    spent: Option<SequenceState>,
+    spent: Option<LiveState>,
 }
 
 impl Hold for Held {
     fn state(&mut self) -> Option<&mut SequenceState> {
-        Some(self.turn.run().get_or_insert_default())
+        Some(&mut self.turn.run().get_or_insert_default().state)
     }
 
     fn ended(&mut self, success: bool) {

@@ -6,7 +6,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::{
     cleaner,
+    keeper::Keeper,
     loaded::Loaded,
     recover::Recovery,
     resize::Resizing,
@@ -49,6 +50,8 @@ pub struct Version {
     pub(super) resizers: WaitingCount,
     /// The load for another shape in flight, if any.
     pub(super) resizing: Mutex<Option<Resizing>>,
+    /// Keeps sequences in a store, if there is one.
+    keeper: OnceLock<Arc<Keeper>>,
     /// Recovery of compiled models that failed inferences have spoilt.
     pub(super) recovery: Recovery,
 }
@@ -69,6 +72,7 @@ impl Version {
             retirements: AtomicU64::new(0),
             resizers: WaitingCount::default(),
             resizing: Mutex::default(),
+            keeper: OnceLock::new(),
             recovery: Recovery::default(),
         })
     }
@@ -103,6 +107,17 @@ impl Version {
         &self.sequences
     }
 
+    /// Has its sequences kept in a store. Only the first word counts.
+    pub fn keep_with(&self, keeper: Arc<Keeper>) {
+        let _ = self.keeper.set(keeper);
+    }
+
+    /// Returns what keeps its sequences in a store, if there is one.
+    #[must_use]
+    pub fn keeper(&self) -> Option<&Arc<Keeper>> {
+        self.keeper.get()
+    }
+
     /// Sets the time that sequences may continue on a replaced or retired model.
     pub fn set_drain(&self, limit: Duration) {
         let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
@@ -113,6 +128,12 @@ impl Version {
     #[must_use]
     pub fn drain(&self) -> Duration {
         Duration::from_millis(self.drain.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether a stop waits for its sequences; those of a store go on elsewhere.
+    #[must_use]
+    pub fn drains_sequences(&self) -> bool {
+        !self.drain().is_zero() && self.keeper().is_none()
     }
 
     /// Returns the model that sequences continue on although nothing is loaded for new ones, if any.

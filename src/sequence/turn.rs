@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{
-    control::SequenceControl,
+    control::{SequenceCommand, SequenceControl},
     registry::{Entry, SequenceRefusal, Sequences, Waiter},
 };
 
@@ -105,6 +105,23 @@ impl<I: Clone + PartialEq, S> Turn<I, S> {
         &mut self.state
     }
 
+    /// Returns the place of the state, for one that comes from another server, or is not to be used any more.
+    pub fn place(&mut self) -> &mut Option<S> {
+        self.running = false;
+        &mut self.state
+    }
+
+    /// Returns the turn to hand on; what is left is none.
+    #[must_use]
+    pub fn lend(&mut self) -> Self {
+        Self {
+            sequences: self.sequences.take(),
+            instance: self.instance.clone(),
+            state: self.state.take(),
+            ..*self
+        }
+    }
+
     /// Ends the run and passes the turn on. What is returned is no longer needed.
     pub fn ended(&mut self, success: bool) -> Option<S> {
         self.pass(match success {
@@ -174,6 +191,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         let goes = match outcome {
             Outcome::Succeeded => control.ends(),
             Outcome::Failed => true,
+            Outcome::Unused if entry.shared => state.is_none() && entry.queue.is_empty(),
             Outcome::Unused => control.starts(),
         };
         if goes {
@@ -216,6 +234,32 @@ impl<I: Clone + PartialEq, S> Entry<I, S> {
             state: self.state.take(),
             running: false,
         }
+    }
+
+    /// Puts a request into the queue, if another one has the turn.
+    pub(super) fn queue(
+        &mut self,
+        sequences: &Arc<Sequences<I, S>>,
+        command: SequenceCommand,
+        serial: u64,
+    ) -> Option<Waiting<I, S>> {
+        if !self.busy {
+            return None;
+        }
+        let SequenceCommand { id, control } = command;
+        let (wake, turn) = oneshot::channel();
+        self.queue.push_back(Waiter {
+            serial,
+            control,
+            wake,
+        });
+        Some(Waiting {
+            sequences: Arc::clone(sequences),
+            id,
+            entry: self.serial,
+            serial,
+            turn,
+        })
     }
 
     /// Gives the turn to the first that still waits, or keeps the state until somebody comes.

@@ -26,7 +26,7 @@ use std::{
 };
 
 use super::{
-    config::Config,
+    config::{Config, ServerSettings},
     engine::{
         Engine,
         reload::{ReloadError, Reloader},
@@ -38,8 +38,9 @@ use super::{
         rest::{HttpPort, Rest},
     },
     metrics::{Family, Metrics, NameError},
-    model::cleaner,
+    model::{cleaner, keeper::Keeper},
     python,
+    store::{SequenceStore, StoreAddress, StoreError},
     task::{self, Task},
 };
 
@@ -58,6 +59,9 @@ pub enum StartError {
     /// The load ended without an outcome; a bug of ours.
     #[error("the load at the start ended without an outcome")]
     Lost,
+    /// The store of sequences cannot be used.
+    #[error("sequence store: {0}")]
+    Store(#[from] StoreError),
     /// The list of metrics has a name that is unknown or there twice.
     #[error(transparent)]
     Metrics(#[from] NameError),
@@ -77,6 +81,22 @@ pub trait Observer: Sync {
     fn loading(&self, _engine: &Arc<Engine>) {}
     /// The first load is over and the server is ready; these errors are logged already.
     fn ready(&self, _engine: &Arc<Engine>, _errors: &[ReloadError]) {}
+}
+
+/// How long a request waits for the store of sequences.
+fn store_limit(settings: &ServerSettings) -> Duration {
+    Duration::from_millis(settings.flags.sequence_store_timeout_ms.into())
+}
+
+async fn open_store(
+    address: &StoreAddress,
+    settings: &ServerSettings,
+) -> Result<Arc<Keeper>, StoreError> {
+    let store = SequenceStore::open(address, store_limit(settings)).await?;
+    let durability = settings.flags.sequence_durability.unwrap_or_default();
+    tracing::info!(%address, ?durability, "sequences are stored");
+    let scan = settings.sequence_cleaner_poll();
+    Ok(Keeper::new(store, durability, scan))
 }
 
 /// Serves until `shutdown` is done; `access` gets a line for each request.
@@ -104,6 +124,13 @@ pub async fn serve(
     let limit = Duration::from_secs(flags.shutdown_timeout_seconds);
     engine.limit_stop(limit);
     engine.limit_strings(flags.max_string_elements);
+    let keeper = match &settings.sequence_store {
+        Some(address) => Some(open_store(address, settings).await?),
+        None => None,
+    };
+    if let Some(keeper) = &keeper {
+        engine.keep_with(Arc::clone(keeper));
+    }
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
     reloader.read().await?;
     let intake = BodyLimits::of(settings);
@@ -147,9 +174,12 @@ pub async fn serve(
     let reloading = Task::spawn(reloader.run(settings.poll(), wait, reloads));
     let _cleaning = settings.sequence_cleaner_poll().map(|period| {
         let engine = engine.clone();
-        let models = move || engine.models().into_iter();
-        let versions = move || models().flat_map(|model| model.versions()).collect();
-        Task::spawn(cleaner::run(period, versions))
+        Task::spawn(cleaner::run(period, move || engine.versions()))
+    });
+    let _keeping = keeper.clone().map(|keeper| {
+        let engine = engine.clone();
+        let interval = Duration::from_millis(flags.sequence_store_interval_ms.into());
+        Task::spawn(async move { keeper.run(interval, || engine.versions()).await })
     });
     engine.set_ready();
     health.set(true).await;
@@ -181,6 +211,13 @@ pub async fn serve(
             "the time to stop is over; leaving requests unanswered"
         );
         engine.give_up_streams();
+    }
+    if let Some(keeper) = &keeper {
+        let versions = engine.versions();
+        let stored = tokio::time::timeout(store_limit(settings), keeper.close(&versions));
+        if stored.await.is_err() {
+            tracing::warn!("the sequence store takes too long; states of sequences are not stored");
+        }
     }
     health.end().await;
     // Answers that are still being sent have the rest of the time.

@@ -229,6 +229,11 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
         }
     }
     let api_key = api_key(flags, environment)?;
+    let sequence_store = flags.sequence_store.as_deref().map(str::parse).transpose();
+    let sequence_store = sequence_store.map_err(FlagError::SequenceStore)?;
+    if flags.sequence_durability.is_some() && sequence_store.is_none() {
+        return Err(FlagError::DurabilityWithoutStore);
+    }
     let grpc_channel_arguments =
         channel_arguments(flags.grpc_channel_arguments.as_deref().unwrap_or_default())?;
     Ok(ServerSettings {
@@ -247,6 +252,7 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
                 .map(|list| list.split(',').map(|name| name.trim().to_owned()).collect()),
         },
         grpc_channel_arguments,
+        sequence_store,
         api_key,
     })
 }

@@ -4,6 +4,7 @@ use crate::{
     config::{
         preprocessing::PreprocessingError, shape::ParseShapeError, version_policy::PolicyError,
     },
+    store::StoreAddressError,
     tensor::LayoutError,
 };
 
@@ -66,6 +67,10 @@ pub enum FlagError {
     NotStateful,
     #[error("Setting {0} requires setting stateful flag for the model.")]
     NeedsStateful(&'static str),
+    #[error("sequence_store is no address of a store: {0}")]
+    SequenceStore(StoreAddressError),
+    #[error("sequence_durability is set but sequence_store is not set")]
+    DurabilityWithoutStore,
     #[error("{0} has characters that an HTTP header cannot have")]
     HeaderText(&'static str),
     #[error("Unable to read API key file {path}: {reason}")]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{
     config::settings::{AccessLogTarget, CheckDepth, LogFormat},
     openvino::StateMode,
+    store::SequenceDurability,
 };
 
 /// A flag of `ovms serve`: a row of the table.
@@ -133,6 +134,10 @@ impl FlagValue for LogFormat {
 
 impl FlagValue for StateMode {
     const KIND: FlagKind = FlagKind::Choice(&["tensors", "requests"]);
+}
+
+impl FlagValue for SequenceDurability {
+    const KIND: FlagKind = FlagKind::Choice(&["none", "interval", "step"]);
 }
 
 impl FlagValue for AccessLogTarget {

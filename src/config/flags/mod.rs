@@ -20,7 +20,7 @@ use self::flag::{
     FlagValue, flags,
 };
 use super::settings::{AccessLogTarget, CheckDepth, LogFormat};
-use crate::openvino::StateMode;
+use crate::{openvino::StateMode, store::SequenceDurability};
 
 flags! {
     "Model" {
@@ -92,6 +92,16 @@ flags! {
         drain_sequences_seconds: u32, "N", scope: ModelIgnored;
         /// Minutes between two scans for idle sequences; 0 disables them
         sequence_cleaner_poll_wait_minutes: u32 = 5, "N";
+        /// Store that keeps sequences for other servers and for the next start: redis://HOST[:PORT] or
+        /// file:///FOLDER
+        sequence_store: String, "URL";
+        /// Store states before each answer (step), in intervals, or only when another server takes over or
+        /// this one stops (none); needs --sequence_store [default: interval]
+        sequence_durability: SequenceDurability, "MODE";
+        /// Milliseconds between two stores of changed states
+        sequence_store_interval_ms: u32 = 1000, "N", least: 1;
+        /// Milliseconds that a request waits for the store
+        sequence_store_timeout_ms: u32 = 10_000, "N", least: 1;
     }
     "Configuration file" {
         /// JSON file with the models to serve, instead of --model_name and --model_path

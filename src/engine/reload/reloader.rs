@@ -324,7 +324,8 @@ impl Reloader {
     fn announce(&mut self, wanted: &BTreeMap<String, ModelConfig>, config: &FileConfig) {
         for name in wanted.keys() {
             if !self.served.contains_key(name) {
-                self.served.insert(name.clone(), Served::new(name));
+                let keeper = self.engine.keeper().cloned();
+                self.served.insert(name.clone(), Served::new(name, keeper));
             }
         }
         let models = self.served.values().map(|served| Arc::clone(&served.model));

@@ -14,7 +14,9 @@ use crate::{
     error::Result,
     frontends::{
         body::BodyLimits,
-        deadline, kserve,
+        deadline,
+        idempotency::IdempotencyKey,
+        kserve,
         received::Received,
         unary::{self, Unary, UnaryBody, query},
         weight::{INFER, Kind},
@@ -54,6 +56,7 @@ impl Unary for ModelInfer {
         decoded: Charge,
         effort: usize,
         arrival: Arc<Arrival>,
+        key: IdempotencyKey,
         budget: &Budget,
     ) -> Result<ModelInferResponse> {
         let version = version_of(engine, &request.model_name, &request.model_version)?;
@@ -61,7 +64,8 @@ impl Unary for ModelInfer {
         deadline::within(limit, async {
             let name = &request.model_name;
             let find = engine.find(name, version, ORIGIN);
-            let target = arrival.finds(name, find).await?.arrived(arrival);
+            let target = arrival.finds(name, find).await?;
+            let target = target.arrived(arrival).keyed(key.text())?;
             let budget = budget.clone();
             let unpack = move || {
                 let request = codec::decode(request, &budget);

@@ -19,7 +19,9 @@ use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
     frontends::{
-        access, body, deadline, kserve,
+        access, body, deadline,
+        idempotency::IdempotencyKey,
+        kserve,
         reply::{self, BINARY_GROWTH, JSON_GROWTH},
         rest::{self, RestContext},
         weight,
@@ -149,6 +151,7 @@ pub(crate) async fn infer(
         .await
         .inspect_err(refused)?;
     let received = Instant::now();
+    let key = IdempotencyKey::of(&parts.headers);
     // The body is parsed before the model is looked up, as clients of this protocol expect.
     let json_length = parts.headers.get(json::JSON_LENGTH);
     let json_length = json_length.map(|length| length.as_bytes().to_vec());
@@ -172,7 +175,8 @@ pub(crate) async fn infer(
     let limit = deadline::of_parameters(&request.parameters);
     let response = deadline::within(limit, async {
         let target = context.engine.find(&names.model, version, ORIGIN).await?;
-        target.since(received).infer(request).await
+        let target = target.since(received).keyed(key.text())?;
+        target.infer(request).await
     })
     .await?;
     seen.version(|| Some(response.model_version));

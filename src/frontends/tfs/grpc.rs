@@ -14,6 +14,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     frontends::{
         body::BodyLimits,
+        idempotency::IdempotencyKey,
         received::Received,
         tfs,
         unary::{Unary, UnaryBody, query},
@@ -68,11 +69,13 @@ impl Unary for Predict {
         decoded: Charge,
         effort: usize,
         arrival: Arc<Arrival>,
+        key: IdempotencyKey,
         budget: &Budget,
     ) -> Result<PredictResponse> {
         let (name, version) = asked(request.model_spec.take())?;
         let find = engine.find(&name, version, ORIGIN);
-        let target = arrival.finds(&name, find).await?.arrived(arrival);
+        let target = arrival.finds(&name, find).await?;
+        let target = target.arrived(arrival).keyed(key.text())?;
         let stateful = target.is_stateful();
         let budget = budget.clone();
         let decode = move || {

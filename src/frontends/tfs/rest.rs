@@ -16,6 +16,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body,
+        idempotency::IdempotencyKey,
         reply::{self, JSON_GROWTH},
         rest::{self, RestContext, not_allowed, unknown_path},
         tfs, weight,
@@ -72,6 +73,7 @@ pub(crate) async fn call(State(context): State<RestContext>, request: Request) -
 async fn predict(context: &RestContext, names: &Names, request: Request) -> Result<Response> {
     let (parts, incoming) = request.into_parts();
     let seen = access::seen(&parts.extensions, Some(&names.model));
+    let key = IdempotencyKey::of(&parts.headers);
     let body = body::read(&parts, incoming, &context.intake).await?;
     // Before the body is looked at, as clients of this protocol expect.
     let target = context
@@ -106,6 +108,7 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     };
     let (target, request) = task::sized("decode JSON", length, decode).await;
     let (request, format) = request?;
+    let target = target.keyed(key.text())?;
     let response = target.infer(request).await?;
     seen.version(|| Some(response.model_version));
     let outputs = response.outputs.iter();

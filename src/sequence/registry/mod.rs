@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{
     control::{SequenceCommand, SequenceControl},
-    turn::{Begun, Turn, Waiting},
+    turn::{Begun, Turn},
 };
 use crate::metrics::Reporter;
 
@@ -42,6 +42,13 @@ pub struct Bounds {
     pub sequences: u32,
     /// The most requests that wait for a turn at once.
     pub waiting: usize,
+}
+
+impl Bounds {
+    /// Returns how many entries go at once where one more is needed: each time costs a look at all.
+    fn spare(self) -> usize {
+        (self.sequences as usize).div_ceil(8)
+    }
 }
 
 /// The sequences of one model version. `I` is the instance of the model that a sequence runs on
@@ -76,6 +83,8 @@ pub(super) struct Entry<I: Clone + PartialEq, S> {
     pub(super) idle: bool,
     /// A request has the turn.
     pub(super) busy: bool,
+    /// Other servers may have it as well, so that it may exist although there is no state here.
+    pub(super) shared: bool,
     /// State of the sequence, while no request has the turn. There is none before the first run.
     pub(super) state: Option<S>,
     pub(super) queue: VecDeque<Waiter<I, S>>,
@@ -133,25 +142,99 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             return Err(SequenceRefusal::Crowded(inner.waiting));
         }
         entry.ending = command.control.ends();
-        if entry.busy {
-            let (wake, turn) = oneshot::channel();
-            let serial = inner.next_serial;
-            inner.next_serial += 1;
-            inner.waiting += 1;
-            entry.queue.push_back(Waiter {
-                serial,
-                control: command.control,
-                wake,
+        let serial = inner.next_serial;
+        Ok(match entry.queue(self, command, serial) {
+            Some(waiting) => {
+                inner.next_serial += 1;
+                inner.waiting += 1;
+                Begun::Waiting(waiting)
+            }
+            None => Begun::Turn(entry.turn(self, command.id, command.control)),
+        })
+    }
+
+    /// Takes a request to a sequence that other servers may have as well: whether it exists is found out by
+    /// the one who has the turn, which has no state then. `spare` tells whether a state is not needed here.
+    ///
+    /// # Errors
+    ///
+    /// Refuses what cannot be right whatever the others have; then nothing has changed.
+    pub fn join(
+        self: &Arc<Self>,
+        command: SequenceCommand,
+        instance: &I,
+        bounds: Bounds,
+        spare: &dyn Fn(&S) -> bool,
+    ) -> Result<Begun<I, S>, SequenceRefusal> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let serial = inner.next_serial;
+        inner.next_serial += 1;
+        let known = inner.entries.get_mut(&command.id);
+        if let Some(entry) = known {
+            if entry.instance != *instance {
+                return Err(SequenceRefusal::Replaced);
+            }
+            if entry.ending {
+                return Err(match command.control.starts() {
+                    true => SequenceRefusal::Ending,
+                    false => SequenceRefusal::Unknown,
+                });
+            }
+            if entry.busy && inner.waiting >= bounds.waiting {
+                return Err(SequenceRefusal::Crowded(inner.waiting));
+            }
+            entry.ending = command.control.ends();
+            return Ok(match entry.queue(self, command, serial) {
+                Some(waiting) => {
+                    inner.waiting += 1;
+                    Begun::Waiting(waiting)
+                }
+                None => Begun::Turn(entry.turn(self, command.id, command.control)),
             });
-            return Ok(Begun::Waiting(Waiting {
-                sequences: Arc::clone(self),
-                id: command.id,
-                entry: entry.serial,
-                serial,
-                turn,
-            }));
         }
-        Ok(Begun::Turn(entry.turn(self, command.id, command.control)))
+        if inner.current.as_ref() != Some(instance) {
+            return Err(SequenceRefusal::Replaced);
+        }
+        if inner.entries.len() >= bounds.sequences as usize {
+            let unused = inner
+                .entries
+                .iter()
+                .filter(|(_, entry)| !entry.busy && entry.state.as_ref().is_none_or(spare));
+            let unused: Vec<u64> = unused.map(|(id, _)| *id).take(bounds.spare()).collect();
+            for id in &unused {
+                inner.remove(*id);
+            }
+            self.reporter.sequences().gone(unused.len());
+            if unused.is_empty() {
+                return Err(SequenceRefusal::Full);
+            }
+        }
+        inner.add(instance);
+        let mut entry = Entry {
+            serial,
+            instance: instance.clone(),
+            ending: command.control.ends(),
+            idle: false,
+            busy: true,
+            shared: true,
+            state: None,
+            queue: VecDeque::new(),
+        };
+        let turn = entry.turn(self, command.id, command.control);
+        inner.entries.insert(command.id, entry);
+        self.reporter.sequences().begun();
+        Ok(Begun::Turn(turn))
+    }
+
+    /// Returns the sequences whose states, while no request has them, are as `picked` tells.
+    pub fn pick(&self, picked: impl Fn(&S) -> bool) -> Vec<(u64, I)> {
+        let inner = self.lock();
+        let entries = inner.entries.iter();
+        entries
+            .filter(|(_, entry)| entry.state.as_ref().is_some_and(&picked))
+            .map(|(id, entry)| (*id, entry.instance.clone()))
+            .collect()
     }
 
     fn start(
@@ -185,6 +268,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             ending: command.control.ends(),
             idle: false,
             busy: true,
+            shared: false,
             state: None,
             queue: VecDeque::new(),
         };

@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 9] = [
         "tensor",
     ],
     &["metrics", "draw"],
-    &["sequence"],
+    &["sequence", "store"],
     &["openvino", "custom_node", "python"],
     &["config"],
     &["model"],

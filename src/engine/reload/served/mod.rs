@@ -17,6 +17,7 @@ use crate::{
     model::{
         FolderSurvey, Ignored, Loaded, Model, Spec, Version, VersionError, VersionFailure,
         VersionState,
+        keeper::Keeper,
         storage::{FoundVersion, Locator, Repository, SourceError, StorageOptions},
         wanted,
     },
@@ -35,6 +36,8 @@ pub(super) enum Trigger {
 
 /// A model as it is served.
 pub(super) struct Served {
+    /// Keeps its sequences in a store, if there is one.
+    keeper: Option<Arc<Keeper>>,
     pub(super) model: Arc<Model>,
     /// Last configuration applied; `None` before the first time and after it was removed.
     pub(super) config: Option<ModelConfig>,
@@ -59,8 +62,9 @@ pub(super) struct Outcome {
 }
 
 impl Served {
-    pub(super) fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str, keeper: Option<Arc<Keeper>>) -> Self {
         Self {
+            keeper,
             model: Arc::new(Model::new(name, [])),
             config: None,
             repository: None,
@@ -274,6 +278,9 @@ impl Served {
         self.model.known(number).unwrap_or_else(|| {
             let reporter = metrics.reporter(self.model.name(), number);
             let version = Version::new(self.model.name(), number, reporter);
+            if let Some(keeper) = &self.keeper {
+                version.keep_with(Arc::clone(keeper));
+            }
             self.model.add(&version);
             version
         })

@@ -1,0 +1,148 @@
+//! Requests to sequences that other servers may have as well.
+
+use std::{sync::Arc, time::Instant};
+
+use super::target::{OfModel, Site, Stateful};
+use crate::{
+    error::{Error, Result},
+    metrics::RequestRecord,
+    model::{
+        Version,
+        keeper::{Keeper, ModelTurn, SharedStep, Start, StepRequest},
+        stateful::{LiveState, Selection, explain},
+    },
+    openvino::SlotInput,
+    request::{InferRequest, Parameter},
+    sequence::{Begun, SequenceCommand, SequenceRefusal},
+    task,
+    tensor::TensorMap,
+};
+
+/// The request parameter that has an idempotency key.
+const KEY: &str = "idempotency_key";
+
+/// The most bytes of a key.
+const LONGEST_KEY: usize = 256;
+
+/// How often a request looks for what has replaced the instance that it has found.
+const MAX_ROUNDS: u32 = 1000;
+
+/// A validated request: its sequence, its idempotency key, inputs, and wanted outputs.
+pub(super) type Validated = (
+    SequenceCommand,
+    Option<String>,
+    (Vec<SlotInput>, Vec<usize>),
+);
+
+impl OfModel {
+    /// Runs a request to a sequence that may be anywhere.
+    pub(super) async fn infer_shared(
+        &self,
+        stateful: &Stateful,
+        keeper: Arc<Keeper>,
+        request: &InferRequest,
+        (mut command, key, mut validated): Validated,
+        selection: Selection,
+        call: &RequestRecord,
+    ) -> Result<(Arc<Version>, (TensorMap, u64, Instant))> {
+        let mut begun = None;
+        let mut site = self.site(stateful, command).await?;
+        if command.id == 0 {
+            let started = keeper
+                .start(&site.version, &site.loaded, 0, key.as_deref())
+                .await?;
+            (command.id, begun) = match started {
+                Start::Begun(id, epoch) => (id, Some(epoch)),
+                Start::Repeated(id) => (id, None),
+            };
+        }
+        let mut rounds = 0;
+        let joined = loop {
+            match site.join(command) {
+                Err(SequenceRefusal::Replaced) if rounds < MAX_ROUNDS => {
+                    rounds += 1;
+                    tokio::task::yield_now().await;
+                    let now = self.site(stateful, command).await?;
+                    if !Arc::ptr_eq(&now.loaded, &site.loaded) {
+                        validated = now.validate(request).await?;
+                    }
+                    site = now;
+                }
+                joined => break joined.map_err(explain)?,
+            }
+        };
+        // Whoever comes next may enter now.
+        if let Some(arrival) = &stateful.arrival {
+            arrival.leave();
+        }
+        let turn = joined.turn().await.map_err(explain)?;
+        let request = StepRequest {
+            validated,
+            selection,
+            key,
+            call: call.twin(),
+        };
+        let version = Arc::clone(&site.version);
+        let step = SharedStep::new(keeper, site.version, turn, command, begun, request);
+        // A step that was run is stored, whether its client still waits or not.
+        Ok((version, task::to_its_end(step.run()).await?))
+    }
+}
+
+impl Site {
+    /// Returns what keeps its sequences in a store, if they are kept there.
+    pub(super) fn keeper(&self) -> Option<Arc<Keeper>> {
+        let keeper = self.version.keeper()?;
+        self.loaded.shares_sequences().then(|| Arc::clone(keeper))
+    }
+
+    fn join(
+        &self,
+        command: SequenceCommand,
+    ) -> Result<Begun<Arc<crate::model::Loaded>, LiveState>, SequenceRefusal> {
+        let sequences = self.version.sequences();
+        sequences.join(
+            command,
+            &self.loaded,
+            self.loaded.bounds(),
+            &LiveState::is_spare,
+        )
+    }
+
+    /// Waits for a turn in a sequence.
+    pub(super) async fn turn(&self, command: SequenceCommand) -> Result<ModelTurn> {
+        self.join(command)
+            .map_err(explain)?
+            .turn()
+            .await
+            .map_err(explain)
+    }
+}
+
+/// Takes the idempotency key out of the parameters of a request.
+///
+/// # Errors
+///
+/// Fails if it is no text, or too long.
+pub(super) fn take_key(request: &mut InferRequest) -> Result<Option<String>> {
+    let parameters = &mut request.parameters;
+    match parameters.iter().find(|(name, _)| name == KEY) {
+        None => Ok(None),
+        Some((_, Parameter::Text(text))) => check_key(text).map(Some),
+        Some(_) => Err(Error::invalid(format!("Parameter {KEY} is no text"))),
+    }
+}
+
+/// Checks an idempotency key.
+///
+/// # Errors
+///
+/// Fails if it is empty or too long.
+pub(super) fn check_key(key: &str) -> Result<String> {
+    match key.len() {
+        1..=LONGEST_KEY => Ok(key.to_owned()),
+        length => Err(Error::invalid(format!(
+            "Idempotency key has {length} bytes; expected 1 to {LONGEST_KEY}"
+        ))),
+    }
+}

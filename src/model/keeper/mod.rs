@@ -1,0 +1,345 @@
+//! States of sequences between this server and a store that others use as well.
+//!
+//! [`SharedStep`] runs a step of a sequence that may be anywhere. The [`Keeper`] stores states that are newer here
+//! than in the store: in intervals, when another server asks for one, and at a stop.
+
+mod answer;
+mod step;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::sync::mpsc;
+
+pub(crate) use self::step::{SharedStep, Start, StepRequest};
+use super::{loaded::Loaded, snapshot::Snapshot, stateful::LiveState, version::Version};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    sequence::{SequenceCommand, SequenceControl, Turn},
+    store::{
+        SequenceDurability, SequenceKey, SequenceStore, SequenceWrite, StoredAnswer, TakenSequence,
+        WriteOutcome,
+    },
+    task,
+};
+
+/// States that are stored at once.
+const AT_ONCE: usize = 32;
+
+/// The turn of a request in a sequence of a model.
+pub(crate) type ModelTurn = Turn<Arc<Loaded>, LiveState>;
+
+/// What this server knows of the record of a sequence that it owns.
+#[derive(Debug)]
+pub(crate) struct Ownership {
+    key: SequenceKey,
+    epoch: u64,
+    /// Number of steps behind the state here.
+    step: u64,
+    /// Whether the record says that steps may have been answered which are not stored.
+    ahead: bool,
+    /// Whether the state here is newer than the stored one.
+    unsaved: bool,
+    /// The last answer, if its request had a key.
+    answer: Option<StoredAnswer>,
+}
+
+impl LiveState {
+    /// Returns whether the state is newer than the stored one.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        self.stored.as_ref().is_some_and(|stored| stored.unsaved)
+    }
+
+    /// Returns whether the store can do without this server.
+    pub(crate) fn is_spare(&self) -> bool {
+        self.stored
+            .as_ref()
+            .is_some_and(|stored| !stored.ahead && !stored.unsaved)
+    }
+}
+
+/// Keeps the states of sequences in a store.
+#[derive(Debug)]
+pub struct Keeper {
+    store: SequenceStore,
+    durability: SequenceDurability,
+    /// How long a record stays unused.
+    idle: Option<Duration>,
+}
+
+/// What came of an attempt to have the state of a sequence here.
+enum Owned {
+    /// It is here.
+    Here,
+    /// The sequence is over; the answer of its last request.
+    Ended(StoredAnswer),
+}
+
+impl Keeper {
+    /// Makes a keeper; sequences that nobody uses are removed after `scan` to twice that.
+    #[must_use]
+    pub fn new(
+        store: SequenceStore,
+        durability: SequenceDurability,
+        scan: Option<Duration>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            durability,
+            idle: scan.map(|period| 2 * period),
+        })
+    }
+
+    /// Returns how long a record of a model stays unused.
+    fn idle(&self, loaded: &Loaded) -> Option<Duration> {
+        self.idle.filter(|_| loaded.cleans_sequences())
+    }
+
+    /// Sees to it that the state of a sequence is here, and that it is the newest.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such sequence, it is lost or of another model, or the store fails.
+    async fn own(&self, turn: &mut ModelTurn, version: &Version) -> Result<Owned> {
+        let loaded = Arc::clone(turn.instance());
+        let key = SequenceKey {
+            model: version.model().to_owned(),
+            id: turn.id(),
+        };
+        loop {
+            if turn.state().is_none() {
+                let record = match self.store.take(&key).await? {
+                    TakenSequence::Taken(record) => record,
+                    TakenSequence::Ended(answer) => return Ok(Owned::Ended(answer)),
+                    TakenSequence::Unknown => return Err(unknown()),
+                    TakenSequence::Lost => {
+                        tracing::warn!(
+                            model = version.model(),
+                            sequence = key.id,
+                            "sequence is lost: its stored state is older than its last answer"
+                        );
+                        return Err(unknown().with_more(LOST));
+                    }
+                    TakenSequence::Held(server) => {
+                        let text = format!(
+                            "Sequence {} is held by another server, {server} - try again",
+                            key.id
+                        );
+                        return Err(Error::new(ErrorKind::Overloaded, text));
+                    }
+                };
+                let (size, file, instance) =
+                    (record.state.len(), record.state, Arc::clone(&loaded));
+                let restore = move || restore(&file, &instance);
+                let state = task::sized("restore the state of a sequence", size, restore).await?;
+                *turn.place() = Some(LiveState {
+                    state,
+                    stored: Some(Box::new(Ownership {
+                        key: key.clone(),
+                        epoch: record.epoch,
+                        step: record.step,
+                        ahead: false,
+                        unsaved: false,
+                        answer: record.answer,
+                    })),
+                });
+            }
+            let Some(stored) = turn.place().as_mut().and_then(|live| live.stored.as_mut()) else {
+                // It began before there was a store.
+                return Ok(Owned::Here);
+            };
+            let is_known = stored.ahead && self.store.is_sure();
+            if self.durability == SequenceDurability::Step || is_known {
+                return Ok(Owned::Here);
+            }
+            // From now on nobody may go on without asking this server.
+            let write = stored.write(None, true, self.idle(&loaded));
+            match self.store.write(write).await? {
+                WriteOutcome::Stored => {
+                    stored.ahead = true;
+                    return Ok(Owned::Here);
+                }
+                WriteOutcome::Fenced => *turn.place() = None,
+            }
+        }
+    }
+
+    /// Stores the state of a sequence if it is newer than the stored one. What another server has taken over
+    /// meanwhile is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store does; the state is kept then.
+    async fn save(&self, turn: &mut ModelTurn) -> Result<()> {
+        let file = match turn.state().is_some_and(LiveState::is_unsaved) {
+            true => Some(encode(turn).await?),
+            false => None,
+        };
+        let idle = self.idle(turn.instance());
+        let stored = turn.place().as_mut().and_then(|live| live.stored.as_mut());
+        let Some(stored) = stored.filter(|stored| stored.unsaved || stored.ahead) else {
+            return Ok(());
+        };
+        let write = stored.write(file, false, idle);
+        match self.store.write(write).await? {
+            WriteOutcome::Stored => (stored.ahead, stored.unsaved) = (false, false),
+            WriteOutcome::Fenced => *turn.place() = None,
+        }
+        Ok(())
+    }
+
+    /// Stores what is newer here than in the store, of all sequences or one, once it is its turn.
+    async fn save_all(&self, versions: &[Arc<Version>], only: Option<&SequenceKey>) {
+        let mut found = Vec::new();
+        for version in versions {
+            let sequences = version.sequences();
+            let here = match only {
+                None => sequences.pick(LiveState::is_unsaved),
+                Some(key) if key.model != version.model() => continue,
+                Some(key) => Vec::from_iter(sequences.instance(key.id).map(|it| (key.id, it))),
+            };
+            found.extend(here.into_iter().map(|here| (here, Arc::clone(version))));
+        }
+        let saves = found.into_iter();
+        let saves = saves.map(|((id, loaded), version)| self.save_one(id, loaded, version));
+        let saves = futures::stream::iter(saves).buffer_unordered(AT_ONCE);
+        saves.collect::<()>().await;
+    }
+
+    async fn save_one(&self, id: u64, loaded: Arc<Loaded>, version: Arc<Version>) {
+        let control = SequenceControl::Next;
+        let command = SequenceCommand { id, control };
+        let sequences = version.sequences();
+        let begun = sequences.join(command, &loaded, loaded.bounds(), &LiveState::is_spare);
+        let Ok(begun) = begun else { return };
+        let Ok(mut turn) = begun.turn().await else {
+            return;
+        };
+        if let Err(error) = self.save(&mut turn).await {
+            let model = version.model();
+            tracing::warn!(
+                model,
+                sequence = id,
+                "the state of a sequence is not stored: {error}"
+            );
+        }
+    }
+
+    /// Stores states in intervals, and those that other servers ask for.
+    pub async fn run(&self, interval: Duration, versions: impl Fn() -> Vec<Arc<Version>>) {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut wanted = self.store.wanted();
+        loop {
+            tokio::select! {
+                _ = ticks.tick(), if self.durability == SequenceDurability::Interval => {
+                    self.save_all(&versions(), None).await;
+                }
+                key = next(&mut wanted) => self.hand_over(&key, &versions()).await,
+            }
+        }
+    }
+
+    /// Lets another server have a sequence.
+    async fn hand_over(&self, key: &SequenceKey, versions: &[Arc<Version>]) {
+        let mut here = versions
+            .iter()
+            .filter(|version| version.model() == key.model);
+        if here.any(|version| version.sequences().instance(key.id).is_some()) {
+            self.save_all(versions, Some(key)).await;
+        } else {
+            // A request began it and left, or its state was dropped: what is stored is all that there is.
+            drop(self.store.take(key).await);
+        }
+    }
+
+    /// Stores all that is newer here, and says that this server is gone.
+    pub async fn close(&self, versions: &[Arc<Version>]) {
+        self.save_all(versions, None).await;
+        self.store.close().await;
+    }
+
+    /// Stores what an instance has that is newer here, before it goes.
+    pub(crate) async fn leave(&self, version: &Arc<Version>) {
+        self.save_all(std::slice::from_ref(version), None).await;
+    }
+
+    /// Ends sequences that nobody uses any more.
+    pub(crate) fn forget(&self, states: &[LiveState]) -> impl Future<Output = ()> + use<'_> {
+        let stored = states.iter().filter_map(|live| live.stored.as_ref());
+        let newer = stored.filter(|stored| stored.ahead || stored.unsaved);
+        let newer: Vec<_> = newer
+            .map(|stored| (stored.key.clone(), stored.epoch))
+            .collect();
+        async move {
+            for (key, epoch) in newer {
+                drop(self.store.end(&key, epoch, None).await);
+            }
+        }
+    }
+}
+
+/// Appended to the text of a sequence that does not exist any more.
+const LOST: &str = " - its stored state is older than its last answer";
+
+impl Ownership {
+    fn write(
+        &self,
+        state: Option<Bytes>,
+        ahead: bool,
+        idle: Option<Duration>,
+    ) -> SequenceWrite<'_> {
+        SequenceWrite {
+            key: &self.key,
+            epoch: self.epoch,
+            step: self.step,
+            state,
+            answer: self.answer.as_ref(),
+            ahead,
+            idle,
+        }
+    }
+}
+
+fn unknown() -> Error {
+    super::stateful::explain(crate::sequence::SequenceRefusal::Unknown)
+}
+
+async fn next(wanted: &mut Option<mpsc::Receiver<SequenceKey>>) -> SequenceKey {
+    if let Some(wanted) = wanted
+        && let Some(key) = wanted.recv().await
+    {
+        return key;
+    }
+    std::future::pending().await
+}
+
+/// Writes the state of a sequence as a file.
+async fn encode(turn: &mut ModelTurn) -> Result<Bytes> {
+    let (loaded, id) = (Arc::clone(turn.instance()), turn.id());
+    let Some(live) = turn.place().take() else {
+        return Ok(Bytes::new());
+    };
+    let size = loaded.variables()?.size(&live.state);
+    let write = move || {
+        let model = live.stored.as_ref().map_or("", |stored| &*stored.key.model);
+        let snapshot = loaded
+            .variables()
+            .and_then(|variables| Snapshot::new((model, 0), id, variables, &live.state));
+        let file = snapshot.and_then(|snapshot| snapshot.encode());
+        (live, file)
+    };
+    let (live, file) = task::sized("store the state of a sequence", size, write).await;
+    *turn.place() = Some(live);
+    file.map(Bytes::from)
+}
+
+fn restore(file: &Bytes, loaded: &Loaded) -> Result<crate::openvino::SequenceState> {
+    let damaged = |error: Error| Error::internal("Sequence store is damaged").with_source(error);
+    let snapshot = Snapshot::decode(file).map_err(damaged)?;
+    // Versions of a model may go on with each other's sequences if they are the same model.
+    let model = snapshot.model.clone();
+    let restored = snapshot.restore((&model, snapshot.version), loaded.variables()?);
+    restored.map_err(|error| Error::new(ErrorKind::FailedPrecondition, error.message()))
+}

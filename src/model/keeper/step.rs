@@ -1,0 +1,380 @@
+//! A step of a sequence that other servers may have as well.
+
+use std::{sync::Arc, time::Instant};
+
+use tokio::sync::oneshot;
+
+use super::{Keeper, ModelTurn, Owned, Ownership, answer, encode, unknown};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    metrics::RequestRecord,
+    model::{
+        infer::Failed,
+        stateful::{LiveState, Selection, explain, with_id},
+        version::Version,
+    },
+    openvino::{Hold, SequenceState, SlotInput, SlotQueue},
+    sequence::{SequenceCommand, SequenceRefusal},
+    store::{
+        NewSequence, SequenceDurability, SequenceKey, StartedSequence, StoredAnswer, WriteOutcome,
+    },
+    tensor::TensorMap,
+};
+
+/// How often a step is run again after another server has taken its sequence over.
+const ROUNDS: usize = 4;
+
+/// A request to a sequence.
+pub(crate) struct StepRequest {
+    /// Validated inputs, and the outputs that are wanted, by port.
+    pub(crate) validated: (Vec<SlotInput>, Vec<usize>),
+    /// The outputs that the request lists.
+    pub(crate) selection: Selection,
+    /// The idempotency key, if it has one.
+    pub(crate) key: Option<String>,
+    /// Figures that the run counts in.
+    pub(crate) call: RequestRecord,
+}
+
+/// A step that has its turn.
+pub(crate) struct SharedStep {
+    keeper: Arc<Keeper>,
+    version: Arc<Version>,
+    turn: ModelTurn,
+    request: StepRequest,
+    /// Whether the request begins the sequence.
+    starts: bool,
+    /// Whether it ends it.
+    ends: bool,
+    /// Epoch of a sequence that has begun in the store already.
+    begun: Option<u64>,
+}
+
+/// Outcome of a start in the store.
+pub(crate) enum Start {
+    /// It has begun: its id and epoch.
+    Begun(u64, u64),
+    /// The request was there before: its sequence.
+    Repeated(u64),
+}
+
+/// What came of a run.
+enum Ran {
+    Answered(TensorMap, Instant),
+    /// Another server has the sequence.
+    Overtaken,
+}
+
+impl Keeper {
+    /// Begins a sequence in the store.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot begin, or the store fails.
+    pub(crate) async fn start(
+        &self,
+        version: &Version,
+        loaded: &crate::model::Loaded,
+        id: u64,
+        key: Option<&str>,
+    ) -> Result<Start> {
+        let started = self.store.start(NewSequence {
+            model: version.model(),
+            id,
+            key,
+            limit: loaded.bounds().sequences,
+            ahead: self.durability != SequenceDurability::Step,
+            idle: self.idle(loaded),
+        });
+        match started.await? {
+            StartedSequence::Begun { id, epoch } => Ok(Start::Begun(id, epoch)),
+            StartedSequence::Repeated(id) => Ok(Start::Repeated(id)),
+            StartedSequence::Exists => Err(explain(SequenceRefusal::Exists)),
+            StartedSequence::Full => {
+                version.reporter().sequences().refused();
+                Err(explain(SequenceRefusal::Full))
+            }
+        }
+    }
+}
+
+impl Keeper {
+    /// Has the state of a sequence here.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such sequence, it is lost or of another model, or the store fails.
+    pub(crate) async fn fetch(&self, turn: &mut ModelTurn, version: &Version) -> Result<()> {
+        match self.own(turn, version).await? {
+            Owned::Here => Ok(()),
+            Owned::Ended(_) => Err(unknown()),
+        }
+    }
+
+    /// Begins a sequence with a state from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot begin, or the store fails.
+    pub(crate) async fn begin_with(
+        self: Arc<Self>,
+        mut turn: ModelTurn,
+        version: Arc<Version>,
+        state: SequenceState,
+    ) -> Result<()> {
+        let loaded = Arc::clone(turn.instance());
+        let exists = || explain(SequenceRefusal::Exists);
+        let started = self.start(&version, &loaded, turn.id(), None).await?;
+        let Start::Begun(id, epoch) = started else {
+            return Err(exists());
+        };
+        let mut stored = self.ownership(version.model(), id, epoch);
+        (stored.step, stored.unsaved) = (1, true);
+        let stored = Some(Box::new(stored));
+        *turn.place() = Some(LiveState { state, stored });
+        self.save(&mut turn).await?;
+        turn.state().ok_or_else(exists)?;
+        drop(turn.ended(true));
+        Ok(())
+    }
+
+    /// Makes what is known of a sequence that has just begun.
+    fn ownership(&self, model: &str, id: u64, epoch: u64) -> Ownership {
+        let model = model.to_owned();
+        Ownership {
+            key: SequenceKey { model, id },
+            epoch,
+            step: 0,
+            ahead: self.durability != SequenceDurability::Step,
+            unsaved: false,
+            answer: None,
+        }
+    }
+}
+
+impl SharedStep {
+    pub(crate) fn new(
+        keeper: Arc<Keeper>,
+        version: Arc<Version>,
+        turn: ModelTurn,
+        command: SequenceCommand,
+        begun: Option<u64>,
+        request: StepRequest,
+    ) -> Self {
+        Self {
+            keeper,
+            version,
+            turn,
+            request,
+            starts: command.control.starts(),
+            ends: command.control.ends(),
+            begun,
+        }
+    }
+
+    /// Runs the step, and stores what comes of it. Returns the outputs, the id of the sequence among them, the id,
+    /// and when the run ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such sequence, no infer request comes free, the runtime or the store fails.
+    pub(crate) async fn run(mut self) -> Result<(TensorMap, u64, Instant)> {
+        let id = self.turn.id();
+        for _ in 0..ROUNDS {
+            if let Some(outputs) = self.prepare().await? {
+                return Ok((outputs, id, Instant::now()));
+            }
+            match self.infer().await? {
+                Ran::Answered(outputs, ended) => return Ok((outputs, id, ended)),
+                // Another start of the same id.
+                Ran::Overtaken if self.starts => return Err(explain(SequenceRefusal::Exists)),
+                Ran::Overtaken => {}
+            }
+        }
+        let text = format!("Sequence {id} is used by other servers at the same time - try again");
+        Err(Error::new(ErrorKind::Aborted, text))
+    }
+
+    /// Has the state here. Returns the answer if the request was there before.
+    async fn prepare(&mut self) -> Result<Option<TensorMap>> {
+        if self.starts {
+            let started = match self.begun.take() {
+                Some(epoch) => Start::Begun(self.turn.id(), epoch),
+                None => {
+                    let (loaded, key) = (
+                        Arc::clone(self.turn.instance()),
+                        self.request.key.as_deref(),
+                    );
+                    let id = self.turn.id();
+                    self.keeper.start(&self.version, &loaded, id, key).await?
+                }
+            };
+            if let Start::Begun(id, epoch) = started {
+                let stored = self.keeper.ownership(self.version.model(), id, epoch);
+                *self.turn.place() = Some(LiveState {
+                    stored: Some(Box::new(stored)),
+                    ..LiveState::default()
+                });
+                return Ok(None);
+            }
+            // What is here is of another sequence, or of this one.
+        }
+        let owned = self.keeper.own(&mut self.turn, &self.version).await?;
+        let key = self.request.key.as_deref();
+        let known = |answer: &StoredAnswer| Some(&*answer.key) == key;
+        match owned {
+            Owned::Ended(answer) if known(&answer) => answer::decode(answer.outputs).map(Some),
+            Owned::Ended(_) => Err(unknown()),
+            Owned::Here => {
+                let live = self.turn.state();
+                let answer = live.and_then(|live| live.stored.as_ref()?.answer.as_ref());
+                match answer.filter(|answer| known(answer)) {
+                    Some(answer) => answer::decode(answer.outputs.clone()).map(Some),
+                    // The start that it repeats has been followed by other steps.
+                    None if self.starts => Err(explain(SequenceRefusal::Exists)),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// Runs the step on the state, and stores it.
+    async fn infer(&mut self) -> Result<Ran> {
+        let loaded = Arc::clone(self.turn.instance());
+        let (inputs, mut wanted) = self.request.validated.clone();
+        if self.request.selection.alone {
+            wanted.clear();
+        }
+        let ports = wanted.clone();
+        let (back, returned) = oneshot::channel();
+        let lent = Lent {
+            turn: Some((self.turn.lend(), back)),
+            ran: false,
+        };
+        let call = &self.request.call;
+        let ran = loaded
+            .run(inputs, wanted, lent, call, SlotQueue::Bounded)
+            .await;
+        let (turn, succeeded) = returned
+            .await
+            .map_err(|_| Error::internal("Internal error"))?;
+        self.turn = turn;
+        let (outputs, ended) = match ran {
+            Ok((outputs, times)) => (loaded.named(ports, outputs).await, times.ended),
+            // The state has changed although there is no response.
+            Err(failed) if succeeded == Some(true) => (
+                Err(failed.explain(loaded.spec.options.hide_errors)),
+                Instant::now(),
+            ),
+            Err(failed) => {
+                self.version.tend(&loaded);
+                return Err(self.failed(failed, succeeded.is_some()).await);
+            }
+        };
+        let (id, selection) = (self.turn.id(), self.request.selection);
+        let outputs = outputs.and_then(|outputs| with_id(outputs, id, selection));
+        let answer = match (&outputs, &self.request.key) {
+            (Ok(outputs), Some(key)) => Some(StoredAnswer {
+                key: key.clone(),
+                outputs: answer::encode(outputs),
+            }),
+            _ => None,
+        };
+        match self.store(answer).await? {
+            WriteOutcome::Stored => {
+                drop(self.turn.ended(true));
+                Ok(Ran::Answered(outputs?, ended))
+            }
+            WriteOutcome::Fenced => {
+                *self.turn.place() = None;
+                Ok(Ran::Overtaken)
+            }
+        }
+    }
+
+    /// Stores the state after a run, at once or later. What cannot be stored has not happened.
+    async fn store(&mut self, answer: Option<StoredAnswer>) -> Result<WriteOutcome> {
+        let keeper = Arc::clone(&self.keeper);
+        let file = match (self.ends, keeper.durability) {
+            (false, SequenceDurability::Step) => Some(encode(&mut self.turn).await?),
+            _ => None,
+        };
+        let idle = keeper.idle(self.turn.instance());
+        let live = self.turn.place().as_mut();
+        let Some(stored) = live.and_then(|live| live.stored.as_mut()) else {
+            return Ok(WriteOutcome::Stored);
+        };
+        stored.step += 1;
+        stored.answer = answer;
+        let outcome = if self.ends {
+            let answer = stored.answer.as_ref();
+            keeper.store.end(&stored.key, stored.epoch, answer).await
+        } else if file.is_some() {
+            keeper.store.write(stored.write(file, false, idle)).await
+        } else {
+            stored.unsaved = true;
+            return Ok(WriteOutcome::Stored);
+        };
+        if outcome.is_err() {
+            // Whether it is stored, nobody knows: what is stored is what counts.
+            *self.turn.place() = None;
+        }
+        Ok(outcome?)
+    }
+
+    /// Ends a sequence whose state is unknown, or that has not begun.
+    async fn failed(&mut self, failed: Failed, ran: bool) -> Error {
+        let id = self.turn.id();
+        let broke_off = ran || failed.broke_off();
+        let error = failed.explain(self.turn.instance().spec.options.hide_errors);
+        if !(broke_off || self.starts) {
+            return error;
+        }
+        if let Some(stored) = self.turn.place().take().and_then(|live| live.stored) {
+            drop(self.keeper.store.end(&stored.key, stored.epoch, None).await);
+        }
+        if broke_off {
+            self.turn.run();
+            drop(self.turn.ended(false));
+            return error.with_more(&format!(" - sequence {id} has been closed"));
+        }
+        error
+    }
+}
+
+/// A turn on its way through a run, which comes back however that ends; with whether it has succeeded, if
+/// there was one.
+struct Lent {
+    turn: Option<(ModelTurn, TurnBack)>,
+    ran: bool,
+}
+
+/// The way back of a turn.
+type TurnBack = oneshot::Sender<(ModelTurn, Option<bool>)>;
+
+impl Lent {
+    fn give_back(&mut self, success: Option<bool>) {
+        if let Some((turn, back)) = self.turn.take() {
+            drop(back.send((turn, success)));
+        }
+    }
+}
+
+impl Hold for Lent {
+    fn state(&mut self) -> Option<&mut SequenceState> {
+        self.ran = true;
+        let (turn, _) = self.turn.as_mut()?;
+        Some(&mut turn.run().get_or_insert_default().state)
+    }
+
+    fn ended(&mut self, success: bool) {
+        self.give_back(Some(success));
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let ran = self.ran.then_some(false);
+        self.give_back(ran);
+    }
+}

@@ -1,0 +1,123 @@
+//! Sequences as files of a folder of this machine: `<folder>/<model>/<id>`.
+//!
+//! A record is written beside its file and renamed over it, so that a process that is killed leaves the old or the new one,
+//! and both whole. All work on a file is done on the runtime's threads for that, from begin to end even if nobody
+//! waits for it any more: [`folder`]. [`index`] knows which records there are, and [`record`] what a file has in it.
+
+mod folder;
+mod index;
+mod record;
+
+use std::{path::PathBuf, sync::Arc, time::SystemTime};
+
+use self::{folder::RecordFolder, record::RecordHeader};
+use super::{
+    NewSequence, SequenceKey, SequenceWrite, StartedSequence, StoreError, StoredAnswer,
+    TakenSequence, WriteOutcome,
+};
+use crate::task;
+
+/// A folder of records, of one server at a time.
+#[derive(Debug)]
+pub struct FileStore {
+    folder: Arc<RecordFolder>,
+    /// Returns the milliseconds since 1970.
+    clock: fn() -> u64,
+}
+
+impl FileStore {
+    /// Opens a folder, and makes it if it is missing. With `fsync`, what is stored outlives the machine's power.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another server has it, or its files cannot be read or written.
+    pub async fn open(folder: PathBuf, fsync: bool) -> Result<Self, StoreError> {
+        Self::open_with(folder, fsync, unix_ms).await
+    }
+
+    async fn open_with(path: PathBuf, fsync: bool, clock: fn() -> u64) -> Result<Self, StoreError> {
+        let now = clock();
+        let folder = task::blocking("store", move || RecordFolder::open(path, fsync, now)).await?;
+        let folder = Arc::new(folder);
+        Ok(Self { folder, clock })
+    }
+
+    /// Begins a sequence.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be read or written.
+    pub async fn start(&self, new: NewSequence<'_>) -> Result<StartedSequence, StoreError> {
+        let key = SequenceKey {
+            model: new.model.to_owned(),
+            id: new.id,
+        };
+        let header = RecordHeader {
+            ahead: new.ahead,
+            ..RecordHeader::lasting(new.idle, (self.clock)())
+        };
+        let (request, limit) = (new.key.map(str::to_owned), new.limit);
+        self.run(move |folder, now| folder.start(key, request.as_deref(), limit, header, now))
+            .await
+    }
+
+    /// Takes a sequence over.
+    ///
+    /// # Errors
+    ///
+    /// Fails if its file cannot be read, or is something else.
+    pub async fn take(&self, key: &SequenceKey) -> Result<TakenSequence, StoreError> {
+        let key = key.clone();
+        self.run(move |folder, now| folder.take(&key, now)).await
+    }
+
+    /// Writes the record of a sequence.
+    ///
+    /// # Errors
+    ///
+    /// Fails if its file cannot be written; then the old record stays, unless only the wait for the disk failed.
+    pub async fn write(&self, write: SequenceWrite<'_>) -> Result<WriteOutcome, StoreError> {
+        let header = RecordHeader {
+            epoch: write.epoch,
+            step: write.step,
+            ahead: write.ahead,
+            ..RecordHeader::lasting(write.idle, (self.clock)())
+        };
+        let header = header.with_answer(write.answer);
+        let (key, state) = (write.key.clone(), write.state);
+        self.run(move |folder, now| folder.write(&key, header, state, now))
+            .await
+    }
+
+    /// Ends a sequence, and keeps its last answer for a while.
+    ///
+    /// # Errors
+    ///
+    /// Fails if its file cannot be written or deleted.
+    pub async fn end(
+        &self,
+        key: &SequenceKey,
+        epoch: u64,
+        answer: Option<&StoredAnswer>,
+    ) -> Result<WriteOutcome, StoreError> {
+        let (key, answer) = (key.clone(), answer.cloned());
+        self.run(move |folder, now| folder.end(&key, epoch, answer.as_ref(), now))
+            .await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RecordFolder, u64) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (folder, now) = (Arc::clone(&self.folder), (self.clock)());
+        task::blocking("store", move || work(&folder, now)).await
+    }
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

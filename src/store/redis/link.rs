@@ -1,0 +1,440 @@
+//! Connections to Redis: made again when they break, and calls that are tried again on them.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Msg, RedisError, RedisResult,
+    Script, ServerErrorKind, ToRedisArgs, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
+    cluster::{ClusterClient, ClusterClientBuilder},
+    cluster_async::ClusterConnection,
+    cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr},
+};
+use tokio::sync::Semaphore;
+
+use super::super::{StoreError, address::RedisAddress};
+
+/// The longest time of one attempt.
+const ATTEMPT: Duration = Duration::from_secs(1);
+
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Connections where writes are waited for, since such a wait holds up what comes behind it.
+const WAITING_CONNECTIONS: usize = 8;
+
+/// A call of a script.
+pub(super) struct Call {
+    script: &'static Script,
+    keys: Vec<String>,
+    arguments: Vec<Vec<u8>>,
+}
+
+impl Call {
+    pub(super) fn new(script: &'static Script) -> Self {
+        Self {
+            script,
+            keys: Vec::new(),
+            arguments: Vec::new(),
+        }
+    }
+
+    pub(super) fn key(&mut self, key: &str) -> &mut Self {
+        self.keys.push(key.to_owned());
+        self
+    }
+
+    pub(super) fn arg(&mut self, argument: impl ToRedisArgs) -> &mut Self {
+        argument.write_redis_args(&mut self.arguments);
+        self
+    }
+}
+
+/// Answer of a script: a word, and what belongs to it.
+#[derive(Debug)]
+pub(super) struct ScriptAnswer(Vec<Bytes>);
+
+impl ScriptAnswer {
+    fn of(answer: Value) -> RedisResult<Self> {
+        let parts = Vec::<Value>::from_redis_value(answer)?.into_iter();
+        let parts = parts.map(|part| match part {
+            Value::BulkString(bytes) => Ok(bytes.into()),
+            other => Ok(String::from_redis_value(other)?.into()),
+        });
+        parts.collect::<RedisResult<_>>().map(Self)
+    }
+
+    pub(super) fn word(&self) -> &str {
+        self.0
+            .first()
+            .map_or("", |word| std::str::from_utf8(word).unwrap_or_default())
+    }
+
+    pub(super) fn bytes(&self, place: usize) -> Bytes {
+        self.0.get(place).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn text(&self, place: usize) -> String {
+        String::from_utf8_lossy(&self.bytes(place)).into_owned()
+    }
+
+    pub(super) fn number(&self, place: usize) -> Option<u64> {
+        self.text(place).parse().ok()
+    }
+}
+
+/// A connection.
+#[derive(Clone)]
+enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+/// A connection, and whether its server keeps what it has answered when it starts again.
+type Connected = (Connection, bool);
+
+/// Client of a server or of a cluster.
+enum Dial {
+    Single(Client),
+    Cluster(Box<ClusterClient>),
+}
+
+/// The way to the store.
+pub(super) struct Link {
+    dial: Dial,
+    /// For messages, which any node of a cluster passes on.
+    listener: Client,
+    address: RedisAddress,
+    limit: Duration,
+    places: Vec<Place>,
+    /// The clock of the store: a time of it in milliseconds, and when that was.
+    clock: Mutex<(u64, Instant)>,
+}
+
+/// What is sent to the store.
+enum Job<'a> {
+    Script(&'a Call),
+    Command(&'a Cmd),
+}
+
+/// Place of a connection.
+struct Place {
+    connected: Mutex<Option<Connected>>,
+    /// One connects, the others wait for it.
+    connecting: Semaphore,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.address.fmt(f)
+    }
+}
+
+impl Link {
+    pub(super) fn new(address: &RedisAddress, limit: Duration) -> Result<Self, StoreError> {
+        let refused = |error: RedisError| StoreError::Refused {
+            address: address.to_string(),
+            reason: error.to_string(),
+        };
+        let mut servers = address.servers().peekable();
+        let first = servers.peek().cloned().into_iter().next();
+        let listener = first.map(Client::open).transpose().map_err(refused)?;
+        let listener = listener.ok_or_else(|| StoreError::Refused {
+            address: address.to_string(),
+            reason: "no server is named".to_owned(),
+        })?;
+        let dial = if address.is_cluster {
+            let cluster = ClusterClientBuilder::new(servers).connection_timeout(ATTEMPT);
+            let cluster = cluster.response_timeout(ATTEMPT).retries(3).build();
+            Dial::Cluster(Box::new(cluster.map_err(refused)?))
+        } else {
+            Dial::Single(listener.clone())
+        };
+        let connections = match (address.wait, address.is_cluster) {
+            (1.., false) => WAITING_CONNECTIONS,
+            _ => 1,
+        };
+        let place = || Place {
+            connected: Mutex::default(),
+            connecting: Semaphore::new(1),
+        };
+        Ok(Self {
+            dial,
+            listener,
+            address: address.clone(),
+            limit,
+            places: (0..connections).map(|_| place()).collect(),
+            clock: Mutex::new((0, Instant::now())),
+        })
+    }
+
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Calls a script. Returns whether an attempt before may have got through as well.
+    pub(super) async fn call(&self, call: &Call) -> Result<(ScriptAnswer, bool), StoreError> {
+        let (answer, repeated) = self.attempts(&Job::Script(call)).await?;
+        let garbage = |error: &dyn std::fmt::Display| StoreError::Garbage {
+            address: self.address.to_string(),
+            reason: error.to_string(),
+        };
+        let answer = ScriptAnswer::of(answer).map_err(|error| garbage(&error))?;
+        Ok((answer, repeated))
+    }
+
+    async fn try_script(&self, place: &Place, call: &Call) -> RedisResult<Value> {
+        loop {
+            let (connection, durable) = self.connected(place).await?;
+            let mut script = call.script.prepare_invoke();
+            for key in &call.keys {
+                script.key(key);
+            }
+            let attempt = u64::try_from(ATTEMPT.as_millis()).unwrap_or(u64::MAX);
+            script.arg(self.now() + attempt).arg(u8::from(durable));
+            script.arg(u8::from(self.address.wait > 0));
+            for argument in &call.arguments {
+                script.arg(&**argument);
+            }
+            let value: Value = match connection.clone() {
+                Connection::Single(mut it) => script.invoke_async(&mut it).await?,
+                Connection::Cluster(mut it) => script.invoke_async(&mut it).await?,
+            };
+            let Value::Array(parts) = &value else {
+                return Ok(value);
+            };
+            let text = |place: usize| match parts.get(place) {
+                Some(Value::BulkString(text)) => std::str::from_utf8(text).unwrap_or_default(),
+                _ => "",
+            };
+            match text(0) {
+                // Another server with another clock, or a slow network.
+                "late" => self.set_clock(text(1).parse().unwrap_or(0)),
+                "begun" | "taken" | "stored" if self.address.wait > 0 => {
+                    self.wait(connection, &call.keys[0]).await?;
+                    return Ok(value);
+                }
+                _ => return Ok(value),
+            }
+        }
+    }
+
+    async fn try_command(&self, place: &Place, command: &Cmd) -> RedisResult<Value> {
+        match self.connected(place).await?.0 {
+            Connection::Single(mut it) => it.req_packed_command(command).await,
+            Connection::Cluster(mut it) => it.req_packed_command(command).await,
+        }
+    }
+
+    /// Waits until replicas have what the connection has written.
+    async fn wait(&self, connection: Connection, key: &str) -> RedisResult<()> {
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.address.wait)
+            .arg(u64::try_from(ATTEMPT.as_millis()).unwrap_or(u64::MAX) / 2);
+        let reached = match connection {
+            Connection::Single(mut it) => it.req_packed_command(&wait).await?,
+            Connection::Cluster(mut it) => {
+                let node =
+                    SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
+                it.route_command(wait, RoutingInfo::SingleNode(node))
+                    .await?
+            }
+        };
+        let reached = u32::from_redis_value(reached)?;
+        if reached < self.address.wait {
+            let text = format!("{reached} replicas have it, {} should", self.address.wait);
+            return Err((ErrorKind::Io, "too few replicas", text).into());
+        }
+        Ok(())
+    }
+
+    /// Sends a command.
+    pub(super) async fn command(&self, command: Cmd) -> Result<Value, StoreError> {
+        Ok(self.attempts(&Job::Command(&command)).await?.0)
+    }
+
+    /// Reads the clock of the store.
+    pub(super) async fn synchronize(&self) -> Result<(), StoreError> {
+        let time = self.command(redis::cmd("TIME")).await?;
+        let (seconds, micros) = <(u64, u64)>::from_redis_value(time).unwrap_or_default();
+        self.set_clock(seconds * 1000 + micros / 1000);
+        Ok(())
+    }
+
+    fn set_clock(&self, now: u64) {
+        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = (now, Instant::now());
+    }
+
+    /// Returns the time of the store, or a little less.
+    fn now(&self) -> u64 {
+        let (time, at) = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        time + u64::try_from(at.elapsed().as_millis()).unwrap_or(0)
+    }
+
+    /// Listens to a channel until the connection breaks.
+    pub(super) async fn subscribe(
+        &self,
+        channel: &str,
+    ) -> RedisResult<impl Stream<Item = Msg> + use<>> {
+        let mut listener = self.listener.get_async_pubsub().await?;
+        listener.subscribe(channel).await?;
+        Ok(listener.into_on_message().boxed())
+    }
+
+    pub(super) fn garbage(&self, answer: &ScriptAnswer) -> StoreError {
+        StoreError::Garbage {
+            address: self.address.to_string(),
+            reason: format!("unexpected answer of a script: {:?}", answer.word()),
+        }
+    }
+
+    /// Tries within the time limit, on new connections where one has broken. Returns whether it was not the first
+    /// attempt.
+    async fn attempts(&self, job: &Job<'_>) -> Result<(Value, bool), StoreError> {
+        let asked = Instant::now();
+        let place = &self.places[rand::random_range(0..self.places.len())];
+        let mut repeated = false;
+        loop {
+            let attempt = async {
+                match job {
+                    Job::Script(call) => self.try_script(place, call).await,
+                    Job::Command(command) => self.try_command(place, command).await,
+                }
+            };
+            let error = match tokio::time::timeout(ATTEMPT, attempt).await {
+                Ok(Ok(done)) => return Ok((done, repeated)),
+                Ok(Err(error)) => error,
+                Err(_) => (ErrorKind::Io, "no answer in time").into(),
+            };
+            repeated = true;
+            let address = || self.address.to_string();
+            let reason = error.to_string();
+            match Remedy::of(&error) {
+                Remedy::Reconnect => *place.lock() = None,
+                Remedy::Wait => {}
+                Remedy::MakeRoom => {
+                    return Err(StoreError::Full {
+                        address: address(),
+                        reason,
+                    });
+                }
+                Remedy::Repair => {
+                    return Err(StoreError::Garbage {
+                        address: address(),
+                        reason,
+                    });
+                }
+                Remedy::None => {
+                    return Err(StoreError::Refused {
+                        address: address(),
+                        reason,
+                    });
+                }
+            }
+            if asked.elapsed() + PAUSE >= self.limit {
+                let limit = self.limit;
+                return Err(StoreError::Unreachable {
+                    address: address(),
+                    limit,
+                    reason,
+                });
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn connected(&self, place: &Place) -> RedisResult<Connected> {
+        if let Some(connected) = &*place.lock() {
+            return Ok(connected.clone());
+        }
+        let _one = place.connecting.acquire().await;
+        if let Some(connected) = &*place.lock() {
+            return Ok(connected.clone());
+        }
+        let connected = self.connect().await?;
+        *place.lock() = Some(connected.clone());
+        Ok(connected)
+    }
+
+    async fn connect(&self) -> RedisResult<Connected> {
+        match &self.dial {
+            Dial::Single(client) => {
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(ATTEMPT))
+                    .set_response_timeout(Some(ATTEMPT));
+                let mut made = client
+                    .get_multiplexed_async_connection_with_config(&config)
+                    .await?;
+                let durable = is_durable(&mut made).await;
+                Ok((Connection::Single(made), durable))
+            }
+            Dial::Cluster(client) => {
+                let mut made = client.get_async_connection().await?;
+                let durable = is_durable(&mut made).await;
+                Ok((Connection::Cluster(made), durable))
+            }
+        }
+    }
+}
+
+impl Place {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Connected>> {
+        self.connected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns whether a server writes to its disk before it answers. One that does not say counts as one that does not.
+async fn is_durable(connection: &mut impl ConnectionLike) -> bool {
+    let mut question = redis::cmd("CONFIG");
+    question.arg("GET").arg("append*");
+    let answer: RedisResult<std::collections::HashMap<String, String>> =
+        question.query_async(connection).await;
+    let is = |settings: &std::collections::HashMap<String, String>, name: &str, value: &str| {
+        settings.get(name).is_some_and(|found| found == value)
+    };
+    answer.is_ok_and(|found| is(&found, "appendonly", "yes") && is(&found, "appendfsync", "always"))
+}
+
+/// What helps against an error.
+enum Remedy {
+    Reconnect,
+    Wait,
+    MakeRoom,
+    Repair,
+    None,
+}
+
+impl Remedy {
+    fn of(error: &RedisError) -> Self {
+        match (error.kind(), error.code()) {
+            (_, Some("OOM" | "MISCONF")) => Self::MakeRoom,
+            (_, Some("WRONGTYPE")) => Self::Repair,
+            (ErrorKind::UnexpectedReturnType | ErrorKind::Parse, _) => Self::Repair,
+            (
+                ErrorKind::Server(
+                    ServerErrorKind::BusyLoading
+                    | ServerErrorKind::TryAgain
+                    | ServerErrorKind::ClusterDown
+                    | ServerErrorKind::Moved
+                    | ServerErrorKind::Ask,
+                ),
+                _,
+            ) => Self::Wait,
+            (
+                ErrorKind::Io
+                | ErrorKind::ClusterConnectionNotFound
+                | ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown),
+                _,
+            ) => Self::Reconnect,
+            _ if error.is_unrecoverable_error() => Self::Reconnect,
+            _ => Self::None,
+        }
+    }
+}

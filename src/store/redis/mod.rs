@@ -1,0 +1,336 @@
+//! Sequences in Redis or Valkey, for any number of servers.
+//!
+//! A record is a hash, and each change of it one script, so that it happens whole or not at all, by the clock of
+//! the store. Keys of one model have one hash tag: in a cluster they are on one node, since the scripts count its sequences.
+//!
+//! | key, behind the prefix | |
+//! |---|---|
+//! | `:{MODEL}:s:ID` | record of a sequence |
+//! | `:{MODEL}:live` | ids of live sequences, each with the time at which it is over if nobody uses it |
+//! | `:{MODEL}:epoch`, `:{MODEL}:next` | counters of epochs and of ids |
+//! | `:{MODEL}:k:KEY` | id that a start with an idempotency key was given |
+//! | `:server:NAME` | a server that lives |
+//! | `:wanted:NAME` | channel on which it is asked for sequences |
+
+mod link;
+
+use std::{
+    sync::{
+        Arc, LazyLock, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use redis::{Cmd, Script};
+use tokio::sync::mpsc;
+
+use self::link::{Call, Link};
+use super::{
+    NewSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence, StoreError,
+    StoredAnswer, TakenSequence, WriteOutcome, address::RedisAddress,
+};
+use crate::task::Task;
+
+/// For how long other servers are sure that one lives, after it has said so.
+const LEASE: Duration = Duration::from_secs(5);
+
+/// Sequences that others want and that nobody has looked at yet.
+const WANTED: usize = 1024;
+
+/// How long an answer of a sequence that is over is kept at most.
+const ENDED: Duration = Duration::from_secs(300);
+
+/// The first pause before another look at a sequence that its owner still has, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+/// A script behind what all of them begin with.
+macro_rules! script {
+    ($name:ident, $file:literal) => {
+        static $name: LazyLock<Script> = LazyLock::new(|| {
+            Script::new(concat!(include_str!("prelude.lua"), include_str!($file)))
+        });
+    };
+}
+
+script!(START, "start.lua");
+script!(TAKE, "take.lua");
+script!(WRITE, "write.lua");
+script!(END, "end.lua");
+
+/// A store in Redis.
+#[derive(Debug)]
+pub struct RedisStore {
+    server: Arc<Server>,
+    wanted: Mutex<Option<mpsc::Receiver<SequenceKey>>>,
+    /// Says that this server lives, and listens to others.
+    _tasks: [Task<()>; 2],
+}
+
+/// This server among those that share the store.
+#[derive(Debug)]
+struct Server {
+    name: String,
+    prefix: String,
+    link: Link,
+    /// Until when others are sure of it, in milliseconds since `epoch`.
+    sure: AtomicU64,
+    since: Instant,
+}
+
+impl RedisStore {
+    /// Connects, and says that this server lives.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no answer within the time limit.
+    pub(super) async fn open(address: &RedisAddress, limit: Duration) -> Result<Self, StoreError> {
+        let link = Link::new(address, limit)?;
+        let server = Arc::new(Server {
+            name: format!("{:016x}", rand::random::<u64>()),
+            prefix: address.prefix.clone(),
+            link,
+            sure: AtomicU64::new(0),
+            since: Instant::now(),
+        });
+        server.live().await?;
+        let (wanted, receiver) = mpsc::channel(WANTED);
+        let (living, listening) = (Arc::clone(&server), Arc::clone(&server));
+        Ok(Self {
+            wanted: Mutex::new(Some(receiver)),
+            _tasks: [
+                Task::spawn(async move { living.keep_alive().await }),
+                Task::spawn(async move { listening.listen(&wanted).await }),
+            ],
+            server,
+        })
+    }
+
+    pub(super) async fn start(&self, new: NewSequence<'_>) -> Result<StartedSequence, StoreError> {
+        let server = &self.server;
+        let base = server.base(new.model);
+        let mut call = Call::new(&START);
+        call.key(&format!("{base}live")).key(&base);
+        call.arg(&server.name)
+            .arg(new.id)
+            .arg(new.key.unwrap_or(""));
+        let ahead = if new.ahead { "1" } else { "s" };
+        call.arg(new.limit).arg(ahead).arg(milliseconds(new.idle));
+        let (answer, _) = server.link.call(&call).await?;
+        Ok(match (answer.word(), answer.number(1), answer.number(2)) {
+            ("begun", Some(id), Some(epoch)) => StartedSequence::Begun { id, epoch },
+            ("repeated", Some(id), _) => StartedSequence::Repeated(id),
+            ("full", ..) => StartedSequence::Full,
+            ("exists", ..) => StartedSequence::Exists,
+            _ => return Err(server.link.garbage(&answer)),
+        })
+    }
+
+    pub(super) async fn take(&self, key: &SequenceKey) -> Result<TakenSequence, StoreError> {
+        let server = &self.server;
+        let deadline = Instant::now() + server.link.limit();
+        let (mut pause, longest) = PAUSES;
+        let mut gone = false;
+        loop {
+            let taken = server.take(key, gone).await?;
+            let TakenSequence::Held(owner) = &taken else {
+                return Ok(taken);
+            };
+            gone = !server.ask(owner, key).await?;
+            if Instant::now() >= deadline {
+                return Ok(taken);
+            }
+            if !gone {
+                tokio::time::sleep(pause).await;
+                pause = longest.min(pause * 2);
+            }
+        }
+    }
+
+    pub(super) async fn write(&self, write: SequenceWrite<'_>) -> Result<WriteOutcome, StoreError> {
+        let mut call = self.server.call(&WRITE, write.key);
+        call.arg(write.epoch).arg(write.step);
+        call.arg(u8::from(write.ahead))
+            .arg(milliseconds(write.idle));
+        call.arg(&*write.state.unwrap_or_default());
+        call.answer(write.answer);
+        let (answer, _) = self.server.link.call(&call).await?;
+        match answer.word() {
+            "stored" => Ok(WriteOutcome::Stored),
+            "fenced" => Ok(WriteOutcome::Fenced),
+            _ => Err(self.server.link.garbage(&answer)),
+        }
+    }
+
+    pub(super) async fn end(
+        &self,
+        key: &SequenceKey,
+        epoch: u64,
+        answer: Option<&StoredAnswer>,
+    ) -> Result<WriteOutcome, StoreError> {
+        let mut call = self.server.call(&END, key);
+        call.arg(epoch).answer(answer);
+        call.arg(milliseconds(Some(ENDED)));
+        let (answer, repeated) = self.server.link.call(&call).await?;
+        match answer.word() {
+            "stored" => Ok(WriteOutcome::Stored),
+            // The attempt before may have got through.
+            "unknown" if repeated => Ok(WriteOutcome::Stored),
+            "unknown" | "fenced" => Ok(WriteOutcome::Fenced),
+            _ => Err(self.server.link.garbage(&answer)),
+        }
+    }
+
+    /// Returns the sequences that others want, the first time.
+    pub(super) fn wanted(&self) -> Option<mpsc::Receiver<SequenceKey>> {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        wanted.take()
+    }
+
+    pub(super) fn is_sure(&self) -> bool {
+        self.server.is_sure()
+    }
+
+    pub(super) async fn close(&self) {
+        let key = self.server.alive(&self.server.name);
+        // It is over in a few seconds without that.
+        drop(self.server.link.command(Cmd::del(key)).await);
+    }
+}
+
+impl Server {
+    /// Returns the beginning of the keys of a model.
+    fn base(&self, model: &str) -> String {
+        let model = utf8_percent_encode(model, NON_ALPHANUMERIC);
+        format!("{}:{{{model}}}:", self.prefix)
+    }
+
+    fn alive(&self, name: &str) -> String {
+        format!("{}:server:{name}", self.prefix)
+    }
+
+    fn channel(&self, name: &str) -> String {
+        format!("{}:wanted:{name}", self.prefix)
+    }
+
+    /// Makes a call about a sequence that exists.
+    fn call(&self, script: &'static Script, key: &SequenceKey) -> Call {
+        let base = self.base(&key.model);
+        let mut call = Call::new(script);
+        call.key(&format!("{base}s:{}", key.id));
+        call.key(&format!("{base}live"));
+        if std::ptr::eq(script, &raw const *TAKE) {
+            call.key(&format!("{base}epoch")).arg(&self.name);
+        }
+        call.arg(key.id);
+        call
+    }
+
+    async fn take(&self, key: &SequenceKey, gone: bool) -> Result<TakenSequence, StoreError> {
+        let mut call = self.call(&TAKE, key);
+        call.arg(u8::from(gone));
+        let (answer, _) = self.link.call(&call).await?;
+        let stored = |key: usize| StoredAnswer {
+            key: answer.text(key),
+            outputs: answer.bytes(key + 1),
+        };
+        Ok(match (answer.word(), answer.number(1), answer.number(2)) {
+            ("taken", Some(epoch), Some(step)) => TakenSequence::Taken(SequenceRecord {
+                epoch,
+                step,
+                state: answer.bytes(5),
+                answer: Some(stored(3)).filter(|answer| !answer.key.is_empty()),
+            }),
+            ("ended", ..) => TakenSequence::Ended(stored(1)),
+            ("unknown", ..) => TakenSequence::Unknown,
+            ("lost", ..) => TakenSequence::Lost,
+            ("held", ..) => TakenSequence::Held(answer.text(1)),
+            _ => return Err(self.link.garbage(&answer)),
+        })
+    }
+
+    /// Asks another server for a sequence. Returns whether it lives.
+    async fn ask(&self, owner: &str, key: &SequenceKey) -> Result<bool, StoreError> {
+        if self.link.command(Cmd::exists(self.alive(owner))).await? == redis::Value::Int(0) {
+            return Ok(false);
+        }
+        let message = format!("{} {}", key.id, key.model);
+        self.link
+            .command(Cmd::publish(self.channel(owner), message))
+            .await?;
+        Ok(true)
+    }
+
+    /// Says that this server lives.
+    async fn live(&self) -> Result<(), StoreError> {
+        let said = self.since.elapsed();
+        let lease = milliseconds(Some(LEASE));
+        let mut command = redis::cmd("SET");
+        command
+            .arg(self.alive(&self.name))
+            .arg(1)
+            .arg("PX")
+            .arg(lease);
+        self.link.command(command).await?;
+        self.link.synchronize().await?;
+        let until = u64::try_from((said + LEASE).as_millis()).unwrap_or(u64::MAX);
+        self.sure.store(until, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn keep_alive(&self) {
+        let mut ticks = tokio::time::interval(LEASE / 4);
+        let mut failing = false;
+        loop {
+            ticks.tick().await;
+            match self.live().await {
+                Ok(()) if failing => tracing::info!("the sequence store answers again"),
+                Err(error) if !failing => tracing::warn!("sequence store: {error}"),
+                _ => {}
+            }
+            failing = !self.is_sure();
+        }
+    }
+
+    fn is_sure(&self) -> bool {
+        u128::from(self.sure.load(Ordering::Relaxed)) > self.since.elapsed().as_millis()
+    }
+
+    /// Passes on what other servers want, for as long as there is somebody to take it.
+    async fn listen(&self, wanted: &mpsc::Sender<SequenceKey>) {
+        while !wanted.is_closed() {
+            if let Ok(mut messages) = self.link.subscribe(&self.channel(&self.name)).await {
+                while let Some(message) = messages.next().await {
+                    let text = message.get_payload::<String>().unwrap_or_default();
+                    let Some((id, model)) = text.split_once(' ') else {
+                        continue;
+                    };
+                    if let Ok(id) = id.parse() {
+                        let model = model.to_owned();
+                        // They ask again.
+                        drop(wanted.try_send(SequenceKey { model, id }));
+                    }
+                }
+            }
+            tokio::time::sleep(PAUSES.1).await;
+        }
+    }
+}
+
+/// A time as the scripts have it; 0 for ever.
+fn milliseconds(time: Option<Duration>) -> u64 {
+    time.map_or(0, |time| {
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+    })
+}
+
+impl Call {
+    fn answer(&mut self, answer: Option<&StoredAnswer>) -> &mut Self {
+        let empty = Bytes::new();
+        let (key, outputs) = answer.map_or(("", &empty), |answer| (&answer.key, &answer.outputs));
+        self.arg(key).arg(&**outputs)
+    }
+}

@@ -1,0 +1,47 @@
+-- KEYS: the live sequences, and the beginning of the model's other keys.
+local live, base = KEYS[1], KEYS[2]
+local me, id, key, limit, ahead, idle = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local chosen = id == '0'
+redis.call('ZREMRANGEBYSCORE', live, '-inf', now)
+if chosen and key ~= '' then
+  id = redis.call('GET', base .. 'k:' .. key) or '0'
+end
+-- Lives, and not only just begun by a request that has not come to its end.
+local lives = false
+if id ~= '0' then
+  local found = redis.call('HMGET', base .. 's:' .. id, 'e', 'x', 'k', 'a')
+  if found[1] and key ~= '' and found[3] == key then
+    return { 'repeated', id }
+  end
+  lives = found[1] and not found[2]
+  if lives and found[4] == 's' then
+    redis.call('ZREM', live, id)
+    lives = false
+  elseif chosen then
+    id = '0'
+    lives = false
+  end
+end
+if redis.call('ZCARD', live) >= tonumber(limit) then
+  return { 'full' }
+end
+if lives then
+  return { 'exists' }
+end
+if id == '0' then
+  local number = tonumber(redis.call('GET', base .. 'next') or '1')
+  while redis.call('HGET', base .. 's:' .. number, 'a') do
+    number = number + 1
+  end
+  id = string.format('%.0f', number)
+  redis.call('SET', base .. 'next', id)
+end
+local record = base .. 's:' .. id
+local epoch = redis.call('INCR', base .. 'epoch')
+redis.call('DEL', record)
+redis.call('HSET', record, 'o', me, 'e', epoch, 'n', 0, 'a', ahead, 'g', run, 'w', waited)
+keep(record, live, id, idle)
+if chosen and key ~= '' then
+  redis.call('SET', base .. 'k:' .. key, id, 'PX', tonumber(idle) > 0 and idle or '300000')
+end
+return { 'begun', id, tostring(epoch) }
