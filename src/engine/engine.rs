@@ -34,6 +34,8 @@ pub struct Engine {
     /// No more sequences start.
     pub(super) draining: AtomicBool,
     pub(super) in_flight: Arc<InFlight>,
+    /// Those of them that are streams.
+    pub(super) open_streams: Arc<InFlight>,
     pub(super) loading_wait: Duration,
     /// How many requests may wait for versions that are loading.
     pub(super) loading_places: Semaphore,
@@ -71,6 +73,7 @@ impl Engine {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             in_flight: Arc::default(),
+            open_streams: Arc::default(),
             loading_wait,
             loading_places: Semaphore::new(max_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
@@ -175,6 +178,15 @@ impl Engine {
     /// Returns the number of requests in flight.
     pub fn requests_in_flight(&self) -> usize {
         self.in_flight.count.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of requests that wait or run. Of streams those count that are on them, and not
+    /// the streams, which may be idle.
+    #[must_use]
+    pub fn requests_pending(&self) -> usize {
+        let streams = self.open_streams.count.load(Ordering::Acquire);
+        // Counted one after the other, so that there may be fewer for a moment.
+        self.requests_in_flight().saturating_sub(streams)
     }
 
     /// Returns every model, sorted by name.

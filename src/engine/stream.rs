@@ -94,7 +94,7 @@ impl Engine {
             }
         };
         // A stream counts as in flight, so that a stop waits for its end, and as one of those open.
-        let mut open = (answers, place, seat);
+        let mut open = (answers, InFlight::enter(&self.open_streams), place, seat);
         Ok(OpenStream {
             requests: sender,
             answers: Box::pin(poll_fn(move |context| {

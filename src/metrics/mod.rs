@@ -94,8 +94,8 @@ impl Metrics {
         Arc::clone(reporter)
     }
 
-    /// Writes the page, if there is one.
-    pub fn page(&self) -> Option<String> {
+    /// Writes the page, if there is one; so many requests wait or run.
+    pub fn page(&self, pending: usize) -> Option<String> {
         let families = self.families?;
         // Held for a copy of the list only, not while the page is written.
         let models: Vec<page::Model> = self
@@ -112,7 +112,7 @@ impl Metrics {
                     .collect(),
             })
             .collect();
-        Some(page::write(families, &models))
+        Some(page::write(families, &models, pending))
     }
 }
 
