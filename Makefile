@@ -4,17 +4,17 @@
 PYTHON ?= python3
 VENV := .venv
 # Changes when the pinned packages do.
-VENV_STAMP := $(VENV)/.stamp-$(shell cat tests/requirements.txt fixtures/requirements.txt | cksum | cut -d' ' -f1)
+VENV_STAMP := $(VENV)/.stamp-$(shell cat tests/requirements*.txt fixtures/requirements.txt | cksum | cut -d' ' -f1)
 # The emulator of Azure Blob Storage; changes when what is pinned does.
 AZURITE := target/azurite
 AZURITE_STAMP := $(AZURITE)/.stamp-$(shell cksum < tests/azurite/package-lock.json | cut -d' ' -f1)
 # OpenCV, for a custom node of the tests; of the system, or Debian's packages.
 OPENCV := target/opencv
 OPENCV_STAMP := $(OPENCV)/.stamp-$(shell cksum < tests/opencv/install.py | cut -d' ' -f1)
-# Shells, a proxy and a browser that tests drive: of the system, or Debian's packages.
+# Shells, proxies, a store and a browser that tests drive: of the system, or Debian's packages.
 TOOLS := target/tools
 TOOLS_STAMP := $(TOOLS)/.stamp-$(shell cat tests/tools/*.py | cksum | cut -d' ' -f1)
-TOOLS_NAMES := zsh fish nginx chromium valgrind
+TOOLS_NAMES := zsh fish nginx redis-server haproxy chromium valgrind
 # What starts the guard's programs in valgrind; of the version of its crate.
 RUNNER := target/guard-runner
 RUNNER_VERSION := $(shell sed -n 's/^gungraun = "=\(.*\)"$$/\1/p' Cargo.toml)
@@ -114,10 +114,12 @@ deb: ## Build a Debian package (needs cargo-deb)
 fixtures: $(VENV_STAMP) ## Build the models of fixtures/models again
 	$(VENV)/bin/python fixtures/build.py fixtures/models
 
-$(VENV_STAMP): tests/requirements.txt fixtures/requirements.txt
+$(VENV_STAMP): $(wildcard tests/requirements*.txt) fixtures/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=")'
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+		--target $(VENV)/alone -r tests/requirements-alone.txt
 	@rm -f $(VENV)/.stamp-*
 	@touch $@
 

@@ -1,5 +1,5 @@
 //! Cost of sequences: a request in one against the same request without, an idle sequence, many
-//! sequences against few, and a start with an end.
+//! sequences against few, a start with an end, and steps of several as one inference.
 //!
 //! Here each inference is computed by the thread that requests it. Several threads on one
 //! inference spin while they wait for each other, and on a machine with other work that takes far
@@ -31,6 +31,17 @@ const VAD: Model = Model {
     shape: &[1, 512],
     folder: "fixtures/models/vad_stateful",
 };
+
+/// A recurrent layer whose steps take over a millisecond, to read its weights.
+const HEAVY: Model = Model {
+    name: "running_heavy",
+    input: "x",
+    shape: &[1, 4],
+    folder: "fixtures/models/running_heavy",
+};
+
+/// A step of it takes as long as so many of the other one.
+const HEAVY_STEPS: usize = 10;
 
 /// One sequence per client, as for clients that wait for their responses.
 const CLIENTS: u64 = CONCURRENCY as u64;
@@ -77,6 +88,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let mut rows = extra(&runtime, [&load().alone(), &load()], lengths);
     rows.extend(watched(|| vec![start_and_end(&runtime, &load(), lengths)]));
     rows.extend(live(&runtime, lengths));
+    rows.extend(batched(&runtime, lengths));
     rows
 }
 
@@ -171,6 +183,42 @@ fn live(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
+/// Measures steps of different sequences that run as one inference, against steps that run alone.
+fn batched(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
+    let serve = |flags: &[&str]| Peer::ovms_with(&HEAVY, &[&["--stateful"], flags].concat());
+    let peers = [serve(&["--sequence_batch", "8"]), serve(&[])];
+    let clients = [0, 1].map(|side: usize| jobs::connect(runtime, &peers[side]));
+    let jobs = |place| -> Vec<_> {
+        let ids = 1..=CLIENTS;
+        ids.map(|id| vec![request_of(&HEAVY, id, place, Form::Parameters)])
+            .collect()
+    };
+    let load = |side: usize, place| {
+        let (peer, client) = (&peers[side], &clients[side]);
+        Load::new(peer, runtime, client, &jobs(place))
+    };
+    for side in [0, 1] {
+        load(side, Place::Start).once();
+    }
+    let loads = |is_alone| {
+        [0, 1].map(|side| {
+            let load = load(side, Place::Next);
+            if is_alone { load.alone() } else { load }
+        })
+    };
+    let row = |id, figure, is_alone| {
+        let [with, without] = loads(is_alone);
+        let count = lengths.requests / HEAVY_STEPS;
+        let pairs = jobs::in_turn([&with, &without], [count; 2], lengths.pairs);
+        pairs.ratio(id, figure, ["with", "without"])
+    };
+    let mut rows = watched(|| vec![row("sequences-batch-rate", Figure::Rate, false)]);
+    rows.extend(watched(|| {
+        vec![row("sequences-batch-p50", Figure::P50, true)]
+    }));
+    rows
+}
+
 /// Serves the model with sequences.
 fn stateful(most: u64) -> Peer {
     let most = most.to_string();
@@ -202,7 +250,11 @@ fn each(ids: impl Iterator<Item = u64>, place: Place) -> Vec<Vec<Request>> {
 }
 
 fn request(id: u64, place: Place, form: Form) -> Request {
-    let mut request = cells::request(&VAD);
+    request_of(&VAD, id, place, form)
+}
+
+fn request_of(model: &Model, id: u64, place: Place, form: Form) -> Request {
+    let mut request = cells::request(model);
     match form {
         Form::Parameters => {
             let number = i64::try_from(id).expect("ids are small here");

@@ -37,7 +37,6 @@ struct Account {
 
 impl Budget {
     /// Makes a budget of so many bytes.
-    #[must_use]
     pub fn new(max: usize) -> Self {
         Self(Arc::new(Account {
             charged: AtomicUsize::new(0),
@@ -46,13 +45,11 @@ impl Budget {
     }
 
     /// Returns the bound, in bytes.
-    #[must_use]
     pub fn max(&self) -> usize {
         self.0.max
     }
 
     /// Returns the bytes that are charged at the moment.
-    #[must_use]
     pub fn charged(&self) -> usize {
         self.0.charged.load(Ordering::Relaxed)
     }
@@ -70,7 +67,6 @@ impl Budget {
 
     /// Charges bytes that are there already and cannot be refused, even if they are more than is left:
     /// others are refused until they are gone.
-    #[must_use]
     pub fn take(&self, bytes: usize) -> Charge {
         self.0.charged.fetch_add(bytes, Ordering::Relaxed);
         Charge {
@@ -80,7 +76,6 @@ impl Budget {
     }
 
     /// Returns a charge of nothing.
-    #[must_use]
     pub fn empty(&self) -> Charge {
         Charge {
             budget: self.clone(),
@@ -138,7 +133,6 @@ pub struct Charge {
 
 impl Charge {
     /// Returns its number of bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -218,7 +212,6 @@ impl AsRef<[u8]> for Kept {
 
 /// Returns the default budget of a server, in bytes: a quarter of the memory that this process may
 /// have, of the machine or of its control group, whichever is less.
-#[must_use]
 pub fn usual() -> usize {
     let machine = memory_total(&read("/proc/meminfo"));
     let groups = read("/proc/self/cgroup");

@@ -48,13 +48,11 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Returns the gRPC status code.
-    #[must_use]
     pub const fn grpc(self) -> tonic::Code {
         self.codes().0
     }
 
     /// Returns the HTTP status code.
-    #[must_use]
     pub const fn http(self) -> u16 {
         self.codes().1
     }
@@ -114,7 +112,6 @@ impl Error {
     }
 
     /// Makes an [`ErrorKind::DeadlineExceeded`] of a time limit that a client has set.
-    #[must_use]
     pub fn deadline(limit: Duration) -> Self {
         Self::new(
             ErrorKind::DeadlineExceeded,
@@ -140,13 +137,11 @@ impl Error {
     }
 
     /// Returns the kind.
-    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
     /// Returns the text for the client, without the cause.
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -165,7 +160,6 @@ impl std::error::Error for Error {
 }
 
 /// Writes an error and its causes in one line, for the log.
-#[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -26,6 +26,7 @@ pub mod https;
 pub mod metrics;
 pub mod model;
 pub mod openvino;
+mod order;
 pub mod pipeline;
 pub mod python;
 pub mod request;

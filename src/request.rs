@@ -151,7 +151,6 @@ impl InputTensor {
     }
 
     /// Returns the bytes of its elements.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.data {
             Data::Raw(bytes) | Data::Values { bytes, .. } => bytes.len(),
@@ -171,7 +170,6 @@ pub enum Declared {
 
 impl Declared {
     /// Reads a KServe v2 datatype name.
-    #[must_use]
     pub fn from_kserve(name: String) -> Self {
         match DataType::from_kserve(&name) {
             Some(dtype) => Self::Known(dtype),
@@ -180,7 +178,6 @@ impl Declared {
     }
 
     /// Returns the text that the client sent, or what stands for it in a dialect.
-    #[must_use]
     pub fn text(&self, dialect: Dialect) -> &str {
         match self {
             Self::Known(dtype) => match dialect {
@@ -212,7 +209,6 @@ pub enum Data {
 
 impl Data {
     /// Returns the elements as bytes, if they can be read.
-    #[must_use]
     pub fn bytes(&self) -> Option<&Bytes> {
         match self {
             Self::Raw(bytes) | Self::Values { bytes, .. } => Some(bytes),

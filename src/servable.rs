@@ -21,13 +21,11 @@ pub struct TensorInfo {
 
 impl TensorInfo {
     /// Returns the element type; `None` if it is open.
-    #[must_use]
     pub fn decided(&self) -> Option<DataType> {
         (!self.is_open).then_some(self.dtype)
     }
 
     /// Returns the bytes of the tensor; `None` if its shape is not fixed, or it is of strings.
-    #[must_use]
     pub fn fixed_bytes(&self) -> Option<usize> {
         byte_size(self.dtype, &self.shape.fixed()?).ok()?
     }
@@ -68,7 +66,6 @@ pub struct ServableInfo {
 
 impl ServableInfo {
     /// Makes the info of a servable from its tensors in any order.
-    #[must_use]
     pub fn new(mut inputs: Vec<TensorInfo>, mut outputs: Vec<TensorInfo>) -> Self {
         inputs.sort_by(|a, b| a.name.cmp(&b.name));
         outputs.sort_by(|a, b| a.name.cmp(&b.name));

@@ -9,11 +9,12 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc},
+    sync::{Arc, OnceLock, mpsc},
     task::{Context, Poll, Waker},
 };
 
 use futures::future::{BoxFuture, Either, Ready, ready};
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::oneshot,
@@ -115,7 +116,6 @@ thread_local! {
 }
 
 /// Polls a future once, here and now; returns it if it is not done, for a task of its own.
-#[must_use]
 pub fn try_inline(mut future: BoxFuture<'static, ()>) -> Option<BoxFuture<'static, ()>> {
     let before = INLINE.replace(true);
     // Whatever it waits for learns of the task's waker in the poll after this one.
@@ -226,7 +226,7 @@ fn heavy_threads() -> Option<&'static mpsc::Sender<Job>> {
                 thread("load", move || {
                     loop {
                         // Held only until a job is there; whoever waits next has the one after.
-                        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                        let job = jobs.lock().recv();
                         match job {
                             Ok(job) => job(),
                             Err(_) => return,

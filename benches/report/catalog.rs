@@ -330,6 +330,18 @@ fn sequences() -> Vec<Spec> {
         let text = format!("{name} going round 100,000 sequences over going round 16, 16 clients");
         rows.push(row(&id, Ratio, Some(Most(most)), &text));
     }
+    rows.push(row(
+        "sequences-batch-rate",
+        Ratio,
+        Some(Least(2.0)),
+        "running_heavy, 16 sequences, 16 clients: steps/s with sequence_batch 8 over those without",
+    ));
+    rows.push(row(
+        "sequences-batch-p50",
+        Ratio,
+        Some(Most(1.05)),
+        "running_heavy, 1 client: p50 with sequence_batch 8 over that without",
+    ));
     rows
 }
 

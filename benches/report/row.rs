@@ -226,15 +226,21 @@ impl Row {
         self.others > MAX && !spec.is_steady
     }
 
+    /// Creates a row that could not be measured, for this reason.
+    pub(crate) fn missing(id: &str, reason: &str) -> Self {
+        Self::new(id, Vec::new()).noted(reason.to_owned())
+    }
+
     /// Returns whether there is a value to show; a comparison on a busy machine has none.
     pub(crate) fn has_value(&self, spec: &Spec) -> bool {
-        self.sides.is_empty() || !self.is_busy(spec)
+        !self.values.is_empty() && (self.sides.is_empty() || !self.is_busy(spec))
     }
 
     pub(crate) fn verdict(&self, spec: &Spec) -> Verdict {
         match spec.wanted {
             _ if self.is_busy(spec) => Verdict::Busy,
             None => Verdict::Open,
+            Some(_) if self.values.is_empty() => Verdict::Open,
             Some(bound) if bound.is_met(self.summary().median) => Verdict::Met,
             Some(_) => Verdict::Missed,
         }

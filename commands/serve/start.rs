@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     io::{self, IsTerminal, Write},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use ovms::{
     server::Observer,
     task::{self, Task},
 };
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::summary::Summary;
@@ -79,15 +80,15 @@ impl Start {
 
 impl Observer for Start {
     fn loading(&self, engine: &Arc<Engine>) {
-        *lock(&self.loading) = Some(Task::spawn(watch(Arc::clone(engine))));
+        *self.loading.lock() = Some(Task::spawn(watch(Arc::clone(engine))));
         if self.target == Target::Terminal {
             let list = task::blocking("devices", runtime::devices_of_opened);
-            *lock(&self.devices) = Some(Task::spawn(list));
+            *self.devices.lock() = Some(Task::spawn(list));
         }
     }
 
     fn ready(&self, engine: &Arc<Engine>, errors: &[ReloadError]) {
-        drop(lock(&self.loading).take());
+        drop(self.loading.lock().take());
         ui::clear_foot();
         if self.target == Target::Nowhere {
             return;
@@ -98,7 +99,7 @@ impl Observer for Start {
             summary.log(self.settings.flags.log_format);
             return;
         }
-        let devices = lock(&self.devices).take();
+        let devices = self.devices.lock().take();
         Task::spawn(async move {
             let devices = match devices {
                 Some(devices) => tokio::time::timeout(DEVICES, devices).await,
@@ -112,10 +113,6 @@ impl Observer for Start {
         })
         .detach();
     }
-}
-
-fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
-    place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Interval for drawing the foot.

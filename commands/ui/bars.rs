@@ -2,15 +2,13 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle, TermLike};
+use parking_lot::Mutex;
 
 use super::{
     Look, quiet,
@@ -98,10 +96,6 @@ pub(super) fn drawn(length: Option<u64>, template: &str) -> ProgressBar {
 /// Current foot.
 static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-fn locked() -> MutexGuard<'static, Option<ProgressBar>> {
-    DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Progress lines on stderr, removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Foot(ProgressBar);
@@ -113,7 +107,7 @@ impl Foot {
         if bar.is_hidden() {
             return None;
         }
-        *locked() = Some(bar.clone());
+        *DRAWN.lock() = Some(bar.clone());
         Some(Self(bar))
     }
 
@@ -126,14 +120,14 @@ impl Foot {
 
 impl Drop for Foot {
     fn drop(&mut self) {
-        drop(locked().take());
+        drop(DRAWN.lock().take());
         self.0.finish_and_clear();
     }
 }
 
 /// Removes the foot for good, if the process ends without running destructors.
 pub(crate) fn clear() {
-    if let Some(bar) = locked().take() {
+    if let Some(bar) = DRAWN.lock().take() {
         bar.finish_and_clear();
     }
 }
@@ -144,7 +138,7 @@ pub(crate) struct Stdout;
 
 impl Stdout {
     fn above<T>(write: impl FnOnce() -> T) -> T {
-        let bar = locked().clone();
+        let bar = DRAWN.lock().clone();
         match bar {
             Some(bar) => bar.suspend(write),
             None => write(),

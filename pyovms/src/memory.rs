@@ -126,7 +126,6 @@ pub struct Span {
 
 impl Span {
     /// Returns where they begin.
-    #[must_use]
     pub fn start(&self) -> *mut u8 {
         // Within the arena, as was checked.
         self.block
@@ -137,19 +136,16 @@ impl Span {
     }
 
     /// Returns how many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
     /// Returns the part of these bytes that begins at an address, if it lies in them.
-    #[must_use]
     pub fn part(&self, start: *const u8, length: usize) -> Option<Self> {
         let offset = (start as usize).checked_sub(self.start() as usize)?;
         (offset.checked_add(length)? <= self.length).then(|| Self {
@@ -175,7 +171,6 @@ impl Span {
 
     /// Returns the bytes, for readers to whom it does not matter if the other side still writes to them: each byte
     /// counts for itself.
-    #[must_use]
     pub fn bytes(&self) -> Bytes {
         Bytes::from_owner(self.clone())
     }
@@ -250,7 +245,6 @@ fn invalid(text: &'static str) -> io::Error {
 
 impl Shared {
     /// Makes the memory of a side.
-    #[must_use]
     pub fn new(announce: Arc<dyn Announce>) -> Arc<Self> {
         Arc::new(Self {
             announce,
@@ -361,7 +355,6 @@ impl Shared {
     }
 
     /// Lends bytes to the other side; it gives back its own by dropping what it borrows.
-    #[must_use]
     pub fn lend(&self, span: &Span) -> Place {
         let block = &span.block;
         let is_own = matches!(block.home, Home::Own(_));

@@ -142,13 +142,11 @@ impl Outgoing {
     }
 
     /// Returns whether all is sent.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Returns how many bytes are not sent.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }

@@ -188,7 +188,6 @@ impl Bench {
     }
 
     /// Returns the results so far.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
     pub fn report(&self) -> Report {
         let progress = self.progress();

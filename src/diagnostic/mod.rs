@@ -98,7 +98,6 @@ pub struct Diagnostics<T = Diagnostic> {
 
 impl Rule {
     /// Creates a rule whose log lines name its status.
-    #[must_use]
     pub const fn new(number: u8, status: &'static str) -> Self {
         Self {
             number,
@@ -117,7 +116,6 @@ impl Rule {
 
 impl Diagnostic {
     /// Creates a finding about nothing in particular.
-    #[must_use]
     pub fn new(severity: Severity, message: impl Into<FindingText>) -> Self {
         Self {
             severity,
@@ -134,7 +132,6 @@ impl Diagnostic {
     }
 
     /// Creates an error of a rule.
-    #[must_use]
     pub fn error(rule: Rule, message: impl Into<FindingText>) -> Self {
         Self {
             rule: Some(rule),
@@ -183,7 +180,6 @@ impl Diagnostic {
     }
 
     /// Returns its line of the log, for the servable of this name.
-    #[must_use]
     pub fn log(&self, name: &str) -> String {
         let log = self.rule.and_then(|rule| rule.log).unwrap_or_default();
         let log = log.replace("{name}", name);
@@ -334,7 +330,6 @@ impl<T> Diagnostics<T> {
 
 impl Diagnostics {
     /// Creates a list of warnings alone.
-    #[must_use]
     pub fn of_warnings(warnings: Vec<Diagnostic>) -> Self {
         Self {
             warnings,
@@ -343,13 +338,11 @@ impl Diagnostics {
     }
 
     /// Returns the first broken rule.
-    #[must_use]
     pub fn rule(&self) -> Option<Rule> {
         self.errors.first()?.rule
     }
 
     /// Returns the status text of the servable; empty if there is no error.
-    #[must_use]
     pub fn status(&self) -> &'static str {
         self.rule().map_or("", |rule| rule.status)
     }

@@ -51,7 +51,6 @@ pub struct LineIndex {
 
 impl LineIndex {
     /// Indexes a text.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         let places = |is_one: fn(&u8) -> bool, shift: usize| -> Vec<usize> {
             let bytes = text.bytes().enumerate();
@@ -65,7 +64,6 @@ impl LineIndex {
     }
 
     /// Returns line and column of a byte.
-    #[must_use]
     pub fn place(&self, byte: usize) -> (usize, usize) {
         let line = self.lines.partition_point(|start| *start <= byte);
         let start = line.checked_sub(1).map_or(0, |before| self.lines[before]);
@@ -74,7 +72,6 @@ impl LineIndex {
     }
 
     /// Returns the position of a range of bytes of the text, which begins within it.
-    #[must_use]
     pub fn position(&self, text: &str, (start, end): (usize, usize)) -> FilePosition {
         let marked = text.get(start..end).unwrap_or_default();
         let marked = marked.lines().next().unwrap_or_default();

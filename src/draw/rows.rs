@@ -2,6 +2,7 @@
 //! a frame fits around them.
 
 use super::drawing::Drawing;
+use crate::order::topological;
 
 /// Boxes beside each other, all of the same levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,25 +77,17 @@ fn level(drawing: &Drawing, stack: &[usize]) -> Vec<Row> {
 /// Returns the rank of each item: one more than the highest of those above it.
 fn ranks(drawing: &Drawing, nodes: &[usize], item_of: &[usize], count: usize) -> Vec<usize> {
     let mut below = vec![Vec::new(); count];
-    let mut waiting = vec![0_usize; count];
     for link in &drawing.links {
         let (from, to) = (item_of[link.from], item_of[link.to]);
         if from != usize::MAX && to != usize::MAX && from != to {
             below[from].push(to);
-            waiting[to] += 1;
         }
     }
     let mut ranks = vec![0_usize; count];
-    let mut ready: Vec<usize> = (0..count).filter(|item| waiting[*item] == 0).collect();
-    let mut order = Vec::with_capacity(count);
-    while let Some(item) = ready.pop() {
-        order.push(item);
+    let order = topological(&below, |_| Vec::new());
+    for &item in &order {
         for &to in &below[item] {
             ranks[to] = ranks[to].max(ranks[item] + 1);
-            waiting[to] -= 1;
-            if waiting[to] == 0 {
-                ready.push(to);
-            }
         }
     }
     // What has nothing above it, except the request, stands right above what it is for.

@@ -15,7 +15,6 @@ pub enum Course {
 }
 
 /// Returns the error for new and open streams while the server stops.
-#[must_use]
 pub fn shutting_down() -> Error {
     Error::new(ErrorKind::Overloaded, "Server is shutting down")
 }

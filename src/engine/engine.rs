@@ -34,6 +34,8 @@ pub struct Engine {
     /// No more sequences start.
     pub(super) draining: AtomicBool,
     pub(super) in_flight: Arc<InFlight>,
+    /// Those of them that are streams.
+    pub(super) open_streams: Arc<InFlight>,
     pub(super) loading_wait: Duration,
     /// How many requests may wait for versions that are loading.
     pub(super) loading_places: Semaphore,
@@ -54,13 +56,11 @@ pub struct Engine {
 impl Engine {
     /// Makes an engine that serves nothing yet and is not ready. `loading_wait` is how long a
     /// request waits for a version that is loading, and `max_waiting` how many do.
-    #[must_use]
     pub fn new(loading_wait: Duration, max_waiting: usize) -> Arc<Self> {
         Self::with_streams(loading_wait, max_waiting, Semaphore::MAX_PERMITS)
     }
 
     /// Makes an engine as [`Engine::new`], and says how many streams may be open.
-    #[must_use]
     pub fn with_streams(
         loading_wait: Duration,
         max_waiting: usize,
@@ -73,6 +73,7 @@ impl Engine {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             in_flight: Arc::default(),
+            open_streams: Arc::default(),
             loading_wait,
             loading_places: Semaphore::new(max_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
@@ -122,13 +123,11 @@ impl Engine {
     }
 
     /// Returns whether the first load is over and the server is not stopping.
-    #[must_use]
     pub fn ready(&self) -> bool {
         self.ready.load(Ordering::Acquire) && !self.is_stopping()
     }
 
     /// Returns whether the server is about to end: it starts no more sequences, and may refuse requests.
-    #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire) || self.draining.load(Ordering::Acquire)
     }
@@ -157,7 +156,6 @@ impl Engine {
     }
 
     /// Returns how many sequences have time to end before a stop.
-    #[must_use]
     pub fn sequences_to_drain(&self) -> usize {
         self.versions()
             .into_iter()
@@ -178,13 +176,20 @@ impl Engine {
     }
 
     /// Returns the number of requests in flight.
-    #[must_use]
     pub fn requests_in_flight(&self) -> usize {
         self.in_flight.count.load(Ordering::Acquire)
     }
 
-    /// Returns every model, sorted by name.
+    /// Returns the number of requests that wait or run. Of streams those count that are on them, and not
+    /// the streams, which may be idle.
     #[must_use]
+    pub fn requests_pending(&self) -> usize {
+        let streams = self.open_streams.count.load(Ordering::Acquire);
+        // Counted one after the other, so that there may be fewer for a moment.
+        self.requests_in_flight().saturating_sub(streams)
+    }
+
+    /// Returns every model, sorted by name.
     pub fn models(&self) -> Vec<Arc<Model>> {
         let registry = self.registry.load();
         let models = registry.servables().filter_map(Servable::model);
@@ -192,13 +197,11 @@ impl Engine {
     }
 
     /// Returns everything that is served, sorted by name.
-    #[must_use]
     pub fn servables(&self) -> Vec<Servable> {
         self.registry.load().servables().cloned().collect()
     }
 
     /// Returns how many names stand for something.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.registry.load().len()
     }

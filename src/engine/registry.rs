@@ -14,13 +14,11 @@ pub struct Registry(HashMap<String, Servable>);
 
 impl Registry {
     /// Finds what a name stands for.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Servable> {
         self.0.get(name)
     }
 
     /// Returns how many names there are.
-    #[must_use]
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

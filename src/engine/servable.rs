@@ -46,7 +46,6 @@ pub enum ServableFacts {
 
 impl Servable {
     /// Returns the name.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Model(model) => model.name(),
@@ -56,7 +55,6 @@ impl Servable {
     }
 
     /// Returns the model, if it is one.
-    #[must_use]
     pub fn model(&self) -> Option<&Arc<Model>> {
         match self {
             Self::Model(model) => Some(model),
@@ -65,7 +63,6 @@ impl Servable {
     }
 
     /// Returns every version, the lowest first.
-    #[must_use]
     pub fn parts(&self) -> Vec<ServableVersion> {
         match self {
             Self::Model(model) => model
@@ -92,7 +89,6 @@ impl Servable {
     }
 
     /// Returns the versions that serve, the lowest first.
-    #[must_use]
     pub fn available(&self) -> Vec<i64> {
         let parts = self.parts().into_iter();
         parts
@@ -104,7 +100,6 @@ impl Servable {
 
 impl ServableVersion {
     /// Returns the name of the servable.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Version(version) => version.model(),
@@ -114,7 +109,6 @@ impl ServableVersion {
     }
 
     /// Returns the number of the version.
-    #[must_use]
     pub fn number(&self) -> i64 {
         match self {
             Self::Version(version) => version.number(),
@@ -124,7 +118,6 @@ impl ServableVersion {
     }
 
     /// Returns state and outcome at this moment.
-    #[must_use]
     pub fn status(&self) -> Status {
         match self {
             Self::Version(version) => version.status(),
@@ -134,7 +127,6 @@ impl ServableVersion {
     }
 
     /// Returns why its last load or check failed, if it did. Paths of this machine may be in it.
-    #[must_use]
     pub fn failure(&self) -> Option<Arc<String>> {
         match self {
             Self::Version(version) => version.failure(),
@@ -144,7 +136,6 @@ impl ServableVersion {
     }
 
     /// Returns the figures.
-    #[must_use]
     pub fn reporter(&self) -> &Arc<Reporter> {
         match self {
             Self::Version(version) => version.reporter(),
@@ -184,7 +175,6 @@ impl ServableVersion {
 
 impl ServableFacts {
     /// Returns inputs and outputs.
-    #[must_use]
     pub fn info(&self) -> &ServableInfo {
         match self {
             Self::Model(loaded) => &loaded.info,
@@ -194,26 +184,22 @@ impl ServableFacts {
     }
 
     /// Returns whether it is a graph, whose inputs and outputs have no types.
-    #[must_use]
     pub fn is_graph(&self) -> bool {
         matches!(self, Self::Graph(_))
     }
 
     /// Returns whether requests belong to sequences.
-    #[must_use]
     pub fn is_stateful(&self) -> bool {
         matches!(self, Self::Model(loaded) if loaded.is_stateful())
     }
 
     /// Returns true if it is a pipeline that splits tensors: how many parts a request has to have, and
     /// what is in them, its inputs do not say.
-    #[must_use]
     pub fn is_split(&self) -> bool {
         matches!(self, Self::Pipeline(definition) if !definition.plan.levels.is_empty())
     }
 
     /// Returns the `model_info` that the file of a model carries, if any.
-    #[must_use]
     pub fn rt_info(&self) -> Option<&RtInfo> {
         match self {
             Self::Model(loaded) => loaded.rt_info.as_ref(),

@@ -41,7 +41,6 @@ impl Servables for Sessions {
 
 impl Engine {
     /// Returns what the nodes of graphs find models and pipelines by, for a request of this origin.
-    #[must_use]
     pub fn sessions(self: &Arc<Self>, origin: RequestOrigin) -> Arc<dyn Servables> {
         Arc::new(Sessions {
             engine: Arc::downgrade(self),

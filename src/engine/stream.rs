@@ -94,7 +94,7 @@ impl Engine {
             }
         };
         // A stream counts as in flight, so that a stop waits for its end, and as one of those open.
-        let mut open = (answers, place, seat);
+        let mut open = (answers, InFlight::enter(&self.open_streams), place, seat);
         Ok(OpenStream {
             requests: sender,
             answers: Box::pin(poll_fn(move |context| {
@@ -105,7 +105,6 @@ impl Engine {
     }
 
     /// Returns a receiver that says whether open streams may go on.
-    #[must_use]
     pub fn course(&self) -> watch::Receiver<Course> {
         self.course.subscribe()
     }
@@ -116,7 +115,6 @@ impl Engine {
     }
 
     /// Returns how long after the begin of a stop the graphs of streams may go on by themselves.
-    #[must_use]
     pub fn stream_grace(&self) -> Duration {
         let limit = self.stop_limit.get();
         limit.map_or(STREAM_GRACE, |limit| STREAM_GRACE.min(*limit / 2))

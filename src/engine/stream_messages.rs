@@ -51,7 +51,6 @@ pub enum StreamResponse {
 pub type StreamResponses = BoxStream<'static, Result<StreamResponse>>;
 
 /// Refuses a request for another servable than the first.
-#[must_use]
 pub fn other_name() -> Error {
     Error::invalid("Subsequent request with incorrect servable name; validate subsequent requests")
 }

@@ -53,7 +53,6 @@ impl BodyLimits {
     }
 
     /// Returns the same bounds, charged together, with another size for one message.
-    #[must_use]
     pub fn with_message_size(&self, message_size: usize) -> Self {
         Self {
             message_size,

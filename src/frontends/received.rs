@@ -7,7 +7,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -15,6 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use parking_lot::Mutex;
 
 use crate::budget::{Budget, Charge};
 
@@ -81,7 +82,7 @@ impl Unread {
         if due().unwrap_or(0) == self.charged.load(Ordering::Relaxed) {
             return;
         }
-        let mut charge = self.charge.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut charge = self.charge.lock();
         let due = due().unwrap_or(0);
         charge.shrink(due);
         charge.take(due);

@@ -205,7 +205,7 @@ fn probes(settings: &ServerSettings, port: HttpPort) -> Router<RestContext> {
 
 /// The page of figures, in the Prometheus text format.
 async fn metrics_page(State(context): State<RestContext>) -> impl IntoResponse {
-    let (status, text) = match context.metrics.page() {
+    let (status, text) = match context.metrics.page(context.engine.requests_pending()) {
         Some(page) => (StatusCode::OK, page),
         None => (StatusCode::NOT_FOUND, unknown_path().message().to_owned()),
     };

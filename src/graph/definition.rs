@@ -1,12 +1,8 @@
 //! Loaded graph: its plan, its Python objects, and its pooled instances.
 
-use std::{
-    cmp::Reverse,
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
@@ -386,7 +382,7 @@ impl Pool {
     pub(super) async fn take(&self) -> (Option<SemaphorePermit<'_>>, Option<Seat>) {
         // Never closed.
         let permit = self.places.acquire().await.ok();
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         if idle.last().is_none_or(|seat| seat.worker.is_none()) {
             return (permit, idle.pop());
         }
@@ -402,11 +398,6 @@ impl Pool {
 
     /// Adds a started instance.
     pub(super) fn add(&self, seat: Seat) {
-        self.idle().push(seat);
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Seat>> {
-        // A push or a pop cannot be left half done.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock().push(seat);
     }
 }

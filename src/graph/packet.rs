@@ -42,7 +42,6 @@ impl Packet {
     }
 
     /// Returns the same value at another timestamp.
-    #[must_use]
     pub fn moved(&self, at: Timestamp) -> Self {
         Self {
             payload: self.payload.clone(),

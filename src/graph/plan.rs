@@ -33,7 +33,6 @@ pub struct GraphPlan {
 
 impl GraphPlan {
     /// Describes an output of the graph without a packet, if it comes from a Python node.
-    #[must_use]
     pub fn unreturned(&self, output: &GraphPort) -> Option<String> {
         let StreamSource::Node(node, port) = self.streams[output.stream].from else {
             return None;

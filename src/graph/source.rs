@@ -19,7 +19,6 @@ pub struct GraphSource {
 
 impl GraphSource {
     /// Creates the source of an entry of the configuration file.
-    #[must_use]
     pub fn of(config: &GraphConfig) -> Self {
         Self {
             name: config.name.clone(),

@@ -14,6 +14,8 @@ pub enum Family {
     Streams,
     /// Inference requests in flight.
     CurrentRequests,
+    /// Requests that wait or run, over the whole server.
+    PendingRequests,
     /// Runs in the runtime.
     InferenceTime,
     /// Waits for an infer request.
@@ -80,7 +82,7 @@ type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 24] = {
+const TABLE: [Entry; 25] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [
@@ -89,6 +91,7 @@ const TABLE: [Entry; 24] = {
     (F::RequestTime, "ovms_request_time_us", Histogram, true, "Processing time of requests to a model or a DAG."),
     (F::Streams, "ovms_streams", Gauge, true, "Number of OpenVINO execution streams."),
     (F::CurrentRequests, "ovms_current_requests", Gauge, true, "Number of inference requests currently in process."),
+    (F::PendingRequests, "ovms_pending_requests", Gauge, true, "Number of requests to all models, DAGs and graphs that wait or run."),
     (F::InferenceTime, "ovms_inference_time_us", Histogram, true, "Inference execution time in the OpenVINO backend."),
     (F::WaitTime, "ovms_wait_for_infer_req_time_us", Histogram, true, "Request waiting time for a free infer request."),
     (F::QueueSize, "ovms_infer_req_queue_size", Gauge, false, "Number of infer requests (nireq)."),

@@ -91,7 +91,6 @@ pub struct GraphCall {
 impl GraphCall {
     /// Begins to count a request or stream that came in this way. What is counted for anything but
     /// a graph shows nowhere.
-    #[must_use]
     pub fn new(reporter: &Arc<Reporter>, origin: RequestOrigin, method: Method) -> Self {
         let way = (origin.interface, method);
         Self {
@@ -102,7 +101,6 @@ impl GraphCall {
     }
 
     /// Counts nothing that anybody sees.
-    #[must_use]
     pub fn uncounted() -> Self {
         Self {
             reporter: Arc::default(),
@@ -150,7 +148,6 @@ impl GraphCall {
     }
 
     /// Says that the graph runs until the return value is dropped, or marked as successful.
-    #[must_use]
     pub fn running(&self) -> Running {
         self.counts().running.fetch_add(1, Relaxed);
         Running {

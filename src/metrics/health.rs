@@ -1,9 +1,11 @@
 //! Whether the recent requests of a servable failed through reasons other than the client's.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 /// The fewest failures among the recent requests that make a servable fail.
 const FEWEST: u32 = 3;
@@ -45,7 +47,7 @@ struct Failed {
 impl Recent {
     /// Records a failure; `answers` is how many requests have been answered so far.
     pub(super) fn failed(&self, text: &str, answers: u64) {
-        let mut failed = self.failures();
+        let mut failed = self.0.lock();
         let before = failed.as_ref().map_or(0, |failed| failed.until(answers));
         *failed = Some(Failed {
             recent: before << 1 | 1,
@@ -57,12 +59,12 @@ impl Recent {
 
     /// Forgets what has failed, since something else serves now.
     pub(super) fn forget(&self) {
-        *self.failures() = None;
+        *self.0.lock() = None;
     }
 
     /// Validates the recent requests; `answers` is how many have been answered so far.
     pub(super) fn health(&self, answers: u64) -> ServableHealth {
-        let failures = self.failures();
+        let failures = self.0.lock();
         let Some(failed) = &*failures else {
             return ServableHealth::Good;
         };
@@ -76,11 +78,6 @@ impl Recent {
             return ServableHealth::Unsteady(text());
         }
         ServableHealth::Good
-    }
-
-    fn failures(&self) -> MutexGuard<'_, Option<Failed>> {
-        // One assignment at a time: a panic cannot leave it half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

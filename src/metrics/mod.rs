@@ -15,10 +15,9 @@ mod parts;
 mod reporter;
 mod statistics;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 pub use families::{Families, Family, NameError, SampleKind};
 pub use graphs::{GraphCall, Method, Running};
@@ -85,7 +84,7 @@ impl Metrics {
     /// Returns the figures of a version of a model; the same ones each time it is asked.
     pub fn reporter(&self, name: &str, version: i64) -> Arc<Reporter> {
         let families = self.counted;
-        let mut models = self.models();
+        let mut models = self.models.lock();
         let model = models.entry(name.to_owned()).or_default();
         let counts = &model.counts;
         let reporter = model
@@ -95,12 +94,13 @@ impl Metrics {
         Arc::clone(reporter)
     }
 
-    /// Writes the page, if there is one.
-    pub fn page(&self) -> Option<String> {
+    /// Writes the page, if there is one; so many requests wait or run.
+    pub fn page(&self, pending: usize) -> Option<String> {
         let families = self.families?;
         // Held for a copy of the list only, not while the page is written.
         let models: Vec<page::Model> = self
-            .models()
+            .models
+            .lock()
             .iter()
             .map(|(name, model)| page::Model {
                 name: name.clone(),
@@ -112,12 +112,7 @@ impl Metrics {
                     .collect(),
             })
             .collect();
-        Some(page::write(families, &models))
-    }
-
-    fn models(&self) -> MutexGuard<'_, BTreeMap<String, Model>> {
-        // An insertion cannot be left half done.
-        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+        Some(page::write(families, &models, pending))
     }
 }
 

@@ -26,8 +26,8 @@ pub(super) struct Model {
     pub(super) versions: Vec<(i64, Arc<Reporter>)>,
 }
 
-/// Writes the page of the chosen families.
-pub(super) fn write(families: Families, models: &[Model]) -> String {
+/// Writes the page of the chosen families; so many requests of all servables wait or run.
+pub(super) fn write(families: Families, models: &[Model], pending: usize) -> String {
     use Family as F;
     let mut page = Page {
         families,
@@ -54,6 +54,9 @@ pub(super) fn write(families: Families, models: &[Model]) -> String {
     number(page, F::Streams, Reporter::streams);
     number(page, F::CurrentRequests, |it| {
         it.cells.level(|shard| &shard.current)
+    });
+    page.family(F::PendingRequests, |page| {
+        page.line(format_args!("{} {pending}", F::PendingRequests.name()));
     });
     times(page, F::InferenceTime, |it| (&it.run_ns, &it.run));
     times(page, F::WaitTime, |it| (&it.wait_ns, &it.wait));
@@ -152,7 +155,7 @@ fn node_times(page: &mut Page, models: &[Model]) {
     for Model { name, versions } in models {
         let name = escaped(name);
         for (_, reporter) in versions {
-            for (node, times) in &*reporter.nodes() {
+            for (node, times) in &*reporter.nodes.lock() {
                 let labels = format!(r#"name="{name}",node="{}""#, escaped(node));
                 let buckets = times.run.counts();
                 page.histogram(

@@ -3,11 +3,13 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
+
+use parking_lot::Mutex;
 
 use super::{
     cells::{self, Cells, ORIGINS, place},
@@ -154,16 +156,11 @@ impl Reporter {
 
     /// Returns the figures of a node of a pipeline or graph; the same ones each time it is asked.
     pub fn node(&self, name: &str) -> Arc<NodeTimes> {
-        let mut nodes = self.nodes();
+        let mut nodes = self.nodes.lock();
         let node = nodes
             .entry(name.to_owned())
             .or_insert_with(|| Arc::new(NodeTimes::new(self.families.has(Family::NodeTime))));
         Arc::clone(node)
-    }
-
-    pub(super) fn nodes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<NodeTimes>>> {
-        // An insertion cannot be left half done.
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says that the version is unloaded. Counts stay.
@@ -178,7 +175,6 @@ impl Reporter {
     }
 
     /// Returns the counts of Python workers, which are shown from the first time on that they are asked for.
-    #[must_use]
     pub fn workers(&self) -> Arc<WorkerCounts> {
         Arc::clone(self.workers.get_or_init(Arc::default))
     }
@@ -362,7 +358,6 @@ pub struct RequestRecord {
 
 impl RequestRecord {
     /// Begins a request that has found its version.
-    #[must_use]
     pub fn new(reporter: &Arc<Reporter>, origin: RequestOrigin) -> Self {
         if reporter.families.has(Family::CurrentRequests) {
             reporter.cells.own().current.fetch_add(1, Relaxed);
@@ -394,7 +389,6 @@ impl RequestRecord {
     }
 
     /// Begins a request of our own, which shows nowhere.
-    #[must_use]
     pub fn uncounted() -> Self {
         Self::new(&Arc::default(), cells::ALL_ORIGINS[0])
     }

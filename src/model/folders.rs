@@ -39,7 +39,6 @@ pub enum Reason {
 
 impl Ignored {
     /// Returns the version that it would be by the number in its name, if there is one.
-    #[must_use]
     pub fn number(&self) -> Option<i64> {
         match self.reason {
             Reason::NoNumber | Reason::Beside => None,

@@ -40,7 +40,6 @@ pub enum RtInfo {
 
 impl IrFacts {
     /// Reads the file of a model.
-    #[must_use]
     pub fn read(files: &ModelFiles) -> Self {
         let file = files.ir().and_then(|graph| File::open(graph).ok());
         file.map_or_else(Self::default, |file| Self::parse(BufReader::new(file)))

@@ -28,7 +28,6 @@ use crate::{
 static DRAINING: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of dropped definitions that still have requests or something to bring to an end.
-#[must_use]
 pub fn draining() -> usize {
     DRAINING.load(Ordering::Acquire)
 }
@@ -94,7 +93,6 @@ pub struct Live<D> {
 
 impl<D: Served> Live<D> {
     /// Makes one that has not been checked yet, and takes in so many requests at once.
-    #[must_use]
     pub fn new(name: &str, reporter: Arc<Reporter>, most: usize) -> Self {
         Self {
             name: name.into(),
@@ -109,26 +107,22 @@ impl<D: Served> Live<D> {
     }
 
     /// Returns the name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the figures.
-    #[must_use]
     pub fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
     }
 
     /// Returns its phase.
-    #[must_use]
     pub fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
     /// Returns its status for status calls: a serving definition is available, also during another check, unless
     /// something is in its way.
-    #[must_use]
     pub fn status(&self) -> Status {
         let definition = self.definition.load();
         let Some(definition) = definition.as_ref() else {
@@ -150,7 +144,6 @@ impl<D: Served> Live<D> {
     }
 
     /// Returns whether the last check has failed, whatever serves since then.
-    #[must_use]
     pub fn has_failed(&self) -> bool {
         self.phase() == Phase::Failed || self.kept.load().is_some()
     }
@@ -173,7 +166,6 @@ impl<D: Served> Live<D> {
     }
 
     /// Returns the failure of the last check, if any.
-    #[must_use]
     pub fn failure(&self) -> Option<Arc<String>> {
         self.failure.load_full().filter(|_| self.has_failed())
     }

@@ -124,7 +124,6 @@ pub enum VersionFailure {
 
 impl VersionFailure {
     /// Returns the kind of the error for a client that asked for the load.
-    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Load(ModelLoadError::Compile { .. } | ModelLoadError::Reshape { .. }) => {
@@ -301,25 +300,21 @@ impl Loaded {
     }
 
     /// Returns the number of inferences that may run at once.
-    #[must_use]
     pub fn slots(&self) -> usize {
         self.runner.slots()
     }
 
     /// Returns the number of execution streams that the device has for it.
-    #[must_use]
     pub fn streams(&self) -> u32 {
         self.runner.streams()
     }
 
     /// Returns whether requests run on the states of sequences.
-    #[must_use]
     pub fn is_stateful(&self) -> bool {
         self.spec.stateful.is_some()
     }
 
     /// Returns whether its batch size or a shape is taken from each request.
-    #[must_use]
     pub fn is_auto(&self) -> bool {
         self.spec.options.is_auto()
     }
@@ -331,7 +326,6 @@ impl Loaded {
     }
 
     /// Returns whether idle sequences are removed.
-    #[must_use]
     pub fn cleans_sequences(&self) -> bool {
         let stateful = self.spec.stateful.as_ref();
         stateful.is_some_and(|config| config.idle_sequence_cleanup)

@@ -38,7 +38,6 @@ struct Form {
 }
 
 /// Returns the path of the file of a version folder.
-#[must_use]
 pub fn path(version: &Path) -> PathBuf {
     version.join(FILE)
 }

@@ -28,13 +28,10 @@ mod version;
 pub mod wanted;
 pub mod warmup;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 pub use folders::{FolderSurvey, Ignored, Reason};
@@ -72,7 +69,6 @@ pub struct Model {
 
 impl Model {
     /// Makes a model of versions in any state.
-    #[must_use]
     pub fn new(name: &str, versions: impl IntoIterator<Item = Arc<Version>>) -> Self {
         Self {
             name: name.into(),
@@ -94,7 +90,6 @@ impl Model {
     }
 
     /// Returns the progress of the download in flight; `None` if there is none.
-    #[must_use]
     pub fn download(&self) -> Option<storage::DownloadProgress> {
         let progress = *self.download.load().as_ref()?.borrow();
         (progress.received < progress.expected).then_some(progress)
@@ -118,13 +113,11 @@ impl Model {
     }
 
     /// Finds a version in any state.
-    #[must_use]
     pub fn known(&self, number: i64) -> Option<Arc<Version>> {
         self.versions.load().get(&number).cloned()
     }
 
     /// Returns the name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -135,24 +128,21 @@ impl Model {
     }
 
     /// Returns the outcome of the last look for versions; `None` before the first.
-    #[must_use]
     pub fn survey(&self) -> Option<Arc<std::result::Result<(), String>>> {
         self.survey.load_full()
     }
 
     /// Returns every version, the lowest first.
-    #[must_use]
     pub fn versions(&self) -> Vec<Arc<Version>> {
         self.versions.load().values().cloned().collect()
     }
 
     /// Lets one sequence start at a time, where its id has to be free in all versions.
     pub(crate) fn starting(&self) -> MutexGuard<'_, ()> {
-        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.starts.lock()
     }
 
     /// Finds the newest version that is retired and still has sequences.
-    #[must_use]
     pub fn draining(&self) -> Option<Arc<Version>> {
         let versions = self.versions.load();
         let mut newest = versions.values().rev();

@@ -65,7 +65,6 @@ impl Phase {
     }
 
     /// Returns whether a request may wait for it to become available.
-    #[must_use]
     pub const fn is_passing(self) -> bool {
         matches!(
             self,
@@ -74,7 +73,6 @@ impl Phase {
     }
 
     /// Returns the status for status calls.
-    #[must_use]
     pub fn status(self) -> Status {
         let state = match self {
             Self::Available | Self::AvailableRequiredRevalidation => VersionState::Available,

@@ -1,11 +1,9 @@
 //! Compiled models spoilt by a failed inference: they are replaced beside the serving one, as by a
 //! reload, and requests that they have failed are repeated once on the replacement.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
@@ -112,7 +110,7 @@ impl Version {
     /// Replaces a compiled model, or joins a replacement in flight. A model replaced already has
     /// its replacement at once.
     fn replace(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> SharedLoad {
-        let mut state = self.recovery.lock();
+        let mut state = self.recovery.state.lock();
         if let Some((of, pending)) = &state.pending
             && Arc::ptr_eq(of, spoilt)
         {
@@ -148,7 +146,7 @@ impl Version {
             } else {
                 spoilt.runner.hand_over();
             }
-            let mut state = version.recovery.lock();
+            let mut state = version.recovery.state.lock();
             state.pending = None;
             state.next = Some(Instant::now() + pause);
             drop(state);
@@ -207,12 +205,5 @@ impl Version {
         };
         Task::spawn(cleaner::let_go(self, Arc::clone(spoilt), limit)).detach();
         true
-    }
-}
-
-impl Recovery {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // One assignment at a time: a panic cannot leave it half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

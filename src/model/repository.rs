@@ -59,7 +59,6 @@ pub struct ModelFiles {
 
 impl ModelFiles {
     /// Returns the paths for the runtime: the model, and the second file of formats with two.
-    #[must_use]
     pub fn paths(&self) -> (&Path, Option<&Path>) {
         (&self.model, self.weights.as_deref())
     }
@@ -70,7 +69,6 @@ impl ModelFiles {
     }
 
     /// Returns the folder that the model is in.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         match self.model.is_dir() {
             // A SavedModel is its folder.

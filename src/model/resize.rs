@@ -110,7 +110,7 @@ impl Version {
 
     /// Joins the load in flight, or starts one.
     fn join(self: &Arc<Self>, current: &Arc<Loaded>, asked: &Asked) -> Resizing {
-        let mut slot = self.lock_resizing();
+        let mut slot = self.resizing.lock();
         if let Some(resizing) = &*slot {
             return resizing.clone();
         }
@@ -118,7 +118,7 @@ impl Version {
         let wanted = asked.clone();
         let load = async move {
             let outcome = version.load_for(current, wanted).await;
-            *version.lock_resizing() = None;
+            *version.resizing.lock() = None;
             outcome
         };
         let resizing = Resizing {

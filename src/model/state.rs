@@ -30,7 +30,6 @@ pub enum VersionErrorCode {
 
 impl VersionErrorCode {
     /// Returns the code's name, which is also what status calls say where there is no more to say.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "OK",
@@ -53,7 +52,6 @@ pub struct Status {
 
 impl Status {
     /// A state with nothing wrong.
-    #[must_use]
     pub const fn ok(state: VersionState) -> Self {
         Self {
             state,
@@ -63,7 +61,6 @@ impl Status {
     }
 
     /// A load that failed, and why.
-    #[must_use]
     pub fn failed(failure: &str) -> Self {
         Self {
             state: VersionState::Loading,
@@ -72,7 +69,6 @@ impl Status {
     }
 
     /// A version that keeps serving, since its replacement failed.
-    #[must_use]
     pub fn kept(failure: &str) -> Self {
         Self {
             state: VersionState::Available,
@@ -82,7 +78,6 @@ impl Status {
     }
 
     /// Returns the message of status calls; never empty.
-    #[must_use]
     pub fn message(&self) -> &str {
         self.failure.as_deref().unwrap_or(self.code.name())
     }

@@ -6,13 +6,14 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
@@ -58,7 +59,6 @@ pub struct Version {
 
 impl Version {
     /// Makes a version that is about to load.
-    #[must_use]
     pub fn new(model: &str, number: i64, reporter: Arc<Reporter>) -> Arc<Self> {
         Arc::new(Self {
             model: model.into(),
@@ -78,31 +78,26 @@ impl Version {
     }
 
     /// Returns the name of the model.
-    #[must_use]
     pub fn model(&self) -> &str {
         &self.model
     }
 
     /// Returns the name of the model, to keep.
-    #[must_use]
     pub fn shared_name(&self) -> Arc<str> {
         Arc::clone(&self.model)
     }
 
     /// Returns the number of the version.
-    #[must_use]
     pub fn number(&self) -> i64 {
         self.number
     }
 
     /// Returns the version's figures.
-    #[must_use]
     pub fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
     }
 
     /// Returns its sequences; there are none if it is not stateful.
-    #[must_use]
     pub fn sequences(&self) -> &Arc<OfVersion> {
         &self.sequences
     }
@@ -125,7 +120,6 @@ impl Version {
     }
 
     /// Returns the time that sequences may continue on a replaced or retired model.
-    #[must_use]
     pub fn drain(&self) -> Duration {
         Duration::from_millis(self.drain.load(Ordering::Relaxed))
     }
@@ -137,7 +131,6 @@ impl Version {
     }
 
     /// Returns the model that sequences continue on although nothing is loaded for new ones, if any.
-    #[must_use]
     pub fn draining(&self) -> Option<Arc<Loaded>> {
         if self.is_loaded() {
             return None;
@@ -146,13 +139,11 @@ impl Version {
     }
 
     /// Returns state and outcome at this moment.
-    #[must_use]
     pub fn status(&self) -> Status {
         self.status.borrow().clone()
     }
 
     /// Returns the failure of the last load, if any.
-    #[must_use]
     pub fn failure(&self) -> Option<Arc<String>> {
         let failed = self.status.borrow().code != VersionErrorCode::Ok;
         self.failure.load_full().filter(|_| failed)
@@ -275,7 +266,6 @@ impl Version {
     }
 
     /// Returns whether anything is loaded.
-    #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.loaded.load().is_some()
     }
@@ -318,11 +308,6 @@ impl Version {
         // A time limit that passes and a load that fails end in the same answer.
         drop(tokio::time::timeout(limit, settled).await);
         self.loaded()
-    }
-
-    pub(super) fn lock_resizing(&self) -> std::sync::MutexGuard<'_, Option<Resizing>> {
-        // One assignment at a time: a panic cannot leave it half done.
-        self.resizing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

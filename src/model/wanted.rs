@@ -3,7 +3,6 @@
 use crate::config::VersionPolicy;
 
 /// Chooses from versions in rising order; returns them in rising order.
-#[must_use]
 pub fn choose(policy: &VersionPolicy, existing: &[i64]) -> Vec<i64> {
     match policy {
         VersionPolicy::All => existing.to_vec(),

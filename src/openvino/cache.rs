@@ -4,8 +4,9 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
+
+use parking_lot::Mutex;
 
 /// Folders that cannot be used, with the reason logged for each.
 static REPORTED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
@@ -55,7 +56,7 @@ pub(super) fn prepare(folder: &Path) -> Option<String> {
 
 /// Remembers the error of a folder; returns whether it is new.
 fn is_news(folder: &Path, error: Option<String>) -> bool {
-    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut reported = REPORTED.lock();
     let before = reported.remove(folder);
     if reported.len() >= MAX_REPORTED {
         reported.clear();

@@ -3,10 +3,9 @@
 //! A new one asks its devices for all they know before the first model: milliseconds of each load. One
 //! with the same properties does as well; properties cannot be taken back, so others need another.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
 
 use super::{device, error::ModelLoadError, ffi::Core, options::LoadOptions};
 
@@ -48,7 +47,7 @@ pub(super) fn with<T>(
         None => make(&setting, options)?,
     };
     let done = work(&mut core)?;
-    let mut idle = idle();
+    let mut idle = IDLE.lock();
     idle.push_back((setting, core));
     let oldest = (idle.len() > MAX).then(|| idle.pop_front());
     drop(idle);
@@ -78,11 +77,7 @@ fn make(setting: &Setting, options: &LoadOptions) -> Result<Core, ModelLoadError
 }
 
 fn take(setting: &Setting) -> Option<Core> {
-    let mut idle = idle();
+    let mut idle = IDLE.lock();
     let at = idle.iter().rposition(|(known, _)| known == setting)?;
     idle.remove(at).map(|(_, core)| core)
-}
-
-fn idle() -> MutexGuard<'static, VecDeque<(Setting, Core)>> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }

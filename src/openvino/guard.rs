@@ -5,11 +5,9 @@
 //! model's first failed inference on, each combination of shapes is first tried on a spare,
 //! uncompiled model, which is only reshaped, and what that refuses never runs.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::{
@@ -99,8 +97,8 @@ impl Guard {
         let guard = Arc::clone(self);
         let shapes: Vec<_> = inputs.iter().map(|i| (i.port, i.shape.clone())).collect();
         task::blocking("try shapes", move || {
-            let verdict = guard.spare().takes(&shapes);
-            let mut verdicts = guard.verdicts();
+            let verdict = guard.spare.lock().takes(&shapes);
+            let mut verdicts = guard.verdicts.lock();
             match &verdict {
                 Ok(()) => verdicts.accepted.insert(combination, ()),
                 Err(error) => verdicts.refused.insert(combination, error.clone()),
@@ -112,22 +110,12 @@ impl Guard {
     }
 
     fn known(&self, combination: &Combination) -> Option<Result<(), RunError>> {
-        let mut verdicts = self.verdicts();
+        let mut verdicts = self.verdicts.lock();
         if verdicts.accepted.get(combination).is_some() {
             return Some(Ok(()));
         }
         let refused = verdicts.refused.get(combination)?;
         Some(Err(RunError::Shapes(refused.clone())))
-    }
-
-    fn spare(&self) -> MutexGuard<'_, Spare> {
-        // The runtime leaves a model with shapes that can be set, whatever happens.
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
-        // Each change is a single step: a panic cannot leave it half done.
-        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -68,7 +68,6 @@ impl Health {
     }
 
     /// Returns the guard that tries shapes, if any.
-    #[must_use]
     pub fn guard(&self) -> Option<&Arc<Guard>> {
         self.guard.get()
     }
@@ -79,7 +78,6 @@ impl Health {
     }
 
     /// Returns whether the compiled model is to be replaced, since an inference of it failed or is stuck.
-    #[must_use]
     pub fn is_spoilt(&self) -> bool {
         self.state.load(Relaxed) >= TAINTED
     }

@@ -89,7 +89,6 @@ pub enum Placement {
 
 impl LoadOptions {
     /// Returns whether a shape or the batch is taken from each request.
-    #[must_use]
     pub fn is_auto(&self) -> bool {
         self.batch == Some(BatchOption::Auto)
             || match &self.shapes {
@@ -172,7 +171,6 @@ pub struct Preprocessing {
 
 impl Preprocessing {
     /// Returns whether nothing is done.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -215,7 +213,6 @@ pub enum ColorFormat {
 
 impl ColorFormat {
     /// Returns the names of its planes, if each is a tensor.
-    #[must_use]
     pub const fn planes(self) -> &'static [&'static str] {
         match self {
             Self::Nv12Planes => &["Y", "UV"],

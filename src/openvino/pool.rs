@@ -8,12 +8,13 @@
 use std::{
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::slot::Slot;
@@ -188,14 +189,14 @@ impl<S> Pool<S> {
         if self.free.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         let slot = slots.pop();
         self.free.store(slots.len(), Ordering::SeqCst);
         slot
     }
 
     fn give_back(&self, slot: S) {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         slots.push(slot);
         self.free.store(slots.len(), Ordering::SeqCst);
         drop(slots);
@@ -221,11 +222,6 @@ impl<S> Pool<S> {
             });
         }
         Ok(place)
-    }
-
-    fn slots(&self) -> MutexGuard<'_, Vec<S>> {
-        // A push or pop cannot leave the list half done.
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

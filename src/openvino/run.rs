@@ -127,13 +127,11 @@ impl Runner {
     }
 
     /// Returns the number of execution streams of the device.
-    #[must_use]
     pub fn streams(&self) -> u32 {
         self.streams
     }
 
     /// Returns the health of the compiled model.
-    #[must_use]
     pub fn health(&self) -> &Health {
         &self.health
     }
@@ -146,13 +144,11 @@ impl Runner {
     }
 
     /// Returns the number of slots.
-    #[must_use]
     pub fn slots(&self) -> usize {
         self.pool.size()
     }
 
     /// Returns the average duration of a run done in place; `None` if the worker threads do it.
-    #[must_use]
     pub fn in_place(&self) -> Option<Duration> {
         if self.placement == Placement::InPlace {
             return Some(Duration::ZERO);

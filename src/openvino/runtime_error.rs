@@ -46,7 +46,6 @@ const LONGEST: usize = 1000;
 impl OpenVinoError {
     /// Returns the text for a client: without the places in the runtime's sources, and without paths
     /// of this machine.
-    #[must_use]
     pub fn reason(&self) -> String {
         let mut text = String::new();
         let mut rest = self.0.as_str();

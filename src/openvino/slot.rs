@@ -42,7 +42,6 @@ pub struct SlotInput {
 
 impl SlotInput {
     /// Makes the input of a port.
-    #[must_use]
     pub fn new(port: usize, shape: Vec<usize>, data: Bytes) -> Self {
         Self { port, shape, data }
     }
@@ -80,7 +79,6 @@ impl SlotError {
     }
 
     /// Returns the reason for a client: without paths, and in one line.
-    #[must_use]
     pub fn reason(&self) -> String {
         match self {
             Self::Runtime { source, .. } => source.reason(),

@@ -8,10 +8,11 @@
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{
@@ -105,7 +106,7 @@ impl Offer<'_> {
         if std::mem::replace(&mut self.over, true) {
             return None;
         }
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let mut offers = state.offers.iter();
         let place = offers.position(|(number, _)| *number == self.number);
         let Some(place) = place else {
@@ -143,7 +144,7 @@ impl Workers {
 
     /// Hands a job to a thread.
     pub(super) fn submit(&self, job: Job) -> Result<(), RunError> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.jobs.push_back(job);
         if state.idle < state.jobs.len() && state.threads < self.most {
             let shared = Arc::clone(&self.shared);
@@ -165,7 +166,7 @@ impl Workers {
     /// Leaves a run with the threads, while its owner keeps waiting for a slot: there may be no
     /// thread that comes to it.
     pub(super) fn offer(&self, run: Run) -> Offer<'_> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.last_offer += 1;
         let number = state.last_offer;
         state.offers.push_back((number, run));
@@ -179,7 +180,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        self.shared.state.lock().closed = true;
         self.shared.wake.notify_all();
     }
 }
@@ -261,7 +262,7 @@ impl Shared {
 
     /// Takes runs that wait for a slot, to run with another one.
     fn companions(&self, most: usize) -> Vec<Run> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let count = most.min(state.offers.len());
         state.taken += count;
         let taken = state.offers.drain(..count).map(|(_, run)| run);
@@ -362,7 +363,7 @@ impl Shared {
     /// Gives a slot to the first offer, or back if others wait for it as well, which have their turn.
     fn offered(&self, lease: Lease) -> Option<Job> {
         let run = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             // Who offers waits for a slot, too, and does so until it knows that a thread has come.
             let others_wait = lease.waiting() > state.offers.len() + state.taken;
             if others_wait || !state.jobs.is_empty() {
@@ -376,7 +377,7 @@ impl Shared {
     }
 
     fn next(&self) -> Option<Job> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 return Some(job);
@@ -385,16 +386,8 @@ impl Shared {
                 return None;
             }
             state.idle += 1;
-            state = self
-                .wake
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.wake.wait(&mut state);
             state.idle -= 1;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change to the state is a single step, so a panic cannot leave it half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

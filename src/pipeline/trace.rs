@@ -1,9 +1,8 @@
 //! Trace of a request to a pipeline, with times.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::plan::PipelinePlan;
 use crate::tensor::Tensor;
@@ -55,17 +54,12 @@ impl NodeTrace {
 impl Trace {
     /// Takes the runs so far, in the order in which they ended.
     pub fn take(&self) -> Vec<NodeTrace> {
-        std::mem::take(&mut *self.runs())
+        std::mem::take(&mut *self.0.lock())
     }
 
     /// Adds a run that has ended.
     pub(super) fn add(&self, run: NodeTrace) {
-        self.runs().push(run);
-    }
-
-    fn runs(&self) -> MutexGuard<'_, Vec<NodeTrace>> {
-        // A push cannot be left half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().push(run);
     }
 }
 

@@ -3,8 +3,9 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
+
+use parking_lot::Mutex;
 
 /// The oldest version of Python that has what the package needs of it.
 const OLDEST: (u32, u32) = (3, 11);
@@ -27,7 +28,7 @@ static WISH: Mutex<Wish> = Mutex::new(Wish {
 /// (`VIRTUAL_ENV`); else the one in which the inference runtime was found; else the installation that the shell finds.
 /// `PYTHONPATH` applies in addition. Applies to what is loaded afterwards.
 pub fn configure(environment: Option<PathBuf>, runtime: Option<PathBuf>) {
-    *WISH.lock().unwrap_or_else(PoisonError::into_inner) = Wish {
+    *WISH.lock() = Wish {
         environment,
         runtime,
     };
@@ -36,7 +37,7 @@ pub fn configure(environment: Option<PathBuf>, runtime: Option<PathBuf>) {
 impl Wish {
     /// Returns the settings, with an environment of its own for a graph or a pipeline that names one.
     pub(super) fn with(environment: Option<&Path>) -> Self {
-        let wish = WISH.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let wish = WISH.lock().clone();
         match environment {
             Some(own) => Self {
                 environment: Some(own.to_owned()),
@@ -105,7 +106,6 @@ pub(super) fn needed() -> String {
 }
 
 /// Returns the error in an environment named by the operator, if any.
-#[must_use]
 pub fn environment_error(folder: &Path) -> Option<String> {
     let wish = Wish {
         environment: Some(folder.to_owned()),

@@ -114,7 +114,6 @@ pub enum HandlerLoadError {
 
 impl HandlerLoadError {
     /// Returns the status text known to operators.
-    #[must_use]
     pub const fn status_text(&self) -> &'static str {
         match self {
             Self::NoFile(_) => "The Python Node file path does not exist",
@@ -128,7 +127,6 @@ impl HandlerLoadError {
     }
 
     /// Returns the exception raised by Python code.
-    #[must_use]
     pub const fn raised(&self) -> Option<&Raised> {
         match self {
             Self::Raised { raised, .. } => Some(raised),

@@ -4,12 +4,13 @@ use std::{
     fmt,
     future::Future,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use pyovms::message::{Instance, Order};
 use tokio::sync::{Notify, Semaphore};
 
@@ -108,13 +109,11 @@ impl PythonHandler {
     }
 
     /// Returns the name of the node.
-    #[must_use]
     pub fn node_name(&self) -> &str {
         &self.facts.node_name
     }
 
     /// Returns whether instances have a state. Without, opening and closing one does not run Python.
-    #[must_use]
     pub fn stateful(&self) -> bool {
         self.is_stateful
     }
@@ -155,20 +154,13 @@ impl PythonHandler {
         Ok(entered)
     }
 
-    fn finalized(&self) -> MutexGuard<'_, bool> {
-        self.life
-            .finalized
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Shuts down the handler: no new calls begin, calls in flight end, then `finalize` is called
     /// if the class has it; once, however often this is called. A state of an instance and a
     /// generator count as calls until they are closed.
     ///
     /// Blocks until that is done, but for a limited time.
     pub fn finalize(&self) {
-        if std::mem::replace(&mut *self.finalized(), true) {
+        if std::mem::replace(&mut *self.life.finalized.lock(), true) {
             return;
         }
         self.life.is_closing.store(true, Ordering::Release);
@@ -222,7 +214,7 @@ impl PythonHandler {
 impl Drop for PythonHandler {
     /// Finalizes one that was not.
     fn drop(&mut self) {
-        if !*self.finalized() {
+        if !*self.life.finalized.lock() {
             Task::spawn_on(self.group.runtime(), self.end()).detach();
         }
     }

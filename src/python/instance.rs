@@ -3,11 +3,12 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use pyovms::message::{Execute, Instance, Numbered, Order};
 use tokio::sync::mpsc;
 
@@ -80,12 +81,7 @@ impl HandlerInstance {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, Option<Arc<State>>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns whether it has a state, which has to be opened and closed.
-    #[must_use]
     pub fn has_state(&self) -> bool {
         self.handler.stateful()
     }
@@ -103,7 +99,7 @@ impl HandlerInstance {
         let link = self.seat.link().await?;
         self.call(&link, |call| Order::Open(self.named(call)))
             .await?;
-        *self.state() = Some(Arc::new(State {
+        *self.state.lock() = Some(Arc::new(State {
             link,
             used: Some(used),
             node: self.handler.node_name().to_owned(),
@@ -185,7 +181,7 @@ impl HandlerInstance {
         complete: bool,
         generates: bool,
     ) -> Result<Produced, HandlerError> {
-        let state = self.state().clone();
+        let state = self.state.lock().clone();
         let (link, used) = match &state {
             // One that is open goes on while its handler ends.
             Some(state) => (Arc::clone(&state.link), state.used.as_ref().map(Use::again)),
@@ -269,7 +265,7 @@ impl HandlerInstance {
     /// Closes the state of this instance, if it has one: calls `destroy_state` if the class has that, after the end
     /// of its generators.
     pub async fn close(&self) {
-        let state = self.state().take();
+        let state = self.state.lock().take();
         if let Some(mut state) = state.and_then(Arc::into_inner) {
             let end = state.end();
             let _place = place(self.handler.places()).await;

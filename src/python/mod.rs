@@ -30,7 +30,7 @@ mod worker;
 #[cfg(feature = "python")]
 mod tests;
 
-use std::{path::PathBuf, sync::PoisonError, sync::atomic::Ordering, time::Duration};
+use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 pub use environment::{configure, environment_error};
 pub use error::{HandlerError, HandlerLoadError, Raised};
@@ -52,13 +52,8 @@ pub const STUB: &str = include_str!("../../pyovms/python/pyovms/__init__.pyi");
 pub const AVAILABLE: bool = cfg!(feature = "python");
 
 /// Returns version and paths of the interpreter, once one has started.
-#[must_use]
 pub fn describe() -> Option<String> {
-    COMMON
-        .description
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
+    COMMON.description.lock().clone()
 }
 
 /// Gives workers the terminal of this process, so that handlers can be debugged there, instead of logging what they
@@ -69,7 +64,7 @@ pub fn give_terminal() {
 
 /// Charges the memory that is shared with workers. Applies to workers that start afterwards.
 pub fn charge(budget: &Budget) {
-    *COMMON.budget.lock().unwrap_or_else(PoisonError::into_inner) = Some(budget.clone());
+    *COMMON.budget.lock() = Some(budget.clone());
 }
 
 /// Sets the most calls in flight, of one handler and of all; further calls wait. One handler should not have all of
@@ -129,7 +124,6 @@ pub struct HandlerOutput {
 
 impl HandlerOutput {
     /// Describes an output that leaves the worker.
-    #[must_use]
     pub fn outward(name: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -65,7 +65,6 @@ impl HandlerTensor {
     ///
     /// A typed one is a buffer of elements of its datatype and of this shape for Python, if that has a format for the
     /// datatype and the bytes fill it exactly; others are buffers of single bytes, whatever the shape.
-    #[must_use]
     pub fn new(name: &str, datatype: &str, shape: Vec<i64>, data: Bytes, is_typed: bool) -> Self {
         Self(Arc::new(Inner {
             name: name.into(),
@@ -96,25 +95,21 @@ impl HandlerTensor {
     }
 
     /// Returns the name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
     /// Returns the datatype: a name of KServe, or any string of the producer.
-    #[must_use]
     pub fn datatype(&self) -> &str {
         &self.0.datatype
     }
 
     /// Returns the producer's shape; it need not fit the bytes.
-    #[must_use]
     pub fn shape(&self) -> &[i64] {
         &self.0.shape
     }
 
     /// Returns the contents in C order; empty if they stay with the worker, for another of its nodes.
-    #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
     }

@@ -41,7 +41,6 @@ impl Sample {
 
 /// Writes the flags of `ovms infer` and `ovms graph run` that give each input a value, as they are
 /// typed in a shell.
-#[must_use]
 pub fn flags(inputs: &[ScaffoldStream]) -> String {
     let mut is_random = false;
     let flag = |input: &ScaffoldStream| {

@@ -40,7 +40,6 @@ pub enum StreamError {
 
 impl ScaffoldStream {
     /// Makes one of which nothing is known.
-    #[must_use]
     pub fn untyped(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -50,7 +49,6 @@ impl ScaffoldStream {
     }
 
     /// Makes one for an input or output of a model, under a name like the model's that is free.
-    #[must_use]
     pub fn like(port: &Self, taken: &[Self]) -> Self {
         let mut name = spelled(&port.name);
         while name == LOOPBACK || taken.iter().any(|other| other.name == name) {
@@ -60,7 +58,6 @@ impl ScaffoldStream {
     }
 
     /// Returns the same under another name.
-    #[must_use]
     pub fn named(&self, name: String) -> Self {
         Self {
             name,

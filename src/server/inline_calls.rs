@@ -12,7 +12,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Wake, Waker, ready},
@@ -20,6 +20,7 @@ use std::{
 
 use futures::{future::BoxFuture, task::AtomicWaker};
 use hyper::rt::Executor;
+use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tokio::{runtime::Handle, time::Instant};
 
@@ -78,7 +79,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for InlineCalls {
             Some(stream) => Box::pin(Watched { call, stream }),
             None => Box::pin(call),
         };
-        self.0.queue().push_back(call);
+        self.0.queue.lock().push_back(call);
         // Nearly always within a poll of the connection, which then comes to it.
         self.0.woken();
     }
@@ -90,11 +91,6 @@ pub(super) fn turns() -> Arc<PollTurns> {
 }
 
 impl Shared {
-    fn queue(&self) -> MutexGuard<'_, VecDeque<BoxFuture<'static, ()>>> {
-        // A push or pop cannot leave the queue half done.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Has the connection polled once more.
     fn woken(&self) {
         let polling =
@@ -107,7 +103,7 @@ impl Shared {
 
     fn try_calls(&self) {
         for _ in 0..MAX_CALLS {
-            let Some(call) = self.queue().pop_front() else {
+            let Some(call) = self.queue.lock().pop_front() else {
                 return;
             };
             if let Some(call) = task::try_inline(call) {
@@ -206,7 +202,7 @@ impl Drop for InlineDriver {
     /// Drops the calls that were not tried: each holds the executor, which holds them.
     fn drop(&mut self) {
         // Not under the lock: what a call has may wake the connection.
-        let calls = std::mem::take(&mut *self.calls.0.queue());
+        let calls = std::mem::take(&mut *self.calls.0.queue.lock());
         drop(calls);
     }
 }

@@ -4,10 +4,11 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The bits of an IPv6 address that tell networks from each other; a client may have all addresses
@@ -43,8 +44,7 @@ impl Addresses {
             IpAddr::V4(_) => address,
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
         };
-        // A count cannot be left half done.
-        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.open.lock();
         let open = all.entry(address).or_default();
         if self.most > 0 && *open >= self.most {
             return None;
@@ -57,7 +57,7 @@ impl Addresses {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.open.lock();
         if let Entry::Occupied(mut open) = all.entry(self.address) {
             *open.get_mut() -= 1;
             if *open.get() == 0 {
@@ -83,8 +83,7 @@ struct State {
 impl LogLimit {
     /// Returns how many lines were left out since the last, if there is to be one now.
     pub(super) fn next(&self) -> Option<u64> {
-        // Both fields are whole after each step.
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let now = Instant::now();
         match state.last {
             Some(last) if now.duration_since(last) < PERIOD => {
@@ -121,7 +120,7 @@ mod tests {
         drop(one);
         assert!(addresses.count(ip("10.0.0.1")).is_some());
         // Only those that have any are remembered.
-        assert_eq!(addresses.open.lock().unwrap().len(), 1);
+        assert_eq!(addresses.open.lock().len(), 1);
     }
 
     #[test]

@@ -10,12 +10,14 @@ use std::{
     future::Future,
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 /// Time after which others are next: some polls take far longer than most. With half of it a tiny model with 16
 /// calls in flight on one connection is answered a quarter less often.
@@ -43,14 +45,9 @@ impl PollTurns {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No change can be left half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a turn, or waits for one, of which the flag tells.
     fn take(&self, waker: &Waker) -> Result<(), Arc<AtomicBool>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.running < self.max {
             state.running += 1;
             return Ok(());
@@ -62,7 +59,7 @@ impl PollTurns {
 
     /// Gives a turn back, to the next that waits.
     fn give(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some((given, waker)) = state.waiting.pop_front() else {
             state.running -= 1;
             return;
@@ -74,7 +71,7 @@ impl PollTurns {
 
     /// Takes one that waits out of the queue; one that was given a turn gives it back.
     fn leave(&self, own: &Arc<AtomicBool>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let before = state.waiting.len();
         state.waiting.retain(|(given, _)| !Arc::ptr_eq(given, own));
         let is_given = state.waiting.len() == before;
@@ -212,7 +209,7 @@ mod tests {
         }
         assert!(!turn(&mut task).await);
         drop(task);
-        assert!(turns.state().waiting.is_empty());
+        assert!(turns.state.lock().waiting.is_empty());
     }
 
     #[tokio::test]
@@ -232,7 +229,7 @@ mod tests {
         drop(third);
         assert!(turn(&mut first).await);
         drop(first);
-        assert_eq!(turns.state().running, 0);
+        assert_eq!(turns.state.lock().running, 0);
     }
 
     #[tokio::test]
@@ -246,7 +243,7 @@ mod tests {
         drop(second);
         assert!(turn(&mut third).await);
         drop(third);
-        assert_eq!(turns.state().running, 0);
+        assert_eq!(turns.state.lock().running, 0);
     }
 
     #[tokio::test]

@@ -7,12 +7,13 @@
 use std::{
     cmp::Reverse,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep},
@@ -78,7 +79,7 @@ impl Reaper {
             idle: Some(Instant::now()),
             asked: None,
         };
-        self.entries().push(entry);
+        self.entries.lock().push(entry);
     }
 
     /// Notified when a connection waits for a place, and when none does any more.
@@ -106,7 +107,7 @@ impl Reaper {
     fn look(&self, now: Instant) {
         let mut idle = Vec::new();
         let is_full = self.is_full.load(Ordering::Relaxed);
-        self.entries().retain_mut(|entry| {
+        self.entries.lock().retain_mut(|entry| {
             let Some(connection) = entry.connection.upgrade() else {
                 return false;
             };
@@ -135,11 +136,6 @@ impl Reaper {
         for (_, connection) in idle.iter().take(self.batch) {
             connection.ask(Close::Now);
         }
-    }
-
-    fn entries(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
-        // A list of connections is whole after each of these calls.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

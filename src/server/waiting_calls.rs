@@ -11,7 +11,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Wake, Waker, ready},
@@ -19,6 +19,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, task::coop, time::Instant};
 
 use super::poll_turns::{BusyTurns, MAX_TURN, PollTurns};
@@ -71,14 +72,9 @@ impl WaitingCalls {
         self.push(call, 1);
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        // No change can be left half done.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues a call that is ready, which may be new.
     fn push(self: &Arc<Self>, call: Arc<Waiting>, new: usize) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.calls += new;
         queue.ready.push_back(call);
         if queue.is_long || queue.pollers == queue.idle.len() {
@@ -106,7 +102,7 @@ impl WaitingCalls {
 
     /// Notes that a poll has taken long: others are for another task.
     fn took_long(self: &Arc<Self>) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.is_long = true;
         if !queue.ready.is_empty() {
             self.add_poller(queue);
@@ -116,7 +112,7 @@ impl WaitingCalls {
     /// Returns the next call that is ready, waits for one, or ends a poller if no call is left. `was_short` says that
     /// the poll before has not taken long.
     fn poll_next(&self, context: &Context<'_>, was_short: bool) -> Poll<Option<Arc<Waiting>>> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if was_short {
             queue.is_long = false;
         }
@@ -139,7 +135,7 @@ impl WaitingCalls {
 
     /// Counts a call that has ended.
     fn ended(&self) {
-        self.queue().calls -= 1;
+        self.queue.lock().calls -= 1;
     }
 }
 
@@ -204,7 +200,7 @@ impl Waiting {
         self.state.swap(POLLING, Ordering::AcqRel);
         let waker = Waker::from(Arc::clone(&self));
         let mut context = Context::from_waker(&waker);
-        let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut call = self.call.lock();
         let Some(future) = &mut *call else {
             return;
         };
@@ -316,7 +312,7 @@ mod tests {
         }
         ended.await.unwrap();
         assert_eq!(*polls.lock().unwrap(), [0, 1, 0, 1]);
-        while calls.queue().pollers > 0 {
+        while calls.queue.lock().pollers > 0 {
             tokio::task::yield_now().await;
         }
     }
@@ -331,11 +327,11 @@ mod tests {
             let call = async move {
                 // Work of a call.
                 std::thread::sleep(Duration::from_millis(1));
-                pollers.send(queue.queue().pollers).unwrap();
+                pollers.send(queue.queue.lock().pollers).unwrap();
             };
             calls.add(call.boxed());
         }
-        assert_eq!(calls.queue().pollers, 1, "it comes to all of them");
+        assert_eq!(calls.queue.lock().pollers, 1, "it comes to all of them");
         for expected in [1, 2, 2] {
             assert_eq!(seen.recv().await, Some(expected));
         }
@@ -403,7 +399,7 @@ mod tests {
         while alive() > 0 {
             tokio::task::yield_now().await;
         }
-        let queue = calls.queue();
+        let queue = calls.queue.lock();
         assert_eq!((queue.calls, queue.pollers, queue.idle.len()), (0, 0, 0));
     }
 
@@ -413,7 +409,7 @@ mod tests {
         for _ in 0..100 {
             calls.add(std::future::pending().boxed());
         }
-        let queue = calls.queue();
+        let queue = calls.queue.lock();
         assert_eq!((queue.pollers, queue.ready.len()), (1, 100));
     }
 }

@@ -10,7 +10,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -18,6 +18,7 @@ use std::{
 };
 
 use futures::task::AtomicWaker;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::pace::Turn;
@@ -78,8 +79,7 @@ impl Watchdog {
     fn streams(&self) -> Option<MutexGuard<'_, Streams>> {
         match &self.work {
             Work::Http1(_) => None,
-            // Nothing that panics is done with them.
-            Work::Http2(streams) => Some(streams.lock().unwrap_or_else(PoisonError::into_inner)),
+            Work::Http2(streams) => Some(streams.lock()),
         }
     }
 
@@ -89,10 +89,7 @@ impl Watchdog {
                 begun: turn.requests(),
                 is_busy: turn.busy(),
             },
-            Work::Http2(streams) => streams
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .activity(),
+            Work::Http2(streams) => streams.lock().activity(),
         }
     }
 

@@ -10,7 +10,6 @@ use super::{Tensor, dtype::DataType};
 /// A floating point type takes the nearest number that it has. An integer type takes a number
 /// without its fraction, and what is beyond its range as its least or greatest; not-a-number is 0.
 /// BOOL is 0 and 1, and takes whatever is not 0 as true.
-#[must_use]
 pub fn cast(tensor: &Tensor, dtype: DataType) -> Option<Tensor> {
     if dtype == tensor.dtype() {
         return (dtype != DataType::String).then(|| tensor.clone());

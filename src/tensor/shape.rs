@@ -90,7 +90,6 @@ impl PartialShape {
     }
 
     /// Returns whether all shapes that another one allows are allowed.
-    #[must_use]
     pub fn includes(&self, other: &Self) -> bool {
         let mut dims = self.0.iter().zip(&other.0);
         self.0.len() == other.0.len() && dims.all(|(dim, &other)| dim.includes(other))

@@ -4,7 +4,6 @@
 /// `axes[i]` of the source. `width` is the size of an element in bytes.
 ///
 /// `data` has exactly the elements of `shape`, and `axes` names each of its axes once.
-#[must_use]
 pub fn transpose(data: &[u8], shape: &[usize], axes: &[usize], width: usize) -> Vec<u8> {
     let mut target = Vec::with_capacity(data.len());
     if data.is_empty() {

@@ -5,13 +5,17 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
+import time
 
 import pytest
 import requests
 import yaml
 
-from conftest import FIXTURES, PROGRAM, ROOT
+import schemas
+from conftest import FIXTURES, PROGRAM, ROOT, free_ports
+from test_deploy_proxy import find
 
 DEPLOY = ROOT / "deploy"
 LIMIT = 60.0
@@ -227,11 +231,13 @@ def test_the_pods_fit_the_server(running, tmp_path):
     volumes = {volume["name"] for volume in pod["volumes"]}
     assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 
-    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    drain = int(flag(container["args"], "--shutdown_timeout_seconds"))
-    assert pod["terminationGracePeriodSeconds"] > pause + drain
+    assert pod["terminationGracePeriodSeconds"] > pause_and_drain(container)
 
     server = running.start("pod", "--config_path", str(config), "--metrics_enable")
+    scaled = found["HorizontalPodAutoscaler"]["spec"]
+    assert_metrics(server, json.dumps(scaled))
+    (keda,) = documents("kubernetes/keda.yaml")
+    assert keda["spec"]["scaleTargetRef"]["name"] == scaled["scaleTargetRef"]["name"]
     probe(server, container, "http")
     metrics = requests.get(server.url(annotations["prometheus.io/path"]), timeout=LIMIT)
     assert metrics.status_code == 200
@@ -253,19 +259,127 @@ def probe(server, container, port):
 def test_the_runtime_of_kserve_fits_the_server(running):
     """Arguments, ports, probes, and what the example of a service asks for."""
     (runtime,) = documents("kserve/runtime.yaml")
-    (example,) = documents("kserve/service.yaml")
+    example = by_kind("kserve/service.yaml")["InferenceService"]
+    stateful = by_kind("kserve/stateful.yaml")["InferenceService"]
     (container,) = runtime["spec"]["containers"]
     assert container["name"] == "kserve-container"
     model = FIXTURES / "models/classifier"
-    check(container["args"], {"{{.Name}}": "m", "/mnt/models": model})
+    places = {"{{.Name}}": "m", "/mnt/models": model}
+    check(container["args"], places)
+    total = FIXTURES / "models/running_total"
+    more = stateful["spec"]["predictor"]["model"]["args"]
+    check(container["args"] + more, places | {"/mnt/models": total})
     port = int(flag(container["args"], "--rest_port"))
     assert [each["containerPort"] for each in container["ports"]] == [port]
     assert runtime["spec"]["annotations"]["prometheus.kserve.io/port"] == str(port)
-    server = running.start("kserve", "--model_name=m", f"--model_path={model}")
+    flags = [f"--model_path={total}", "--stateful", "--metrics_enable"]
+    server = running.start("kserve", "--model_name=m", *flags)
+    (keda,) = documents("kubernetes/keda.yaml")
+    assert_metrics(server, json.dumps(keda))
     probe(server, container, port)
 
-    asked = example["spec"]["predictor"]["model"]
-    assert asked["runtime"] == runtime["metadata"]["name"]
     formats = [(each["name"], each["version"]) for each in runtime["spec"]["supportedModelFormats"]]
-    assert (asked["modelFormat"]["name"], asked["modelFormat"]["version"]) in formats
-    assert asked["protocolVersion"] in runtime["spec"]["protocolVersions"]
+    for each in (example, stateful):
+        predictor = each["spec"]["predictor"]
+        asked = predictor["model"]
+        assert asked["runtime"] == runtime["metadata"]["name"]
+        assert (asked["modelFormat"]["name"], asked["modelFormat"]["version"]) in formats
+        assert asked["protocolVersion"] in runtime["spec"]["protocolVersions"]
+        assert predictor["terminationGracePeriodSeconds"] > pause_and_drain(container)
+        assert_metrics(server, json.dumps(predictor["autoScaling"]))
+
+
+def pause_and_drain(container):
+    """How many seconds a container may take to stop."""
+    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    return pause + int(flag(container["args"], "--shutdown_timeout_seconds"))
+
+
+def assert_metrics(server, text):
+    """Every family that an autoscaler is told of is one that the server has."""
+    named = set(re.findall(r"ovms_\w+", text))
+    assert named
+    page = requests.get(server.url("/metrics"), timeout=LIMIT).text
+    for name in named:
+        assert f"# TYPE {name} gauge" in page, name
+
+
+MANIFESTS = sorted(str(path.relative_to(DEPLOY)) for path in DEPLOY.rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_manifests_fit_the_schemas_of_their_projects(name):
+    """Those of Kubernetes, KServe, and KEDA, with no key more than they have."""
+    for document in documents(name):
+        schemas.judge(document)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "path", "value", "told"),
+    [
+        ("kubernetes/ovms.yaml", "Deployment", "spec.replica", 2, "'replica' was unexpected"),
+        ("kubernetes/ovms.yaml", "Deployment", "spec.template.spec.containers.0.ports", "h", "'h' is not"),
+        ("kubernetes/ovms.yaml", "HorizontalPodAutoscaler", "spec.maxReplicas", "x", "'x' is not of type"),
+        ("kubernetes/ovms.yaml", "PodDisruptionBudget", "spec.selector.labels", {}, "'labels' was unexpected"),
+        ("kubernetes/redis.yaml", "StatefulSet", "spec.serviceName", 1, "1 is not of type"),
+        ("kubernetes/keda.yaml", "ScaledObject", "spec.triggers.0.metadata", 4, "4 is not of type"),
+        ("kubernetes/keda.yaml", "ScaledObject", "spec.minReplicas", 4, "'minReplicas' was unexpected"),
+        ("kserve/runtime.yaml", "ServingRuntime", "spec.container", [], "has no such key"),
+        ("kserve/runtime.yaml", "ServingRuntime", "spec.multiModel", "no", "'no' is no bool"),
+        ("kserve/runtime.yaml", "ServingRuntime", "spec.containers.0.arg", [], "'arg' was unexpected"),
+        ("kserve/service.yaml", "InferenceService", "spec.predictor.autoScaling.metrics.0.target", {}, "no such key"),
+        ("kserve/service.yaml", "InferenceService", "spec.predictor.model.storageUri", 1, "1 is no str"),
+    ],
+)
+def test_a_broken_manifest_is_told(name, kind, path, value, told):
+    """Keys that are none, and values of another type."""
+    document = by_kind(name)[kind]
+    *parents, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+    place = document
+    for key in parents:
+        place = place[key]
+    place[last] = value
+    with pytest.raises(schemas.Unfit, match=re.escape(told)):
+        schemas.judge(document)
+
+
+def test_the_redis_of_the_pods_keeps_what_it_has_answered(tmp_path):
+    """It starts with the arguments of the manifest, and one killed comes back with the last write."""
+    found = by_kind("kubernetes/redis.yaml")
+    (container,) = found["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    pods = by_kind("kubernetes/ovms.yaml")["Deployment"]["spec"]["template"]
+    (server,) = pods["spec"]["containers"]
+    (port,) = found["Service"]["spec"]["ports"]
+    address = f"redis://{found['Service']['metadata']['name']}:{port['port']}"
+    assert flag(server["args"], "--sequence_store") == address
+    (rule,) = found["NetworkPolicy"]["spec"]["ingress"]
+    allowed = rule["from"][0]["podSelector"]["matchLabels"]
+    assert allowed.items() <= pods["metadata"]["labels"].items()
+    stateful = by_kind("kserve/stateful.yaml")["InferenceService"]["spec"]["predictor"]
+    assert flag(stateful["model"]["args"], "--sequence_store") == address
+    assert allowed.items() <= stateful["labels"].items()
+
+    (own,) = free_ports(1)
+    program, *arguments = [
+        str(tmp_path) if each == "/data" else each.replace(str(port["port"]), str(own))
+        for each in container["args"]
+    ]
+    command = [find(program), *arguments, "--bind", "127.0.0.1"]
+    for expected in (b"+OK", b"$1\r\n1"):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            with connected(own) as connection:
+                question = b"SET a 1\r\n" if expected == b"+OK" else b"GET a\r\n"
+                connection.sendall(question)
+                assert connection.recv(100).strip() == expected
+            process.kill()
+
+
+def connected(port):
+    """A connection to a server that is about to listen."""
+    end = time.monotonic() + LIMIT
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+        except ConnectionRefusedError:
+            assert time.monotonic() < end
+            time.sleep(0.01)

@@ -44,6 +44,19 @@ TOOLS = {
         "environment": {},
         "probe": ["-v"],
     },
+    # The package has a link to the program of the other one, which the server is by its name.
+    "redis-server": {
+        "packages": ["redis-server", "redis-tools"],
+        "program": "usr/bin/redis-server",
+        "environment": {},
+        "probe": ["--version"],
+    },
+    "haproxy": {
+        "packages": ["haproxy"],
+        "program": "usr/sbin/haproxy",
+        "environment": {},
+        "probe": ["-v"],
+    },
     # Its parts are looked for below /usr otherwise.
     "valgrind": {
         "packages": ["valgrind"],

@@ -1,9 +1,6 @@
 //! Output packets as they arrive, and times of each node.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use ovms::{
     client::{
@@ -14,6 +11,7 @@ use ovms::{
     request::{InferResponse, LooseTensor, Parameter},
     tensor::{DataType, ShapeText, Tensor, TensorMap},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
@@ -47,13 +45,9 @@ impl Times {
         Self(Mutex::new(vec![Took::default(); plan.nodes.len()]))
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<Took>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Writes the times of all nodes, and how the run ended, as one JSON object.
     pub(super) fn json(&self, plan: &GraphPlan, took: Duration, error: Option<&str>) -> String {
-        let all = self.all();
+        let all = self.0.lock();
         let nodes = plan.nodes.iter().zip(&*all).map(|(node, took)| {
             json!({
                 "name": node.spec.name,
@@ -73,7 +67,7 @@ impl Times {
     pub(super) fn table(&self, plan: &GraphPlan, took: Duration) -> String {
         let times = ["runs", "mean µs", "longest µs", "all µs", "open, close µs"];
         let mut table = Table::new().left(["node", "calculator"]).right(times);
-        for (node, took) in plan.nodes.iter().zip(&*self.all()) {
+        for (node, took) in plan.nodes.iter().zip(&*self.0.lock()) {
             let runs = u32::try_from(took.runs).unwrap_or(u32::MAX);
             let mean = took.ran.checked_div(runs).unwrap_or_default();
             let times = [mean, took.longest, took.ran, took.around];
@@ -93,7 +87,7 @@ impl Times {
 
 impl GraphObserver for Times {
     fn ran(&self, node: usize, step: CalculatorStep, _: Timestamp, _: Instant, took: Duration) {
-        let mut nodes = self.all();
+        let mut nodes = self.0.lock();
         let Some(node) = nodes.get_mut(node) else {
             return;
         };

@@ -90,7 +90,6 @@ impl Spread {
 }
 
 /// Writes a number with six digits: enough to compare, short enough for a column.
-#[must_use]
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the exponent of a double is below 400"

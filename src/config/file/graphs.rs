@@ -41,7 +41,6 @@ pub struct GraphConfig {
 
 impl GraphConfig {
     /// Returns whether another graph would load the same, regardless of its position in the file.
-    #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.name == other.name
             && self.base_path == other.base_path

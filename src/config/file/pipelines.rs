@@ -64,7 +64,6 @@ pub struct NodeConfig {
 
 impl NodeConfig {
     /// Returns the parameters of a custom node; none for a model.
-    #[must_use]
     pub fn params(&self) -> &[(String, String)] {
         match &self.kind {
             NodeKind::Model { .. } => &[],

@@ -212,7 +212,6 @@ macro_rules! flags {
 
         impl Flags {
             /// Returns these flags with the values whose texts are given in place of their own.
-            #[must_use]
             pub fn with(&self, given: impl Fn(&Flag) -> Option<OsString>) -> Self {
                 let mut texts = FLAGS.iter().map(given);
                 let mut next = || texts.next().flatten();

@@ -110,7 +110,6 @@ impl ReloadError {
     }
 
     /// Returns what a client that asked for the reload can do about it.
-    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::File(FileError::Read { .. }) => ErrorKind::Internal,

@@ -58,7 +58,6 @@ pub struct Reloader {
 
 impl Reloader {
     /// Makes the reloader of an engine.
-    #[must_use]
     pub fn new(engine: Arc<Engine>, source: ConfigSource, metrics: Arc<Metrics>) -> Self {
         let mut config = FileConfig::default();
         let (only, defaults, file) = match source {
@@ -80,7 +79,6 @@ impl Reloader {
     }
 
     /// Makes the reloader of an engine that serves what a file has said, and does not look again.
-    #[must_use]
     pub fn given(engine: Arc<Engine>, config: FileConfig, defaults: &Defaults) -> Self {
         Self::of(engine, Reader::new(config, None), defaults, Metrics::off())
     }

@@ -3,7 +3,9 @@
 //! They are those of `ovms pipeline show` and `ovms graph show`. A layout may take long, so that there
 //! is one at a time, on a thread for work that blocks.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::{
     draw::{self, Diagram, DiagramKind},
@@ -69,7 +71,7 @@ impl Images {
     }
 
     fn find(&self, name: &str, of: &Diagram) -> Option<Arc<str>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let place = kept
             .iter()
             .position(|it| it.name == name && *it.of == *of)?;
@@ -80,7 +82,7 @@ impl Images {
     }
 
     fn keep(&self, image: Image) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.retain(|it| it.name != image.name);
         if kept.len() >= MAX_KEPT {
             kept.remove(0);

@@ -5,7 +5,9 @@
 //! sent one timestamp after the previous one, followed by a packet on `LOOPBACK`, which triggers
 //! the node again for the next set once this one is sent.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::{
     graph::{
@@ -187,7 +189,7 @@ impl Calculator for PythonExecutor {
             let next = self.shared.next(is_back && !context.env.is_ending());
             return Ok(next.map_or(StepOutcome::Next, |series| self.step(Work::Next(series))));
         }
-        if !matches!(*self.shared.generating(), Generating::Not) {
+        if !matches!(*self.shared.generating.lock(), Generating::Not) {
             return Err(GraphRunError::new(AbseilCode::ResourceExhausted, BUSY));
         }
         let is_complete = inputs.len() == self.inputs.len();
@@ -200,7 +202,7 @@ impl Calculator for PythonExecutor {
     }
 
     fn close(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        drop(std::mem::take(&mut *self.shared.generating()));
+        drop(std::mem::take(&mut *self.shared.generating.lock()));
         Ok(match self.shared.instance.has_state() {
             true => self.step(Work::Close),
             false => StepOutcome::Next,
@@ -215,16 +217,9 @@ const BUSY: &str = "Node is already processing data. Create new stream for anoth
 const FAILED: &str = "Error occurred during graph execution";
 
 impl Shared {
-    fn generating(&self) -> MutexGuard<'_, Generating> {
-        // The value is only ever replaced as a whole.
-        self.generating
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Marks the node as busy with a generator, unless it has one.
     fn is_free_then_busy(&self) -> bool {
-        let mut generating = self.generating();
+        let mut generating = self.generating.lock();
         let is_free = matches!(*generating, Generating::Not);
         if is_free {
             *generating = Generating::Busy;
@@ -234,7 +229,7 @@ impl Shared {
 
     /// Takes the generator that is ready for its next set; marks the node as busy if that is wanted.
     fn next(&self, is_wanted: bool) -> Option<Series> {
-        let mut generating = self.generating();
+        let mut generating = self.generating.lock();
         if matches!(*generating, Generating::Busy) {
             return None;
         }
@@ -299,7 +294,7 @@ impl Shared {
             Ok(None) => (Generating::Not, Ok(())),
             Err(error) => (Generating::Not, Err(error)),
         };
-        *self.generating() = next;
+        *self.generating.lock() = next;
         outcome
     }
 

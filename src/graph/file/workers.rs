@@ -50,7 +50,6 @@ pub(super) fn of_node(found: &Found<'_>, node: &NodeSpec, value: &Value) -> Vec<
 impl GraphSpec {
     /// Returns how the workers of its Python nodes are run, as far as these say so. Paths are relative to a folder;
     /// `file` is that of the graph.
-    #[must_use]
     pub fn workers(&self, folder: &Path, file: &Path) -> WorkerOptions {
         let find = |option: &str| {
             let mut all = self.nodes.iter().flat_map(|entry| &entry.workers);

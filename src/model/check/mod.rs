@@ -21,7 +21,6 @@ use crate::{
 
 /// Returns whether validating a request may take longer than an async worker should be held up:
 /// encoded images are decoded, and strings padded.
-#[must_use]
 pub fn is_slow(info: &ServableInfo, request: &InferRequest) -> bool {
     let strings = Declared::Known(DataType::String);
     let mut inputs = request.inputs.iter();
@@ -90,7 +89,6 @@ pub fn check(
 
 /// Returns the shape of the tensor that an input becomes, as far as the request alone determines
 /// it: the declared shape, except where strings become rows or images.
-#[must_use]
 pub fn tensor_shape(expected: &TensorInfo, input: &InputTensor) -> Option<Vec<usize>> {
     let declared = lengths(expected, input).ok()?;
     if input.datatype == Declared::Known(DataType::String) {

@@ -10,7 +10,6 @@ pub struct StorageEnvironment(BTreeMap<String, String>);
 
 impl StorageEnvironment {
     /// Copies the variables of this process.
-    #[must_use]
     pub fn of_process() -> Self {
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

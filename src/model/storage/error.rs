@@ -124,7 +124,6 @@ impl StorageError {
     }
 
     /// Returns a hint for the user, if there is one.
-    #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Denied {

@@ -40,7 +40,6 @@ pub struct RemoteVersion {
 
 impl RemoteVersion {
     /// Returns the bytes of all objects.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.objects
             .iter()

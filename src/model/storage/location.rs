@@ -28,7 +28,6 @@ pub(super) enum Service {
 }
 
 /// Returns whether a base path is in the cloud, by its scheme.
-#[must_use]
 pub fn is_remote(base_path: &str) -> bool {
     split(base_path).is_some()
 }

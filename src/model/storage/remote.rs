@@ -171,7 +171,6 @@ impl Storage {
     }
 
     /// Returns the progress of the present download.
-    #[must_use]
     pub fn progress(&self) -> watch::Receiver<DownloadProgress> {
         self.progress.subscribe()
     }

@@ -67,7 +67,6 @@ pub enum SourceError {
 
 impl SourceError {
     /// Returns a hint for the user, if there is one.
-    #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Local(_) => None,
@@ -94,7 +93,6 @@ impl Repository {
     }
 
     /// Returns the progress of the present download; `None` where nothing is downloaded.
-    #[must_use]
     pub fn progress(&self) -> Option<watch::Receiver<DownloadProgress>> {
         match self {
             Self::Local(_) => None,

@@ -151,7 +151,6 @@ pub(super) fn opened() -> Option<&'static Path> {
 }
 
 /// Returns the version of the runtime that was opened, as it says itself; `None` if none was.
-#[must_use]
 pub fn version() -> Option<String> {
     opened().map(|_| openvino::version().build_number)
 }

@@ -32,7 +32,6 @@ pub struct Device {
 }
 
 /// Looks at every place that there is, in the order of [`find`](super::find), and opens nothing.
-#[must_use]
 pub fn survey(places: &RuntimeSearchPath) -> Vec<SearchedPlace> {
     searched(places).collect()
 }
@@ -90,7 +89,6 @@ pub fn list_devices_with(list: impl Fn() -> Vec<Device> + Send + Sync + 'static)
 
 /// Lists the devices of the runtime that was opened in this process; none if there is no such, or if
 /// it cannot say. Blocks as [`devices`] does.
-#[must_use]
 pub fn devices_of_opened() -> Vec<Device> {
     if let Some(list) = LISTER.get() {
         return list();

@@ -3,10 +3,7 @@
 //! The model is compiled a second time for it. Whether rows of a batch are what each is alone is
 //! found out at load, by running some.
 
-use super::{
-    SequenceState,
-    tensors::{SlotStates, Variables},
-};
+use super::{SequenceState, tensors::SlotStates, variables::Variables};
 use crate::{
     error::Error,
     openvino::{

@@ -1,7 +1,7 @@
 //! State of a sequence between its requests, and access to it for a run.
 //!
 //! In mode `tensors` a state is the contents of the model's variables, which are inputs and outputs
-//! of the compiled model ([`split`], [`read`], [`tensors`]); in mode `requests` it is an infer request with the
+//! of the compiled model ([`split`], [`read`], [`variables`], [`tensors`]); in mode `requests` it is an infer request with the
 //! variables inside.
 
 pub(super) mod batch;
@@ -9,13 +9,13 @@ pub(super) mod read;
 mod saved;
 mod split;
 pub(super) mod tensors;
+mod variables;
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use self::tensors::StateValues;
+use parking_lot::Mutex;
+
+use self::variables::StateValues;
 pub use self::{saved::SavedVariables, split::attribute as xml_attribute};
 use super::{
     describe::{self, Described},
@@ -117,8 +117,7 @@ impl Maker {
     }
 
     fn make(&self) -> Result<Kept, SlotError> {
-        // Nothing of it is changed by a panic of ours.
-        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut model = self.model.lock();
         if self.lends {
             let request = model.create_infer_request();
             let request = request.map_err(runtime("create an infer request"))?;

@@ -2,14 +2,16 @@
 
 use std::fs;
 
-use super::split::{SplitGraph, split};
+use super::split::{SplitError, SplitGraph, ValueType};
 use crate::{
     error::{Error, chain},
     openvino::{
-        ffi::{Core, Model},
+        convert,
+        ffi::{Core, Model, Side},
         load::{self, Load},
         low_latency,
     },
+    tensor::Dim,
 };
 
 /// A model as read, without its variables.
@@ -39,11 +41,8 @@ pub(in crate::openvino) fn read(core: &mut Core, load: &Load<'_>) -> Result<Spli
     }
     let unread = |error| refused(format!("cannot read {}", model.display())).with_source(error);
     let text = fs::read_to_string(model).map_err(unread)?;
-    let SplitGraph {
-        variables,
-        step,
-        initial,
-    } = split(&text).map_err(|reason| refused(reason.to_string()))?;
+    let refuse = |reason: SplitError| refused(reason.to_string());
+    let split = SplitGraph::of(&text).map_err(refuse)?;
     let own = model.with_extension("bin");
     let weights = weights.or(own.is_file().then_some(&own));
     // The runtime reads weights from a file only, and where they are only for a graph in a file.
@@ -59,18 +58,40 @@ pub(in crate::openvino) fn read(core: &mut Core, load: &Load<'_>) -> Result<Spli
         };
         load::read(core, &part).map_err(|error| refused(chain(&error)))
     };
-    let step = read("step.xml", &step)?;
-    let initial = match initial {
+    let mut values = Vec::new();
+    let initial = match &split.initial {
         None => None,
-        Some(initial) => Some(InitialModel {
-            model: read("initial.xml", &initial.text)?,
-            variables: initial.variables,
-            of_inputs: initial.of_inputs,
-        }),
+        Some(initial) => {
+            let model = read("initial.xml", &initial.text)?;
+            values = (0..initial.variables.len())
+                .map(|place| value(&model, place))
+                .collect();
+            Some(InitialModel {
+                model,
+                variables: initial.variables.clone(),
+                of_inputs: initial.of_inputs,
+            })
+        }
     };
+    let step = read("step.xml", &split.step(&values).map_err(refuse)?)?;
     Ok(SplitModel {
-        variables,
+        variables: split.variables,
         step,
         initial,
     })
+}
+
+/// Describes an output, if it has a known type and number of dimensions.
+fn value(model: &Model, place: usize) -> Option<ValueType> {
+    let port = model.port(Side::Output, place).ok()?;
+    let element = port.get_element_type().ok()?;
+    convert::dtype(element)?;
+    let length = |dim: &Dim| match *dim {
+        Dim::Fixed(length) => length.to_string(),
+        Dim::Range(low, usize::MAX) => format!("{low}.."),
+        Dim::Range(low, high) => format!("{low}..{high}"),
+        Dim::Any => "?".to_owned(),
+    };
+    let lengths: Vec<String> = port.get_shape().ok()??.0.iter().map(length).collect();
+    Some([element.to_string().to_lowercase(), lengths.join(",")])
 }

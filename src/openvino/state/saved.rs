@@ -7,7 +7,7 @@ use ring::digest::{Context, SHA256};
 
 use super::{
     Kept, SequenceState,
-    tensors::{Transfer, Variables},
+    variables::{Transfer, Variables},
 };
 use crate::{
     error::{Error, Result},
@@ -25,13 +25,11 @@ pub struct SavedVariables(pub(super) Arc<Variables>);
 
 impl SavedVariables {
     /// Returns the digest of the files of the model, in hexadecimal digits.
-    #[must_use]
     pub fn digest(&self) -> &str {
         &self.0.digest
     }
 
     /// Returns the bytes of a state.
-    #[must_use]
     pub fn size(&self, state: &SequenceState) -> usize {
         let Some(Kept::Values(values)) = &state.0 else {
             return 0;

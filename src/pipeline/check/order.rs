@@ -1,9 +1,7 @@
 //! How the nodes hang together: rules 25 to 27, and batches behind demultiplexers.
 
-use std::collections::VecDeque;
-
 use super::draft::{Draft, Gathers, Link};
-use crate::{diagnostic::Diagnostic, pipeline::rules, tensor::Dim};
+use crate::{diagnostic::Diagnostic, order::topological, pipeline::rules, tensor::Dim};
 
 /// Ways in which levels of demultiplexing are out of order.
 pub(super) const NOT_GATHERED: &str =
@@ -19,39 +17,21 @@ pub(super) type Stack = Option<Vec<usize>>;
 impl Draft<'_> {
     /// Rule 25. Returns the nodes that wait for no cycle, sources before consumers.
     pub(super) fn cycles(&mut self) -> Vec<usize> {
-        let count = self.nodes.len();
-        let mut consumers = vec![Vec::new(); count];
-        let mut waiting = vec![0_usize; count];
+        let mut consumers = vec![Vec::new(); self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
-            waiting[index] = node.links.len();
             for link in &node.links {
                 consumers[link.source].push(index);
             }
         }
-        let mut order: Vec<usize> = (0..count).filter(|node| waiting[*node] == 0).collect();
-        let mut gone = VecDeque::from(order.clone());
         let mut broken = Vec::new();
-        loop {
-            while let Some(node) = gone.pop_front() {
-                for &consumer in &consumers[node] {
-                    waiting[consumer] = waiting[consumer].saturating_sub(1);
-                    if waiting[consumer] == 0 && !broken.contains(&consumer) {
-                        order.push(consumer);
-                        gone.push_back(consumer);
-                    }
-                }
-            }
-            let Some(cycle) = self.cycle(&waiting) else {
-                break;
-            };
-            self.report_cycle(&cycle);
+        let mut order = topological(&consumers, |waiting| {
             // As if it were gone, so that other cycles are found.
-            for node in &cycle {
-                waiting[*node] = 0;
-            }
-            broken.extend(&cycle);
-            gone.extend(cycle);
-        }
+            let cycle = self.cycle(waiting).unwrap_or_default();
+            self.report_cycle(&cycle);
+            broken.extend_from_slice(&cycle);
+            cycle
+        });
+        order.retain(|node| !broken.contains(node));
         order
     }
 

@@ -4,12 +4,13 @@ use std::{
     fmt,
     os::{fd::AsFd as _, unix::net::UnixStream},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use pyovms::message::{Load, Order, Outcome, Pair, Params};
 use tokio::{
     runtime::Handle,
@@ -77,7 +78,7 @@ impl Common {
     }
 
     fn budget(&self) -> Budget {
-        let budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        let budget = self.budget.lock();
         budget
             .clone()
             .unwrap_or_else(|| Budget::new(usize::MAX >> 1))
@@ -103,7 +104,6 @@ pub struct WorkerGroup {
 impl WorkerGroup {
     /// Makes the workers of a graph or a pipeline, called such as `graph g` in messages. They start with the first
     /// handler that is loaded.
-    #[must_use]
     pub fn new(of: String, options: WorkerOptions, counts: Arc<WorkerCounts>) -> Arc<Self> {
         let workers = options.workers.unwrap_or(1).max(1);
         let slots = (0..workers).map(|_| WorkerSlot::default()).collect();
@@ -118,10 +118,6 @@ impl WorkerGroup {
             counts,
             runtime: runtime(),
         })
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, Vec<(u32, NodeFacts)>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the runtime on which links are read.
@@ -141,9 +137,8 @@ impl WorkerGroup {
     }
 
     /// Returns why no request can be run, if so: no worker is there, and none comes soon.
-    #[must_use]
     pub fn obstacle(&self) -> Option<String> {
-        let mut reasons = self.slots.iter().map(|slot| slot.state().down.clone());
+        let mut reasons = self.slots.iter().map(|slot| slot.state.lock().down.clone());
         reasons.try_fold(None, |_, down| down.map(Some)).flatten()
     }
 
@@ -169,7 +164,7 @@ impl WorkerGroup {
             };
             loaded = load(&link, number, facts, false).await?;
         }
-        self.nodes().push((number, facts.clone()));
+        self.nodes.lock().push((number, facts.clone()));
         Ok((number, loaded))
     }
 
@@ -188,7 +183,7 @@ impl WorkerGroup {
 
     /// Forgets a handler, which has been finalized.
     pub(in crate::python) fn forget(&self, node: u32) {
-        self.nodes().retain(|(number, _)| *number != node);
+        self.nodes.lock().retain(|(number, _)| *number != node);
     }
 
     /// Returns all links.
@@ -228,10 +223,7 @@ impl WorkerGroup {
             hello.prefix,
             hello.path.join(":")
         );
-        let mut known = COMMON
-            .description
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = COMMON.description.lock();
         if known.as_ref() != Some(&description) {
             tracing::info!("Python interpreter has started: {description}");
             *known = Some(description);
@@ -298,7 +290,7 @@ impl WorkerGroup {
         self.counts.died();
         let mut pause = Duration::ZERO;
         {
-            let mut state = slot.state();
+            let mut state = slot.state.lock();
             state.link = None;
             state.generation += 1;
             let now = Instant::now();
@@ -358,7 +350,7 @@ impl WorkerGroup {
 
     async fn restart(&self, index: usize) -> Result<Arc<Link>, String> {
         let link = self.start(index).await?;
-        let nodes = self.nodes().clone();
+        let nodes = self.nodes.lock().clone();
         for (number, facts) in &nodes {
             load(&link, *number, facts, false)
                 .await
@@ -457,11 +449,7 @@ fn runtime() -> Handle {
     if let Ok(handle) = Handle::try_current() {
         return handle;
     }
-    let known = COMMON
-        .runtime
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
+    let known = COMMON.runtime.lock().clone();
     known.unwrap_or_else(|| {
         let own = OWN.get_or_init(|| {
             let mut builder = tokio::runtime::Builder::new_multi_thread();

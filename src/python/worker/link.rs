@@ -6,12 +6,13 @@ use std::{
     io::{self, ErrorKind},
     os::{fd::OwnedFd, unix::net::UnixStream},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use pyovms::{
     memory::{Announce, Place, Shared, Span},
     message::{
@@ -61,20 +62,15 @@ struct Pending {
 }
 
 impl Wire {
-    fn pending(&self) -> MutexGuard<'_, Pending> {
-        // Messages are added whole, here and below.
-        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take_freed(&self) -> Vec<Place> {
-        std::mem::take(&mut *self.freed.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.freed.lock())
     }
 
     /// Sends an order, with those that follow before the caller's task waits: one system call is for all of them.
     fn send(&self, order: Option<Order>, descriptor: Option<OwnedFd>) {
         let freed = self.take_freed();
         let message = ToWorker { order, freed };
-        let mut pending = self.pending();
+        let mut pending = self.outgoing.lock();
         match descriptor {
             Some(descriptor) => pending.messages.push_with(&message, descriptor),
             None => pending.messages.push(&message),
@@ -98,7 +94,7 @@ impl Wire {
 
     /// Writes what the socket takes; returns whether there is more.
     fn write(&self) -> bool {
-        let mut pending = self.pending();
+        let mut pending = self.outgoing.lock();
         let sent = self
             .socket
             .try_io(Interest::WRITABLE, || pending.messages.send(&self.socket));
@@ -111,7 +107,7 @@ impl Wire {
 impl Announce for Wire {
     fn arena(&self, number: u32, bytes: usize, file: OwnedFd) -> io::Result<()> {
         let charge = self.budget.charge(bytes).map_err(io::Error::other)?;
-        let mut charges = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut charges = self.charges.lock();
         charges.insert(number, charge);
         drop(charges);
         let bytes = bytes as u64;
@@ -120,7 +116,7 @@ impl Announce for Wire {
     }
 
     fn ended(&self, number: u32, _: usize) {
-        let mut charges = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut charges = self.charges.lock();
         let charge = charges.remove(&number);
         drop(charges);
         drop(charge);
@@ -128,7 +124,7 @@ impl Announce for Wire {
     }
 
     fn freed(&self, place: Place) {
-        let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut freed = self.freed.lock();
         freed.push(place);
         drop(freed);
         // Large enough to be worth a message of its own.
@@ -222,10 +218,6 @@ impl Link {
             Ok(hello) => Ok(Started { link, hello }),
             Err(_) => Err(format!("it {}", link.process.exit.wait().await.text())),
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads until the worker has ended, and then ends its calls.
@@ -347,7 +339,7 @@ impl Link {
     }
 
     fn done(&self, number: u64, answer: Answer) {
-        let waits = self.waiting().calls.remove(&number);
+        let waits = self.calls.lock().calls.remove(&number);
         self.busy.fetch_sub(1, Ordering::Relaxed);
         let unheard = match waits {
             Some(call) => call.reply.send(Ok(answer)).err(),
@@ -365,7 +357,7 @@ impl Link {
             (None, Some(raised)) => Err(HandlerError::Raised(raised.into())),
             (None, None) => Ok(None),
         };
-        let mut waiting = self.waiting();
+        let mut waiting = self.calls.lock();
         let is_over = !matches!(taken, Ok(Some(_)));
         let sets = match is_over {
             true => waiting.generators.remove(&set.generator),
@@ -390,7 +382,7 @@ impl Link {
     fn died(&self, ended: Ended) {
         let how = self.how(ended);
         self.process.kill_rest();
-        let mut waiting = self.waiting();
+        let mut waiting = self.calls.lock();
         waiting.died = Some(how.clone());
         let calls = std::mem::take(&mut waiting.calls);
         let generators = std::mem::take(&mut waiting.generators);
@@ -412,11 +404,7 @@ impl Link {
 
     /// Returns how the worker has ended, in words.
     pub(super) fn how(&self, ended: Ended) -> String {
-        let reason = self
-            .killed_for
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let reason = self.killed_for.lock().clone();
         reason.unwrap_or_else(|| ended.text())
     }
 
@@ -427,13 +415,14 @@ impl Link {
 
     /// Returns whether the worker lives, as far as is known.
     pub(in crate::python) fn is_alive(&self) -> bool {
-        self.waiting().died.is_none()
+        self.calls.lock().died.is_none()
     }
 
     /// Returns what those are told who wait for a set of a generator when the worker has ended.
     pub(in crate::python) fn death(&self, node: &str) -> HandlerError {
         let how = self
-            .waiting()
+            .calls
+            .lock()
             .died
             .clone()
             .unwrap_or_else(|| "has ended".to_owned());
@@ -447,10 +436,7 @@ impl Link {
 
     /// Kills the worker, for a reason that its calls are told.
     pub(in crate::python) fn kill(&self, reason: String) {
-        let mut killed_for = self
-            .killed_for
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut killed_for = self.killed_for.lock();
         killed_for.get_or_insert(reason);
         drop(killed_for);
         self.process.kill();
@@ -489,7 +475,7 @@ impl Link {
     ) -> Result<(u64, oneshot::Receiver<Result<Answer, HandlerError>>), HandlerError> {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let (reply, answer) = oneshot::channel();
-        let mut waiting = self.waiting();
+        let mut waiting = self.calls.lock();
         if let Some(how) = &waiting.died {
             let text = format!("worker of {} {how} before node {node} was called", self.of);
             return Err(HandlerError::Worker(text));
@@ -507,7 +493,7 @@ impl Link {
 
     /// Forgets the channel of a generator that there is not.
     pub(in crate::python) fn forget_generator(&self, number: u64) {
-        self.waiting().generators.remove(&number);
+        self.calls.lock().generators.remove(&number);
     }
 
     /// Lets a generator give more sets.

@@ -61,7 +61,6 @@ impl WorkerOptions {
     }
 
     /// Returns the least and the greatest value of an option that is a number.
-    #[must_use]
     pub fn bounds(option: &str) -> (i64, i64) {
         match option {
             // Each is a process.

@@ -4,9 +4,10 @@ use std::{
     fs::File,
     io::{BufRead as _, BufReader, Read as _},
     os::fd::OwnedFd,
-    sync::{Condvar, Mutex, PoisonError},
     time::Duration,
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::task;
 
@@ -18,22 +19,22 @@ struct Open;
 
 impl Open {
     fn new() -> Self {
-        *OPEN.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *OPEN.0.lock() += 1;
         Self
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        *OPEN.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *OPEN.0.lock() -= 1;
         OPEN.1.notify_all();
     }
 }
 
 /// Waits until all that workers have printed is logged, once they have ended, but no longer than a limit.
 pub(super) fn settle(limit: Duration) {
-    let open = OPEN.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = OPEN.1.wait_timeout_while(open, limit, |open| *open > 0);
+    OPEN.1
+        .wait_while_for(&mut OPEN.0.lock(), |open| *open > 0, limit);
 }
 
 /// The most bytes of a line; a longer one is cut into several.

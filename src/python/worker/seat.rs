@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{WorkerGroup, link::Link};
@@ -19,7 +20,7 @@ const RESTART: Duration = Duration::from_secs(2);
 /// A worker, or the place of one.
 #[derive(Default)]
 pub(super) struct WorkerSlot {
-    state: Mutex<WorkerSlotState>,
+    pub(super) state: Mutex<WorkerSlotState>,
     changed: Notify,
     /// Runs that are bound to it.
     runs: AtomicUsize,
@@ -36,17 +37,12 @@ pub(super) struct WorkerSlotState {
 }
 
 impl WorkerSlot {
-    pub(super) fn state(&self) -> MutexGuard<'_, WorkerSlotState> {
-        // No change can be left half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn link(&self) -> Option<Arc<Link>> {
-        self.state().link.clone()
+        self.state.lock().link.clone()
     }
 
     pub(super) fn set(&self, link: Result<Arc<Link>, String>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match link {
             Ok(link) => {
                 state.link = Some(link);
@@ -80,7 +76,7 @@ pub(crate) struct WorkerSeat {
 impl WorkerGroup {
     /// Chooses the worker of a run: with the fewest calls, or with the fewest runs if this one `lasts`.
     pub(crate) fn seat(self: &Arc<Self>, lasts: bool) -> Arc<WorkerSeat> {
-        let _choice = self.choice.lock().unwrap_or_else(PoisonError::into_inner);
+        let _choice = self.choice.lock();
         let least = (0..self.slots.len()).min_by_key(|&index| {
             let slot = &self.slots[index];
             let (calls, runs) = (slot.calls(), slot.runs.load(Ordering::Relaxed));
@@ -94,7 +90,7 @@ impl WorkerGroup {
         Arc::new(WorkerSeat {
             group: Arc::clone(self),
             index,
-            generation: self.slots[index].state().generation,
+            generation: self.slots[index].state.lock().generation,
         })
     }
 }
@@ -111,7 +107,7 @@ impl WorkerSeat {
 
     /// Returns whether the worker is there that was, or was to come, when the run began.
     pub(crate) fn is_current(&self) -> bool {
-        let state = self.slot().state();
+        let state = self.slot().state.lock();
         state.link.is_some() && state.generation == self.generation
     }
 
@@ -124,7 +120,7 @@ impl WorkerSeat {
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             {
-                let state = slot.state();
+                let state = slot.state.lock();
                 if let Some(link) = state.link.as_ref().filter(|link| link.is_alive()) {
                     return Ok(Arc::clone(link));
                 }

@@ -8,10 +8,11 @@ use std::{
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::Ordering, mpsc},
+    sync::{Arc, atomic::Ordering, mpsc},
     time::{Duration, Instant},
 };
 
+use parking_lot::{Condvar, Mutex};
 use rustix::{
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -86,10 +87,10 @@ impl Zygote {
     ///
     /// Fails if the system refuses it.
     pub(super) fn of(program: &Path) -> Result<Arc<Self>, String> {
-        let mut zygotes = ZYGOTES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut zygotes = ZYGOTES.lock();
         if let Some(zygote) = zygotes
             .get(program)
-            .filter(|zygote| !zygote.state().has_ended)
+            .filter(|zygote| !zygote.state.lock().has_ended)
         {
             return Ok(Arc::clone(zygote));
         }
@@ -158,17 +159,12 @@ impl Zygote {
         Ok(zygote)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No change can be left half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads what it says until it ends.
     fn read(&self, mut child: Child) {
         while let Ok(true) = self.receive() {}
         // It kills what it has forked, so this takes a moment.
         let _ = child.wait();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.has_ended = true;
         state.waiting.clear();
         for (_, exit) in state.exits.drain() {
@@ -201,7 +197,7 @@ impl Zygote {
             }
         }
         let reply: Reply = serde_json::from_slice(&bytes[..received.bytes])?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match reply {
             Reply::Forked { request, pid } => {
                 let known = Pid::from_raw(pid).zip(handle);
@@ -238,7 +234,7 @@ impl Zygote {
     pub(super) async fn fork(&self, request: Request<'_>) -> Result<Process, String> {
         let (reply, forked) = oneshot::channel();
         let number = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.has_ended {
                 return Err(ENDED.to_owned());
             }
@@ -289,7 +285,7 @@ fn path(folder: &Path) -> std::ffi::OsString {
 
 /// Ends all workers, and waits until they have gone, but no longer than a limit.
 pub(in crate::python) fn stop(limit: Duration) {
-    let zygotes = std::mem::take(&mut *ZYGOTES.lock().unwrap_or_else(PoisonError::into_inner));
+    let zygotes = std::mem::take(&mut *ZYGOTES.lock());
     for zygote in zygotes.values() {
         // Its end of the socket ends too.
         let _ = rustix::net::shutdown(&zygote.socket, rustix::net::Shutdown::Both);
@@ -297,9 +293,10 @@ pub(in crate::python) fn stop(limit: Duration) {
     let end = Instant::now() + limit;
     for zygote in zygotes.values() {
         let left = end.saturating_duration_since(Instant::now());
-        let _ = zygote
+        let mut state = zygote.state.lock();
+        zygote
             .end
-            .wait_timeout_while(zygote.state(), left, |state| !state.has_ended);
+            .wait_while_for(&mut state, |state| !state.has_ended, left);
     }
     output::settle(end.saturating_duration_since(Instant::now()));
 }

@@ -1,12 +1,10 @@
 //! Connections to Redis: made again when they break, and calls that are tried again on them.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Msg, RedisError, RedisResult,
     Script, ServerErrorKind, ToRedisArgs, Value,
@@ -100,7 +98,7 @@ type Connected = (Connection, bool);
 
 /// Client of a server or of a cluster.
 enum Dial {
-    Single(Client),
+    Single(Box<Client>),
     Cluster(Box<ClusterClient>),
 }
 
@@ -153,7 +151,7 @@ impl Link {
             let cluster = cluster.response_timeout(ATTEMPT).retries(3).build();
             Dial::Cluster(Box::new(cluster.map_err(refused)?))
         } else {
-            Dial::Single(listener.clone())
+            Dial::Single(Box::new(listener.clone()))
         };
         let connections = match (address.wait, address.is_cluster) {
             (1.., false) => WAITING_CONNECTIONS,
@@ -267,12 +265,12 @@ impl Link {
     }
 
     fn set_clock(&self, now: u64) {
-        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = (now, Instant::now());
+        *self.clock.lock() = (now, Instant::now());
     }
 
     /// Returns the time of the store, or a little less.
     fn now(&self) -> u64 {
-        let (time, at) = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let (time, at) = *self.clock.lock();
         time + u64::try_from(at.elapsed().as_millis()).unwrap_or(0)
     }
 
@@ -383,10 +381,8 @@ impl Link {
 }
 
 impl Place {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Connected>> {
-        self.connected
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Connected>> {
+        self.connected.lock()
     }
 }
 

@@ -16,7 +16,7 @@ mod link;
 
 use std::{
     sync::{
-        Arc, LazyLock, Mutex, PoisonError,
+        Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -24,6 +24,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use redis::{Cmd, Script};
 use tokio::sync::mpsc;
@@ -186,7 +187,7 @@ impl RedisStore {
 
     /// Returns the sequences that others want, the first time.
     pub(super) fn wanted(&self) -> Option<mpsc::Receiver<SequenceKey>> {
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = self.wanted.lock();
         wanted.take()
     }
 

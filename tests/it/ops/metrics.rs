@@ -7,6 +7,7 @@ use crate::support::{
     grpc::{self, Grpc, dummy},
     http::{get, post, send},
     repository,
+    streams::Talk,
 };
 
 const INFER: &str = "/v2/models/dummy/infer";
@@ -51,6 +52,7 @@ fn without_a_list_the_page_has_the_usual_families() {
     # TYPE ovms_request_time_us histogram
     # TYPE ovms_streams gauge
     # TYPE ovms_current_requests gauge
+    # TYPE ovms_pending_requests gauge
     # TYPE ovms_inference_time_us histogram
     # TYPE ovms_wait_for_infer_req_time_us histogram
     # TYPE ovms_inferences_stuck gauge
@@ -159,19 +161,21 @@ fn times_are_those_of_the_requests() {
 
 #[test]
 fn gauges_follow_requests_and_one_that_is_left_has_failed() {
-    let list = "ovms_current_requests,ovms_infer_req_active,ovms_requests_fail,ovms_requests_success,ovms_inference_time_us";
+    let list = "ovms_pending_requests,ovms_current_requests,ovms_infer_req_active,ovms_requests_fail,ovms_requests_success,ovms_inference_time_us";
     let server = busy::serve(&["--metrics_enable", "--metrics_list", list]);
     let grpc = Grpc::connect(&server);
     let current = r#"ovms_current_requests{name="busy",version="1"}"#;
     let active = r#"ovms_infer_req_active{name="busy",version="1"}"#;
     let failed = r#"ovms_requests_fail{api="KServe",interface="gRPC",method="ModelInfer",name="busy",version="1"}"#;
+    let pending = "ovms_pending_requests";
     assert_eq!((value(&server, current), value(&server, active)), (0, 0));
+    assert_eq!(value(&server, pending), 0);
     let running = busy::running(&server, &grpc, busy::SECONDS / 2);
     let waiting = grpc.call(busy::request(3));
     eventually("two requests, one of them at work", || {
         ((value(&server, current), value(&server, active)) == (2, 1)).then_some(())
     });
-    assert_eq!(value(&server, failed), 0);
+    assert_eq!((value(&server, pending), value(&server, failed)), (2, 0));
     drop(waiting);
     eventually("the one that waited is gone", || {
         (value(&server, current) == 1).then_some(())
@@ -182,6 +186,7 @@ fn gauges_follow_requests_and_one_that_is_left_has_failed() {
         (value(&server, active) == 0).then_some(())
     });
     assert_eq!((value(&server, current), value(&server, failed)), (0, 2));
+    assert_eq!(value(&server, pending), 0);
     let ran = r#"ovms_inference_time_us_count{name="busy",version="1"}"#;
     assert_eq!(value(&server, ran), 1);
 }
@@ -228,4 +233,26 @@ fn the_page_is_text_whatever_the_query() {
     assert_eq!((head.status, head.body.len()), (200, 0));
     let wrong = post(&server, "/metrics", b"");
     assert_eq!(wrong.error(), "405: Unsupported method");
+}
+
+#[test]
+fn of_a_stream_its_requests_are_pending() {
+    let server = busy::serve(&["--metrics_enable"]);
+    let grpc = Grpc::connect(&server);
+    let pending = |count| {
+        eventually("so many are pending", || {
+            (value(&server, "ovms_pending_requests") == count).then_some(())
+        });
+    };
+    let mut talk = Talk::open(&grpc);
+    busy::check(1, &Ok(talk.ask(busy::request(1)).response()));
+    // It is open, and idle.
+    pending(0);
+    let ahead: Vec<_> = (0..2).map(|_| busy::request(busy::SECONDS / 2)).collect();
+    for request in ahead {
+        talk.send(request);
+    }
+    pending(2);
+    drop(talk);
+    pending(0);
 }

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// Stateful fixtures, with the shape of their input.
-pub(super) const FIXTURES: [(&str, &str, &[i64]); 10] = [
+pub(super) const FIXTURES: [(&str, &str, &[i64]); 11] = [
     ("running_total", "x", &[1, 4]),
     ("running_from", "x", &[1, 4]),
     ("running_busy", "x", &[1, 4]),
@@ -26,6 +26,7 @@ pub(super) const FIXTURES: [(&str, &str, &[i64]); 10] = [
     ("running_first", "x", &[1, 4]),
     ("running_rows", "x", &[1, 4]),
     ("running_wide", "x", &[1, 4]),
+    ("running_old", "x", &[1, 4]),
     ("vad_stateful", "audio", &[1, 512]),
 ];
 
@@ -129,19 +130,19 @@ fn a_model_that_refuses_has_requests_and_a_line_that_says_why() {
     let folder = repository::of(&[("1", "running_from")]);
     let file = folder.path().join("1/model.xml");
     let text = fs::read_to_string(&file).unwrap();
-    // As older files have it.
-    let data = r#" variable_type="f32" variable_shape="1,4""#;
-    let text = text
-        .replace(data, "")
-        .replace("version=\"opset6\"", "version=\"opset3\"");
-    fs::write(&file, text).unwrap();
+    // Another layer of the same variable, of which the runtime makes nothing.
+    let begin = text.find("<layer id=\"2\"").unwrap();
+    let end = begin + text[begin..].find("</layer>").unwrap() + "</layer>".len();
+    let again = text[begin..end].replace("id=\"2\"", "id=\"99\"");
+    let changed = format!("{}{again}{}", &text[..end], &text[end..]);
+    fs::write(&file, changed).unwrap();
     let path = folder.path().join("config.json");
     let mut config = entry("m", "running_from");
     config["base_path"] = json!(folder.path());
     write(&path, &[config]);
     let server = serve_file(&path, &[]);
     let line = server.wait_log("state_mode is requests");
-    let reason = "state_mode is requests: variable `total` is of an operator set before opset6";
+    let reason = "variable `total` is read 2 times and written 1 times, not once each";
     assert!(line.contains(reason), "{line}");
     let client = Client::connect(&server);
     let ask = |x| Ask::new("m", x).id(3);

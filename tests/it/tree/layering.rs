@@ -13,6 +13,7 @@ const LAYERS: [&[&str]; 9] = [
         "budget",
         "diagnostic",
         "error",
+        "order",
         "request",
         "servable",
         "task",

@@ -3,7 +3,9 @@
 mod benchmarks;
 mod dependencies;
 mod docs;
+mod docs_calculators;
 mod docs_configuration;
 mod layering;
+mod map;
 mod readme;
 mod words;

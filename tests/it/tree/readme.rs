@@ -41,18 +41,18 @@ const OF_PAGES: [(&str, &[&str]); 11] = [
     ("streaming.md", &["serve", "infer"]),
 ];
 
-fn root() -> &'static Path {
+pub(super) fn root() -> &'static Path {
     Path::new(env!("WORKSPACE_ROOT"))
 }
 
 /// A document, by its path below the project's folder.
-struct Document {
+pub(super) struct Document {
     path: PathBuf,
-    text: String,
+    pub(super) text: String,
 }
 
 impl Document {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let name = self.path.strip_prefix(root()).unwrap();
         name.display().to_string()
     }
@@ -91,7 +91,7 @@ fn without_comment(command: &str) -> String {
     command.trim_end().to_owned()
 }
 
-fn document(path: &str) -> Document {
+pub(super) fn document(path: &str) -> Document {
     let path = root().join(path);
     let text = fs::read_to_string(&path).unwrap();
     Document { path, text }
@@ -109,7 +109,7 @@ fn manual() -> Vec<Document> {
 }
 
 /// Returns the decision records and their list.
-fn decisions() -> Vec<Document> {
+pub(super) fn decisions() -> Vec<Document> {
     let files = fs::read_dir(root().join("docs/decisions")).unwrap();
     let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let documents: Vec<Document> = names
@@ -117,30 +117,6 @@ fn decisions() -> Vec<Document> {
         .collect();
     assert!(documents.len() > 10, "{}", documents.len());
     documents
-}
-
-/// A reader of the map opens what it names: every source file has its whole path, and is there.
-#[test]
-fn source_files_have_whole_paths() {
-    let mut documents = vec![
-        document("docs/architecture.md"),
-        document("CONTRIBUTING.md"),
-    ];
-    documents.extend(decisions());
-    let mut errors = Vec::new();
-    let mut seen = 0;
-    for document in documents {
-        let is_of_path = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-        let words = document.text.split(|c| !is_of_path(c));
-        for path in words.filter(|word| word.ends_with(".rs")) {
-            seen += 1;
-            if !path.contains('/') || !root().join(path).is_file() {
-                errors.push(format!("{} names {path}", document.name()));
-            }
-        }
-    }
-    assert!(errors.is_empty(), "{}", errors.join("\n"));
-    assert!(seen > 80, "{seen} files");
 }
 
 /// Returns the names of the flags in a text.

@@ -1,8 +1,9 @@
 //! Fake servable with preset responses, and a node run step by step.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::{FutureExt, future::BoxFuture};
+use parking_lot::Mutex;
 
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -54,17 +55,17 @@ impl Fake {
 
     /// Sets the response to the next request.
     pub(in crate::graph::calculators) fn answers(&self, answer: Result<TensorMap>) {
-        *lock(&self.inner.answer) = Some(answer);
+        *self.inner.answer.lock() = Some(answer);
     }
 
     /// Returns the names and versions that were looked up.
     pub(in crate::graph::calculators) fn asked(&self) -> Vec<(String, Option<i64>)> {
-        lock(&self.inner.asked).clone()
+        self.inner.asked.lock().clone()
     }
 
     /// Takes the received requests.
     pub(in crate::graph::calculators) fn requests(&self) -> Vec<InferRequest> {
-        std::mem::take(&mut lock(&self.inner.requests))
+        std::mem::take(&mut *self.inner.requests.lock())
     }
 
     /// Returns a session as a side packet.
@@ -72,10 +73,6 @@ impl Fake {
         let session = self.session("m", None).expect("there is one");
         Packet::side(Payload::Session(session))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn tensor((port, name): (usize, &&str)) -> TensorInfo {
@@ -91,7 +88,7 @@ fn tensor((port, name): (usize, &&str)) -> TensorInfo {
 
 impl Servables for Fake {
     fn session(&self, name: &str, version: Option<i64>) -> Result<Arc<dyn ServableSession>> {
-        lock(&self.inner.asked).push((name.to_owned(), version));
+        self.inner.asked.lock().push((name.to_owned(), version));
         let none = || {
             Error::new(
                 ErrorKind::NotFound,
@@ -115,8 +112,8 @@ impl ServableSession for Opened {
     }
 
     fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {
-        lock(&self.inner.requests).push(request);
-        let answer = lock(&self.inner.answer).take();
+        self.inner.requests.lock().push(request);
+        let answer = self.inner.answer.lock().take();
         let answer = answer.unwrap_or_else(|| Ok(TensorMap::default()));
         async { answer }.boxed()
     }

@@ -28,7 +28,9 @@ pub(super) enum SplitError {
         reads: usize,
         writes: usize,
     },
-    #[error("variable `{0}` is of an operator set before opset6")]
+    #[error(
+        "variable `{0}` is of an operator set before opset6, and its initial value has no known shape"
+    )]
     Old(String),
     #[error("what is written to variable `{0}` is used by other operators")]
     Passes(String),
@@ -38,16 +40,18 @@ pub(super) enum SplitError {
     Attention,
 }
 
-/// A model in parts.
+/// A model that can be taken apart.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct SplitGraph {
-    /// The names of its variables, in the order of the inputs and outputs that they have become.
+pub(super) struct SplitGraph<'a> {
+    graph: IrGraph<'a>,
+    /// The names of its variables, in the order of the inputs and outputs that they become.
     pub(super) variables: Vec<String>,
-    /// The graph of a step.
-    pub(super) step: String,
     /// The graph of initial values, if a variable has one that is computed.
     pub(super) initial: Option<InitialGraph>,
 }
+
+/// Element type and shape of a value, as IR files have them.
+pub(super) type ValueType = [String; 2];
 
 /// The graph of initial values.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +64,7 @@ pub(super) struct InitialGraph {
 }
 
 /// The parts of a file that matter here.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct IrGraph<'a> {
     text: &'a str,
     layers: Vec<IrLayer>,
@@ -69,7 +73,7 @@ struct IrGraph<'a> {
     edges_span: Range<usize>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct IrLayer {
     span: Range<usize>,
     id: String,
@@ -82,6 +86,7 @@ struct IrLayer {
     output: Option<[String; 2]>,
 }
 
+#[derive(Debug, PartialEq, Eq)]
 struct IrEdge {
     span: Range<usize>,
     from: String,
@@ -91,75 +96,141 @@ struct IrEdge {
 const READS: &str = "ReadValue";
 const WRITES: &str = "Assign";
 
-/// Takes a model apart; one without variables stays as it is.
-pub(super) fn split(text: &str) -> Result<SplitGraph, SplitError> {
-    let graph = IrGraph::read(text)?;
-    let of_kind = |kind| graph.layers.iter().filter(move |layer| layer.kind == kind);
-    let mut reads: Vec<&IrLayer> = of_kind(READS).collect();
-    reads.sort_by_key(|layer| layer.variable());
-    let mut writes = Vec::new();
-    for name in of_kind(READS).chain(of_kind(WRITES)).map(IrLayer::variable) {
-        let count = |kind| {
-            of_kind(kind)
-                .filter(|layer| layer.variable() == name)
-                .count()
-        };
-        let (reads, writes) = (count(READS), count(WRITES));
-        if (reads, writes) != (1, 1) {
-            let name = name.to_owned();
-            return Err(SplitError::Uses {
-                name,
-                reads,
-                writes,
-            });
+/// Precisions of which the runtime keeps variables of old operators in a wider one: the ports' and the
+/// elements', then both of the wider one.
+const WIDER: [[[&str; 2]; 2]; 3] = [
+    [["FP16", "f16"], ["FP32", "f32"]],
+    [["I16", "i16"], ["I32", "i32"]],
+    [["U16", "u16"], ["I32", "i32"]],
+];
+
+/// The input of a layer that is added.
+const PORT: &str = r#"<input><port id="0"/></input>"#;
+
+impl<'a> SplitGraph<'a> {
+    /// Reads a file, and refuses what cannot be taken apart.
+    pub(super) fn of(text: &'a str) -> Result<Self, SplitError> {
+        let graph = IrGraph::read(text)?;
+        let reads = graph.reads();
+        let of_kind = |kind| graph.of_kind(kind);
+        for name in of_kind(READS).chain(of_kind(WRITES)).map(IrLayer::variable) {
+            let count = |kind| {
+                of_kind(kind)
+                    .filter(|layer| layer.variable() == name)
+                    .count()
+            };
+            let (reads, writes) = (count(READS), count(WRITES));
+            if (reads, writes) != (1, 1) {
+                let name = name.to_owned();
+                return Err(SplitError::Uses {
+                    name,
+                    reads,
+                    writes,
+                });
+            }
         }
-    }
-    if !reads.is_empty() && of_kind("ScaledDotProductAttention").next().is_some() {
-        return Err(SplitError::Attention);
-    }
-    let mut more = String::new();
-    for (place, read) in reads.iter().enumerate() {
-        let IrLayer { id, name, .. } = read;
-        let ([_, Some(kind), Some(shape)], Some([port, precision])) =
-            (&read.variable, &read.output)
-        else {
-            return Err(SplitError::Old(read.variable().to_owned()));
-        };
-        let [name, kind, shape] = [name, kind, shape].map(escape);
-        let layer = format!(
-            r#"<layer id="{id}" name="{name}" type="Parameter" version="opset1"><data shape="{shape}" element_type="{kind}"/><output><port id="{port}" precision="{precision}" names="{TENSOR}{place}"/></output></layer>"#
-        );
-        more += &layer;
-        writes.extend(of_kind(WRITES).filter(|layer| layer.variable() == read.variable()));
-    }
-    for write in writes {
-        if graph.edges.iter().any(|edge| edge.from == write.id) {
+        if !reads.is_empty() && of_kind("ScaledDotProductAttention").next().is_some() {
+            return Err(SplitError::Attention);
+        }
+        let passes = |write: &&IrLayer| graph.edges.iter().any(|edge| edge.from == write.id);
+        if let Some(write) = of_kind(WRITES).find(passes) {
             return Err(SplitError::Passes(write.variable().to_owned()));
         }
-        more += &graph.result(write);
+        let variables = reads
+            .iter()
+            .map(|read| read.variable().to_owned())
+            .collect();
+        let initial = graph.initial(&reads)?;
+        Ok(Self {
+            graph,
+            variables,
+            initial,
+        })
     }
-    let variables = reads
-        .iter()
-        .map(|read| read.variable().to_owned())
-        .collect();
-    Ok(SplitGraph {
-        variables,
-        initial: graph.initial(&reads)?,
-        step: graph.with(
+
+    /// Writes the graph of a step; one without variables stays as it is. `values` are the outputs of
+    /// the graph of initial values: a variable of an old operator is what it begins with.
+    pub(super) fn step(&self, values: &[Option<ValueType>]) -> Result<String, SplitError> {
+        let graph = &self.graph;
+        let reads = graph.reads();
+        let [mut begins, mut ends, mut edges] = [const { String::new() }; 3];
+        for (place, read) in reads.iter().enumerate() {
+            let old = || SplitError::Old(read.variable().to_owned());
+            let mut writes = graph.of_kind(WRITES);
+            let write = writes.find(|layer| layer.variable() == read.variable());
+            let (Some(write), Some([port, precision])) = (write, &read.output) else {
+                return Err(old());
+            };
+            let mut parameter = |id: &str, precision: &str, kind: &str, shape: &str| {
+                let [name, kind, shape] = [&read.name, kind, shape].map(escape);
+                begins += &format!(
+                    r#"<layer id="{id}" name="{name}" type="Parameter" version="opset1"><data shape="{shape}" element_type="{kind}"/><output><port id="{port}" precision="{precision}" names="{TENSOR}{place}"/></output></layer>"#
+                );
+            };
+            if let [_, Some(kind), Some(shape)] = &read.variable {
+                parameter(&read.id, precision, kind, shape);
+                ends += &graph.result(write);
+                continue;
+            }
+            let initial = self.initial.as_ref().map(|initial| &initial.variables);
+            let found = initial.and_then(|list| list.iter().position(|&of| of == place));
+            let value = found.and_then(|found| values.get(found)?.as_ref());
+            let [kind, shape] = value.ok_or_else(old)?;
+            let Some([narrow, wide]) = read.wider() else {
+                parameter(&read.id, precision, kind, shape);
+                ends += &graph.result(write);
+                continue;
+            };
+            let [before, after] = [0, reads.len()].map(|from| graph.new_id(from + place));
+            parameter(&before, wide[0], kind, shape);
+            begins += &read.convert(narrow, PORT, port);
+            edges += &edge(&before, port, &read.id);
+            let [end, last] = graph.wide_result(write, wide, &after);
+            ends += &end;
+            edges += &last;
+        }
+        Ok(graph.with(
             |layer| ![READS, WRITES].contains(&&*layer.kind),
-            &more,
+            [&(begins + &ends), &edges],
             |edge| reads.iter().all(|read| read.id != edge.to),
-        ),
-    })
+        ))
+    }
 }
 
 impl IrLayer {
     fn variable(&self) -> &str {
         self.variable[0].as_deref().unwrap_or_default()
     }
+
+    /// Returns its precision and the one in which the runtime keeps its variable, if they differ.
+    fn wider(&self) -> Option<[[&'static str; 2]; 2]> {
+        let [_, precision] = self.output.as_ref()?;
+        let is_old = self.variable[1].is_none();
+        let mut known = WIDER.into_iter().filter(|_| is_old);
+        known.find(|[[narrow, _], _]| narrow == precision)
+    }
+
+    /// Writes a conversion in its place.
+    fn convert(&self, [precision, kind]: [&str; 2], inputs: &str, port: &str) -> String {
+        let (id, name) = (&self.id, escape(&self.name));
+        format!(
+            r#"<layer id="{id}" name="{name}" type="Convert" version="opset1"><data destination_type="{kind}"/>{inputs}<output><port id="{port}" precision="{precision}"/></output></layer>"#
+        )
+    }
 }
 
 impl<'a> IrGraph<'a> {
+    fn of_kind(&self, kind: &str) -> impl Iterator<Item = &IrLayer> {
+        self.layers.iter().filter(move |layer| layer.kind == kind)
+    }
+
+    /// Returns the layers that read variables, in the order of their names.
+    fn reads(&self) -> Vec<&IrLayer> {
+        let mut reads: Vec<&IrLayer> = self.of_kind(READS).collect();
+        reads.sort_by_key(|layer| layer.variable());
+        reads
+    }
+
     /// Reads the layers and edges of a file, without those in the bodies of others.
     fn read(text: &'a str) -> Result<Self, SplitError> {
         let mut graph = Self {
@@ -258,7 +329,7 @@ impl<'a> IrGraph<'a> {
 
     /// Writes the graph of the initial values of variables.
     fn initial(&self, reads: &[&IrLayer]) -> Result<Option<InitialGraph>, SplitError> {
-        let mut text = String::new();
+        let [mut text, mut edges] = [const { String::new() }; 2];
         let mut variables = Vec::new();
         let mut wanted: HashSet<&str> = HashSet::new();
         for (place, read) in reads.iter().enumerate() {
@@ -275,7 +346,13 @@ impl<'a> IrGraph<'a> {
                 );
             }
             if self.edges.iter().any(|edge| edge.to == read.id) {
-                text += &self.result(read);
+                if let Some([_, wide]) = read.wider() {
+                    let [layers, edge] = self.wide_result(read, wide, &self.new_id(place));
+                    text += &layers;
+                    edges += &edge;
+                } else {
+                    text += &self.result(read);
+                }
                 variables.push(place);
             }
         }
@@ -290,7 +367,7 @@ impl<'a> IrGraph<'a> {
             wanted.contains(&*edge.to) || reads.iter().any(|read| read.id == edge.to)
         };
         Ok((!variables.is_empty()).then(|| InitialGraph {
-            text: self.with(keeps, &text, leads),
+            text: self.with(keeps, [&text, &edges], leads),
             variables,
             of_inputs,
         }))
@@ -303,11 +380,29 @@ impl<'a> IrGraph<'a> {
         format!(r#"<layer id="{id}" name="{name}" type="Result" version="opset1">{inputs}</layer>"#)
     }
 
-    /// Writes the graph with some of its layers and edges, and more layers behind.
+    /// Writes the same behind a conversion, and the edge between them.
+    fn wide_result(&self, layer: &IrLayer, wide: [&str; 2], id: &str) -> [String; 2] {
+        let port = "1";
+        let result = format!(
+            r#"<layer id="{id}" name="{TENSOR}{id}" type="Result" version="opset1">{PORT}</layer>"#
+        );
+        let inputs = &self.text[layer.inputs.clone()];
+        let convert = layer.convert(wide, inputs, port);
+        [convert + &result, edge(&layer.id, port, id)]
+    }
+
+    /// Returns an id that no layer has.
+    fn new_id(&self, place: usize) -> String {
+        let ids = self.layers.iter().map(|layer| layer.id.parse::<usize>());
+        let last = ids.flatten().max().unwrap_or_default();
+        last.saturating_add(1 + place).to_string()
+    }
+
+    /// Writes the graph with some of its layers and edges, and more of both behind.
     fn with(
         &self,
         keeps: impl Fn(&IrLayer) -> bool,
-        more: &str,
+        more: [&str; 2],
         leads: impl Fn(&IrEdge) -> bool,
     ) -> String {
         let (layers, edges) = (&self.layers_span, &self.edges_span);
@@ -316,15 +411,19 @@ impl<'a> IrGraph<'a> {
         let parts = std::iter::once(0..layers.start)
             .chain(kept.map(|layer| layer.span.clone()))
             .map(|span| &self.text[span])
-            .chain([more, &self.text[layers.end..edges.start]])
+            .chain([more[0], &self.text[layers.end..edges.start]])
             .chain(led.map(|edge| &self.text[edge.span.clone()]))
-            .chain([&self.text[edges.end..]]);
+            .chain([more[1], &self.text[edges.end..]]);
         parts.collect()
     }
 }
 
+/// Writes an edge to the one input of a layer.
+fn edge(from: &str, port: &str, to: &str) -> String {
+    format!(r#"<edge from-layer="{from}" from-port="{port}" to-layer="{to}" to-port="0"/>"#)
+}
+
 /// Returns the text of an attribute.
-#[must_use]
 pub fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let attribute = element.try_get_attribute(name).ok()??;
     let text = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;

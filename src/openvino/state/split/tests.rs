@@ -1,6 +1,29 @@
 //! Graphs taken apart, and those that refuse.
 
-use super::{SplitError, split};
+use super::{InitialGraph, SplitError, SplitGraph, ValueType};
+
+/// The variables, the graph of a step, and that of initial values.
+type Parts = (Vec<String>, String, Option<InitialGraph>);
+
+fn split(text: &str) -> Result<Parts, SplitError> {
+    split_with(text, &[])
+}
+
+fn split_with(text: &str, values: &[Option<ValueType>]) -> Result<Parts, SplitError> {
+    let split = SplitGraph::of(text)?;
+    let step = split.step(values)?;
+    Ok((split.variables, step, split.initial))
+}
+
+/// Returns the layers and edges of a graph.
+fn found(text: &str) -> String {
+    let layers = text.split("<layer ").skip(1);
+    let layers = layers.map(|layer| layer.split(" version").next().unwrap().replace('"', ""));
+    let edges = text.split("from-layer=\"").skip(1);
+    let edges = edges.map(|edge| edge.replace("\" from-port=\"1\" to-layer=\"", "->"));
+    let edges = edges.map(|edge| edge.split('"').next().unwrap().to_owned());
+    layers.chain(edges).collect::<Vec<_>>().join("\n")
+}
 
 /// Writes a graph of layers, given as id, type and more attributes, and edges.
 fn graph(layers: &[(u8, &str, &str)], edges: &[(u8, u8)]) -> String {
@@ -39,17 +62,9 @@ fn variables_become_the_last_inputs_and_outputs() {
         (7, "Result", ""),
     ];
     let edges = [(2, 3), (0, 4), (1, 4), (3, 4), (4, 5), (4, 6), (4, 7)];
-    let parts = split(&graph(&layers, &edges)).unwrap();
-    assert_eq!(parts.variables, ["a", "b"]);
-    let found = |text: &str| -> Vec<String> {
-        let layers = text.split("<layer ").skip(1);
-        let layers = layers.map(|layer| layer.split(" version").next().unwrap().replace('"', ""));
-        let edges = text.split("from-layer=\"").skip(1);
-        let edges = edges.map(|edge| edge.replace("\" from-port=\"1\" to-layer=\"", "->"));
-        let edges = edges.map(|edge| edge.split('"').next().unwrap().to_owned());
-        layers.chain(edges).collect()
-    };
-    insta::assert_snapshot!(found(&parts.step).join("\n"), @"
+    let (variables, step, initial) = split(&graph(&layers, &edges)).unwrap();
+    assert_eq!(variables, ["a", "b"]);
+    insta::assert_snapshot!(found(&step), @"
     id=0 name=Parameter&amp;0 type=Parameter
     id=2 name=Const&amp;2 type=Const
     id=4 name=Add&amp;4 type=Add
@@ -65,17 +80,17 @@ fn variables_become_the_last_inputs_and_outputs() {
     4->6
     4->7
     ");
-    let initial = parts.initial.unwrap();
+    let initial = initial.unwrap();
     assert_eq!((initial.variables, initial.of_inputs), (vec![0], false));
-    insta::assert_snapshot!(found(&initial.text).join("\n"), @"
+    insta::assert_snapshot!(found(&initial.text), @"
     id=2 name=Const&amp;2 type=Const
     id=3 name=ReadValue&amp;3 type=Result
     2->3
     ");
-    assert!(parts.step.contains(
+    assert!(step.contains(
         r#"<data shape="1,?" element_type="f32"/><output><port id="1" precision="FP32" names="ovms_state_0"/></output></layer>"#
     ));
-    assert!(parts.step.ends_with("</edges><rt_info/></net>"));
+    assert!(step.ends_with("</edges><rt_info/></net>"));
 }
 
 #[test]
@@ -88,7 +103,7 @@ fn initial_values_of_inputs_keep_all_inputs_where_they_are() {
         (4, "Assign", A),
     ];
     let edges = [(1, 2), (2, 3), (3, 4), (0, 4)];
-    let initial = split(&graph(&layers, &edges)).unwrap().initial.unwrap();
+    let initial = split(&graph(&layers, &edges)).unwrap().2.unwrap();
     assert!(initial.of_inputs);
     let places = [
         "id=\"0\"",
@@ -102,10 +117,63 @@ fn initial_values_of_inputs_keep_all_inputs_where_they_are() {
 }
 
 #[test]
+fn variables_of_old_operators_are_what_they_begin_with() {
+    let [a, b] = [r#"variable_id="a""#, r#"variable_id="b""#];
+    let layers = [
+        (0, "Const", ""),
+        (1, "ReadValue", a),
+        (2, "ReadValue", b),
+        (3, "Assign", a),
+        (4, "Assign", b),
+    ];
+    let edges = [(0, 1), (0, 2), (1, 3), (2, 4)];
+    let text = graph(&layers, &edges);
+    // The one of `b`.
+    let text = text.replace(
+        r#"variable_id="b"/><input><port id="0"/></input><output><port id="1" precision="FP32""#,
+        r#"variable_id="b"/><input><port id="0"/></input><output><port id="1" precision="FP16""#,
+    );
+    let value = || Some(["f32", "1,2.."].map(str::to_owned));
+    let (_, step, initial) = split_with(&text, &[value(), value()]).unwrap();
+    // The runtime keeps halves as floats.
+    insta::assert_snapshot!(found(&step), @"
+    id=0 name=Const&amp;0 type=Const
+    id=1 name=ReadValue&amp;1 type=Parameter
+    id=6 name=ReadValue&amp;2 type=Parameter
+    id=2 name=ReadValue&amp;2 type=Convert
+    id=3 name=Assign&amp;3 type=Result
+    id=4 name=Assign&amp;4 type=Convert
+    id=8 name=ovms_state_8 type=Result
+    1->3
+    2->4
+    6->2
+    4->8
+    ");
+    let data = r#"<data shape="1,2.." element_type="f32"/><output><port id="1" precision="FP32" names="ovms_state_"#;
+    assert_eq!(step.matches(data).count(), 2);
+    let half = r#"type="Convert" version="opset1"><data destination_type="f16"/><input>"#;
+    assert_eq!(step.matches(half).count(), 1);
+    let initial = initial.unwrap().text;
+    insta::assert_snapshot!(found(&initial), @"
+    id=0 name=Const&amp;0 type=Const
+    id=1 name=ReadValue&amp;1 type=Result
+    id=2 name=ReadValue&amp;2 type=Convert
+    id=6 name=ovms_state_6 type=Result
+    0->1
+    0->2
+    2->6
+    ");
+    for values in [&[value()][..], &[value(), None]] {
+        let refused = split_with(&text, values);
+        assert_eq!(refused, Err(SplitError::Old("b".into())));
+    }
+}
+
+#[test]
 fn a_model_without_variables_stays_as_it_is() {
     let text = graph(&[(0, "Parameter", ""), (1, "Result", "")], &[(0, 1)]);
-    let parts = split(&text).unwrap();
-    assert_eq!((parts.step, parts.initial), (text, None));
+    let (_, step, initial) = split(&text).unwrap();
+    assert_eq!((step, initial), (text, None));
 }
 
 #[test]
@@ -125,7 +193,7 @@ fn each_refusal_has_its_text() {
         @"its attention has a cache, which the runtime keeps in place"
     );
     let old = r#"variable_id="old""#;
-    insta::assert_snapshot!(refused(&[(1, "ReadValue", old), (2, "Assign", old)], &[]), @"variable `old` is of an operator set before opset6");
+    insta::assert_snapshot!(refused(&[(1, "ReadValue", old), (2, "Assign", old)], &[]), @"variable `old` is of an operator set before opset6, and its initial value has no known shape");
     let body = graph(&[read, write], &[]).replace("?>", "?><net><layers><layer><body>");
     insta::assert_snapshot!(split(&body).unwrap_err(), @"variable `a` is used within a loop or a branch");
 }
