@@ -4,6 +4,7 @@
 //! than in the store: in intervals, when another server asks for one, and at a stop.
 
 mod answer;
+mod recent;
 mod step;
 
 use std::{sync::Arc, time::Duration};
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
+use self::recent::RecentKeys;
 pub(crate) use self::step::{SharedStep, Start, StepRequest};
 use super::{loaded::Loaded, snapshot::Snapshot, stateful::LiveState, version::Version};
 use crate::{
@@ -43,6 +45,8 @@ pub(crate) struct Ownership {
     unsaved: bool,
     /// The last answer, if its request had a key.
     answer: Option<StoredAnswer>,
+    /// The keys of the requests before, and of that one.
+    recent: RecentKeys,
 }
 
 impl LiveState {
@@ -144,6 +148,7 @@ impl Keeper {
                         ahead: false,
                         unsaved: false,
                         answer: record.answer,
+                        recent: RecentKeys::new(&record.recent),
                     })),
                 });
             }
@@ -302,6 +307,7 @@ impl Ownership {
             step: self.step,
             state,
             answer: self.answer.as_ref(),
+            recent: self.recent.as_bytes(),
             ahead,
             idle,
         }

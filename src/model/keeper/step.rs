@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use tokio::sync::oneshot;
 
-use super::{Keeper, ModelTurn, Owned, Ownership, answer, encode, unknown};
+use super::{Keeper, ModelTurn, Owned, Ownership, RecentKeys, answer, encode, unknown};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
@@ -150,6 +150,7 @@ impl Keeper {
             ahead: self.durability != SequenceDurability::Step,
             unsaved: false,
             answer: None,
+            recent: RecentKeys::default(),
         }
     }
 }
@@ -228,17 +229,18 @@ impl SharedStep {
             Owned::Ended(answer) if known(&answer) => answer::decode(answer.outputs).map(Some),
             Owned::Ended(_) => Err(unknown()),
             Owned::Here(since) => {
-                let live = self.turn.state();
-                let answer = live.and_then(|live| live.stored.as_ref()?.answer.as_ref());
+                let stored = self.turn.state().and_then(|live| live.stored.as_ref());
+                let answer = stored.and_then(|stored| stored.answer.as_ref());
+                let is_old = |key| {
+                    since.is_some_and(|since| since < asked)
+                        || stored.is_some_and(|stored| stored.recent.contains(key))
+                };
                 match answer.filter(|answer| known(answer)) {
                     Some(answer) => answer::decode(answer.outputs.clone()).map(Some),
                     // The start that it repeats has been followed by other steps.
                     None if self.starts => Err(explain(SequenceRefusal::Exists)),
-                    // Its client, which awaits each answer, has sent it again elsewhere and gone on: this server was
-                    // held up with it, and must not commit it a second time.
-                    None if key.is_some() && since.is_some_and(|since| since < asked) => {
-                        Err(overtaken(self.turn.id()))
-                    }
+                    // Its client, which awaits each answer, has sent it again elsewhere and gone on.
+                    None if key.is_some_and(is_old) => Err(overtaken(self.turn.id())),
                     None => Ok(None),
                 }
             }
@@ -312,6 +314,9 @@ impl SharedStep {
             return Ok(WriteOutcome::Stored);
         };
         stored.step += 1;
+        if let Some(answer) = &answer {
+            stored.recent.add(&answer.key);
+        }
         stored.answer = answer;
         let outcome = if self.ends {
             let answer = stored.answer.as_ref();

@@ -171,6 +171,7 @@ impl RecordFolder {
             step: header.step,
             state,
             answer,
+            recent: Bytes::new(),
             since: None,
         }))
     }
