@@ -163,7 +163,7 @@ class Link:
             ways = [self.pump(reader, far_writer), self.pump(far_reader, writer)]
             await asyncio.wait(map(asyncio.create_task, ways), return_when=asyncio.FIRST_COMPLETED)
             far_writer.transport.abort()
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             pass
         finally:
             writer.transport.abort()
