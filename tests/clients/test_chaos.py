@@ -1,23 +1,131 @@
 """Sequences over several replicas while these, and their store, come, go, stall, and die: tests/chaos for a minute."""
 
+import asyncio
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/chaos"))
-from engines import find  # noqa: E402
+from engines import Link, Redis, Replica, ask, ended, find, free_ports, until  # noqa: E402
+from load import BEGIN, END, MIDDLE, OUTDATED, Client  # noqa: E402
+from run import promoted  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def engines():
+    """What there has to be."""
+    for name in ("haproxy", "redis-server"):
+        if find(name) is None:
+            pytest.skip(f"no {name} here; `make test-tools` gets it")
 
 
 @pytest.mark.parametrize("scenario", ["chaos", "failover", "failover_wait", "interval"])
 def test_sequences_survive(scenario):
     """Each answer is right, and nothing is lost but where that is told."""
-    for name in ("haproxy", "redis-server"):
-        if find(name) is None:
-            pytest.skip(f"no {name} here; `make test-tools` gets it")
     command = [sys.executable, str(ROOT / "tests/chaos/run.py"), scenario, "--seconds", "40"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    print(ran.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+class Pair:
+    """Two servers with one way to a store, and the right answers of the first steps."""
+
+    async def open(self, folder):
+        """Start everything."""
+        self.redis = await Redis(folder, *free_ports(1)).ready()
+        self.link = await Link(self.redis.port).open()
+        flags = ["--sequence_store", f"redis://127.0.0.1:{self.link.port}", "--sequence_durability", "step"]
+        self.servers = [await Replica(folder, self.link, *flags).ready() for _ in range(2)]
+        self.clients = [Client(server.port, server.rest_port) for server in self.servers]
+        self.right = [await self.step(0, step, 900) for step in range(6)]
+        return self
+
+    async def step(self, server, step, id=7, mark=None, key=None):
+        """Send a step; gives its value, or the error."""
+        mark = mark if mark is not None else MIDDLE if step else BEGIN
+        answer = await self.clients[server].step("kserve_grpc", step, id, mark, key or f"key {id} {step}")
+        return answer.error or answer.value
+
+    async def close(self):
+        """End the connections."""
+        for client in self.clients:
+            await client.close()
+
+
+def of_pair(test):
+    """Makes a test of what is done to a pair."""
+
+    def run(tmp_path):
+        async def whole():
+            pair = await Pair().open(tmp_path)
+            await test(pair, tmp_path)
+            await pair.close()
+
+        with ended():
+            asyncio.run(whole())
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+@of_pair
+async def test_a_request_that_was_held_up_is_not_run_again(pair, _):
+    """It arrives after its client has sent it to another server, and has gone on there."""
+    assert await pair.step(0, 0) == pair.right[0]
+    process = pair.servers[0].popen
+    process.send_signal(signal.SIGSTOP)
+
+    async def halted():
+        threads = Path(f"/proc/{process.pid}/task").glob("*/stat")
+        return all(thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in threads)
+
+    await until(halted, "the server is not halted")
+    late = asyncio.create_task(pair.step(0, 1))
+    await asyncio.sleep(0.2)
+    assert [await pair.step(1, step) for step in (1, 2)] == pair.right[1:3]
+    process.send_signal(signal.SIGCONT)
+    assert "ABORTED" in str(await late)
+    assert [await pair.step(step % 2, step) for step in (3, 4)] == pair.right[3:5]
+
+
+@of_pair
+async def test_an_end_may_be_repeated_before_it_is_answered(pair, _):
+    """Both requests get the answer."""
+    assert await pair.step(0, 0) == pair.right[0]
+    pair.link.hold()
+    both = [asyncio.create_task(pair.step(0, 1, mark=END)) for _ in range(2)]
+    await asyncio.sleep(0.3)
+    pair.link.heal()
+    assert await asyncio.gather(*both) == pair.right[1:2] * 2
+
+
+@of_pair
+async def test_nothing_of_before_a_failover_is_taken_for_the_newest(pair, folder):
+    """Neither a state of which a server has the epoch, nor an id that was given to another sequence."""
+    replication = await Link(pair.redis.port).open()
+    second = await Redis(folder, *free_ports(1), primary=replication.port).ready()
+    assert [await pair.step(0, step) for step in (0, 1)] == pair.right[:2]
+
+    async def follows():
+        first, other = [await ask(redis.port, b"INFO replication\r\n") for redis in (pair.redis, second)]
+        offset = next(line for line in first.splitlines() if line.startswith("master_repl_offset"))
+        return "master_link_status:up" in other and offset.replace("master", "slave") in other
+
+    await until(follows, "Redis does not follow")
+    replication.hold()
+    assert await pair.step(1, 2) == pair.right[2]
+    given = await pair.clients[1].step("kserve_grpc", 0, 0, BEGIN, "given")
+    pair.redis.kill()
+    replication.cut()
+    await until(lambda: promoted(second), "Redis does not take over")
+    pair.link.cut()
+    pair.link.heal(second.port)
+    assert OUTDATED in await pair.step(0, 3, mark=END)
+    other = await pair.clients[0].step("kserve_grpc", 0, 0, BEGIN, "other")
+    assert (given.error, other.error) == ("", "")
+    assert given.id != other.id

@@ -8,6 +8,7 @@
 //! | `:{MODEL}:s:ID` | record of a sequence |
 //! | `:{MODEL}:live` | ids of live sequences, each with the time at which it is over if nobody uses it |
 //! | `:{MODEL}:epoch`, `:{MODEL}:next` | counters of epochs and of ids |
+//! | `:{MODEL}:failover` | the last failover that is known |
 //! | `:{MODEL}:k:KEY` | id that a start with an idempotency key was given |
 //! | `:server:NAME` | a server that lives |
 //! | `:wanted:NAME` | channel on which it is asked for sequences |
@@ -114,7 +115,7 @@ impl RedisStore {
         let server = &self.server;
         let base = server.base(new.model);
         let mut call = Call::new(&START);
-        call.key(&format!("{base}live")).key(&base);
+        call.key(&base).key(&format!("{base}live"));
         call.arg(&server.name)
             .arg(new.id)
             .arg(new.key.unwrap_or(""));
@@ -221,10 +222,11 @@ impl Server {
     fn call(&self, script: &'static Script, key: &SequenceKey) -> Call {
         let base = self.base(&key.model);
         let mut call = Call::new(script);
+        call.key(&base);
         call.key(&format!("{base}s:{}", key.id));
         call.key(&format!("{base}live"));
         if std::ptr::eq(script, &raw const *TAKE) {
-            call.key(&format!("{base}epoch")).arg(&self.name);
+            call.arg(&self.name);
         }
         call.arg(key.id);
         call

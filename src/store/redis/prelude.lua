@@ -1,5 +1,6 @@
 -- Begins every script. ARGV[1] is the time until which a call counts, by the clock of this server: one that
 -- was held up on its way has been tried again by then, and must not undo what has happened since.
+-- KEYS[1] is the beginning of the model's keys, all of one node.
 -- ARGV[2] is 1 if this server loses nothing that it has answered when it starts again,
 -- ARGV[3] is 1 if what is written now is waited for until replicas have it.
 local clock = redis.call('TIME')
@@ -7,14 +8,25 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 if now > tonumber(ARGV[1]) then
   return { 'late', tostring(now) }
 end
-local durable, waited = ARGV[2], ARGV[3]
--- The run of the data set is another one after a restart or a failover.
+local durable, waited, base = ARGV[2], ARGV[3], KEYS[1]
+-- The run of the data set is another one after a restart or a failover, and now and then when a first replica comes.
 local replication = redis.call('INFO', 'replication')
 local run = string.match(replication, 'master_replid:(%x+)')
+-- The last failover that there was: what came before it may lack the newest, and no restart mends that.
+local failover = redis.call('GET', base .. 'failover') or ''
 local before = string.match(replication, 'master_replid2:(%x+)')
+if string.find(before, '[^0]') and before ~= failover then
+  failover = before
+  redis.call('SET', base .. 'failover', failover)
+end
 -- Whether something newer than a record may have been lost since it was written.
-local function stale(record_run, record_waited)
-  return record_run ~= run and record_waited ~= '1' and (durable ~= '1' or record_run == before)
+local function stale(record_run, record_failover, record_waited)
+  if record_waited == '1' then
+    return false
+  elseif durable == '1' then
+    return record_failover ~= failover
+  end
+  return record_run ~= run
 end
 -- The next epoch. Counts begin again where the newest are lost; no two runs of the data set have the same epochs.
 local function renew(counter)

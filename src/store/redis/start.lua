@@ -1,5 +1,5 @@
--- KEYS: the live sequences, and the beginning of the model's other keys.
-local live, base = KEYS[1], KEYS[2]
+-- KEYS[2]: the live sequences.
+local live = KEYS[2]
 local me, id, key, limit, ahead, idle = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local chosen = id == '0'
 redis.call('ZREMRANGEBYSCORE', live, '-inf', now)
@@ -29,9 +29,9 @@ if lives then
   return { 'exists' }
 end
 if id == '0' then
-  local counted = redis.call('HMGET', base .. 'next', 'n', 'g', 'w')
+  local counted = redis.call('HMGET', base .. 'next', 'n', 'g', 'p', 'w')
   local number = tonumber(counted[1] or '0')
-  if not counted[1] or stale(counted[2], counted[3]) then
+  if not counted[1] or stale(counted[2], counted[3], counted[4]) then
     -- Beyond what has been given and forgotten: whoever has such an id must not meet another sequence.
     number = math.max(number + 1000000, now)
   end
@@ -39,12 +39,12 @@ if id == '0' then
     number = number + 1
   end
   id = string.format('%.0f', number)
-  redis.call('HSET', base .. 'next', 'n', id, 'g', run, 'w', waited)
+  redis.call('HSET', base .. 'next', 'n', id, 'g', run, 'p', failover, 'w', waited)
 end
 local record = base .. 's:' .. id
 local epoch = renew(base .. 'epoch')
 redis.call('DEL', record)
-redis.call('HSET', record, 'o', me, 'e', epoch, 'n', 0, 'a', ahead, 'g', run, 'w', waited)
+redis.call('HSET', record, 'o', me, 'e', epoch, 'n', 0, 'a', ahead, 'g', run, 'p', failover, 'w', waited)
 keep(record, live, id, idle)
 if chosen and key ~= '' then
   redis.call('SET', base .. 'k:' .. key, id, 'PX', tonumber(idle) > 0 and idle or '300000')
