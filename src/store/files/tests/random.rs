@@ -266,6 +266,8 @@ async fn compare(calls: Vec<Call>) {
                                 step,
                                 state: state.into(),
                                 answer,
+                                recent: Bytes::new(),
+                                since: None,
                             })
                         }
                     }
