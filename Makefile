@@ -74,6 +74,12 @@ test-clients: test-tools ## Clients that others wrote, and the fixtures
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/target/debug/ovms \
 		$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider tests/clients fixtures
 
+.PHONY: soak
+soak: test-tools ## Sequences over replicas that come, go, stall, and die, for ten minutes (SOAK_SECONDS)
+	cargo build --release --locked
+	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/$(OVMS) \
+		$(VENV)/bin/python tests/chaos/run.py --seconds $(or $(SOAK_SECONDS),600)
+
 .PHONY: guard
 guard: test-tools $(RUNNER_STAMP) ## Fail if a request takes more instructions or allocations than before
 	$(PYTHON) benches/guard/compare.py

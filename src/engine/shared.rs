@@ -45,6 +45,7 @@ impl OfModel {
         selection: Selection,
         call: &RequestRecord,
     ) -> Result<(Arc<Version>, (TensorMap, u64, Instant))> {
+        let arrived = Instant::now();
         let mut begun = None;
         let mut site = self.site(stateful, command).await?;
         if command.id == 0 {
@@ -57,29 +58,38 @@ impl OfModel {
             };
         }
         let mut rounds = 0;
-        let joined = loop {
-            match site.join(command) {
-                Err(SequenceRefusal::Replaced) if rounds < MAX_ROUNDS => {
-                    rounds += 1;
-                    tokio::task::yield_now().await;
-                    let now = self.site(stateful, command).await?;
-                    if !Arc::ptr_eq(&now.loaded, &site.loaded) {
-                        validated = now.validate(request).await?;
+        let turn = loop {
+            let refusal = match site.join(command) {
+                Ok(joined) => {
+                    // Whoever comes next may enter now.
+                    if let Some(arrival) = &stateful.arrival {
+                        arrival.leave();
                     }
-                    site = now;
+                    match joined.turn().await {
+                        Ok(turn) => break turn,
+                        Err(refusal) => refusal,
+                    }
                 }
-                joined => break joined.map_err(explain)?,
+                Err(refusal) => refusal,
+            };
+            // A request before it has ended the sequence here, and the store knows more: it may be the same request.
+            let again = [SequenceRefusal::Replaced, SequenceRefusal::Unknown].contains(&refusal);
+            if !again || rounds == MAX_ROUNDS {
+                return Err(explain(refusal));
             }
+            rounds += 1;
+            tokio::task::yield_now().await;
+            let now = self.site(stateful, command).await?;
+            if !Arc::ptr_eq(&now.loaded, &site.loaded) {
+                validated = now.validate(request).await?;
+            }
+            site = now;
         };
-        // Whoever comes next may enter now.
-        if let Some(arrival) = &stateful.arrival {
-            arrival.leave();
-        }
-        let turn = joined.turn().await.map_err(explain)?;
         let request = StepRequest {
             validated,
             selection,
             key,
+            arrived,
             call: call.twin(),
         };
         let version = Arc::clone(&site.version);

@@ -2,7 +2,7 @@
 //!
 //! A store has a record of each live sequence: its state after a step, how many steps that were, and the last
 //! answer that came with an idempotency key. One server at a time owns a record, under an epoch; whoever takes it over
-//! gets a larger one, and a write that comes with another epoch than the record's is refused. So a server that was
+//! gets another one, and a write that comes with another epoch than the record's is refused. So a server that was
 //! away for a while cannot overwrite what others have stored since.
 //!
 //! A record that is `ahead` says that its owner may have answered steps that are not stored. Another server gets it only after the
@@ -94,7 +94,7 @@ pub struct StoredAnswer {
 /// Record of a sequence, taken over by the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SequenceRecord {
-    /// The epoch, larger than all before.
+    /// The epoch, which no owner before has had.
     pub epoch: u64,
     /// Number of steps behind the state.
     pub step: u64,
@@ -102,6 +102,10 @@ pub struct SequenceRecord {
     pub state: Bytes,
     /// The last answer that came with an idempotency key, if it is that of the last step.
     pub answer: Option<StoredAnswer>,
+    /// What the owner has written as `recent`; nothing where there are no other servers.
+    pub recent: Bytes,
+    /// How long ago the last step was stored, at least; unknown if `None`, where there are no other servers.
+    pub since: Option<Duration>,
 }
 
 /// Outcome of an attempt to take a sequence over.
@@ -132,6 +136,8 @@ pub struct SequenceWrite<'a> {
     pub state: Option<Bytes>,
     /// The last answer; none is kept if `None`.
     pub answer: Option<&'a StoredAnswer>,
+    /// What the next owner has to know of the requests before.
+    pub recent: &'a [u8],
     /// Whether steps may be answered from now on that are not stored.
     pub ahead: bool,
     /// How long the record stays from now on; for ever if `None`.

@@ -4,6 +4,7 @@
 //! than in the store: in intervals, when another server asks for one, and at a stop.
 
 mod answer;
+mod recent;
 mod step;
 
 use std::{sync::Arc, time::Duration};
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
+use self::recent::RecentKeys;
 pub(crate) use self::step::{SharedStep, Start, StepRequest};
 use super::{loaded::Loaded, snapshot::Snapshot, stateful::LiveState, version::Version};
 use crate::{
@@ -43,6 +45,8 @@ pub(crate) struct Ownership {
     unsaved: bool,
     /// The last answer, if its request had a key.
     answer: Option<StoredAnswer>,
+    /// The keys of the requests before, and of that one.
+    recent: RecentKeys,
 }
 
 impl LiveState {
@@ -70,8 +74,8 @@ pub struct Keeper {
 
 /// What came of an attempt to have the state of a sequence here.
 enum Owned {
-    /// It is here.
-    Here,
+    /// It is here; how long ago the last step was stored, if it has just come from the store.
+    Here(Option<Duration>),
     /// The sequence is over; the answer of its last request.
     Ended(StoredAnswer),
 }
@@ -107,6 +111,7 @@ impl Keeper {
             model: version.model().to_owned(),
             id: turn.id(),
         };
+        let mut since = None;
         loop {
             if turn.state().is_none() {
                 let record = match self.store.take(&key).await? {
@@ -129,6 +134,7 @@ impl Keeper {
                         return Err(Error::new(ErrorKind::Overloaded, text));
                     }
                 };
+                since = record.since;
                 let (size, file, instance) =
                     (record.state.len(), record.state, Arc::clone(&loaded));
                 let restore = move || restore(&file, &instance);
@@ -142,23 +148,28 @@ impl Keeper {
                         ahead: false,
                         unsaved: false,
                         answer: record.answer,
+                        recent: RecentKeys::new(&record.recent),
                     })),
                 });
             }
             let Some(stored) = turn.place().as_mut().and_then(|live| live.stored.as_mut()) else {
                 // It began before there was a store.
-                return Ok(Owned::Here);
+                return Ok(Owned::Here(None));
             };
             let is_known = stored.ahead && self.store.is_sure();
-            if self.durability == SequenceDurability::Step || is_known {
-                return Ok(Owned::Here);
+            if self.durability == SequenceDurability::Step {
+                return Ok(Owned::Here(since));
+            }
+            // What is stored late says nothing about when it was answered.
+            if is_known {
+                return Ok(Owned::Here(None));
             }
             // From now on nobody may go on without asking this server.
             let write = stored.write(None, true, self.idle(&loaded));
             match self.store.write(write).await? {
                 WriteOutcome::Stored => {
                     stored.ahead = true;
-                    return Ok(Owned::Here);
+                    return Ok(Owned::Here(None));
                 }
                 WriteOutcome::Fenced => *turn.place() = None,
             }
@@ -296,6 +307,7 @@ impl Ownership {
             step: self.step,
             state,
             answer: self.answer.as_ref(),
+            recent: self.recent.as_bytes(),
             ahead,
             idle,
         }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use tokio::sync::oneshot;
 
-use super::{Keeper, ModelTurn, Owned, Ownership, answer, encode, unknown};
+use super::{Keeper, ModelTurn, Owned, Ownership, RecentKeys, answer, encode, unknown};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
@@ -32,6 +32,8 @@ pub(crate) struct StepRequest {
     pub(crate) selection: Selection,
     /// The idempotency key, if it has one.
     pub(crate) key: Option<String>,
+    /// When it came.
+    pub(crate) arrived: Instant,
     /// Figures that the run counts in.
     pub(crate) call: RequestRecord,
 }
@@ -106,7 +108,7 @@ impl Keeper {
     /// Fails if there is no such sequence, it is lost or of another model, or the store fails.
     pub(crate) async fn fetch(&self, turn: &mut ModelTurn, version: &Version) -> Result<()> {
         match self.own(turn, version).await? {
-            Owned::Here => Ok(()),
+            Owned::Here(_) => Ok(()),
             Owned::Ended(_) => Err(unknown()),
         }
     }
@@ -148,6 +150,7 @@ impl Keeper {
             ahead: self.durability != SequenceDurability::Step,
             unsaved: false,
             answer: None,
+            recent: RecentKeys::default(),
         }
     }
 }
@@ -191,8 +194,7 @@ impl SharedStep {
                 Ran::Overtaken => {}
             }
         }
-        let text = format!("Sequence {id} is used by other servers at the same time - try again");
-        Err(Error::new(ErrorKind::Aborted, text))
+        Err(overtaken(id))
     }
 
     /// Has the state here. Returns the answer if the request was there before.
@@ -219,19 +221,26 @@ impl SharedStep {
             }
             // What is here is of another sequence, or of this one.
         }
+        let asked = self.request.arrived.elapsed();
         let owned = self.keeper.own(&mut self.turn, &self.version).await?;
         let key = self.request.key.as_deref();
         let known = |answer: &StoredAnswer| Some(&*answer.key) == key;
         match owned {
             Owned::Ended(answer) if known(&answer) => answer::decode(answer.outputs).map(Some),
             Owned::Ended(_) => Err(unknown()),
-            Owned::Here => {
-                let live = self.turn.state();
-                let answer = live.and_then(|live| live.stored.as_ref()?.answer.as_ref());
+            Owned::Here(since) => {
+                let stored = self.turn.state().and_then(|live| live.stored.as_ref());
+                let answer = stored.and_then(|stored| stored.answer.as_ref());
+                let is_old = |key| {
+                    since.is_some_and(|since| since < asked)
+                        || stored.is_some_and(|stored| stored.recent.contains(key))
+                };
                 match answer.filter(|answer| known(answer)) {
                     Some(answer) => answer::decode(answer.outputs.clone()).map(Some),
                     // The start that it repeats has been followed by other steps.
                     None if self.starts => Err(explain(SequenceRefusal::Exists)),
+                    // Its client, which awaits each answer, has sent it again elsewhere and gone on.
+                    None if key.is_some_and(is_old) => Err(overtaken(self.turn.id())),
                     None => Ok(None),
                 }
             }
@@ -305,6 +314,9 @@ impl SharedStep {
             return Ok(WriteOutcome::Stored);
         };
         stored.step += 1;
+        if let Some(answer) = &answer {
+            stored.recent.add(&answer.key);
+        }
         stored.answer = answer;
         let outcome = if self.ends {
             let answer = stored.answer.as_ref();
@@ -340,6 +352,11 @@ impl SharedStep {
         }
         error
     }
+}
+
+fn overtaken(id: u64) -> Error {
+    let text = format!("Sequence {id} is used by other servers at the same time - try again");
+    Error::new(ErrorKind::Aborted, text)
 }
 
 /// A turn on its way through a run, which comes back however that ends; with whether it has succeeded, if

@@ -176,16 +176,14 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             if entry.instance != *instance {
                 return Err(SequenceRefusal::Replaced);
             }
-            if entry.ending {
-                return Err(match command.control.starts() {
-                    true => SequenceRefusal::Ending,
-                    false => SequenceRefusal::Unknown,
-                });
+            if entry.ending && command.control.starts() {
+                return Err(SequenceRefusal::Ending);
             }
             if entry.busy && inner.waiting >= bounds.waiting {
                 return Err(SequenceRefusal::Crowded(inner.waiting));
             }
-            entry.ending = command.control.ends();
+            // Another end may be this one once more, whose answer is in the store.
+            entry.ending |= command.control.ends();
             return Ok(match entry.queue(self, command, serial) {
                 Some(waiting) => {
                     inner.waiting += 1;

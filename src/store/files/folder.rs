@@ -171,6 +171,8 @@ impl RecordFolder {
             step: header.step,
             state,
             answer,
+            recent: Bytes::new(),
+            since: None,
         }))
     }
 

@@ -157,7 +157,7 @@ impl RedisStore {
         call.arg(u8::from(write.ahead))
             .arg(milliseconds(write.idle));
         call.arg(&*write.state.unwrap_or_default());
-        call.answer(write.answer);
+        call.answer(write.answer).arg(write.recent);
         let (answer, _) = self.server.link.call(&call).await?;
         match answer.word() {
             "stored" => Ok(WriteOutcome::Stored),
@@ -244,6 +244,8 @@ impl Server {
                 step,
                 state: answer.bytes(5),
                 answer: Some(stored(3)).filter(|answer| !answer.key.is_empty()),
+                recent: answer.bytes(7),
+                since: answer.number(6).map(Duration::from_millis),
             }),
             ("ended", ..) => TakenSequence::Ended(stored(1)),
             ("unknown", ..) => TakenSequence::Unknown,

@@ -16,6 +16,10 @@ local before = string.match(replication, 'master_replid2:(%x+)')
 local function stale(record_run, record_waited)
   return record_run ~= run and record_waited ~= '1' and (durable ~= '1' or record_run == before)
 end
+-- The next epoch. Counts begin again where the newest are lost; no two runs of the data set have the same epochs.
+local function renew(counter)
+  return string.format('%.0f', tonumber(string.sub(run, 1, 5), 16) * 2 ^ 32 + redis.call('INCR', counter))
+end
 -- Keeps a record and its place among the live ones for a while; for ever if 0.
 local function keep(record, live, id, idle)
   if tonumber(idle) > 0 then

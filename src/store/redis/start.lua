@@ -29,19 +29,24 @@ if lives then
   return { 'exists' }
 end
 if id == '0' then
-  local number = tonumber(redis.call('GET', base .. 'next') or '1')
-  while redis.call('HGET', base .. 's:' .. number, 'a') do
+  local counted = redis.call('HMGET', base .. 'next', 'n', 'g', 'w')
+  local number = tonumber(counted[1] or '0')
+  if not counted[1] or stale(counted[2], counted[3]) then
+    -- Beyond what has been given and forgotten: whoever has such an id must not meet another sequence.
+    number = math.max(number + 1000000, now)
+  end
+  while redis.call('HGET', base .. 's:' .. string.format('%.0f', number), 'a') do
     number = number + 1
   end
   id = string.format('%.0f', number)
-  redis.call('SET', base .. 'next', id)
+  redis.call('HSET', base .. 'next', 'n', id, 'g', run, 'w', waited)
 end
 local record = base .. 's:' .. id
-local epoch = redis.call('INCR', base .. 'epoch')
+local epoch = renew(base .. 'epoch')
 redis.call('DEL', record)
 redis.call('HSET', record, 'o', me, 'e', epoch, 'n', 0, 'a', ahead, 'g', run, 'w', waited)
 keep(record, live, id, idle)
 if chosen and key ~= '' then
   redis.call('SET', base .. 'k:' .. key, id, 'PX', tonumber(idle) > 0 and idle or '300000')
 end
-return { 'begun', id, tostring(epoch) }
+return { 'begun', id, epoch }

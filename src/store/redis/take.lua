@@ -1,6 +1,6 @@
 -- KEYS: the record, the live sequences, and the counter of epochs. ARGV[6] is 1 if its owner is gone.
 local me, id, gone = ARGV[4], ARGV[5], ARGV[6]
-local found = redis.call('HMGET', KEYS[1], 'o', 'e', 'n', 'a', 'x', 'k', 'r', 't', 'g', 'w')
+local found = redis.call('HMGET', KEYS[1], 'o', 'e', 'n', 'a', 'x', 'k', 'r', 't', 'g', 'w', 'm', 'h')
 local owner, step, ahead = found[1], found[3], found[4]
 if not found[2] then
   return { 'unknown' }
@@ -17,6 +17,8 @@ if ahead ~= '0' or old then
   redis.call('ZREM', KEYS[2], id)
   return { ahead == 's' and 'unknown' or 'lost' }
 end
-local epoch = redis.call('INCR', KEYS[3])
+local epoch = renew(KEYS[3])
 redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'g', run, 'w', waited)
-return { 'taken', tostring(epoch), step, found[6] or '', found[7] or '', found[8] or '' }
+-- Rather more than less: both times are cut to milliseconds.
+local since = found[11] and string.format('%.0f', now - found[11] + 1) or ''
+return { 'taken', epoch, step, found[6] or '', found[7] or '', found[8] or '', since, found[12] or '' }

@@ -63,6 +63,7 @@ fn write(key: &SequenceKey, epoch: u64) -> SequenceWrite<'_> {
         step: 1,
         state: Some(Bytes::from_static(b"state")),
         answer: None,
+        recent: &[],
         ahead: false,
         idle: None,
     }
@@ -130,6 +131,8 @@ async fn a_record_comes_back_as_it_was_written_also_after_a_restart() {
         step: 2,
         state: Bytes::from_static(b"state"),
         answer: Some(kept.clone()),
+        recent: Bytes::new(),
+        since: None,
     };
     assert_eq!(record, expected);
     drop(store);

@@ -295,6 +295,7 @@ async fn compare(calls: Vec<Call>) {
                     step,
                     state: state.clone().map(Bytes::from),
                     answer: answer.as_ref(),
+                    recent: &[],
                     ahead,
                     idle: seconds(idle),
                 };

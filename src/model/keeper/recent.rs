@@ -1,0 +1,58 @@
+//! Idempotency keys of steps before the last.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The most keys that are known.
+const MAX_KEYS: usize = 32;
+
+/// Length of the hash of a key.
+const HASH: usize = size_of::<u64>();
+
+/// The keys of the last steps of a sequence, as hashes. A request that was held up on its way, while its client sent it again elsewhere and
+/// went on, is known by it, and not run a second time.
+#[derive(Debug, Default)]
+pub(super) struct RecentKeys(Vec<u8>);
+
+impl RecentKeys {
+    pub(super) fn new(stored: &[u8]) -> Self {
+        Self(stored.to_vec())
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(super) fn contains(&self, key: &str) -> bool {
+        self.0.chunks_exact(HASH).any(|known| known == hash(key))
+    }
+
+    pub(super) fn add(&mut self, key: &str) {
+        if self.0.len() >= MAX_KEYS * HASH {
+            self.0.drain(..HASH);
+        }
+        self.0.extend_from_slice(&hash(key));
+    }
+}
+
+fn hash(key: &str) -> [u8; HASH] {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish().to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_keys_are_known() {
+        let mut keys = RecentKeys::default();
+        for number in 0..=MAX_KEYS {
+            keys.add(&number.to_string());
+        }
+        let again = RecentKeys::new(keys.as_bytes());
+        assert_eq!(again.as_bytes().len(), MAX_KEYS * HASH);
+        assert!(!again.contains("0"));
+        assert!((1..=MAX_KEYS).all(|number| again.contains(&number.to_string())));
+    }
+}

@@ -1,0 +1,311 @@
+"""The engines of the chaos test: Redis, HAProxy, replicas of `ovms`, and what cuts a replica off from Redis."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("OVMS", str(ROOT / "target/debug/ovms"))
+MODEL = "vad_stateful"
+# How long an engine may take to start, to end, or to finish what it has begun.
+LIMIT = 40.0
+SLOTS = [f"s{number}" for number in range(1, 9)]
+HEALTH = b"GET /v2/health/ready HTTP/1.1\r\nhost: x\r\n\r\n"
+# A connection that cannot be made is tried with another server; a request is never sent twice. Checks go to the REST
+# port, and say HTTP/1 by themselves: `check-proto` does not reach the servers of a template.
+HAPROXY = """
+global
+    stats socket {folder}/haproxy.sock level admin
+defaults
+    mode http
+    balance roundrobin
+    retries 3
+    option redispatch 1
+    retry-on conn-failure
+    timeout connect 2s
+    timeout client 60s
+    timeout server 60s
+    option httpchk
+    http-check connect default proto h1
+    http-check send meth GET uri /v2/health/ready
+    default-server inter 400ms fastinter 200ms fall 3 rise 1
+frontend rest_front
+    bind 127.0.0.1:{rest}
+    http-after-response set-header x-replica %[srv_name]
+    default_backend rest
+frontend grpc_front
+    bind 127.0.0.1:{grpc} proto h2
+    http-after-response set-header x-replica %[srv_name]
+    default_backend grpc
+backend rest
+    server-template s 1-8 127.0.0.1:1 check disabled
+backend grpc
+    server-template s 1-8 127.0.0.1:1 proto h2 check disabled
+"""
+
+
+def free_ports(count):
+    """Ports that were free a moment ago."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def find(name):
+    """A program of the system, or what tests/tools/install.py has unpacked; `None` without."""
+    paths = [os.environ["PATH"], str(ROOT / "target/tools/bin"), "/usr/sbin"]
+    return shutil.which(name, path=os.pathsep.join(paths))
+
+
+async def until(condition, what):
+    """Wait until a condition holds, which may be asked often."""
+    end = time.monotonic() + LIMIT
+    while not await condition():
+        assert time.monotonic() < end, f"{what} within {LIMIT} s"
+        await asyncio.sleep(0.02)
+
+
+async def ask(port, text):
+    """What a server on a port says to a text; nothing if it is not there."""
+    with contextlib.suppress(OSError, asyncio.TimeoutError):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(text)
+        answer = await asyncio.wait_for(reader.read(65536), 5.0)
+        writer.close()
+        return answer.decode()
+    return ""
+
+
+class Process:
+    """A program that was started, and ends with the test."""
+
+    all = []
+
+    def __init__(self, name, folder, *command):
+        # It ends also if the test is killed.
+        guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        self.name, self.log = name, folder / f"{name}.log"
+        with self.log.open("ab") as out:
+            self.popen = subprocess.Popen([*guard, *command], stdout=out, stderr=out)
+        Process.all.append(self)
+
+    async def serves(self, port, text, answer, what="does not serve"):
+        """Wait until it says an answer to a text."""
+
+        async def said():
+            assert self.popen.poll() is None, f"{self.name} has ended: {self.tail()}"
+            return answer in await ask(port, text)
+
+        await until(said, f"{self.name} {what}")
+        return self
+
+    def kill(self):
+        """End it in the midst of whatever it does."""
+        self.popen.send_signal(signal.SIGCONT)
+        self.popen.kill()
+        self.popen.wait()
+
+    async def stop(self):
+        """End it in order."""
+        self.popen.terminate()
+        code = await asyncio.to_thread(self.popen.wait, LIMIT)
+        assert code == 0, f"{self.name} ended with {code}: {self.tail()}"
+
+    def tail(self):
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-2000:]
+
+
+class Redis(Process):
+    """A Redis server that has its data in a folder, and can be started there again."""
+
+    def __init__(self, folder, port, primary=None, fsync="always"):
+        data = folder / f"redis-{port}"
+        data.mkdir(exist_ok=True)
+        flags = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(data), "--save", ""]
+        flags += ["--appendonly", "yes", "--appendfsync", fsync, "--repl-diskless-sync-delay", "0"]
+        flags += ["--replicaof", "127.0.0.1", str(primary)] if primary else []
+        super().__init__(f"redis-{port}", folder, find("redis-server"), *flags)
+        self.port = port
+
+    async def ready(self):
+        """Wait until it answers."""
+        return await self.serves(self.port, b"PING\r\n", "+PONG")
+
+
+class Link:
+    """A proxy before Redis, which can drop the connections, or hold the bytes back."""
+
+    def __init__(self, target):
+        (self.port,) = free_ports(1)
+        self.target, self.whole, self.flows, self.writers = target, True, asyncio.Event(), set()
+        self.flows.set()
+
+    async def open(self):
+        """Begin to listen."""
+        self.server = await asyncio.start_server(self.connection, "127.0.0.1", self.port)
+        return self
+
+    async def connection(self, reader, writer):
+        """Pass on the bytes of one connection, both ways, until a side ends."""
+        try:
+            if not self.whole:
+                return
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+            ways = [self.pump(reader, far_writer), self.pump(far_reader, writer)]
+            await asyncio.wait(map(asyncio.create_task, ways), return_when=asyncio.FIRST_COMPLETED)
+            far_writer.transport.abort()
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    async def pump(self, reader, writer):
+        """Pass on the bytes of one direction."""
+        self.writers.add(writer)
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await self.flows.wait()
+                writer.write(data)
+        self.writers.discard(writer)
+
+    def cut(self):
+        """Drop all connections, and refuse new ones."""
+        self.whole = False
+        for each in self.writers:
+            each.transport.abort()
+
+    def hold(self):
+        """Let no more bytes through; they stay."""
+        self.flows.clear()
+
+    def heal(self, target=None):
+        """Let everything through, to another server if one is given."""
+        self.target, self.whole = target or self.target, True
+        self.flows.set()
+
+
+class Replica(Process):
+    """One `ovms`, and its way to the store."""
+
+    number = 0
+
+    def __init__(self, folder, link=None, *flags):
+        Replica.number += 1
+        self.port, self.rest_port, self.link, self.slot = *free_ports(2), link, None
+        command = [PROGRAM, "serve", "--model_name", MODEL, "--model_path", str(ROOT / "fixtures/models" / MODEL)]
+        command += ["--stateful", "--max_sequence_number", "2000", "--grpc_bind_address", "127.0.0.1"]
+        command += ["--port", str(self.port), "--rest_port", str(self.rest_port), "--rest_bind_address", "127.0.0.1"]
+        command += ["--plugin_config", '{"INFERENCE_PRECISION_HINT":"f32"}']
+        super().__init__(f"replica-{Replica.number}", folder, *command, *flags)
+
+    async def ready(self):
+        """Wait until it serves."""
+        return await self.serves(self.rest_port, HEALTH, " 200 ")
+
+
+class Fleet:
+    """HAProxy, with replicas in its slots."""
+
+    def __init__(self, folder, redis_port, durability, options=""):
+        self.folder, self.redis_port, self.options = folder, redis_port, options
+        self.durability, self.replicas, self.free = durability, [], list(SLOTS)
+        self.rest_port, self.port = free_ports(2)
+
+    async def open(self, count):
+        """Start HAProxy and replicas."""
+        config = self.folder / "haproxy.cfg"
+        config.write_text(HAPROXY.format(folder=self.folder, rest=self.rest_port, grpc=self.port))
+        haproxy = Process("haproxy", self.folder, find("haproxy"), "-db", "-f", str(config))
+        await haproxy.serves(self.rest_port, HEALTH, " 503 ")
+        await self.scale(count)
+        return self
+
+    async def launch(self):
+        """Start a replica that nobody knows of yet."""
+        link = await Link(self.redis_port).open()
+        flags = ["--sequence_store", f"redis://127.0.0.1:{link.port}/{self.options}"]
+        flags += ["--sequence_durability", self.durability]
+        return await Replica(self.folder, link, *flags).ready()
+
+    async def scale(self, count):
+        """Start and stop replicas until there are so many."""
+        for replica in await asyncio.gather(*(self.launch() for _ in range(count - len(self.replicas)))):
+            await self.admit(replica)
+        while len(self.replicas) > count:
+            await self.retire(self.replicas[0])
+
+    async def haproxy(self, command):
+        """The answer to a command on the runtime socket."""
+        reader, writer = await asyncio.open_unix_connection(self.folder / "haproxy.sock")
+        writer.write(command.encode() + b"\n")
+        answer = (await reader.read()).decode()
+        writer.close()
+        assert "No such" not in answer and "nvalid" not in answer, (command, answer)
+        return answer
+
+    async def slots(self, replica):
+        """Requests in flight and state of a slot in both backends."""
+        lines = [line.split(",") for line in (await self.haproxy("show stat")).splitlines()]
+        return [(int(line[4]), line[17]) for line in lines if len(line) > 17 and line[1] == replica.slot]
+
+    async def state(self, replica, state):
+        """Tell both backends what to do with a slot."""
+        for backend in ("rest", "grpc"):
+            await self.haproxy(f"set server {backend}/{replica.slot} state {state}")
+
+    async def admit(self, replica):
+        """Give a replica a slot, and wait until HAProxy sees that it serves."""
+        self.replicas.append(replica)
+        replica.slot = self.free.pop(0)
+        for backend, port in (("rest", replica.rest_port), ("grpc", replica.port)):
+            await self.haproxy(f"set server {backend}/{replica.slot} check-port {replica.rest_port}")
+            await self.haproxy(f"set server {backend}/{replica.slot} addr 127.0.0.1 port {port}")
+        await self.state(replica, "ready")
+
+        async def up():
+            return [state for _, state in await self.slots(replica)] == ["UP", "UP"]
+
+        await until(up, f"HAProxy does not see {replica.name}")
+
+    async def retire(self, replica):
+        """Take a replica out, let it finish, and stop it."""
+        await self.state(replica, "drain")
+
+        async def idle():
+            return not any(flying for flying, _ in await self.slots(replica))
+
+        await until(idle, f"{replica.name} is not idle")
+        await replica.stop()
+        await self.forget(replica)
+
+    async def forget(self, replica):
+        """Free the slot of a replica that has ended."""
+        self.replicas.remove(replica)
+        replica.link.server.close()
+        await self.state(replica, "maint")
+        self.free.append(replica.slot)
+
+
+@contextlib.contextmanager
+def ended():
+    """Ends all that was started, whatever happens."""
+    try:
+        yield
+    except Exception:
+        for process in Process.all:
+            print(f"--- {process.name}: {process.popen.poll()}\n{process.tail()}")
+        raise
+    finally:
+        for process in Process.all:
+            if process.popen.poll() is None:
+                process.kill()
+        Process.all.clear()
