@@ -16,11 +16,13 @@ use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// A connection.
 #[derive(Debug, Clone, Default)]
@@ -106,7 +108,7 @@ impl Line {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Each change is whole; wakers only put tasks into a queue.
-        self.0.listed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.listed.lock()
     }
 }
 
@@ -165,7 +167,7 @@ impl Arrival {
     }
 
     fn subject(&self) -> MutexGuard<'_, Option<Subject>> {
-        self.subject.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subject.lock()
     }
 
     /// Looks for the model that the message is for; only a wait for it is one for later calls, too.

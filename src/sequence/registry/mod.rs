@@ -7,9 +7,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::{
@@ -388,7 +389,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner<I, S>> {
         // No code of others runs under the lock, and what is changed is changed whole.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

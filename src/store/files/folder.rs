@@ -5,11 +5,11 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rustix::fs::{FlockOperation, flock};
 
@@ -329,12 +329,12 @@ impl RecordFolder {
     }
 
     fn index(&self) -> MutexGuard<'_, RecordIndex> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.lock()
     }
 
     fn busy(&self, id: u64) -> MutexGuard<'_, ()> {
         let one = &self.busy[(id % self.busy.len() as u64) as usize];
-        one.lock().unwrap_or_else(PoisonError::into_inner)
+        one.lock()
     }
 }
 

@@ -1,8 +1,6 @@
 //! Connections to Redis: made again when they break, and calls that are tried again on them.
 
-use std::{
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -384,9 +382,7 @@ impl Link {
 
 impl Place {
     fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Connected>> {
-        self.connected
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connected.lock()
     }
 }
 
