@@ -264,7 +264,9 @@ class Fleet:
 
     def replicas(self):
         """What there is, by slot."""
-        found = json.loads(self.run("status"))["replicas"]
+        # Ray may have something to say as well.
+        (line,) = [each for each in self.run("status").splitlines() if each.startswith("{")]
+        found = json.loads(line)["replicas"]
         return {each["slot"]: each for each in found}
 
     def ready(self, count):
