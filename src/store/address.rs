@@ -192,7 +192,17 @@ mod tests {
             ]
             .map(|text| format!("{text}: {}", told(text)))
             .join("\n"),
-            @""
+            @"
+        : it has no scheme
+        h:6379: it has no scheme
+        http://h: there is no store http://
+        redis://: it has no host, or another part is not valid
+        file://x: the folder is no absolute path
+        redis://h?wait=x: option wait is x, not a number of replicas
+        redis://h?color=red: there is no option color
+        redis://h?cluster=1: option cluster is 1, not true or false
+        file:///x?wait=1: there is no option wait
+        "
         );
     }
 }
