@@ -21,4 +21,4 @@ local epoch = renew(KEYS[3])
 redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'g', run, 'w', waited)
 -- Rather more than less: both times are cut to milliseconds.
 local since = found[11] and string.format('%.0f', now - found[11] + 1) or ''
-return { 'taken', epoch, step, found[6] or '', found[7] or '', found[8] or '', since, found[12] or '' }
+return { 'taken', epoch, step, found[6] or '', found[7] or '', found[8] or '', since, found[12] or '', found[2] }
