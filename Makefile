@@ -15,6 +15,9 @@ OPENCV_STAMP := $(OPENCV)/.stamp-$(shell cksum < tests/opencv/install.py | cut -
 TOOLS := target/tools
 TOOLS_STAMP := $(TOOLS)/.stamp-$(shell cat tests/tools/*.py | cksum | cut -d' ' -f1)
 TOOLS_NAMES := zsh fish nginx redis-server haproxy chromium valgrind
+# Ray, of which tests make a cluster on this machine.
+FLEET := target/fleet-venv
+FLEET_STAMP := $(FLEET)/.stamp-$(shell cksum < deploy/ray/requirements.txt | cut -d' ' -f1)
 # What starts the guard's programs in valgrind; of the version of its crate.
 RUNNER := target/guard-runner
 RUNNER_VERSION := $(shell sed -n 's/^gungraun = "=\(.*\)"$$/\1/p' Cargo.toml)
@@ -44,7 +47,7 @@ test: ## Every check
 	$(MAKE) guard
 
 .PHONY: test-tools
-test-tools: crates $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) ## What tests need beyond a build
+test-tools: crates $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) fleet-venv ## What tests need beyond a build
 
 .PHONY: crates
 crates:
@@ -79,6 +82,11 @@ soak: test-tools ## Sequences over replicas that come, go, stall, and die, for t
 	cargo build --release --locked
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/$(OVMS) \
 		$(VENV)/bin/python tests/chaos/run.py --seconds $(or $(SOAK_SECONDS),600)
+
+.PHONY: fleet
+fleet: build $(VENV_STAMP) $(TOOLS_STAMP) fleet-venv ## Replicas on a Ray cluster of this machine, with limits on times
+	FLEET_TIMES=1 OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/$(OVMS) \
+		$(VENV)/bin/python -m pytest -q -s -p no:cacheprovider tests/clients/test_fleet.py
 
 .PHONY: guard
 guard: test-tools $(RUNNER_STAMP) ## Fail if a request takes more instructions or allocations than before
@@ -131,6 +139,18 @@ $(AZURITE_STAMP): tests/azurite/package-lock.json $(VENV_STAMP)
 $(TOOLS_STAMP): $(wildcard tests/tools/*.py)
 	$(PYTHON) tests/tools/install.py $(TOOLS) $(TOOLS_NAMES)
 	@rm -f $(TOOLS)/.stamp-*
+	@touch $@
+
+.PHONY: fleet-venv
+fleet-venv:
+# Ray comes later for new versions of Python than they do.
+	@test -e $(FLEET_STAMP) || $(MAKE) --no-print-directory $(FLEET_STAMP) \
+		|| echo "SKIPPED: tests with Ray; it cannot be had for this Python"
+
+$(FLEET_STAMP): deploy/ray/requirements.txt
+	test -x $(FLEET)/bin/python || $(PYTHON) -m venv $(FLEET)
+	$(FLEET)/bin/python -m pip install --quiet --disable-pip-version-check -r deploy/ray/requirements.txt
+	@rm -f $(FLEET)/.stamp-*
 	@touch $@
 
 $(RUNNER_STAMP):

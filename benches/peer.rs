@@ -279,7 +279,7 @@ pub(crate) fn is_other() -> bool {
 }
 
 /// Returns ports that are free, each another one.
-fn free_ports<const N: usize>() -> [u16; N] {
+pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     // Bound until all are found.
     let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0"));
     listeners.map(|listener| {

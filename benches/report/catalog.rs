@@ -112,6 +112,17 @@ pub(crate) const CELL_SIDES: [(&str, &str); 4] = [
     ("rest", "ovms REST"),
 ];
 
+/// Stores, each with its bound in microseconds.
+const STORE_ROWS: [(&str, Option<f64>, &str); 3] = [
+    ("sequences-store-step", Some(120.0), "Redis as the store"),
+    (
+        "sequences-store-hop",
+        Some(300.0),
+        "the same with two servers, to which steps go in turn",
+    ),
+    ("sequences-store-file", None, "a folder as the store"),
+];
+
 fn row(id: &str, unit: Unit, wanted: Option<Bound>, text: &str) -> Spec {
     Spec::new(id, unit, wanted, text)
 }
@@ -342,6 +353,10 @@ fn sequences() -> Vec<Spec> {
         Some(Most(1.05)),
         "running_heavy, 1 client: p50 with sequence_batch 8 over that without",
     ));
+    for (id, wanted, text) in STORE_ROWS {
+        let text = format!("{text}, durability step, 1 client: p50 of a step beyond that without");
+        rows.push(row(id, Micros, wanted.map(Most), &text));
+    }
     rows
 }
 

@@ -1,8 +1,7 @@
 """Replicas of ovms on the nodes of a Ray cluster, behind HAProxy.
 
-    python fleet.py up --haproxy unix:/run/ovms-haproxy.sock --min 2 --max 8 -- --config_path /models/config.json
-    python fleet.py status
-    python fleet.py down
+    python fleet.py up --haproxy unix:/run/ovms-haproxy.sock -- --config_path /models/config.json
+    python fleet.py status | down
 
 Each replica is an actor that keeps one `ovms` process, on whichever node has room. Another actor, the fleet, asks
 them for their health and their load, starts and drains replicas, and keeps the servers of HAProxy up to date.
@@ -258,12 +257,11 @@ class Fleet:
 
     def ask(self):
         """Take the answers that have come, and ask again."""
-        for slot, replica in list(self.replicas.items()):
-            if slot in self.stopping:
-                continue
-            if slot not in self.asked:
+        for slot, replica in self.replicas.items():
+            if slot not in self.stopping and slot not in self.asked:
                 self.asked[slot] = replica.status.remote()
-        ray.wait(list(self.asked.values()), num_returns=len(self.asked) or 1, timeout=1.0) if self.asked else None
+        if self.asked:
+            ray.wait(list(self.asked.values()), num_returns=len(self.asked), timeout=1.0)
         for slot, answer in list(self.asked.items()):
             if not ray.wait([answer], timeout=0)[0]:
                 continue
@@ -330,6 +328,8 @@ class Fleet:
 def up(flags):
     """Start the fleet, and wait until HAProxy has as many replicas as are needed at least."""
     options = vars(flags) | {"arguments": [each for each in flags.arguments if each != "--"]}
+    if any(each["name"] == FLEET for each in ray.util.list_named_actors(all_namespaces=True)):
+        sys.exit("the fleet is up; to start it with other flags, end it first: fleet.py down")
     here = ray.get_runtime_context().get_node_id()
     # A socket of this machine is reached from here alone.
     is_local = any(address.startswith("unix:") for address in flags.haproxy)

@@ -228,6 +228,8 @@ impl OfModel {
         let key = shared::take_key(&mut request)?.or_else(|| stateful.key.clone());
         let (command, echo) = control::take(&mut request)?;
         let selection = Selection::take(&mut request)?;
+        // Copies of the request, to validate it, need not have them.
+        request.parameters = Vec::new();
         if let Some(arrival) = &stateful.arrival {
             arrival.is_of(command.id);
         }

@@ -156,7 +156,10 @@ impl Loaded {
             let known = known.find(|output| output.port == port);
             known.map_or("", |output| &output.name).to_owned()
         };
-        let outputs: TensorMap = ports.into_iter().map(name).zip(outputs).collect();
+        // With room for the id of a sequence.
+        let mut named = TensorMap::with_capacity(ports.len() + 1);
+        named.extend(ports.into_iter().map(name).zip(outputs));
+        let outputs = named;
         let size = strings::rows_size(&outputs);
         if size == 0 {
             return Ok(outputs);

@@ -20,7 +20,7 @@ pub type OfVersion = Sequences<Arc<Loaded>, LiveState>;
 pub struct LiveState {
     /// The state.
     pub(crate) state: SequenceState,
-    /// What a store has of the sequence, if there is one.
+    /// Its record in a store, if there is one.
     pub(crate) stored: Option<Box<Ownership>>,
 }
 

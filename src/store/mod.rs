@@ -96,13 +96,15 @@ pub struct StoredAnswer {
 pub struct SequenceRecord {
     /// The epoch, which no owner before has had.
     pub epoch: u64,
+    /// The epoch of the owner before.
+    pub before: u64,
     /// Number of steps behind the state.
     pub step: u64,
     /// The state, in a form that the store does not know.
     pub state: Bytes,
     /// The last answer that came with an idempotency key, if it is that of the last step.
     pub answer: Option<StoredAnswer>,
-    /// What the owner has written as `recent`; nothing where there are no other servers.
+    /// The `recent` of the owner's last write; nothing where there are no other servers.
     pub recent: Bytes,
     /// How long ago the last step was stored, at least; unknown if `None`, where there are no other servers.
     pub since: Option<Duration>,
@@ -136,7 +138,7 @@ pub struct SequenceWrite<'a> {
     pub state: Option<Bytes>,
     /// The last answer; none is kept if `None`.
     pub answer: Option<&'a StoredAnswer>,
-    /// What the next owner has to know of the requests before.
+    /// Knowledge of the requests before, for the next owner.
     pub recent: &'a [u8],
     /// Whether steps may be answered from now on that are not stored.
     pub ahead: bool,
@@ -250,7 +252,7 @@ impl SequenceStore {
         }
     }
 
-    /// Tells other servers that this one is gone.
+    /// Takes this server from the list of those that live.
     pub async fn close(&self) {
         if let Self::Redis(store) = self {
             store.close().await;

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -26,7 +25,7 @@ from test_deploy_proxy import find
 
 RAY = ROOT / "target/fleet-venv/bin"
 IS_TIMED = "FLEET_TIMES" in os.environ
-LIMIT = 120.0
+LIMIT = 60.0
 # Ray takes 127.0.0.1 for a name of the machine, and asks its network.
 HOST = "127.0.0.2"
 TOTAL = "running_total"
@@ -77,6 +76,7 @@ class Node:
             self.process = subprocess.Popen(
                 command, env=os.environ | ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT
             )
+        eventually("a node is there", lambda: "Ray runtime started" in self.log.read_text())
 
     def kill(self):
         """Kill the raylet and all that is beside it at once, as when the machine loses its power."""
@@ -212,7 +212,6 @@ class Fleet:
         self.launch("haproxy", "-db", "-f", self.proxy())
         no_room = ["--num-cpus=0", "--include-dashboard=false", f"--temp-dir={short}/ray"]
         self.head = Node(folder, 0, "--head", f"--port={gcs}", *no_room)
-        eventually("the head is there", lambda: self.listens(gcs))
         joins = [f"--address={self.address}", "--num-cpus=4"]
         self.nodes = [Node(folder, index, *joins) for index in (1, 2)]
         models = [
@@ -223,11 +222,6 @@ class Fleet:
         self.config = folder / "config.json"
         text = json.dumps({"model_config_list": [{"config": model} for model in models]})
         self.config.write_text(text)
-
-    def listens(self, port):
-        """Whether somebody listens there."""
-        with socket.socket() as own:
-            return own.connect_ex((HOST, port)) == 0
 
     def launch(self, name, *arguments):
         """Start a program of the system."""
@@ -270,7 +264,9 @@ class Fleet:
 
     def replicas(self):
         """What there is, by slot."""
-        found = json.loads(self.run("status"))["replicas"]
+        # Ray may have something to say as well.
+        (line,) = [each for each in self.run("status").splitlines() if each.startswith("{")]
+        found = json.loads(line)["replicas"]
         return {each["slot"]: each for each in found}
 
     def ready(self, count):
@@ -312,14 +308,17 @@ def traffic(fleet):
     print(f"up: {took:.1f} s")
     assert took <= 15 or not IS_TIMED, took
     traffic = Traffic(fleet.port, fleet.rest_port)
+    traffic.goes_on()
     yield traffic
     traffic.stop()
+    print(f"{traffic.answered} steps; failed once: {traffic.retried}")
 
 
 def test_two_replicas_serve(fleet, traffic):
     """Both have something to do."""
     with undisturbed(traffic):
-        assert fleet.ready(2)
+        replicas = fleet.ready(2)
+        assert all(each["sequences"] for each in replicas.values()), replicas
 
 
 def test_load_brings_more(fleet, traffic):
@@ -389,9 +388,9 @@ def test_a_killed_process_is_replaced(fleet, traffic):
 
 def test_a_killed_raylet_is_survived(fleet, traffic):
     """Its replicas move to the other node."""
-    node = fleet.nodes[1]
+    pid = fleet.ready(2)[1]["pid"]
+    (node,) = [node for node in fleet.nodes if pid in below(node.process.pid)]
     lost = set(below(node.process.pid))
-    before = fleet.ready(2)
     node.kill_raylet()
 
     def moved():
@@ -399,7 +398,6 @@ def test_a_killed_raylet_is_survived(fleet, traffic):
         return now and all(each["pid"] not in lost for each in now.values())
 
     eventually("the replicas of a killed raylet have moved", moved)
-    assert any(each["pid"] in lost for each in before.values()), "there was a replica on it"
     traffic.goes_on()
 
 

@@ -7,7 +7,13 @@ mod answer;
 mod recent;
 mod step;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -32,7 +38,7 @@ const AT_ONCE: usize = 32;
 /// The turn of a request in a sequence of a model.
 pub(crate) type ModelTurn = Turn<Arc<Loaded>, LiveState>;
 
-/// What this server knows of the record of a sequence that it owns.
+/// Record of a sequence that this server owns, as far as it knows.
 #[derive(Debug)]
 pub(crate) struct Ownership {
     key: SequenceKey,
@@ -70,9 +76,11 @@ pub struct Keeper {
     durability: SequenceDurability,
     /// How long a record stays unused.
     idle: Option<Duration>,
+    /// Whether sequences have lately gone from server to server, so that what is here is likely to be old.
+    hops: AtomicBool,
 }
 
-/// What came of an attempt to have the state of a sequence here.
+/// Outcome of an attempt to have the state of a sequence here.
 enum Owned {
     /// It is here; how long ago the last step was stored, if it has just come from the store.
     Here(Option<Duration>),
@@ -92,6 +100,7 @@ impl Keeper {
             store,
             durability,
             idle: scan.map(|period| 2 * period),
+            hops: AtomicBool::new(false),
         })
     }
 
@@ -112,6 +121,12 @@ impl Keeper {
             id: turn.id(),
         };
         let mut since = None;
+        let mut epoch = None;
+        if self.durability == SequenceDurability::Step && self.hops.load(Ordering::Relaxed) {
+            // The store has it as well, and is asked once instead of twice: before the run, not in vain after it.
+            let dropped = turn.place().take();
+            epoch = dropped.and_then(|live| Some(live.stored?.epoch));
+        }
         loop {
             if turn.state().is_none() {
                 let record = match self.store.take(&key).await? {
@@ -135,6 +150,9 @@ impl Keeper {
                     }
                 };
                 since = record.since;
+                if let Some(epoch) = epoch.take() {
+                    self.hops.store(epoch != record.before, Ordering::Relaxed);
+                }
                 let (size, file, instance) =
                     (record.state.len(), record.state, Arc::clone(&loaded));
                 let restore = move || restore(&file, &instance);

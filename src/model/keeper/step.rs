@@ -1,6 +1,9 @@
 //! A step of a sequence that other servers may have as well.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 use tokio::sync::oneshot;
 
@@ -60,7 +63,7 @@ pub(crate) enum Start {
     Repeated(u64),
 }
 
-/// What came of a run.
+/// Outcome of a run.
 enum Ran {
     Answered(TensorMap, Instant),
     /// Another server has the sequence.
@@ -191,7 +194,7 @@ impl SharedStep {
                 Ran::Answered(outputs, ended) => return Ok((outputs, id, ended)),
                 // Another start of the same id.
                 Ran::Overtaken if self.starts => return Err(explain(SequenceRefusal::Exists)),
-                Ran::Overtaken => {}
+                Ran::Overtaken => self.keeper.hops.store(true, Ordering::Relaxed),
             }
         }
         Err(overtaken(id))

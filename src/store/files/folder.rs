@@ -37,7 +37,7 @@ const LONGEST_KEPT: Duration = Duration::from_secs(300);
 /// How long an answer is kept after the end of a sequence that never expires.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// What is escaped in names of folders.
+/// Characters that are escaped in names of folders.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 /// The folder, as threads that may block use it.
@@ -172,6 +172,7 @@ impl RecordFolder {
             state,
             answer,
             recent: Bytes::new(),
+            before: header.epoch,
             since: None,
         }))
     }

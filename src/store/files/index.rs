@@ -12,7 +12,7 @@ use super::{
     record::RecordHeader,
 };
 
-/// What a record is good for.
+/// Phase of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordPhase {
     /// Begun, and not written yet: there is no file.

@@ -1,6 +1,9 @@
 //! Connections to Redis: made again when they break, and calls that are tried again on them.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -93,8 +96,9 @@ enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// A connection, and whether its server keeps what it has answered when it starts again.
-type Connected = (Connection, bool);
+/// A connection, and what scripts have to know of its server: whether it keeps what it has answered when it starts
+/// again, and which run of the data set it has.
+type Connected = (Connection, Arc<str>);
 
 /// Client of a server or of a cluster.
 enum Dial {
@@ -114,7 +118,7 @@ pub(super) struct Link {
     clock: Mutex<(u64, Instant)>,
 }
 
-/// What is sent to the store.
+/// A message to the store.
 enum Job<'a> {
     Script(&'a Call),
     Command(&'a Cmd),
@@ -188,13 +192,13 @@ impl Link {
 
     async fn try_script(&self, place: &Place, call: &Call) -> RedisResult<Value> {
         loop {
-            let (connection, durable) = self.connected(place).await?;
+            let (connection, server) = self.connected(place).await?;
             let mut script = call.script.prepare_invoke();
             for key in &call.keys {
                 script.key(key);
             }
             let attempt = u64::try_from(ATTEMPT.as_millis()).unwrap_or(u64::MAX);
-            script.arg(self.now() + attempt).arg(u8::from(durable));
+            script.arg(self.now() + attempt).arg(&*server);
             script.arg(u8::from(self.address.wait > 0));
             for argument in &call.arguments {
                 script.arg(&**argument);
@@ -254,6 +258,26 @@ impl Link {
     /// Sends a command.
     pub(super) async fn command(&self, command: Cmd) -> Result<Value, StoreError> {
         Ok(self.attempts(&Job::Command(&command)).await?.0)
+    }
+
+    /// Drops connections whose server has another run of the data set than when they were made, without having
+    /// broken: it was a replica meanwhile.
+    pub(super) async fn verify(&self) -> Result<(), StoreError> {
+        if self.address.is_cluster {
+            return Ok(());
+        }
+        let now = self.command(replication()).await?;
+        let now = run_of(&now).unwrap_or_default();
+        for place in &self.places {
+            let mut connected = place.lock();
+            if connected
+                .as_ref()
+                .is_some_and(|(_, server)| !server.ends_with(&now))
+            {
+                *connected = None;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the clock of the store.
@@ -368,13 +392,15 @@ impl Link {
                 let mut made = client
                     .get_multiplexed_async_connection_with_config(&config)
                     .await?;
-                let durable = is_durable(&mut made).await;
-                Ok((Connection::Single(made), durable))
+                let durable = u8::from(is_durable(&mut made).await);
+                let run = run_of(&made.req_packed_command(&replication()).await?)?;
+                Ok((Connection::Single(made), format!("{durable} {run}").into()))
             }
             Dial::Cluster(client) => {
                 let mut made = client.get_async_connection().await?;
-                let durable = is_durable(&mut made).await;
-                Ok((Connection::Cluster(made), durable))
+                let durable = u8::from(is_durable(&mut made).await);
+                // Each node has a run of its own, which scripts ask for.
+                Ok((Connection::Cluster(made), durable.to_string().into()))
             }
         }
     }
@@ -383,6 +409,30 @@ impl Link {
 impl Place {
     fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Connected>> {
         self.connected.lock()
+    }
+}
+
+fn replication() -> Cmd {
+    let mut question = redis::cmd("INFO");
+    question.arg("replication");
+    question
+}
+
+/// Returns the run of the data set that a server has, and the one before.
+fn run_of(replication: &Value) -> RedisResult<String> {
+    let text = String::from_redis_value(replication.clone())?;
+    let value = |name: &str| {
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    match (
+        value("role"),
+        value("master_replid"),
+        value("master_replid2"),
+    ) {
+        (Some("master"), Some(run), Some(before)) => Ok(format!("{run} {before}")),
+        (Some("slave"), ..) => Err((ErrorKind::Io, "it is a replica").into()),
+        _ => Err((ErrorKind::UnexpectedReturnType, "it does not tell its run").into()),
     }
 }
 
@@ -398,7 +448,7 @@ async fn is_durable(connection: &mut impl ConnectionLike) -> bool {
     answer.is_ok_and(|found| is(&found, "appendonly", "yes") && is(&found, "appendfsync", "always"))
 }
 
-/// What helps against an error.
+/// Remedy for an error.
 enum Remedy {
     Reconnect,
     Wait,

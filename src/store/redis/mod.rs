@@ -243,6 +243,7 @@ impl Server {
         Ok(match (answer.word(), answer.number(1), answer.number(2)) {
             ("taken", Some(epoch), Some(step)) => TakenSequence::Taken(SequenceRecord {
                 epoch,
+                before: answer.number(8).unwrap_or(0),
                 step,
                 state: answer.bytes(5),
                 answer: Some(stored(3)).filter(|answer| !answer.key.is_empty()),
@@ -281,6 +282,7 @@ impl Server {
             .arg(lease);
         self.link.command(command).await?;
         self.link.synchronize().await?;
+        self.link.verify().await?;
         let until = u64::try_from((said + LEASE).as_millis()).unwrap_or(u64::MAX);
         self.sure.store(until, Ordering::Relaxed);
         Ok(())

@@ -1,20 +1,25 @@
 -- Begins every script. ARGV[1] is the time until which a call counts, by the clock of this server: one that
 -- was held up on its way has been tried again by then, and must not undo what has happened since.
--- KEYS[1] is the beginning of the model's keys, all of one node.
--- ARGV[2] is 1 if this server loses nothing that it has answered when it starts again,
+-- KEYS[1] is the beginning of the model's keys, which are all on one node.
+-- ARGV[2] is 1 if this server loses nothing that it has answered when it starts again, else 0, and behind that its run
+-- and the one before, if the caller knows them of its connection: to ask takes longer than the rest.
 -- ARGV[3] is 1 if what is written now is waited for until replicas have it.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 if now > tonumber(ARGV[1]) then
   return { 'late', tostring(now) }
 end
-local durable, waited, base = ARGV[2], ARGV[3], KEYS[1]
+local durable, run, before = string.match(ARGV[2], '(%d) ?(%x*) ?(%x*)')
+local waited = ARGV[3]
 -- The run of the data set is another one after a restart or a failover, and now and then when a first replica comes.
-local replication = redis.call('INFO', 'replication')
-local run = string.match(replication, 'master_replid:(%x+)')
+if run == '' then
+  local replication = redis.call('INFO', 'replication')
+  run = string.match(replication, 'master_replid:(%x+)')
+  before = string.match(replication, 'master_replid2:(%x+)')
+end
 -- The last failover that there was: what came before it may lack the newest, and no restart mends that.
+local base = KEYS[1]
 local failover = redis.call('GET', base .. 'failover') or ''
-local before = string.match(replication, 'master_replid2:(%x+)')
 if string.find(before, '[^0]') and before ~= failover then
   failover = before
   redis.call('SET', base .. 'failover', failover)

@@ -21,4 +21,4 @@ local epoch = renew(base .. 'epoch')
 redis.call('HSET', KEYS[2], 'o', me, 'e', epoch, 'g', run, 'p', failover, 'w', waited)
 -- Rather more than less: both times are cut to milliseconds.
 local since = found[12] and string.format('%.0f', now - found[12] + 1) or ''
-return { 'taken', epoch, step, found[6] or '', found[7] or '', found[8] or '', since, found[13] or '' }
+return { 'taken', epoch, step, found[6] or '', found[7] or '', found[8] or '', since, found[13] or '', found[2] }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{
     Server,
-    cli::{self, ovms},
+    cli::{self, ovms, words},
     dtypes, grpc,
     infer::{APIS, GRPC, REST, TFS_GRPC, TFS_REST, at, command, data, infer, json, port},
     relay::Relay,
@@ -42,20 +42,9 @@ fn without_an_api_it_is_grpc() {
 #[test]
 fn id_and_parameters_go_with_the_request() {
     let server = Server::shared("dummy");
-    let flags = [
-        "dummy",
-        "--zeros",
-        "--id",
-        "id-1",
-        "--param",
-        "yes=true",
-        "--param",
-        "less=-7",
-        "--param",
-        "text=a=b",
-        "--param",
-        "quoted=\"7\"",
-    ];
+    let flags = words(
+        r#"dummy --zeros --id id-1 --param yes=true --param less=-7 --param text=a=b --param quoted="7""#,
+    );
     let body = sent(server, REST, &flags);
     for part in [
         r#""id":"id-1""#,
@@ -78,14 +67,7 @@ fn id_and_parameters_go_with_the_request() {
 #[test]
 fn headers_go_with_every_request() {
     let server = Server::shared("dummy");
-    let flags = [
-        "dummy",
-        "--zeros",
-        "--header",
-        "x-one=1",
-        "--header",
-        "X-Two=a=b",
-    ];
+    let flags = words("dummy --zeros --header x-one=1 --header X-Two=a=b");
     let requests = sent(server, REST, &flags);
     assert_eq!(requests.matches("HTTP/1.1\r\n").count(), 2, "{requests}");
     assert_eq!(requests.matches("x-one: 1\r\n").count(), 2, "{requests}");

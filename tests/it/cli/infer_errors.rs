@@ -1,17 +1,21 @@
 //! `ovms infer` and a server that refuses, is no such server, or is absent: texts and exit codes.
 
-use std::{io::Read as _, net::TcpListener, process::Stdio, time::Duration};
+use std::{io::Read as _, net::TcpListener, time::Duration};
 
 use crate::support::{
     Server, busy,
-    cli::{self, ovms},
+    cli::{self, ovms, words},
     eventually,
     infer::{APIS, GRPC, at, command, infer, interrupt, redacted},
     server::processor_time,
+    steps::{ended, spawn},
 };
 
 /// Flags for an inference that takes minutes.
 const ENDLESS: [&str; 4] = ["busy", "-i", "steps=20000000", "--zeros"];
+
+/// Failure of a command after Ctrl-C.
+const INTERRUPTED: &str = "exit 130\nerror: interrupted\n";
 
 /// Runs a command for a port of this machine to its end.
 fn asked(port: u16, api: &str, flags: &[&str]) -> String {
@@ -80,20 +84,13 @@ fn ctrl_c_ends_the_wait_for_an_answer() {
     for api in APIS {
         let server = busy::serve(&[]);
         let before = server.processor_time();
-        let child = command(&server, api)
-            .args(ENDLESS)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let child = spawn(command(&server, api).args(ENDLESS));
         busy::wait_running(&server, before);
         interrupt(&child);
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(130));
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+        let run = ended(child);
         assert_eq!(
-            String::from_utf8_lossy(&output.stderr),
-            "error: interrupted\n"
+            (run.text(), run.failure()),
+            (String::new(), INTERRUPTED.to_owned())
         );
     }
 }
@@ -102,28 +99,13 @@ fn ctrl_c_ends_the_wait_for_an_answer() {
 #[test]
 fn ctrl_c_is_not_lost_while_a_request_is_made() {
     let server = Server::start("two_outputs");
-    let child = command(&server, GRPC)
-        .args([
-            "two_outputs",
-            "-i=x::4000000,4=",
-            "--random",
-            "--output=raw",
-        ])
-        .arg("--output-name=total")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let large = words("two_outputs -i=x::4000000,4= --random --output=raw --output-name=total");
+    let child = spawn(command(&server, GRPC).args(large));
     eventually("the request is being made", || {
         (processor_time(&child) > Duration::from_millis(100)).then_some(())
     });
     interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    assert_eq!(
-        String::from_utf8_lossy(&output.stderr),
-        "error: interrupted\n"
-    );
+    assert_eq!(ended(child).failure(), INTERRUPTED);
 }
 
 #[test]
@@ -131,20 +113,11 @@ fn ctrl_c_ends_the_wait_for_the_server() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     for api in APIS {
-        let child = at(port, api)
-            .args(["dummy", "--zeros"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let child = spawn(at(port, api).args(["dummy", "--zeros"]));
         // Ctrl-C is ours to handle before anything is sent.
         let (mut connection, _) = silent.accept().unwrap();
         connection.read_exact(&mut [0]).unwrap();
         interrupt(&child);
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(130));
-        assert_eq!(
-            String::from_utf8_lossy(&output.stderr),
-            "error: interrupted\n"
-        );
+        assert_eq!(ended(child).failure(), INTERRUPTED);
     }
 }

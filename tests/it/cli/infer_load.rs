@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::support::{
     Server, busy,
+    cli::words,
     infer::{GRPC, command, failures, infer, interrupt, json},
     steps::ALL,
 };
@@ -45,13 +46,7 @@ fn a_load_is_measured() {
         let report = json(
             &server,
             api,
-            &[
-                "dummy",
-                "--random",
-                "--repeat=200",
-                "--concurrency=4",
-                "--warmup=5",
-            ],
+            &words("dummy --random --repeat=200 --concurrency=4 --warmup=5"),
         );
         assert_eq!((&report["ok"], &report["failed"]), (&200.into(), &0.into()));
         let seconds = report["seconds"].as_f64().unwrap();
@@ -112,13 +107,7 @@ fn a_load_ends_in_time() {
         let report = json(
             &server,
             api,
-            &[
-                "dummy",
-                "--zeros",
-                "--duration=1h",
-                "--repeat=3",
-                "--concurrency=9",
-            ],
+            &words("dummy --zeros --duration=1h --repeat=3 --concurrency=9"),
         );
         assert_eq!(report["ok"], 3);
     }

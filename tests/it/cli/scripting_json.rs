@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{
     Server,
     checks::{self, Case},
-    cli::{self, Run, ovms},
+    cli::{self, Run, ovms, words},
     graphs::{PYTHON, TWO},
     infer::{GRPC, REST, TFS_REST, infer},
     model, repository,
@@ -121,13 +121,7 @@ fn values_without_a_form_are_told_beside_the_others() {
     let run = infer(
         server,
         GRPC,
-        &[
-            "passthrough_f32",
-            "-i",
-            "in=[[1,NaN],[-Infinity,Infinity]]",
-            "--output",
-            "json",
-        ],
+        &words("passthrough_f32 -i in=[[1,NaN],[-Infinity,Infinity]] --output json"),
     );
     let answer = checked("infer", 0, &run);
     assert_eq!(
@@ -194,32 +188,16 @@ fn checks_and_changes_of_files_fit_their_schemas() {
     checked("serve-config", 0, &serve(&removed));
     let again = serve(&removed);
     assert_eq!((again.code, again.text().as_str()), (Some(1), ""));
-    let missing = [
-        "--check",
-        "--model_name",
-        "a",
-        "--model_path",
-        "/nonexistent",
-        "--port",
-        "1",
-    ];
+    let missing = words("--check --model_name a --model_path /nonexistent --port 1");
     let found = checked("serve-check", 1, &serve(&missing));
     assert_eq!(found[0]["verdict"], "faults");
     let root = models.parent().unwrap().to_str().unwrap();
     let listed = serve(&["--list_models", "--model_repository_path", root]);
     let listed = checked("serve-list_models", 0, &listed);
     assert!(listed[0]["models"].as_array().unwrap().len() > 10);
-    let none = ovms([
-        "serve",
-        "--output",
-        "json",
-        "--model_name",
-        "a",
-        "--model_path",
-        "b",
-        "--port",
-        "1",
-    ]);
+    let none = ovms(words(
+        "serve --output json --model_name a --model_path b --port 1",
+    ));
     assert_eq!(
         (none.code, none.text().as_str()),
         (Some(64), ""),

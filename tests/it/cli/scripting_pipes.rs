@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Server,
-    cli::{self, Run, ovms},
+    cli::{self, Run, ovms, words},
     dtypes,
     infer::{GRPC, REST, command, infer, read_npy, redacted, write_npy},
     pipelines::Config,
@@ -88,21 +88,9 @@ fn lines_of_answers_are_steps() {
     assert_eq!(outputs(&run)[0]["data"], json!(totals));
 
     let server = Server::shared("two_outputs");
-    let stream = [
-        "two_outputs",
-        "-i",
-        "x::3,4=[1,1,1,1,2,2,2,2,3,3,3,3]",
-        "--stream",
-    ];
+    let stream = words("two_outputs -i x::3,4=[1,1,1,1,2,2,2,2,3,3,3,3] --stream");
     let first = [&stream[..], &["--axis", "0", "--output", "json"]].concat();
-    let second = [
-        "two_outputs",
-        "-i",
-        "x=-:twice",
-        "--stream",
-        "--output",
-        "json",
-    ];
+    let second = words("two_outputs -i x=-:twice --stream --output json");
     let run = pipe(server, &first, &second);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let totals: Vec<Value> = run
@@ -140,14 +128,9 @@ fn large_answers_go_through_a_pipe() {
 fn a_reader_that_leaves_ends_the_command_quietly() {
     let server = Server::shared("passthrough_f32");
     let mut child = command(server, GRPC)
-        .args([
-            "passthrough_f32",
-            "-i",
-            "in::500,500=",
-            "--zeros",
-            "--output",
-            "json",
-        ])
+        .args(words(
+            "passthrough_f32 -i in::500,500= --zeros --output json",
+        ))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::support::{
-    cli::{self, Run},
+    cli::{self, Run, words},
     ir, repository,
 };
 
@@ -95,14 +95,7 @@ fn a_new_graph_gives_back_its_input() {
 #[test]
 fn a_generator_answers_several_times() {
     let folder = repository::folder();
-    let args = [
-        "words",
-        "--generative",
-        "-i",
-        "prompt:BYTES",
-        "--output",
-        "token:BYTES",
-    ];
+    let args = words("words --generative -i prompt:BYTES --output token:BYTES");
     let reported = new(folder.path(), &args);
     assert!(
         reported.contains("ovms infer words --stream -i prompt:BYTES=hello\n"),
@@ -120,14 +113,7 @@ fn a_generator_answers_several_times() {
 #[test]
 fn nodes_with_names_and_types_work_one_after_the_other() {
     let folder = repository::folder();
-    let streams = [
-        "-i",
-        "image:UINT8:-1,-1,3",
-        "-i",
-        "text:BYTES",
-        "--output",
-        "label:BYTES",
-    ];
+    let streams = words("-i image:UINT8:-1,-1,3 -i text:BYTES --output label:BYTES");
     let args = [
         &["parts", "--nodes", "tokenize,count", "--config", "all.json"],
         &streams[..],

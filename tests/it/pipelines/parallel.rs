@@ -10,7 +10,9 @@ use ovms::proto::kserve::{InferParameter, ModelInferRequest, infer_parameter::Pa
 use serde_json::{Value, json};
 
 use crate::support::{
-    Server, busy, eventually,
+    Server, busy,
+    cli::words,
+    eventually,
     grpc::{self, Grpc},
     http::get,
     pipelines::{Config, custom, dl, infer, lines, reported, request, ten, wait_lines, with},
@@ -184,12 +186,7 @@ fn nodes_that_never_return_take_no_more_than_their_places() {
         custom("c", "shaped", &json!({}), "in=n.y", "out=y"),
     ];
     config.pipeline("other", "x", &other, "out=c.y");
-    let flags = [
-        "--max_custom_node_runs",
-        "2",
-        "--shutdown_timeout_seconds",
-        "1",
-    ];
+    let flags = words("--max_custom_node_runs 2 --shutdown_timeout_seconds 1");
     let mut server = config.serve_with(&flags);
     let client = Grpc::connect(&server);
     let others_serve = || {

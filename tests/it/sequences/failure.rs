@@ -167,6 +167,17 @@ fn running<'a>(server: &Server, client: &'a Client<'_>, ask: &Ask) -> Call<'a> {
     call
 }
 
+/// Asserts that a request is not answered within so many milliseconds.
+fn assert_late(client: &Client<'_>, ask: &Ask, limit: u64) {
+    let mut request = tonic::Request::new(infer(ask, true));
+    request.set_timeout(std::time::Duration::from_millis(limit));
+    let grpc = &client.tfs.grpc;
+    let late = grpc.wait(grpc.client.clone().model_infer(request));
+    let code = late.unwrap_err().code();
+    let is_late = matches!(code, Code::DeadlineExceeded | Code::Cancelled);
+    assert!(is_late, "{code}");
+}
+
 /// Waits until `count` requests for the model are in process.
 fn wait_in_process(server: &Server, count: usize) {
     let sample = format!(r#"ovms_current_requests{{name="running_busy",version="1"}} {count}"#);
@@ -187,17 +198,7 @@ fn the_run_of_a_client_that_leaves_counts() {
     assert_eq!(total(quick(4.0)), (5, 7.0));
     // By a deadline, which a fast machine does not keep either.
     let long = Ask::new(BUSY, 8.0).id(5).extra("steps", busy::SECONDS);
-    let mut request = tonic::Request::new(infer(&long, true));
-    request.set_timeout(std::time::Duration::from_millis(200));
-    let late = client
-        .tfs
-        .grpc
-        .wait(client.tfs.grpc.client.clone().model_infer(request));
-    let code = late.unwrap_err().code();
-    assert!(
-        matches!(code, Code::DeadlineExceeded | Code::Cancelled),
-        "{code}"
-    );
+    assert_late(&client, &long, 200);
     assert_eq!(total(quick(16.0)), (5, 31.0));
     // At the end: the sequence ends all the same.
     drop(running(&server, &client, &brief(2.0).end()));
@@ -269,17 +270,7 @@ fn a_deadline_that_passes_before_the_turn_has_done_nothing() {
     assert_eq!(total(quick(1.0).start()), (5, 1.0));
     let runs = running(&server, &client, &slow(2.0));
     for ask in [quick(100.0), quick(100.0).end(), quick(100.0).id(6).start()] {
-        let mut request = tonic::Request::new(infer(&ask, true));
-        request.set_timeout(std::time::Duration::from_millis(50));
-        let late = client
-            .tfs
-            .grpc
-            .wait(client.tfs.grpc.client.clone().model_infer(request));
-        let code = late.unwrap_err().code();
-        assert!(
-            matches!(code, Code::DeadlineExceeded | Code::Cancelled),
-            "{code}"
-        );
+        assert_late(&client, &ask, 50);
     }
     // Triton's time limit, in microseconds.
     let limited = quick(100.0).parameter("timeout", 50_000);

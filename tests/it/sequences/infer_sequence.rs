@@ -6,6 +6,7 @@ use ovms::tensor::Tensor;
 use serde_json::{Value, json};
 
 use crate::support::{
+    cli::words,
     fixture, grpc,
     infer::{GRPC, REST, TFS_GRPC, command, infer, json, read_npy, write_npy},
     repository,
@@ -148,15 +149,7 @@ fn printed_requests_say_the_same_to_proxies() {
 fn lines_are_steps_that_are_sent_as_they_come() {
     let server = stateful("running_total", &[]);
     for api in ALL {
-        let args = [
-            "running_total",
-            "-i",
-            "-",
-            "--sequence",
-            "--each",
-            "--output",
-            "json",
-        ];
+        let args = words("running_total -i - --sequence --each --output json");
         let mut child = spawn(command(&server, api).args(args));
         let mut stdin = child.stdin.take().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -7,7 +7,9 @@ use std::{
 };
 
 use crate::support::{
-    busy, cli, eventually,
+    busy,
+    cli::{self, words},
+    eventually,
     infer::{GRPC, at, command, infer, interrupt, redacted},
     server::free_ports,
     steps::{ALL, STEPS, ended, is_gone, spawn, stateful},
@@ -17,14 +19,7 @@ use crate::support::{
 fn ctrl_c_ends_the_sequence() {
     let server = stateful("running_total", &[]);
     for api in ALL {
-        let args = [
-            "running_total",
-            "-i",
-            "-",
-            "--sequence",
-            "--sequence-id=1",
-            "--each",
-        ];
+        let args = words("running_total -i - --sequence --sequence-id=1 --each");
         let mut child = spawn(command(&server, api).args(args));
         let mut stdin = child.stdin.take().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

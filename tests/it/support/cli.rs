@@ -71,6 +71,11 @@ pub(crate) fn ovms<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
     run(command().args(args))
 }
 
+/// Splits a line at its spaces, into flags and their values.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
 /// Runs a command to its end.
 pub(crate) fn run(command: &mut Command) -> Run {
     let output = command.output().expect("the program starts");

@@ -317,6 +317,7 @@ const ROOMS: [Folder; 3] = [
             "of_graph",
             "graph_stream",
             "target",
+            "shared",
             "find",
             "saved",
             "stream",

@@ -163,9 +163,10 @@ impl<'a> SplitGraph<'a> {
             };
             let mut parameter = |id: &str, precision: &str, kind: &str, shape: &str| {
                 let [name, kind, shape] = [&read.name, kind, shape].map(escape);
-                begins += &format!(
+                let layer = format!(
                     r#"<layer id="{id}" name="{name}" type="Parameter" version="opset1"><data shape="{shape}" element_type="{kind}"/><output><port id="{port}" precision="{precision}" names="{TENSOR}{place}"/></output></layer>"#
                 );
+                begins += &layer;
             };
             if let [_, Some(kind), Some(shape)] = &read.variable {
                 parameter(&read.id, precision, kind, shape);

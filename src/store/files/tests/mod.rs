@@ -132,6 +132,7 @@ async fn a_record_comes_back_as_it_was_written_also_after_a_restart() {
         state: Bytes::from_static(b"state"),
         answer: Some(kept.clone()),
         recent: Bytes::new(),
+        before: 0,
         since: None,
     };
     assert_eq!(record, expected);

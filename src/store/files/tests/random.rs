@@ -254,7 +254,8 @@ async fn compare(calls: Vec<Call>) {
                         if it.ended {
                             TakenSequence::Ended(answer.unwrap())
                         } else {
-                            let TakenSequence::Taken(SequenceRecord { epoch, .. }) = found else {
+                            let TakenSequence::Taken(SequenceRecord { epoch, before, .. }) = found
+                            else {
                                 panic!("{found:?}: {context}");
                             };
                             assert!(last < epoch, "{context}");
@@ -263,6 +264,7 @@ async fn compare(calls: Vec<Call>) {
                             it.owned = true;
                             TakenSequence::Taken(SequenceRecord {
                                 epoch,
+                                before,
                                 step,
                                 state: state.into(),
                                 answer,

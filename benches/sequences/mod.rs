@@ -1,9 +1,11 @@
 //! Cost of sequences: a request in one against the same request without, an idle sequence, many
-//! sequences against few, a start with an end, and steps of several as one inference.
+//! sequences against few, a start with an end, steps of several as one inference, and a store.
 //!
 //! Here each inference is computed by the thread that requests it. Several threads on one
 //! inference spin while they wait for each other, and on a machine with other work that takes far
 //! more time than the work under measurement, with sequences and without.
+
+mod store;
 
 use ovms::{
     client::Request,
@@ -89,6 +91,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     rows.extend(watched(|| vec![start_and_end(&runtime, &load(), lengths)]));
     rows.extend(live(&runtime, lengths));
     rows.extend(batched(&runtime, lengths));
+    rows.extend(store::run(&runtime, lengths));
     rows
 }
 

@@ -1,0 +1,180 @@
+//! Cost of a store: a step that is answered once its state is stored, against one without a store.
+
+use std::{
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ovms::client::{Client, EncodedRequest};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::{Form, Place, USUAL, request, serve, stateful};
+use crate::{
+    jobs::{self, alternate},
+    meter::watched,
+    peer::{Peer, free_ports},
+    report::{
+        row::{Row, Side, Unit},
+        stats::median,
+    },
+    run::Lengths,
+};
+
+/// Rows with Redis, with the number of servers that the steps of the sequence go to in turn.
+const WITH_REDIS: [(&str, usize); 2] = [("sequences-store-step", 1), ("sequences-store-hop", 2)];
+
+/// Measures a step of one sequence with each store.
+pub(super) fn run(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
+    let folder = tempfile::tempdir().expect("a folder for the store");
+    let redis = Redis::start();
+    let mut rows = Vec::new();
+    for (id, (name, replicas)) in (1..).zip(WITH_REDIS) {
+        rows.extend(match &redis {
+            Ok(redis) => {
+                watched(|| vec![row(runtime, lengths, name, id, (&redis.url(), replicas))])
+            }
+            Err(reason) => vec![Row::missing(name, reason)],
+        });
+    }
+    let files = format!("file://{}", folder.path().display());
+    rows.extend(watched(|| {
+        vec![row(
+            runtime,
+            lengths,
+            "sequences-store-file",
+            1,
+            (&files, 1),
+        )]
+    }));
+    rows
+}
+
+/// Measures steps of a sequence that go to so many servers in turn, against those to one without a
+/// store.
+fn row(
+    runtime: &Runtime,
+    lengths: &Lengths,
+    name: &str,
+    id: u64,
+    (url, replicas): (&str, usize),
+) -> Row {
+    let with_store = |_| {
+        serve(&[
+            "--stateful",
+            "--sequence_cleaner_poll_wait_minutes",
+            "0",
+            "--sequence_store",
+            url,
+            "--sequence_durability",
+            "step",
+        ])
+    };
+    let with: Vec<Peer> = (0..replicas).map(with_store).collect();
+    let without = [stateful(USUAL)];
+    let sides = [&with[..], &without].map(|peers| -> Vec<Client> {
+        peers
+            .iter()
+            .map(|peer| jobs::connect(runtime, peer))
+            .collect()
+    });
+    let [first, next] =
+        [Place::Start, Place::Next].map(|place| request(id, place, Form::Parameters));
+    let step = |side: usize| -> Vec<EncodedRequest<'_>> {
+        let clients = sides[side].iter();
+        clients
+            .map(|client| client.call(&next).expect("it has a form"))
+            .collect()
+    };
+    for clients in &sides {
+        let start = clients[0].call(&first).expect("it has a form");
+        p50(runtime, &[start], 1);
+    }
+    let [with, without] = [0, 1].map(step);
+    let count = lengths.requests / 4;
+    for calls in [&with, &without] {
+        p50(runtime, calls, count);
+    }
+    let [with, without] = alternate(
+        lengths.pairs,
+        || p50(runtime, &with, count),
+        || p50(runtime, &without, count),
+    );
+    let side = |name, values| Side::new(name, Unit::Micros, values);
+    Row::difference(name, [side("with", with), side("without", without)])
+}
+
+/// Sends requests one after the other, to each server in turn; returns the median of their times.
+fn p50(runtime: &Runtime, calls: &[EncodedRequest<'_>], count: usize) -> f64 {
+    runtime.block_on(async {
+        let mut took = Vec::with_capacity(count);
+        for call in calls.iter().cycle().take(count) {
+            let sent = Instant::now();
+            call.send(0).await.expect("it is answered");
+            took.push(sent.elapsed().as_secs_f64() * 1e6);
+        }
+        median(&took)
+    })
+}
+
+/// A Redis server that writes its log each second; killed on drop.
+struct Redis {
+    child: Child,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl Redis {
+    /// Starts it, or says why there is none.
+    fn start() -> Result<Self, String> {
+        let program = program().ok_or("no redis-server in target/tools/bin or PATH")?;
+        let folder = tempfile::tempdir().expect("a folder for its log");
+        let [port] = free_ports();
+        let child = Command::new(&program)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "yes"])
+            .args(["--appendfsync", "everysec", "--dir"])
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("{} does not start: {error}", program.display()))?;
+        let redis = Self {
+            child,
+            port,
+            _folder: folder,
+        };
+        let started = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if started.elapsed() > Duration::from_secs(10) {
+                return Err("redis-server does not listen within 10 s".to_owned());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(redis)
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Finds the program among the tests' tools or in `PATH`.
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let tools = Path::new(env!("WORKSPACE_ROOT")).join("target/tools/bin");
+    std::iter::once(tools)
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join("redis-server"))
+        .find(|program| program.is_file())
+}

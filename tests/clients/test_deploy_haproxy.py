@@ -1,0 +1,97 @@
+"""Replicas behind HAProxy, with the configuration of deploy/: any of them goes on with any sequence."""
+
+import json
+import subprocess
+import time
+from contextlib import contextmanager
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from conftest import FIXTURES, ROOT, Server, free_ports
+from test_deploy_proxy import APIS, LIMIT, TOTAL, Cluster, find, infer
+
+
+@contextmanager
+def launched(folder, name, *arguments):
+    """A program of the system, until the block ends."""
+    log = folder / f"{name}.log"
+    with log.open("wb") as out:
+        command = [find(name), *map(str, arguments)]
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        yield process, log
+    finally:
+        process.kill()
+        process.wait()
+
+
+def configured(folder, replicas):
+    """The configuration as it is printed, but for ports, and the proxy's ports."""
+    port, rest_port = free_ports(2)
+    changes = {"bind :9000": f"bind 127.0.0.1:{port}", "bind :8000": f"bind 127.0.0.1:{rest_port}"}
+    for index, replica in enumerate(replicas, 1):
+        changes[f"127.0.0.1:900{index}"] = replica.grpc
+        changes[f"127.0.0.1:800{index}"] = replica.rest
+        changes[f"port 800{index}"] = f"port {replica.rest_port}"
+    text = (ROOT / "deploy/haproxy.cfg").read_text()
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    path = folder / "haproxy.cfg"
+    path.write_text(text)
+    return path, Server(TOTAL, port, rest_port)
+
+
+def wait(what, check):
+    """Wait until a check is true."""
+    end = time.monotonic() + LIMIT
+    while True:
+        try:
+            if check():
+                return
+        except requests.ConnectionError:
+            pass
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def answered(server):
+    """How many inferences a replica has answered."""
+    page = requests.get(server.url("/metrics"), timeout=LIMIT).text
+    samples = (each for family in text_string_to_metric_families(page) for each in family.samples)
+    methods = ("ModelInfer", "Predict")
+    return sum(each.value for each in samples if each.labels.get("method") in methods)
+
+
+def test_sequences_go_on_with_whoever_is_there(running, tmp_path):
+    """Every API, without a header; also after one of the two replicas has been stopped."""
+    (port,) = free_ports(1)
+    places = ["--port", port, "--bind", "127.0.0.1", "--dir", tmp_path]
+    with launched(tmp_path, "redis-server", *places) as (_, log):
+        wait("Redis", lambda: "Ready to accept connections" in log.read_text())
+        flags = ["--model_name", TOTAL, "--model_path", str(FIXTURES / "models" / TOTAL), "--stateful"]
+        flags += [f"--sequence_store=redis://127.0.0.1:{port}", "--sequence_durability=step"]
+        replicas = [running.start("shared", *flags, "--metrics_enable") for _ in range(2)]
+        path, proxy = configured(tmp_path, replicas)
+        cluster = Cluster(proxy, replicas, running.processes[-2:])
+        with launched(tmp_path, "haproxy", "-db", "-f", path):
+            wait("HAProxy", lambda: requests.get(proxy.url("/v2/health/ready"), timeout=LIMIT).ok)
+            children = [infer(cluster, api) for api in APIS for _ in range(2)]
+            for number in (1, 2, 3, 4):
+                if number == 3:
+                    counts = [answered(replica) for replica in replicas]
+                    assert sum(counts) == 2 * len(children) and all(counts), counts
+                    cluster.stop(0)
+                for child in children:
+                    child.stdin.write("[1,1,1,1]\n")
+                    child.stdin.flush()
+                    line = child.stdout.readline()
+                    assert line, child.stderr.read()
+                    assert json.loads(line)["outputs"][0]["data"][3] == number
+            for child in children:
+                _, errors = child.communicate(timeout=LIMIT)
+                assert child.returncode == 0, errors
+            for closed in ("/metrics", "/", "/dashboard/state", "/v1/config/reload"):
+                assert requests.get(proxy.url(closed), timeout=LIMIT).status_code == 404, closed
+        cluster.stop(1)
