@@ -6,10 +6,10 @@
 mod answer;
 mod step;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
 pub(crate) use self::step::{SharedStep, Start, StepRequest};
@@ -55,7 +55,14 @@ impl LiveState {
     pub(crate) fn is_spare(&self) -> bool {
         self.stored
             .as_ref()
-            .is_some_and(|stored| !stored.ahead && !stored.unsaved)
+            .is_some_and(|stored| !stored.needs_store())
+    }
+
+    /// Returns whether the store cannot do without this server.
+    fn needs_store(&self) -> bool {
+        self.stored
+            .as_ref()
+            .is_some_and(|stored| stored.needs_store())
     }
 }
 
@@ -96,12 +103,18 @@ impl Keeper {
         self.idle.filter(|_| loaded.cleans_sequences())
     }
 
-    /// Sees to it that the state of a sequence is here, and that it is the newest.
+    /// Sees to it that the state of a sequence is here, and that it is the newest. `runs` tells whether a step will
+    /// run on it: if each is stored, the store is not asked before, since it refuses a step on an older state.
     ///
     /// # Errors
     ///
     /// Fails if there is no such sequence, it is lost or of another model, or the store fails.
-    async fn own(&self, turn: &mut ModelTurn, version: &Version) -> Result<Owned> {
+    async fn own(
+        &self,
+        turn: &mut ModelTurn,
+        version: &Version,
+        runs: impl Fn(&Ownership) -> bool,
+    ) -> Result<Owned> {
         let loaded = Arc::clone(turn.instance());
         let key = SequenceKey {
             model: version.model().to_owned(),
@@ -149,15 +162,17 @@ impl Keeper {
                 // It began before there was a store.
                 return Ok(Owned::Here);
             };
-            let is_known = stored.ahead && self.store.is_sure();
-            if self.durability == SequenceDurability::Step || is_known {
+            let is_step = self.durability == SequenceDurability::Step;
+            let runs = runs(stored);
+            if (runs && is_step) || (stored.ahead && self.store.is_sure()) {
                 return Ok(Owned::Here);
             }
-            // From now on nobody may go on without asking this server.
-            let write = stored.write(None, true, self.idle(&loaded));
+            // Once a step may be answered that is not stored, nobody may go on without asking this server.
+            let ahead = stored.ahead || (runs && !is_step);
+            let write = stored.write(None, ahead, self.idle(&loaded));
             match self.store.write(write).await? {
                 WriteOutcome::Stored => {
-                    stored.ahead = true;
+                    stored.ahead = ahead;
                     return Ok(Owned::Here);
                 }
                 WriteOutcome::Fenced => *turn.place() = None,
@@ -178,7 +193,7 @@ impl Keeper {
         };
         let idle = self.idle(turn.instance());
         let stored = turn.place().as_mut().and_then(|live| live.stored.as_mut());
-        let Some(stored) = stored.filter(|stored| stored.unsaved || stored.ahead) else {
+        let Some(stored) = stored.filter(|stored| stored.needs_store()) else {
             return Ok(());
         };
         let write = stored.write(file, false, idle);
@@ -195,7 +210,7 @@ impl Keeper {
         for version in versions {
             let sequences = version.sequences();
             let here = match only {
-                None => sequences.pick(LiveState::is_unsaved),
+                None => sequences.pick(LiveState::needs_store),
                 Some(key) if key.model != version.model() => continue,
                 Some(key) => Vec::from_iter(sequences.instance(key.id).map(|it| (key.id, it))),
             };
@@ -231,27 +246,39 @@ impl Keeper {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut wanted = self.store.wanted();
+        // Each may wait for a step that is running, and holds up no other.
+        let (mut saving, mut handing) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let mut going = HashSet::new();
         loop {
             tokio::select! {
-                _ = ticks.tick(), if self.durability == SequenceDurability::Interval => {
-                    self.save_all(&versions(), None).await;
+                _ = ticks.tick(), if saving.is_empty() && self.durability == SequenceDurability::Interval => {
+                    let versions = versions();
+                    saving.push(async move { self.save_all(&versions, None).await });
                 }
-                key = next(&mut wanted) => self.hand_over(&key, &versions()).await,
+                Some(()) = saving.next() => {}
+                key = next(&mut wanted) => {
+                    // Those who wait ask again.
+                    if going.len() < AT_ONCE && going.insert(key.clone()) {
+                        handing.push(self.hand_over(key, versions()));
+                    }
+                }
+                Some(key) = handing.next() => drop(going.take(&key)),
             }
         }
     }
 
     /// Lets another server have a sequence.
-    async fn hand_over(&self, key: &SequenceKey, versions: &[Arc<Version>]) {
+    async fn hand_over(&self, key: SequenceKey, versions: Vec<Arc<Version>>) -> SequenceKey {
         let mut here = versions
             .iter()
             .filter(|version| version.model() == key.model);
         if here.any(|version| version.sequences().instance(key.id).is_some()) {
-            self.save_all(versions, Some(key)).await;
+            self.save_all(&versions, Some(&key)).await;
         } else {
             // A request began it and left, or its state was dropped: what is stored is all that there is.
-            drop(self.store.take(key).await);
+            drop(self.store.take(&key).await);
         }
+        key
     }
 
     /// Stores all that is newer here, and says that this server is gone.
@@ -268,7 +295,7 @@ impl Keeper {
     /// Ends sequences that nobody uses any more.
     pub(crate) fn forget(&self, states: &[LiveState]) -> impl Future<Output = ()> + use<'_> {
         let stored = states.iter().filter_map(|live| live.stored.as_ref());
-        let newer = stored.filter(|stored| stored.ahead || stored.unsaved);
+        let newer = stored.filter(|stored| stored.needs_store());
         let newer: Vec<_> = newer
             .map(|stored| (stored.key.clone(), stored.epoch))
             .collect();
@@ -284,6 +311,11 @@ impl Keeper {
 const LOST: &str = " - its stored state is older than its last answer";
 
 impl Ownership {
+    /// Returns whether another server could not go on with what the store has.
+    fn needs_store(&self) -> bool {
+        self.ahead || self.unsaved
+    }
+
     fn write(
         &self,
         state: Option<Bytes>,

@@ -16,6 +16,11 @@ local before = string.match(replication, 'master_replid2:(%x+)')
 local function stale(record_run, record_waited)
   return record_run ~= run and record_waited ~= '1' and (durable ~= '1' or record_run == before)
 end
+-- Counts epochs. A counter that was lost, or is an older one, counts again what it has counted before: the end
+-- of a number is that of the run, so that no server takes another's epoch for its own.
+local function next_epoch(counter)
+  return redis.call('INCR', counter) .. string.format('%07d', tonumber(string.sub(run, 1, 5), 16))
+end
 -- Keeps a record and its place among the live ones for a while; for ever if 0.
 local function keep(record, live, id, idle)
   if tonumber(idle) > 0 then

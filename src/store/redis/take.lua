@@ -17,6 +17,6 @@ if ahead ~= '0' or old then
   redis.call('ZREM', KEYS[2], id)
   return { ahead == 's' and 'unknown' or 'lost' }
 end
-local epoch = redis.call('INCR', KEYS[3])
+local epoch = next_epoch(KEYS[3])
 redis.call('HSET', KEYS[1], 'o', me, 'e', epoch, 'g', run, 'w', waited)
-return { 'taken', tostring(epoch), step, found[6] or '', found[7] or '', found[8] or '' }
+return { 'taken', epoch, step, found[6] or '', found[7] or '', found[8] or '' }
