@@ -27,6 +27,9 @@ use crate::{
 /// States that are stored at once.
 const AT_ONCE: usize = 32;
 
+/// How often what is left of an instance that goes is stored.
+const ROUNDS: usize = 100;
+
 /// The turn of a request in a sequence of a model.
 pub(crate) type ModelTurn = Turn<Arc<Loaded>, LiveState>;
 
@@ -39,6 +42,8 @@ pub(crate) struct Ownership {
     step: u64,
     /// Whether the record says that steps may have been answered which are not stored.
     ahead: bool,
+    /// The life of this server in which the record was told so.
+    life: Option<u64>,
     /// Whether the state here is newer than the stored one.
     unsaved: bool,
     /// The last answer, if its request had a key.
@@ -98,6 +103,11 @@ impl Keeper {
         })
     }
 
+    /// Returns whether nobody can have taken a sequence since its record was said to be ahead.
+    fn is_sure(&self, stored: &Ownership) -> bool {
+        stored.life.is_some() && stored.life == self.store.life()
+    }
+
     /// Returns how long a record of a model stays unused.
     fn idle(&self, loaded: &Loaded) -> Option<Duration> {
         self.idle.filter(|_| loaded.cleans_sequences())
@@ -153,6 +163,7 @@ impl Keeper {
                         epoch: record.epoch,
                         step: record.step,
                         ahead: false,
+                        life: None,
                         unsaved: false,
                         answer: record.answer,
                     })),
@@ -164,11 +175,12 @@ impl Keeper {
             };
             let is_step = self.durability == SequenceDurability::Step;
             let runs = runs(stored);
-            if (runs && is_step) || (stored.ahead && self.store.is_sure()) {
+            if (runs && is_step) || (stored.ahead && self.is_sure(stored)) {
                 return Ok(Owned::Here);
             }
             // Once a step may be answered that is not stored, nobody may go on without asking this server.
             let ahead = stored.ahead || (runs && !is_step);
+            stored.life = self.store.life();
             let write = stored.write(None, ahead, self.idle(&loaded));
             match self.store.write(write).await? {
                 WriteOutcome::Stored => {
@@ -217,12 +229,12 @@ impl Keeper {
             found.extend(here.into_iter().map(|here| (here, Arc::clone(version))));
         }
         let saves = found.into_iter();
-        let saves = saves.map(|((id, loaded), version)| self.save_one(id, loaded, version));
+        let saves = saves.map(|((id, loaded), version)| self.save_one(id, loaded, version, false));
         let saves = futures::stream::iter(saves).buffer_unordered(AT_ONCE);
         saves.collect::<()>().await;
     }
 
-    async fn save_one(&self, id: u64, loaded: Arc<Loaded>, version: Arc<Version>) {
+    async fn save_one(&self, id: u64, loaded: Arc<Loaded>, version: Arc<Version>, leaves: bool) {
         let control = SequenceControl::Next;
         let command = SequenceCommand { id, control };
         let sequences = version.sequences();
@@ -231,7 +243,11 @@ impl Keeper {
         let Ok(mut turn) = begun.turn().await else {
             return;
         };
-        if let Err(error) = self.save(&mut turn).await {
+        let saved = self.save(&mut turn).await;
+        if leaves && saved.is_ok() {
+            *turn.place() = None;
+        }
+        if let Err(error) = saved {
             let model = version.model();
             tracing::warn!(
                 model,
@@ -287,9 +303,20 @@ impl Keeper {
         self.store.close().await;
     }
 
-    /// Stores what an instance has that is newer here, before it goes.
-    pub(crate) async fn leave(&self, version: &Arc<Version>) {
-        self.save_all(std::slice::from_ref(version), None).await;
+    /// Stores what an instance has that is newer here, and forgets it, before the instance goes.
+    pub(crate) async fn leave(&self, version: &Arc<Version>, old: &Arc<Loaded>) {
+        // Requests that have found it before may still come.
+        for _ in 0..ROUNDS {
+            let ids = version.sequences().of(old);
+            if ids.is_empty() {
+                return;
+            }
+            let saves = ids
+                .into_iter()
+                .map(|id| self.save_one(id, Arc::clone(old), Arc::clone(version), true));
+            let saves = futures::stream::iter(saves).buffer_unordered(AT_ONCE);
+            saves.collect::<()>().await;
+        }
     }
 
     /// Ends sequences that nobody uses any more.

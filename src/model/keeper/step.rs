@@ -146,6 +146,7 @@ impl Keeper {
             epoch,
             step: 0,
             ahead: self.durability != SequenceDurability::Step,
+            life: self.store.life(),
             unsaved: false,
             answer: None,
         }
@@ -329,7 +330,7 @@ impl SharedStep {
             keeper.store.write(stored.write(file, false, idle)).await
         } else {
             stored.unsaved = true;
-            if keeper.store.is_sure() {
+            if keeper.is_sure(stored) {
                 return Ok(WriteOutcome::Stored);
             }
             // It has been away: others may take it for dead, and the sequence for lost.

@@ -51,7 +51,9 @@ fn a_step_whose_server_is_killed_has_not_happened() {
             .then_some(())
     });
     first.signal("KILL");
-    calls.map(|call| call.wait().unwrap_err());
+    for call in calls {
+        call.wait().unwrap_err();
+    }
     assert_eq!(clients[1].total(Wire::Raw, &busy(1, 1)), (1, 2.0));
     assert_eq!(clients[1].total(Wire::Raw, &busy(2, 1).start()), (2, 1.0));
 }

@@ -32,6 +32,11 @@ fn a_store_that_forgets_has_no_older_states() {
         }
         redis.crash();
         redis.again();
+        // In intervals, a server that has newer states finds out when it next says that it lives.
+        eventually("both say that they live", || {
+            let alive = redis.ask::<Vec<String>>("KEYS ovms:server:*");
+            (alive.len() == 2).then_some(())
+        });
         // Another sequence of the same id, of which the first server knows nothing.
         let other = Ask::new(MODEL, 100.0).id(7);
         assert_eq!(clients[1].total(Wire::Raw, &other.start()), (7, 100.0));

@@ -34,7 +34,7 @@ fn ask(id: u64) -> Ask {
 fn serve<const N: usize>(fixture: &str, store: &str, flags: &[&str]) -> [Server; N] {
     let flags = [&["--stateful", "--sequence_store", store][..], flags].concat();
     let servers = [(); N].map(|()| Server::begin(fixture, &model(fixture), &flags));
-    servers.each_ref().map(Server::wait_ready);
+    servers.iter().for_each(Server::wait_ready);
     servers
 }
 
@@ -103,7 +103,7 @@ fn sequences_without_tensors_stay_on_their_server() {
     // They cannot go on elsewhere, so a stop waits for them.
     start(&clients[0], 7);
     first.signal("TERM");
-    first.wait_log("1 sequence");
+    first.wait_log("waiting for sequences to end sequences=1");
     assert_eq!(clients[0].total(Wire::Raw, &ask(7).end()), (7, 2.0));
     drop(clients);
     assert!(first.wait().success());
