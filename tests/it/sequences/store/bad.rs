@@ -46,8 +46,16 @@ fn a_store_that_cannot_be_had_ends_the_start() {
             let _ = client.read_to_end(&mut rest);
         }
     });
-    insta::assert_snapshot!(failure(&format!("redis://:secret@127.0.0.1:{nobody}"), nobody), @"");
-    insta::assert_snapshot!(failure(&format!("redis://:secret@127.0.0.1:{}", redis.port), redis.port), @"");
+    insta::assert_snapshot!(failure(&format!("redis://:secret@127.0.0.1:{nobody}"), nobody), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: no answer of redis://127.0.0.1:PORT within 1.5s: Connection refused (os error 111)
+    "#);
+    insta::assert_snapshot!(failure(&format!("redis://:secret@127.0.0.1:{}", redis.port), redis.port), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: no answer of redis://127.0.0.1:PORT within 1.5s: Password authentication failed - AuthenticationFailed
+    "#);
     insta::assert_snapshot!(failure(&redis.url(), redis.port), @"");
     insta::assert_snapshot!(failure(&format!("redis://u:secret@127.0.0.1:{other}"), other), @"");
 }

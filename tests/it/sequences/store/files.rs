@@ -86,7 +86,11 @@ fn a_folder_is_of_one_server_and_can_be_written() {
     let folder = repository::folder();
     let store = url(folder.path());
     let [_server]: [Server; 1] = serve(MODEL, &store, &[]);
-    insta::assert_snapshot!(failure(cli::command(), &store, folder.path()), @"");
+    insta::assert_snapshot!(failure(cli::command(), &store, folder.path()), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: another server uses the folder FOLDER; each needs its own, or a store that can be shared: redis://HOST
+    "#);
     let closed = repository::folder();
     let set = |mode| {
         let rights = std::os::unix::fs::PermissionsExt::from_mode(mode);
@@ -94,6 +98,11 @@ fn a_folder_is_of_one_server_and_can_be_written() {
     };
     set(0o500);
     let program = cli::without_rights(closed.path());
-    insta::assert_snapshot!(failure(program, &url(closed.path()), closed.path()), @"");
+    insta::assert_snapshot!(failure(program, &url(closed.path()), closed.path()), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: cannot open FOLDER/ovms.lock
+      caused by: Permission denied (os error 13)
+    "#);
     set(0o700);
 }
