@@ -56,8 +56,18 @@ fn a_store_that_cannot_be_had_ends_the_start() {
     error: sequence store cannot be used
       caused by: no answer of redis://127.0.0.1:PORT within 1.5s: Password authentication failed - AuthenticationFailed
     "#);
-    insta::assert_snapshot!(failure(&redis.url(), redis.port), @"");
-    insta::assert_snapshot!(failure(&format!("redis://u:secret@127.0.0.1:{other}"), other), @"");
+    insta::assert_snapshot!(failure(&redis.url(), redis.port), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: redis://127.0.0.1:PORT refuses: "NOAUTH": Authentication required.
+    "#);
+    insta::assert_snapshot!(failure(&format!("redis://u:secret@127.0.0.1:{other}"), other), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: redis://127.0.0.1:PORT has something else in the place of a sequence: Incompatible type - Parse error at 1
+        Unexpected `84`
+        Unexpected `72`
+    "#);
 }
 
 #[test]
