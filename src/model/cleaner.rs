@@ -75,7 +75,7 @@ pub(crate) fn let_go(
     }
     async move {
         if let Some(keeper) = kept {
-            keeper.leave(&this).await;
+            keeper.leave(&this, &old).await;
             states = sequences.drop_of(&old);
         } else if !limit.is_zero() {
             let gone = sequences.wait_gone(|instance| *instance == old);

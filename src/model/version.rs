@@ -127,7 +127,9 @@ impl Version {
     /// Returns whether a stop waits for its sequences; those of a store go on elsewhere.
     #[must_use]
     pub fn drains_sequences(&self) -> bool {
-        !self.drain().is_zero() && self.keeper().is_none()
+        let shares = |loaded: Arc<Loaded>| loaded.shares_sequences();
+        let stored = self.keeper().is_some() && self.sequences.any_instance().is_some_and(shares);
+        !self.drain().is_zero() && !stored
     }
 
     /// Returns the model that sequences continue on although nothing is loaded for new ones, if any.

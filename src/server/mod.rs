@@ -60,7 +60,7 @@ pub enum StartError {
     #[error("the load at the start ended without an outcome")]
     Lost,
     /// The store of sequences cannot be used.
-    #[error("sequence store: {0}")]
+    #[error("sequence store cannot be used")]
     Store(#[from] StoreError),
     /// The list of metrics has a name that is unknown or there twice.
     #[error(transparent)]

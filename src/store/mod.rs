@@ -243,12 +243,13 @@ impl SequenceStore {
         }
     }
 
-    /// Returns whether other servers are sure that this one lives. If not, they may have taken its sequences.
+    /// Returns the life of this server, which is another one after others may have taken its sequences, since they were
+    /// not sure that it lives or the store has forgotten it; `None` while they are not sure.
     #[must_use]
-    pub fn is_sure(&self) -> bool {
+    pub fn life(&self) -> Option<u64> {
         match self {
-            Self::Files(_) => true,
-            Self::Redis(store) => store.is_sure(),
+            Self::Files(_) => Some(0),
+            Self::Redis(store) => store.life(),
         }
     }
 

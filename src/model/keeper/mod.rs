@@ -8,6 +8,7 @@ mod recent;
 mod step;
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,7 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
 use self::recent::RecentKeys;
@@ -35,6 +36,9 @@ use crate::{
 /// States that are stored at once.
 const AT_ONCE: usize = 32;
 
+/// How often what is left of an instance that goes is stored.
+const ROUNDS: usize = 100;
+
 /// The turn of a request in a sequence of a model.
 pub(crate) type ModelTurn = Turn<Arc<Loaded>, LiveState>;
 
@@ -47,6 +51,8 @@ pub(crate) struct Ownership {
     step: u64,
     /// Whether the record says that steps may have been answered which are not stored.
     ahead: bool,
+    /// The life of this server in which the record was told so.
+    life: Option<u64>,
     /// Whether the state here is newer than the stored one.
     unsaved: bool,
     /// The last answer, if its request had a key.
@@ -65,7 +71,14 @@ impl LiveState {
     pub(crate) fn is_spare(&self) -> bool {
         self.stored
             .as_ref()
-            .is_some_and(|stored| !stored.ahead && !stored.unsaved)
+            .is_some_and(|stored| !stored.needs_store())
+    }
+
+    /// Returns whether the store cannot do without this server.
+    fn needs_store(&self) -> bool {
+        self.stored
+            .as_ref()
+            .is_some_and(|stored| stored.needs_store())
     }
 }
 
@@ -104,17 +117,28 @@ impl Keeper {
         })
     }
 
+    /// Returns whether nobody can have taken a sequence since its record was said to be ahead.
+    fn is_sure(&self, stored: &Ownership) -> bool {
+        stored.life.is_some() && stored.life == self.store.life()
+    }
+
     /// Returns how long a record of a model stays unused.
     fn idle(&self, loaded: &Loaded) -> Option<Duration> {
         self.idle.filter(|_| loaded.cleans_sequences())
     }
 
-    /// Sees to it that the state of a sequence is here, and that it is the newest.
+    /// Sees to it that the state of a sequence is here, and that it is the newest. `runs` tells whether a step will
+    /// run on it: if each is stored, the store is not asked before, since it refuses a step on an older state.
     ///
     /// # Errors
     ///
     /// Fails if there is no such sequence, it is lost or of another model, or the store fails.
-    async fn own(&self, turn: &mut ModelTurn, version: &Version) -> Result<Owned> {
+    async fn own(
+        &self,
+        turn: &mut ModelTurn,
+        version: &Version,
+        runs: impl Fn(&Ownership) -> bool,
+    ) -> Result<Owned> {
         let loaded = Arc::clone(turn.instance());
         let key = SequenceKey {
             model: version.model().to_owned(),
@@ -164,6 +188,7 @@ impl Keeper {
                         epoch: record.epoch,
                         step: record.step,
                         ahead: false,
+                        life: None,
                         unsaved: false,
                         answer: record.answer,
                         recent: RecentKeys::new(&record.recent),
@@ -174,20 +199,21 @@ impl Keeper {
                 // It began before there was a store.
                 return Ok(Owned::Here(None));
             };
-            let is_known = stored.ahead && self.store.is_sure();
-            if self.durability == SequenceDurability::Step {
+            let is_step = self.durability == SequenceDurability::Step;
+            let runs = runs(stored);
+            // What is stored late says nothing about when it was answered.
+            let since = since.filter(|_| is_step);
+            if (runs && is_step) || (stored.ahead && self.is_sure(stored)) {
                 return Ok(Owned::Here(since));
             }
-            // What is stored late says nothing about when it was answered.
-            if is_known {
-                return Ok(Owned::Here(None));
-            }
-            // From now on nobody may go on without asking this server.
-            let write = stored.write(None, true, self.idle(&loaded));
+            // Once a step may be answered that is not stored, nobody may go on without asking this server.
+            let ahead = stored.ahead || (runs && !is_step);
+            stored.life = self.store.life();
+            let write = stored.write(None, ahead, self.idle(&loaded));
             match self.store.write(write).await? {
                 WriteOutcome::Stored => {
-                    stored.ahead = true;
-                    return Ok(Owned::Here(None));
+                    stored.ahead = ahead;
+                    return Ok(Owned::Here(since));
                 }
                 WriteOutcome::Fenced => *turn.place() = None,
             }
@@ -207,7 +233,7 @@ impl Keeper {
         };
         let idle = self.idle(turn.instance());
         let stored = turn.place().as_mut().and_then(|live| live.stored.as_mut());
-        let Some(stored) = stored.filter(|stored| stored.unsaved || stored.ahead) else {
+        let Some(stored) = stored.filter(|stored| stored.needs_store()) else {
             return Ok(());
         };
         let write = stored.write(file, false, idle);
@@ -224,19 +250,19 @@ impl Keeper {
         for version in versions {
             let sequences = version.sequences();
             let here = match only {
-                None => sequences.pick(LiveState::is_unsaved),
+                None => sequences.pick(LiveState::needs_store),
                 Some(key) if key.model != version.model() => continue,
                 Some(key) => Vec::from_iter(sequences.instance(key.id).map(|it| (key.id, it))),
             };
             found.extend(here.into_iter().map(|here| (here, Arc::clone(version))));
         }
         let saves = found.into_iter();
-        let saves = saves.map(|((id, loaded), version)| self.save_one(id, loaded, version));
+        let saves = saves.map(|((id, loaded), version)| self.save_one(id, loaded, version, false));
         let saves = futures::stream::iter(saves).buffer_unordered(AT_ONCE);
         saves.collect::<()>().await;
     }
 
-    async fn save_one(&self, id: u64, loaded: Arc<Loaded>, version: Arc<Version>) {
+    async fn save_one(&self, id: u64, loaded: Arc<Loaded>, version: Arc<Version>, leaves: bool) {
         let control = SequenceControl::Next;
         let command = SequenceCommand { id, control };
         let sequences = version.sequences();
@@ -245,7 +271,11 @@ impl Keeper {
         let Ok(mut turn) = begun.turn().await else {
             return;
         };
-        if let Err(error) = self.save(&mut turn).await {
+        let saved = self.save(&mut turn).await;
+        if leaves && saved.is_ok() {
+            *turn.place() = None;
+        }
+        if let Err(error) = saved {
             let model = version.model();
             tracing::warn!(
                 model,
@@ -260,27 +290,39 @@ impl Keeper {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut wanted = self.store.wanted();
+        // Each may wait for a step that is running, and holds up no other.
+        let (mut saving, mut handing) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let mut going = HashSet::new();
         loop {
             tokio::select! {
-                _ = ticks.tick(), if self.durability == SequenceDurability::Interval => {
-                    self.save_all(&versions(), None).await;
+                _ = ticks.tick(), if saving.is_empty() && self.durability == SequenceDurability::Interval => {
+                    let versions = versions();
+                    saving.push(async move { self.save_all(&versions, None).await });
                 }
-                key = next(&mut wanted) => self.hand_over(&key, &versions()).await,
+                Some(()) = saving.next() => {}
+                key = next(&mut wanted) => {
+                    // Those who wait ask again.
+                    if going.len() < AT_ONCE && going.insert(key.clone()) {
+                        handing.push(self.hand_over(key, versions()));
+                    }
+                }
+                Some(key) = handing.next() => drop(going.take(&key)),
             }
         }
     }
 
     /// Lets another server have a sequence.
-    async fn hand_over(&self, key: &SequenceKey, versions: &[Arc<Version>]) {
+    async fn hand_over(&self, key: SequenceKey, versions: Vec<Arc<Version>>) -> SequenceKey {
         let mut here = versions
             .iter()
             .filter(|version| version.model() == key.model);
         if here.any(|version| version.sequences().instance(key.id).is_some()) {
-            self.save_all(versions, Some(key)).await;
+            self.save_all(&versions, Some(&key)).await;
         } else {
             // A request began it and left, or its state was dropped: what is stored is all that there is.
-            drop(self.store.take(key).await);
+            drop(self.store.take(&key).await);
         }
+        key
     }
 
     /// Stores all that is newer here, and says that this server is gone.
@@ -289,15 +331,26 @@ impl Keeper {
         self.store.close().await;
     }
 
-    /// Stores what an instance has that is newer here, before it goes.
-    pub(crate) async fn leave(&self, version: &Arc<Version>) {
-        self.save_all(std::slice::from_ref(version), None).await;
+    /// Stores what an instance has that is newer here, and forgets it, before the instance goes.
+    pub(crate) async fn leave(&self, version: &Arc<Version>, old: &Arc<Loaded>) {
+        // Requests that have found it before may still come.
+        for _ in 0..ROUNDS {
+            let ids = version.sequences().of(old);
+            if ids.is_empty() {
+                return;
+            }
+            let saves = ids
+                .into_iter()
+                .map(|id| self.save_one(id, Arc::clone(old), Arc::clone(version), true));
+            let saves = futures::stream::iter(saves).buffer_unordered(AT_ONCE);
+            saves.collect::<()>().await;
+        }
     }
 
     /// Ends sequences that nobody uses any more.
     pub(crate) fn forget(&self, states: &[LiveState]) -> impl Future<Output = ()> + use<'_> {
         let stored = states.iter().filter_map(|live| live.stored.as_ref());
-        let newer = stored.filter(|stored| stored.ahead || stored.unsaved);
+        let newer = stored.filter(|stored| stored.needs_store());
         let newer: Vec<_> = newer
             .map(|stored| (stored.key.clone(), stored.epoch))
             .collect();
@@ -313,6 +366,11 @@ impl Keeper {
 const LOST: &str = " - its stored state is older than its last answer";
 
 impl Ownership {
+    /// Returns whether another server could not go on with what the store has.
+    fn needs_store(&self) -> bool {
+        self.ahead || self.unsaved
+    }
+
     fn write(
         &self,
         state: Option<Bytes>,

@@ -110,7 +110,7 @@ impl Keeper {
     ///
     /// Fails if there is no such sequence, it is lost or of another model, or the store fails.
     pub(crate) async fn fetch(&self, turn: &mut ModelTurn, version: &Version) -> Result<()> {
-        match self.own(turn, version).await? {
+        match self.own(turn, version, |_| false).await? {
             Owned::Here(_) => Ok(()),
             Owned::Ended(_) => Err(unknown()),
         }
@@ -151,6 +151,7 @@ impl Keeper {
             epoch,
             step: 0,
             ahead: self.durability != SequenceDurability::Step,
+            life: self.store.life(),
             unsaved: false,
             answer: None,
             recent: RecentKeys::default(),
@@ -200,6 +201,13 @@ impl SharedStep {
         Err(overtaken(id))
     }
 
+    /// Returns whether the answer that is here is that of this request.
+    fn knows(&self) -> bool {
+        let stored = self.turn.state().and_then(|live| live.stored.as_ref());
+        let answer = stored.and_then(|stored| stored.answer.as_ref());
+        answer.is_some_and(|answer| Some(&answer.key) == self.request.key.as_ref())
+    }
+
     /// Has the state here. Returns the answer if the request was there before.
     async fn prepare(&mut self) -> Result<Option<TensorMap>> {
         if self.starts {
@@ -211,7 +219,14 @@ impl SharedStep {
                         self.request.key.as_deref(),
                     );
                     let id = self.turn.id();
-                    self.keeper.start(&self.version, &loaded, id, key).await?
+                    let started = self.keeper.start(&self.version, &loaded, id, key).await;
+                    match started {
+                        // The store may not have the answer yet.
+                        Err(error) if error.kind() == ErrorKind::AlreadyExists && self.knows() => {
+                            Start::Repeated(id)
+                        }
+                        started => started?,
+                    }
                 }
             };
             if let Start::Begun(id, epoch) = started {
@@ -225,9 +240,11 @@ impl SharedStep {
             // What is here is of another sequence, or of this one.
         }
         let asked = self.request.arrived.elapsed();
-        let owned = self.keeper.own(&mut self.turn, &self.version).await?;
         let key = self.request.key.as_deref();
         let known = |answer: &StoredAnswer| Some(&*answer.key) == key;
+        // An answer that is here is worth something only if the sequence still is this server's.
+        let runs = |stored: &Ownership| !self.starts && !stored.answer.as_ref().is_some_and(known);
+        let owned = self.keeper.own(&mut self.turn, &self.version, runs).await?;
         match owned {
             Owned::Ended(answer) if known(&answer) => answer::decode(answer.outputs).map(Some),
             Owned::Ended(_) => Err(unknown()),
@@ -328,7 +345,12 @@ impl SharedStep {
             keeper.store.write(stored.write(file, false, idle)).await
         } else {
             stored.unsaved = true;
-            return Ok(WriteOutcome::Stored);
+            if keeper.is_sure(stored) {
+                return Ok(WriteOutcome::Stored);
+            }
+            // It has been away: others may take it for dead, and the sequence for lost.
+            let written = keeper.store.write(stored.write(None, true, idle)).await;
+            return Ok(written.unwrap_or(WriteOutcome::Stored));
         };
         if outcome.is_err() {
             // Whether it is stored, nobody knows: what is stored is what counts.

@@ -291,6 +291,16 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         inner.counts.first().map(|(instance, _)| instance.clone())
     }
 
+    /// Returns the sequences that run on an instance.
+    pub fn of(&self, instance: &I) -> Vec<u64> {
+        let inner = self.lock();
+        let of = inner
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.instance == *instance);
+        of.map(|(id, _)| *id).collect()
+    }
+
     /// Returns how many sequences run on an instance.
     #[must_use]
     pub fn count(&self, instance: &I) -> usize {

@@ -228,8 +228,9 @@ impl Link {
 
     async fn try_command(&self, place: &Place, command: &Cmd) -> RedisResult<Value> {
         match self.connected(place).await?.0 {
-            Connection::Single(mut it) => it.req_packed_command(command).await,
-            Connection::Cluster(mut it) => it.req_packed_command(command).await,
+            // Which has refusals as errors, too.
+            Connection::Single(mut it) => command.query_async(&mut it).await,
+            Connection::Cluster(mut it) => command.query_async(&mut it).await,
         }
     }
 
@@ -239,7 +240,7 @@ impl Link {
         wait.arg(self.address.wait)
             .arg(u64::try_from(ATTEMPT.as_millis()).unwrap_or(u64::MAX) / 2);
         let reached = match connection {
-            Connection::Single(mut it) => it.req_packed_command(&wait).await?,
+            Connection::Single(mut it) => wait.query_async(&mut it).await?,
             Connection::Cluster(mut it) => {
                 let node =
                     SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));

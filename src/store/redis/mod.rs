@@ -80,6 +80,8 @@ struct Server {
     link: Link,
     /// Until when others are sure of it, in milliseconds since `epoch`.
     sure: AtomicU64,
+    /// How often the store did not know, or no longer knew, that it lives.
+    lives: AtomicU64,
     since: Instant,
 }
 
@@ -96,6 +98,7 @@ impl RedisStore {
             prefix: address.prefix.clone(),
             link,
             sure: AtomicU64::new(0),
+            lives: AtomicU64::new(0),
             since: Instant::now(),
         });
         server.live().await?;
@@ -192,8 +195,8 @@ impl RedisStore {
         wanted.take()
     }
 
-    pub(super) fn is_sure(&self) -> bool {
-        self.server.is_sure()
+    pub(super) fn life(&self) -> Option<u64> {
+        self.server.life()
     }
 
     pub(super) async fn close(&self) {
@@ -274,17 +277,20 @@ impl Server {
     async fn live(&self) -> Result<(), StoreError> {
         let said = self.since.elapsed();
         let lease = milliseconds(Some(LEASE));
-        let mut command = redis::cmd("SET");
-        command
-            .arg(self.alive(&self.name))
-            .arg(1)
-            .arg("PX")
-            .arg(lease);
-        self.link.command(command).await?;
+        let say = |only: &str| {
+            let mut command = redis::cmd("SET");
+            command.arg(self.alive(&self.name)).arg(1);
+            command.arg("PX").arg(lease).arg(only);
+            self.link.command(command)
+        };
+        if say("XX").await? == redis::Value::Nil {
+            self.lives.fetch_add(1, Ordering::Release);
+            say("NX").await?;
+        }
         self.link.synchronize().await?;
         self.link.verify().await?;
         let until = u64::try_from((said + LEASE).as_millis()).unwrap_or(u64::MAX);
-        self.sure.store(until, Ordering::Relaxed);
+        self.sure.store(until, Ordering::Release);
         Ok(())
     }
 
@@ -298,12 +304,15 @@ impl Server {
                 Err(error) if !failing => tracing::warn!("sequence store: {error}"),
                 _ => {}
             }
-            failing = !self.is_sure();
+            failing = self.life().is_none();
         }
     }
 
-    fn is_sure(&self) -> bool {
-        u128::from(self.sure.load(Ordering::Relaxed)) > self.since.elapsed().as_millis()
+    fn life(&self) -> Option<u64> {
+        let life = self.lives.load(Ordering::Acquire);
+        let is_sure =
+            u128::from(self.sure.load(Ordering::Acquire)) > self.since.elapsed().as_millis();
+        is_sure.then_some(life)
     }
 
     /// Passes on what other servers want, for as long as there is somebody to take it.

@@ -9,8 +9,10 @@ end
 -- Lives, and not only just begun by a request that has not come to its end.
 local lives = false
 if id ~= '0' then
-  local found = redis.call('HMGET', base .. 's:' .. id, 'e', 'x', 'k', 'a')
-  if found[1] and key ~= '' and found[3] == key then
+  local found = redis.call('HMGET', base .. 's:' .. id, 'e', 'x', 'k', 'a', 'i')
+  -- The answer of a start is in the record once it is stored; until then its owner has it.
+  local same = found[3] == key or (found[5] == key and found[4] ~= 's')
+  if found[1] and key ~= '' and same then
     return { 'repeated', id }
   end
   lives = found[1] and not found[2]
@@ -45,6 +47,9 @@ local record = base .. 's:' .. id
 local epoch = renew(base .. 'epoch')
 redis.call('DEL', record)
 redis.call('HSET', record, 'o', me, 'e', epoch, 'n', 0, 'a', ahead, 'g', run, 'p', failover, 'w', waited)
+if key ~= '' then
+  redis.call('HSET', record, 'i', key)
+end
 keep(record, live, id, idle)
 if chosen and key ~= '' then
   redis.call('SET', base .. 'k:' .. key, id, 'PX', tonumber(idle) > 0 and idle or '300000')

@@ -14,3 +14,4 @@ mod reload;
 mod saved;
 mod sheets;
 mod state_modes;
+mod store;

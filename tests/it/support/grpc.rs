@@ -8,7 +8,7 @@ use ovms::proto::kserve::{
     model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
 };
 use tokio::task::JoinHandle;
-use tonic::{Status, transport::Channel};
+use tonic::{IntoRequest, Status, transport::Channel};
 
 use super::Server;
 
@@ -92,8 +92,11 @@ impl Grpc {
     }
 
     /// Sends one inference request.
-    pub(crate) fn infer(&self, request: ModelInferRequest) -> Result<ModelInferResponse, Status> {
-        let mut client = self.client.clone();
+    pub(crate) fn infer(
+        &self,
+        request: impl IntoRequest<ModelInferRequest>,
+    ) -> Result<ModelInferResponse, Status> {
+        let (mut client, request) = (self.client.clone(), request.into_request());
         self.wait(async move { client.model_infer(request).await })
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod loaded;
 pub(crate) mod nodes;
 pub(crate) mod pipelines;
 pub(crate) mod random;
+pub(crate) mod redis;
 pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod sequence;

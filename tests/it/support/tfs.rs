@@ -7,7 +7,7 @@ use ovms::proto::{
         prediction_service_client::PredictionServiceClient,
     },
 };
-use tonic::{Status, transport::Channel};
+use tonic::{IntoRequest, Status, transport::Channel};
 
 use super::{
     Server,
@@ -36,8 +36,11 @@ impl Tfs {
     }
 
     /// Sends one inference request.
-    pub(crate) fn predict(&self, request: PredictRequest) -> Result<PredictResponse, Status> {
-        let mut client = self.prediction.clone();
+    pub(crate) fn predict(
+        &self,
+        request: impl IntoRequest<PredictRequest>,
+    ) -> Result<PredictResponse, Status> {
+        let (mut client, request) = (self.prediction.clone(), request.into_request());
         self.grpc.wait(async move { client.predict(request).await })
     }
 

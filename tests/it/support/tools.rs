@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Programs that `make test-tools` installs.
-const TO_BE_HAD: [&str; 4] = ["zsh", "fish", "nginx", "chromium"];
+const TO_BE_HAD: [&str; 5] = ["zsh", "fish", "nginx", "chromium", "redis-server"];
 
 /// Finds a program: that of the system, or the one that `tests/tools/install.py` has unpacked.
 ///

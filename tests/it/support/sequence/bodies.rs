@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Ask};
+use super::{Answer, Ask, KEY};
 use crate::support::{
     Server,
     grpc::{floats, to_floats},
@@ -51,7 +51,8 @@ pub(super) fn tfs(server: &Server, ask: &Ask) -> Result<Answer, String> {
     }
     let body = json!({"signature_name": "serving_default", "inputs": inputs}).to_string();
     let path = format!("/v1/models/{}:predict", place(ask));
-    let answer = http::post(server, &path, body.as_bytes());
+    let headers: Vec<_> = ask.key.iter().map(|key| (KEY, key.as_str())).collect();
+    let answer = http::send(server, "POST", &path, &headers, body.as_bytes());
     if answer.status != 200 {
         return Err(answer.error());
     }
@@ -153,10 +154,12 @@ pub(super) fn kserve(server: &Server, ask: &Ask, binary: bool) -> Result<Answer,
     let mut body = json.to_string().into_bytes();
     let length = body.len().to_string();
     body.extend(bytes);
-    let header = [(JSON_LENGTH, length.as_str())];
-    let headers = if binary { &header[..] } else { &[] };
+    let mut headers: Vec<_> = ask.key.iter().map(|key| (KEY, key.as_str())).collect();
+    if binary {
+        headers.push((JSON_LENGTH, &length));
+    }
     let path = format!("/v2/models/{}/infer", place(ask));
-    let answer = http::send(server, "POST", &path, headers, &body);
+    let answer = http::send(server, "POST", &path, &headers, &body);
     if answer.status != 200 {
         return Err(answer.error());
     }

@@ -14,6 +14,9 @@ pub(crate) use self::{
 };
 use super::{Server, eventually, grpc::error, http, model, tfs::Tfs};
 
+/// The header, and the metadata, with the idempotency key.
+const KEY: &str = "ovms-idempotency-key";
+
 /// One value of a special input, in the type of either.
 type Number = u64;
 
@@ -118,6 +121,8 @@ pub(crate) struct Ask {
     pub(crate) id: Option<Special>,
     pub(crate) control: Option<Special>,
     pub(crate) parameters: Vec<(&'static str, Value)>,
+    /// Idempotency key beside the request: a header, or metadata.
+    pub(crate) key: Option<String>,
     /// Name, shape and elements of the data input.
     pub(crate) data: (&'static str, Vec<i64>, Vec<f32>),
     /// Extra input of one INT64.
@@ -135,6 +140,7 @@ impl Ask {
             id: None,
             control: None,
             parameters: Vec::new(),
+            key: None,
             data: ("x", vec![1, 4], vec![x; 4]),
             extra: None,
             outputs: Vec::new(),
@@ -171,6 +177,11 @@ impl Ask {
 
     pub(crate) fn parameter(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.parameters.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
         self
     }
 
@@ -228,14 +239,17 @@ impl<'a> Client<'a> {
     pub(crate) fn send(&self, wire: Wire, ask: &Ask) -> Result<Answer, String> {
         match wire {
             Wire::TfsGrpc => {
-                let answer = self.tfs.predict(predict(ask));
+                let answer = self.tfs.predict(keyed(ask, predict(ask)));
                 answer
                     .map(|answer| of_predict(&answer))
                     .map_err(|status| error(&status))
             }
             Wire::TfsRest => bodies::tfs(self.server, ask),
             Wire::Typed | Wire::Raw => {
-                let answer = self.tfs.grpc.infer(infer(ask, wire == Wire::Raw));
+                let answer = self
+                    .tfs
+                    .grpc
+                    .infer(keyed(ask, infer(ask, wire == Wire::Raw)));
                 answer
                     .map(|answer| of_infer(&answer))
                     .map_err(|status| error(&status))
@@ -260,6 +274,16 @@ impl<'a> Client<'a> {
             Err(error) => error,
         }
     }
+}
+
+/// Puts the idempotency key beside a message.
+fn keyed<T>(ask: &Ask, message: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    if let Some(key) = &ask.key {
+        let key = key.parse().expect("a test's key is ASCII");
+        request.metadata_mut().insert(KEY, key);
+    }
+    request
 }
 
 /// Serves a fixture as a stateful model.

@@ -1,0 +1,214 @@
+//! Stores that are not there, go away, are full, or have something else in them.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+use super::{DAMAGED, MODEL, SOON, STEP, ask, record, refused, serve, start, step};
+use crate::support::{
+    Server, cli, http, model,
+    redis::{DURABLE, Redis},
+    repository,
+    sequence::{Client, Wire},
+    server::{free_ports, on},
+    thread,
+};
+
+/// Runs a server with a store that it cannot have; returns its failure, with a port named by a word.
+fn failure(store: &str, port: u16) -> String {
+    let mut command = cli::command();
+    command
+        .args(["serve", "--stateful", "--model_name", MODEL, "--model_path"])
+        .arg(model(MODEL))
+        .args(on(free_ports()))
+        .args(["--sequence_store", store, SOON[0], SOON[1]]);
+    let run = cli::run(&mut command);
+    assert!(!run.text().contains("secret"), "{}", run.text());
+    run.failure().replace(&port.to_string(), "PORT")
+}
+
+#[test]
+fn a_store_that_cannot_be_had_ends_the_start() {
+    let Some(redis) = Redis::start(&["--requirepass", "right"]) else {
+        return;
+    };
+    let (nobody, _) = free_ports();
+    let http = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = http.local_addr().unwrap().port();
+    let _speaks = thread(move || {
+        // Until the test ends.
+        while let Ok((mut client, _)) = http.accept() {
+            let _ = client.read(&mut [0; 1024]);
+            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+            let mut rest = Vec::new();
+            let _ = client.read_to_end(&mut rest);
+        }
+    });
+    insta::assert_snapshot!(failure(&format!("redis://:secret@127.0.0.1:{nobody}"), nobody), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: no answer of redis://127.0.0.1:PORT within 1.5s: Connection refused (os error 111)
+    "#);
+    insta::assert_snapshot!(failure(&format!("redis://:secret@127.0.0.1:{}", redis.port), redis.port), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: no answer of redis://127.0.0.1:PORT within 1.5s: Password authentication failed - AuthenticationFailed
+    "#);
+    insta::assert_snapshot!(failure(&redis.url(), redis.port), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: redis://127.0.0.1:PORT refuses: "NOAUTH": Authentication required.
+    "#);
+    insta::assert_snapshot!(failure(&format!("redis://u:secret@127.0.0.1:{other}"), other), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: redis://127.0.0.1:PORT has something else in the place of a sequence: Incompatible type - Parse error at 1
+        Unexpected `84`
+        Unexpected `72`
+    "#);
+}
+
+#[test]
+fn a_store_that_goes_away_is_waited_for_and_gone_on_with() {
+    let Some(mut redis) = Redis::start(&DURABLE) else {
+        return;
+    };
+    let servers: [Server; 2] = serve(MODEL, &redis.url(), &[STEP, SOON].concat());
+    let clients = servers.each_ref().map(Client::connect);
+    start(&clients[0], 7);
+    assert_eq!(step(&clients[0], 7), 2.0);
+    let mut total = 2.0;
+    for wire in Wire::ALL {
+        // One kind of request for each time that it is away.
+        let (place, ask) = match wire {
+            Wire::Json => (0, ask(8).start()),
+            Wire::Binary => (1, crate::support::sequence::Ask::new(MODEL, 1.0).start()),
+            _ => (usize::from(wire.is_grpc()), ask(7)),
+        };
+        redis.crash();
+        let asked = Instant::now();
+        let away = "Sequence store is not available - try again";
+        let away = wire.error(tonic::Code::Unavailable, 503, away);
+        assert_eq!(clients[place].refused(wire, &ask), away);
+        assert!(
+            asked.elapsed() > Duration::from_millis(1400),
+            "{:?}",
+            asked.elapsed()
+        );
+        redis.again();
+        for client in &clients {
+            total += 1.0;
+            assert_eq!(step(client, 7), total, "{wire:?}");
+        }
+    }
+    // While a request waits for it.
+    redis.signal("STOP");
+    let late = clients[0]
+        .tfs
+        .grpc
+        .call(crate::support::sequence::infer(&ask(7), true));
+    clients[0].tfs.grpc.round_trip();
+    assert!(!late.is_answered());
+    redis.signal("CONT");
+    let late = crate::support::sequence::of_infer(&late.wait().unwrap());
+    assert_eq!(late.total(), (7, total + 1.0));
+    // Those that nobody can store yet wait here.
+    drop(clients);
+    let [server] = serve(MODEL, &redis.url(), &super::LONG);
+    let client = Client::connect(&server);
+    assert_eq!(step(&client, 7), total + 2.0);
+    redis.crash();
+    assert_eq!(step(&client, 7), total + 3.0);
+    redis.again();
+    assert_eq!(step(&Client::connect(&servers[0]), 7), total + 4.0);
+}
+
+#[test]
+fn a_full_store_refuses_until_there_is_room() {
+    let Some(redis) = Redis::start(&["--maxmemory-policy", "noeviction"]) else {
+        return;
+    };
+    let [server]: [Server; 1] = serve(MODEL, &redis.url(), &STEP);
+    let client = Client::connect(&server);
+    start(&client, 7);
+    redis.ask::<()>("CONFIG SET maxmemory 1");
+    for wire in Wire::ALL {
+        let full = wire.error(
+            tonic::Code::ResourceExhausted,
+            503,
+            "Sequence store is full",
+        );
+        assert_eq!(client.refused(wire, &ask(7)), full);
+        assert_eq!(client.refused(wire, &ask(8).start()), full);
+    }
+    redis.ask::<()>("CONFIG SET maxmemory 0");
+    assert_eq!(step(&client, 7), 2.0);
+    start(&client, 8);
+}
+
+#[test]
+fn what_is_no_sequence_is_told_and_can_be_removed() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let [server]: [Server; 1] = serve(MODEL, &redis.url(), &STEP);
+    let client = Client::connect(&server);
+    let [other]: [Server; 1] = serve(MODEL, &redis.url(), &STEP);
+    let other = Client::connect(&other);
+    let key = record(7);
+    for command in [
+        "SET KEY text",
+        "HSET KEY t text",
+        "HDEL KEY t",
+        "HSET KEY n text",
+    ] {
+        start(&client, 7);
+        redis.ask::<()>(&command.replace("KEY", &key));
+        assert_eq!(refused(&other, 7), DAMAGED, "{command}");
+        let json = other.refused(Wire::Json, &ask(7));
+        assert_eq!(json, "500: Sequence store is damaged", "{command}");
+        redis.ask::<()>(&format!("DEL {key}"));
+        assert_eq!(refused(&client, 7), Wire::Raw.unknown());
+    }
+    // An answer that is none.
+    client.total(Wire::Raw, &ask(7).start().key("k"));
+    redis.ask::<()>(&format!("HSET {key} r text"));
+    assert_eq!(other.refused(Wire::Raw, &ask(7).start().key("k")), DAMAGED);
+    assert_eq!(step(&other, 7), 2.0);
+    assert_eq!(http::get(&server, "/v2/health/ready").status, 200);
+}
+
+#[test]
+fn a_state_of_another_model_is_refused_and_stays() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let others = repository::of(&[("1", MODEL)]);
+    let file = repository::graph(others.path());
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}\n")).unwrap();
+    let [server]: [Server; 1] = serve(MODEL, &redis.url(), &STEP);
+    let url = redis.url();
+    let flags = ["--stateful", "--sequence_store", &url, STEP[0], STEP[1]];
+    let other = Server::begin(MODEL, others.path(), &flags);
+    other.wait_ready();
+    let clients = [&server, &other].map(Client::connect);
+    start(&clients[0], 7);
+    for wire in Wire::ALL {
+        let text = clients[1].refused(wire, &ask(7));
+        let code = if wire.is_grpc() {
+            "FailedPrecondition"
+        } else {
+            "412"
+        };
+        assert!(
+            text.starts_with(&format!("{code}: ")) && text.contains("digest"),
+            "{text}"
+        );
+    }
+    assert_eq!(step(&clients[0], 7), 2.0);
+    start(&clients[1], 8);
+    assert_eq!(refused(&clients[0], 9), Wire::Raw.unknown());
+}

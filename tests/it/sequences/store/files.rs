@@ -1,0 +1,108 @@
+//! Sequences in a folder of one machine.
+
+use std::path::Path;
+
+use super::{MODEL, STEP, ask, serve, start, step};
+use crate::support::{
+    Server, cli, model, repository,
+    sequence::{Client, Wire},
+    server::{free_ports, on},
+};
+
+fn url(folder: &Path) -> String {
+    format!("file://{}", folder.display())
+}
+
+/// Runs a server that cannot start; returns its failure.
+fn failure(mut command: std::process::Command, url: &str, folder: &Path) -> String {
+    command
+        .args(["serve", "--stateful", "--model_name", MODEL, "--model_path"])
+        .arg(model(MODEL))
+        .args(on(free_ports()))
+        .args(["--sequence_store", url]);
+    let failure = cli::run(&mut command).failure();
+    failure.replace(folder.to_str().unwrap(), "FOLDER")
+}
+
+#[test]
+fn a_restart_loses_nothing_and_a_crash_nothing_that_is_stored() {
+    let folder = repository::folder();
+    let store = url(&folder.path().join("new"));
+    let mut total = 1.0;
+    for (place, (flags, signal)) in [
+        (&STEP[..], "TERM"),
+        (&STEP, "KILL"),
+        (&[], "TERM"),
+        (&["--sequence_durability", "none"], "TERM"),
+        (&STEP, "KILL"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let [mut server]: [Server; 1] = serve(MODEL, &store, flags);
+        let client = Client::connect(&server);
+        if place == 0 {
+            start(&client, 7);
+        }
+        for wire in Wire::ALL {
+            let ask = ask(7).key(&format!("{place} {wire:?}"));
+            total += 1.0;
+            for _ in 0..2 {
+                assert_eq!(client.total(wire, &ask), (7, total), "{place} {wire:?}");
+            }
+        }
+        let id = 100 + place as u64;
+        for _ in 0..2 {
+            let begun = client.total(Wire::Raw, &ask(id).start().key("k"));
+            assert_eq!(begun, (id, 1.0));
+        }
+        drop(client);
+        server.signal(signal);
+        server.wait();
+    }
+    let [server] = serve(MODEL, &store, &[]);
+    let client = Client::connect(&server);
+    assert_eq!(step(&client, 7), total + 1.0);
+    for id in 100..105 {
+        assert_eq!(client.total(Wire::Raw, &ask(id).end()), (id, 2.0));
+    }
+}
+
+#[test]
+fn what_is_newer_in_a_server_that_crashes_is_lost() {
+    let folder = repository::folder();
+    let store = url(folder.path());
+    let [server] = serve(MODEL, &store, &super::LONG);
+    start(&Client::connect(&server), 7);
+    drop(server);
+    let [server] = serve(MODEL, &store, &super::LONG);
+    let client = Client::connect(&server);
+    assert_eq!(super::refused(&client, 7), super::LOST);
+    start(&client, 7);
+}
+
+#[test]
+fn a_folder_is_of_one_server_and_can_be_written() {
+    let folder = repository::folder();
+    let store = url(folder.path());
+    let [_server]: [Server; 1] = serve(MODEL, &store, &[]);
+    insta::assert_snapshot!(failure(cli::command(), &store, folder.path()), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: another server uses the folder FOLDER; each needs its own, or a store that can be shared: redis://HOST
+    "#);
+    let closed = repository::folder();
+    let set = |mode| {
+        let rights = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(closed.path(), rights).unwrap();
+    };
+    set(0o500);
+    let program = cli::without_rights(closed.path());
+    insta::assert_snapshot!(failure(program, &url(closed.path()), closed.path()), @r#"
+    exit 1
+    error: sequence store cannot be used
+      caused by: cannot open FOLDER/ovms.lock
+      caused by: Permission denied (os error 13)
+    "#);
+    set(0o700);
+}

@@ -1,0 +1,108 @@
+//! Idempotency keys: a request that comes again gets the answer again, and changes nothing.
+
+use serde_json::json;
+
+use super::{LONG, MODEL, STEP, ask, serve};
+use crate::support::{
+    Server, http,
+    redis::Redis,
+    sequence::{Ask, Client, Wire, infer, of_infer},
+    streams::Talk,
+};
+
+/// Places of the key: beside the request, and among its parameters.
+fn forms() -> impl Iterator<Item = (Wire, fn(Ask, &str) -> Ask)> {
+    let beside: fn(Ask, &str) -> Ask = |ask, key| ask.key(key);
+    let within: fn(Ask, &str) -> Ask = |ask, key| ask.parameter("idempotency_key", key);
+    let all = Wire::ALL.map(|wire| (wire, beside)).into_iter();
+    all.chain(Wire::KSERVE.map(|wire| (wire, within)))
+}
+
+#[test]
+fn a_request_that_comes_again_gets_its_answer_from_any_server() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    for flags in [&STEP[..], &LONG] {
+        redis.ask::<()>("FLUSHALL");
+        let servers: [Server; 2] = serve(MODEL, &redis.url(), flags);
+        let clients = servers.each_ref().map(Client::connect);
+        for ((wire, keyed), id) in forms().zip(100..) {
+            // The first one runs on `place`, and comes again on both.
+            let thrice = |place: usize, ask: Ask| {
+                let first = clients[place].total(wire, &ask);
+                for place in [place, 1 - place, place] {
+                    assert_eq!(clients[place].total(wire, &ask), first, "{wire:?} {ask:?}");
+                }
+                first
+            };
+            assert_eq!(thrice(0, keyed(ask(id).start(), "1")), (id, 1.0));
+            assert_eq!(thrice(1, keyed(ask(id), "2")), (id, 2.0));
+            assert_eq!(thrice(0, keyed(ask(id), "3")), (id, 3.0));
+            assert_eq!(clients[1].total(wire, &ask(id)), (id, 4.0));
+            assert_eq!(thrice(0, keyed(ask(id).end(), "4")), (id, 5.0));
+            assert_eq!(
+                clients[1].refused(wire, &keyed(ask(id), "5")),
+                wire.unknown()
+            );
+            // With the end of the sequence its id is free, whatever is remembered of it.
+            assert_eq!(thrice(1, keyed(ask(id).start(), "1")), (id, 1.0));
+            clients[0].total(wire, &ask(id).end());
+            // Ids that the server chooses.
+            let begin = |key| keyed(Ask::new(MODEL, 1.0).start(), key);
+            let (own, key) = (format!("{id} a"), format!("{id} b"));
+            let (one, total) = thrice(0, begin(&own));
+            let (other, _) = thrice(1, begin(&key));
+            assert!(one != other && total == 1.0, "{one} {other}");
+            for id in [one, other] {
+                assert_eq!(clients[0].total(wire, &ask(id).end()), (id, 2.0));
+            }
+        }
+        // Requests of a stream.
+        let mut talks = clients
+            .each_ref()
+            .map(|client| Talk::open(&client.tfs.grpc));
+        for (id, ask) in [(50, ask(50).start()), (50, ask(50)), (50, ask(50).end())] {
+            let message = infer(
+                &ask.clone().parameter("idempotency_key", format!("{ask:?}")),
+                true,
+            );
+            let [first, again] = [0, 1].map(|place| {
+                let answer = talks[place].ask(message.clone()).response();
+                of_infer(&answer).total()
+            });
+            assert_eq!((first, first.0), (again, id));
+        }
+    }
+}
+
+#[test]
+fn keys_that_are_none_are_refused() {
+    let server = crate::support::sequence::serve(MODEL, &[]);
+    let client = Client::connect(&server);
+    for (wire, keyed) in forms() {
+        for length in [0, 257] {
+            let text = format!("Idempotency key has {length} bytes; expected 1 to 256");
+            let ask = keyed(ask(7).start(), &"x".repeat(length));
+            assert_eq!(client.refused(wire, &ask), wire.invalid(&text));
+        }
+        // Without a store each request is one of its own.
+        let longest = "x".repeat(256);
+        for (total, ask) in [(1.0, ask(7).start()), (2.0, ask(7)), (3.0, ask(7).end())] {
+            assert_eq!(client.total(wire, &keyed(ask, &longest)), (7, total));
+        }
+    }
+    for wire in Wire::KSERVE {
+        for value in [json!(1), json!(true)] {
+            let ask = ask(7).start().parameter("idempotency_key", value);
+            let text = "Parameter idempotency_key is no text";
+            assert_eq!(client.refused(wire, &ask), wire.invalid(text));
+        }
+    }
+    let key = [("ovms-idempotency-key", "\u{fc}")];
+    let path = format!("/v2/models/{MODEL}/infer");
+    let (body, _) = crate::support::sequence::rest_body(&ask(7).start(), false);
+    let answer = http::send(&server, "POST", &path, &key, body.to_string().as_bytes());
+    let text = "400: Idempotency key has 0 bytes; expected 1 to 256";
+    assert_eq!(answer.error(), text);
+}

@@ -1,0 +1,203 @@
+//! Steps of sequences that hop from server to server.
+
+use tonic::Code;
+
+use super::{MODEL, STEP, ask, busy, refused, serve, start, step};
+use crate::{
+    sequences::state_modes::{self, FIXTURES},
+    support::{
+        Server, eventually,
+        redis::Redis,
+        repository,
+        sequence::{Answer, Ask, Client, Wire, entry, serve_file, write},
+    },
+};
+
+const EXISTS: &str = "Sequence with provided ID already exists";
+
+#[test]
+fn answers_are_those_of_one_server_over_every_api() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let folder = repository::folder();
+    let config = folder.path().join("config.json");
+    let fixtures = FIXTURES
+        .iter()
+        .filter(|(name, ..)| *name != "running_large");
+    let fixtures: Vec<_> = fixtures.map(|(name, ..)| *name).collect();
+    let entries: Vec<_> = fixtures.iter().map(|name| entry(name, name)).collect();
+    write(&config, &entries);
+    let url = redis.url();
+    let shared = ["--sequence_store", &url, STEP[0], STEP[1]];
+    let [first, second, alone] =
+        [&shared[..], &shared, &[]].map(|flags| serve_file(&config, flags));
+    let clients = [&first, &second, &alone].map(Client::connect);
+    for fixture in fixtures {
+        for (id, wire) in (1..).zip(Wire::ALL) {
+            for number in 1..=5_u8 {
+                let ask = state_modes::ask(fixture.to_owned(), fixture, id, number);
+                let ask = match number {
+                    1 => ask.start(),
+                    5 => ask.end(),
+                    _ => ask,
+                };
+                let bits = |client: &Client<'_>| {
+                    let Answer { values, .. } = client.send(wire, &ask).unwrap();
+                    values.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                };
+                let [expected, found] =
+                    [2, usize::from(number) % 2].map(|place| bits(&clients[place]));
+                assert_eq!(found, expected, "{fixture} {wire:?} {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ids_and_their_number_are_those_of_all_servers() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    for durability in ["step", "interval"] {
+        redis.ask::<()>("FLUSHALL");
+        let flags = [
+            "--sequence_durability",
+            durability,
+            "--max_sequence_number",
+            "3",
+        ];
+        let servers: [Server; 2] = serve(MODEL, &redis.url(), &flags);
+        let clients = servers.each_ref().map(Client::connect);
+        let next = || Ask::new(MODEL, 1.0).start();
+        for wire in Wire::ALL {
+            for (id, place) in [(1, 0), (2, 1), (3, 0)] {
+                assert_eq!(clients[place].total(wire, &next()), (id, 1.0));
+            }
+            let full = "Max sequence number has been reached. Could not create new sequence.";
+            let full = wire.error(Code::Unavailable, 503, full);
+            for client in &clients {
+                assert_eq!(client.refused(wire, &next()), full);
+            }
+            let exists = wire.error(Code::AlreadyExists, 409, EXISTS);
+            assert_eq!(clients[1].total(wire, &ask(3).end()), (3, 2.0));
+            assert_eq!(clients[0].refused(wire, &ask(2).start()), exists);
+            assert_eq!(clients[1].refused(wire, &ask(1).start()), exists);
+            for client in &clients {
+                assert_eq!(client.refused(wire, &ask(3)), wire.unknown());
+                assert_eq!(client.refused(wire, &ask(3).end()), wire.unknown());
+            }
+            assert_eq!(clients[1].total(wire, &ask(3).start()), (3, 1.0));
+            for id in 1..=3 {
+                assert_eq!(clients[0].total(wire, &ask(id).end()), (id, 2.0));
+            }
+            redis.ask::<()>("DEL ovms:{running%5Ftotal}:next");
+        }
+    }
+}
+
+#[test]
+fn a_stalled_server_takes_over_again_and_its_late_commit_is_refused() {
+    const SLOW: i64 = 100_000;
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let servers: [Server; 2] = serve("running_busy", &redis.url(), &STEP);
+    let clients = servers.each_ref().map(Client::connect);
+    let quick = |place: usize, ask: Ask| clients[place].total(Wire::Raw, &ask).1;
+    assert_eq!(quick(0, busy(7, 1).start()), 1.0);
+    servers[0].signal("STOP");
+    assert_eq!(quick(1, busy(7, 1)), 2.0);
+    servers[0].signal("CONT");
+    assert_eq!(quick(0, busy(7, 1)), 3.0);
+    // Within a step.
+    let before = servers[0].processor_time();
+    let grpc = &clients[0].tfs.grpc;
+    let late = grpc.call(crate::support::sequence::infer(&busy(7, SLOW), true));
+    crate::support::busy::wait_running(&servers[0], before);
+    servers[0].signal("STOP");
+    assert_eq!(quick(1, busy(7, 1)), 4.0);
+    assert!(!late.is_answered());
+    servers[0].signal("CONT");
+    // It has run on the older state, and runs again on the newest.
+    let late = crate::support::sequence::of_infer(&late.wait().unwrap());
+    assert_eq!(late.total(), (7, 5.0));
+    assert_eq!(quick(1, busy(7, 1).end()), 6.0);
+}
+
+#[test]
+fn a_stalled_owner_of_newer_states_loses_them_and_takes_no_part_in_what_follows() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let servers: [Server; 2] = serve("running_busy", &redis.url(), &super::LONG);
+    let clients = servers.each_ref().map(Client::connect);
+    let quick = |place: usize, ask: Ask| clients[place].total(Wire::Raw, &ask).1;
+    assert_eq!(quick(0, busy(7, 1).start()), 1.0);
+    let before = servers[0].processor_time();
+    let grpc = &clients[0].tfs.grpc;
+    let late = grpc.call(crate::support::sequence::infer(&busy(7, 100_000), true));
+    crate::support::busy::wait_running(&servers[0], before);
+    servers[0].signal("STOP");
+    assert_eq!(clients[1].refused(Wire::Raw, &busy(7, 1)), super::LOST);
+    for total in [1.0, 2.0] {
+        let ask = busy(7, 1);
+        let ask = if total == 1.0 { ask.start() } else { ask };
+        assert_eq!(quick(1, ask), total);
+    }
+    servers[0].signal("CONT");
+    let late = crate::support::sequence::of_infer(&late.wait().unwrap());
+    assert_eq!(late.total(), (7, 3.0));
+    assert_eq!(quick(1, busy(7, 1).end()), 4.0);
+}
+
+#[test]
+fn a_sequence_that_is_busy_holds_up_no_handover_of_others() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let servers: [Server; 2] = serve("running_busy", &redis.url(), &super::LONG);
+    let clients = servers.each_ref().map(Client::connect);
+    for id in 1..=2 {
+        clients[0].total(Wire::Raw, &busy(id, 1).start());
+    }
+    let before = servers[0].processor_time();
+    let message = |steps| crate::support::sequence::infer(&busy(1, steps), true);
+    let long = clients[0]
+        .tfs
+        .grpc
+        .call(message(crate::support::busy::SECONDS));
+    crate::support::busy::wait_running(&servers[0], before);
+    let wants = clients[1].tfs.grpc.call(message(1));
+    // It has asked for the first by now, and asks again and again.
+    eventually("the other server asks", || {
+        let stats = redis.ask::<String>("INFO commandstats");
+        stats.contains("cmdstat_publish").then_some(())
+    });
+    assert_eq!(clients[1].total(Wire::Raw, &busy(2, 1)), (2, 2.0));
+    assert!(!long.is_answered() && !wants.is_answered());
+    for (call, total) in [(long, 2.0), (wants, 3.0)] {
+        let answer = crate::support::sequence::of_infer(&call.wait().unwrap());
+        assert_eq!(answer.total(), (1, total));
+    }
+}
+
+#[test]
+fn what_ends_elsewhere_and_begins_anew_is_not_taken_for_what_was_here() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let servers: [Server; 2] = serve(MODEL, &redis.url(), &STEP);
+    let clients = servers.each_ref().map(Client::connect);
+    // Keys that count the steps of each sequence.
+    for (round, place) in [(1.0, 0), (10.0, 1)] {
+        let ask = |key| Ask::new(MODEL, round).id(7).key(key);
+        let send = |place: usize, ask| clients[place].total(Wire::Raw, &ask);
+        assert_eq!(send(place, ask("1").start()), (7, round));
+        assert_eq!(send(0, ask("2")), (7, 2.0 * round));
+        assert_eq!(send(1, ask("3").end()), (7, 3.0 * round));
+    }
+    assert_eq!(refused(&clients[0], 7), Wire::Raw.unknown());
+    start(&clients[0], 7);
+    assert_eq!(step(&clients[1], 7), 2.0);
+}
