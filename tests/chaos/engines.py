@@ -146,7 +146,7 @@ class Link:
 
     def __init__(self, target):
         (self.port,) = free_ports(1)
-        self.target, self.whole, self.flows, self.writers = target, True, asyncio.Event(), set()
+        self.target, self.whole, self.flows, self.writers, self.ways = target, True, asyncio.Event(), set(), []
         self.flows.set()
 
     async def open(self):
@@ -160,8 +160,10 @@ class Link:
             if not self.whole:
                 return
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
-            ways = [self.pump(reader, far_writer), self.pump(far_reader, writer)]
-            await asyncio.wait(map(asyncio.create_task, ways), return_when=asyncio.FIRST_COMPLETED)
+            ways = [asyncio.create_task(way) for way in (self.pump(reader, far_writer), self.pump(far_reader, writer))]
+            # One that holds bytes back goes on by itself.
+            self.ways += ways
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             far_writer.transport.abort()
         except (OSError, asyncio.CancelledError):
             pass
