@@ -9,6 +9,7 @@ mod course;
 mod engine;
 mod find;
 mod graph_stream;
+mod idempotency;
 mod in_flight;
 mod of_graph;
 mod of_pipeline;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use super::target::{OfModel, Site, Stateful};
 use crate::{
-    error::{Error, Result},
+    error::Result,
     metrics::RequestRecord,
     model::{
         Version,
@@ -12,17 +12,11 @@ use crate::{
         stateful::{LiveState, Selection, explain},
     },
     openvino::SlotInput,
-    request::{InferRequest, Parameter},
+    request::InferRequest,
     sequence::{Begun, SequenceCommand, SequenceRefusal},
     task,
     tensor::TensorMap,
 };
-
-/// The request parameter that has an idempotency key.
-const KEY: &str = "idempotency_key";
-
-/// The most bytes of a key.
-const LONGEST_KEY: usize = 256;
 
 /// How often a request looks for what has replaced the instance that it has found.
 const MAX_ROUNDS: u32 = 1000;
@@ -126,33 +120,5 @@ impl Site {
             .turn()
             .await
             .map_err(explain)
-    }
-}
-
-/// Takes the idempotency key out of the parameters of a request.
-///
-/// # Errors
-///
-/// Fails if it is no text, or too long.
-pub(super) fn take_key(request: &mut InferRequest) -> Result<Option<String>> {
-    let parameters = &mut request.parameters;
-    match parameters.iter().find(|(name, _)| name == KEY) {
-        None => Ok(None),
-        Some((_, Parameter::Text(text))) => check_key(text).map(Some),
-        Some(_) => Err(Error::invalid(format!("Parameter {KEY} is no text"))),
-    }
-}
-
-/// Checks an idempotency key.
-///
-/// # Errors
-///
-/// Fails if it is empty or too long.
-pub(super) fn check_key(key: &str) -> Result<String> {
-    match key.len() {
-        1..=LONGEST_KEY => Ok(key.to_owned()),
-        length => Err(Error::invalid(format!(
-            "Idempotency key has {length} bytes; expected 1 to {LONGEST_KEY}"
-        ))),
     }
 }

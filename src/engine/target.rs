@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Instant};
 
 use super::{
-    engine::Engine, in_flight::RequestInFlight, of_graph::OfGraph, of_pipeline::OfPipeline, shared,
+    engine::Engine, idempotency, in_flight::RequestInFlight, of_graph::OfGraph,
+    of_pipeline::OfPipeline, shared,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -124,7 +125,7 @@ impl Target {
         if let (Some(key), Found::Model(found)) = (key, &mut self.found)
             && let Some(stateful) = &mut found.stateful
         {
-            stateful.key = Some(shared::check_key(key)?);
+            stateful.key = Some(idempotency::check_key(key)?);
         }
         Ok(self)
     }
@@ -225,7 +226,7 @@ impl OfModel {
         mut request: InferRequest,
         call: &RequestRecord,
     ) -> Result<InferResponse> {
-        let key = shared::take_key(&mut request)?.or_else(|| stateful.key.clone());
+        let key = idempotency::take_key(&mut request)?.or_else(|| stateful.key.clone());
         let (command, echo) = control::take(&mut request)?;
         let selection = Selection::take(&mut request)?;
         // Copies of the request, to validate it, need not have them.

@@ -22,7 +22,7 @@ pub enum StoreError {
     Full {
         /// Address of the store, without a password.
         address: String,
-        /// What it says.
+        /// Its words.
         reason: String,
     },
     /// It refuses a command.
@@ -30,7 +30,7 @@ pub enum StoreError {
     Refused {
         /// Address of the store, without a password.
         address: String,
-        /// What it says.
+        /// Its words.
         reason: String,
     },
     /// An answer or a file is not what was stored.
@@ -38,7 +38,7 @@ pub enum StoreError {
     Garbage {
         /// Address of the store, without a password.
         address: String,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
     /// A file cannot be read or written.

@@ -394,7 +394,7 @@ impl Link {
                     .get_multiplexed_async_connection_with_config(&config)
                     .await?;
                 let durable = u8::from(is_durable(&mut made).await);
-                let run = run_of(&made.req_packed_command(&replication()).await?)?;
+                let run = run_of(&replication().query_async(&mut made).await?)?;
                 Ok((Connection::Single(made), format!("{durable} {run}").into()))
             }
             Dial::Cluster(client) => {

@@ -307,6 +307,7 @@ const ROOMS: [Folder; 3] = [
         name: "engine",
         rooms: &[
             "servable",
+            "idempotency",
             "in_flight",
             "course",
             "stream_messages",
