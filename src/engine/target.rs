@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use super::{
     engine::Engine, idempotency, in_flight::RequestInFlight, of_graph::OfGraph,
-    of_pipeline::OfPipeline, shared,
+    of_pipeline::OfPipeline,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -298,7 +298,17 @@ impl OfModel {
             return stateful.newest(&self.site.version).await;
         }
         if let Some(known) = stateful.holder(&self.site, command.id) {
-            return Ok(known);
+            let Site { version, loaded } = &known;
+            match (known.keeper(), version.loaded()) {
+                (Some(keeper), Ok(latest)) if latest != *loaded => {
+                    // By way of the store it goes on with what has taken the place.
+                    keeper.settle(command.id, loaded, version, true).await?;
+                    let version = Arc::clone(version);
+                    let loaded = latest;
+                    return Ok(Site { version, loaded });
+                }
+                _ => return Ok(known),
+            }
         }
         // Another server may have it; it goes on with what is loaded now.
         let version = &self.site.version;

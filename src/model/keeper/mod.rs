@@ -263,19 +263,7 @@ impl Keeper {
     }
 
     async fn save_one(&self, id: u64, loaded: Arc<Loaded>, version: Arc<Version>, leaves: bool) {
-        let control = SequenceControl::Next;
-        let command = SequenceCommand { id, control };
-        let sequences = version.sequences();
-        let begun = sequences.join(command, &loaded, loaded.bounds(), &LiveState::is_spare);
-        let Ok(begun) = begun else { return };
-        let Ok(mut turn) = begun.turn().await else {
-            return;
-        };
-        let saved = self.save(&mut turn).await;
-        if leaves && saved.is_ok() {
-            *turn.place() = None;
-        }
-        if let Err(error) = saved {
+        if let Err(error) = self.settle(id, &loaded, &version, leaves).await {
             let model = version.model();
             tracing::warn!(
                 model,
@@ -283,6 +271,33 @@ impl Keeper {
                 "the state of a sequence is not stored: {error}"
             );
         }
+    }
+
+    /// Stores a sequence once it is its turn; if it `leaves`, an instance that has been replaced does not have it any more.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store does; the state is kept then.
+    pub(crate) async fn settle(
+        &self,
+        id: u64,
+        loaded: &Arc<Loaded>,
+        version: &Version,
+        leaves: bool,
+    ) -> Result<()> {
+        let control = SequenceControl::Next;
+        let command = SequenceCommand { id, control };
+        let sequences = version.sequences();
+        let begun = sequences.join(command, loaded, loaded.bounds(), &LiveState::is_spare);
+        let Ok(begun) = begun else { return Ok(()) };
+        let Ok(mut turn) = begun.turn().await else {
+            return Ok(());
+        };
+        self.save(&mut turn).await?;
+        if leaves {
+            *turn.place() = None;
+        }
+        Ok(())
     }
 
     /// Stores states in intervals, and those that other servers ask for.

@@ -1,19 +1,29 @@
 -- KEYS[2], KEYS[3]: the record, and the live sequences.
 local id, epoch, step, ahead, idle = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local state, key, answer, recent = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
-local found = redis.call('HMGET', KEYS[2], 'e', 'n', 'x', 'g', 'p', 'w', 'm')
+local found = redis.call('HMGET', KEYS[2], 'e', 'n', 'x', 'g', 'p', 'w', 'm', 'k', 'l')
 if found[1] ~= epoch or found[3] or tonumber(found[2]) > tonumber(step) or stale(found[4], found[5], found[6]) then
   return { 'fenced' }
 end
 local stepped = tonumber(found[2]) < tonumber(step) and string.format('%.0f', now) or found[7] or '0'
-redis.call('HSET', KEYS[2], 'm', stepped, 'h', recent, 'n', step, 'a', ahead, 'g', run, 'p', failover, 'w', waited)
+local fields = { 'm', stepped, 'h', recent, 'n', step, 'a', ahead, 'g', run, 'p', failover, 'w', waited }
+local function set(name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 if state ~= '' then
-  redis.call('HSET', KEYS[2], 't', state)
+  set('t', state)
 end
 if key ~= '' then
-  redis.call('HSET', KEYS[2], 'k', key, 'r', answer)
-else
+  set('k', key)
+  set('r', answer)
+elseif found[8] then
   redis.call('HDEL', KEYS[2], 'k', 'r')
 end
-keep(KEYS[2], KEYS[3], id, idle)
+-- Not each time: an eighth of the time earlier or later makes no difference.
+if not found[9] or now - found[9] > tonumber(idle) / 8 then
+  keep(KEYS[2], KEYS[3], id, idle)
+  set('l', string.format('%.0f', now))
+end
+redis.call('HSET', KEYS[2], unpack(fields))
 return { 'stored' }
