@@ -2,6 +2,8 @@
 local live = KEYS[2]
 local me, id, key, limit, ahead, idle = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local chosen = id == '0'
+-- First, since a script is refused for want of memory at its first write only.
+local epoch = renew(base .. 'epoch')
 redis.call('ZREMRANGEBYSCORE', live, '-inf', now)
 if chosen and key ~= '' then
   id = redis.call('GET', base .. 'k:' .. key) or '0'
@@ -44,7 +46,6 @@ if id == '0' then
   redis.call('HSET', base .. 'next', 'n', id, 'g', run, 'p', failover, 'w', waited)
 end
 local record = base .. 's:' .. id
-local epoch = renew(base .. 'epoch')
 redis.call('DEL', record)
 redis.call('HSET', record, 'o', me, 'e', epoch, 'n', 0, 'a', ahead, 'g', run, 'p', failover, 'w', waited)
 if key ~= '' then

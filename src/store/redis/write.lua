@@ -17,13 +17,18 @@ end
 if key ~= '' then
   set('k', key)
   set('r', answer)
-elseif found[8] then
-  redis.call('HDEL', KEYS[2], 'k', 'r')
 end
 -- Not each time: an eighth of the time earlier or later makes no difference.
-if not found[9] or now - found[9] > tonumber(idle) / 8 then
-  keep(KEYS[2], KEYS[3], id, idle)
+local keeps = not found[9] or now - found[9] > tonumber(idle) / 8
+if keeps then
   set('l', string.format('%.0f', now))
 end
+-- First, since a script is refused for want of memory at its first write only.
 redis.call('HSET', KEYS[2], unpack(fields))
+if key == '' and found[8] then
+  redis.call('HDEL', KEYS[2], 'k', 'r')
+end
+if keeps then
+  keep(KEYS[2], KEYS[3], id, idle)
+end
 return { 'stored' }
