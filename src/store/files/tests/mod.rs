@@ -132,15 +132,19 @@ async fn a_record_comes_back_as_it_was_written_also_after_a_restart() {
         state: Bytes::from_static(b"state"),
         answer: Some(kept.clone()),
         recent: Bytes::new(),
-        before: 0,
+        before: epoch,
         since: None,
     };
     assert_eq!(record, expected);
     drop(store);
     let again = taken(&open(folder.path()).await, &key).await;
     assert!(epoch < record.epoch && record.epoch < again.epoch);
-    let epoch = again.epoch;
-    assert_eq!(again, SequenceRecord { epoch, ..expected });
+    let kept = SequenceRecord {
+        epoch: again.epoch,
+        before: record.epoch,
+        ..expected
+    };
+    assert_eq!(again, kept);
 }
 
 #[tokio::test]
