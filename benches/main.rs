@@ -108,7 +108,12 @@ fn main() {
         ["--inner", "echo", port] => echo::run(number(port)),
         ["--inner", "hop"] => graphs::answer(),
         ["--inner", "attack", kind, port] => attackers::run(kind, number(port)),
-        args => run::run(args),
+        args => {
+            // Processes that outlive their parents are still ours, and so is their time.
+            let own = rustix::process::getpid();
+            rustix::process::set_child_subreaper(Some(own)).expect("Linux has it");
+            run::run(args);
+        }
     }
 }
 
