@@ -193,8 +193,10 @@ impl SharedStep {
             }
             match self.infer().await? {
                 Ran::Answered(outputs, ended) => return Ok((outputs, id, ended)),
-                // Another start of the same id.
-                Ran::Overtaken if self.starts => return Err(explain(SequenceRefusal::Exists)),
+                // Another start of the same id; with a key it may be this one, sent again, whose answer is there by now.
+                Ran::Overtaken if self.starts && self.request.key.is_none() => {
+                    return Err(explain(SequenceRefusal::Exists));
+                }
                 Ran::Overtaken => self.keeper.hops.store(true, Ordering::Relaxed),
             }
         }
