@@ -298,17 +298,20 @@ impl OfModel {
             return stateful.newest(&self.site.version).await;
         }
         if let Some(known) = stateful.holder(&self.site, command.id) {
-            let Site { version, loaded } = &known;
-            match (known.keeper(), version.loaded()) {
-                (Some(keeper), Ok(latest)) if latest != *loaded => {
-                    // By way of the store it goes on with what has taken the place.
-                    keeper.settle(command.id, loaded, version, true).await?;
-                    let version = Arc::clone(version);
-                    let loaded = latest;
-                    return Ok(Site { version, loaded });
-                }
-                _ => return Ok(known),
+            let latest = known.version.loaded();
+            let (Some(keeper), Ok(latest)) = (known.keeper(), latest) else {
+                return Ok(known);
+            };
+            if latest == known.loaded {
+                return Ok(known);
             }
+            // By way of the store it goes on with what has taken the place, whether its client still waits or not.
+            let Site { version, loaded } = known;
+            let (id, moved) = (command.id, Arc::clone(&version));
+            let moves = async move { keeper.settle(id, &loaded, &moved, true).await };
+            task::to_its_end(moves).await?;
+            let loaded = latest;
+            return Ok(Site { version, loaded });
         }
         // Another server may have it; it goes on with what is loaded now.
         let version = &self.site.version;

@@ -25,6 +25,12 @@ pub enum StoreError {
         /// Its words.
         reason: String,
     },
+    /// It is another kind of server.
+    #[error("{address} does not answer as Redis does; is it the port of something else?")]
+    Foreign {
+        /// Address of the store, without a password.
+        address: String,
+    },
     /// It refuses a command.
     #[error("{address} refuses: {reason}")]
     Refused {

@@ -36,7 +36,8 @@ use crate::{
 /// States that are stored at once.
 const AT_ONCE: usize = 32;
 
-/// How often what is left of an instance that goes is stored.
+/// How often something is tried that others may undo meanwhile: to store what is left of an instance that goes, and
+/// to own a sequence.
 const ROUNDS: usize = 100;
 
 /// The turn of a request in a sequence of a model.
@@ -151,7 +152,7 @@ impl Keeper {
             let dropped = turn.place().take();
             epoch = dropped.and_then(|live| Some(live.stored?.epoch));
         }
-        loop {
+        for _ in 0..ROUNDS {
             if turn.state().is_none() {
                 let record = match self.store.take(&key).await? {
                     TakenSequence::Taken(record) => record,
@@ -218,6 +219,7 @@ impl Keeper {
                 WriteOutcome::Fenced => *turn.place() = None,
             }
         }
+        Err(step::overtaken(key.id))
     }
 
     /// Stores the state of a sequence if it is newer than the stored one. What another server has taken over

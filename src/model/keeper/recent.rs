@@ -1,12 +1,12 @@
 //! Idempotency keys of steps before the last.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use ring::digest::{SHA256, digest};
 
 /// The most keys that are known.
 const MAX_KEYS: usize = 32;
 
-/// Length of the hash of a key.
-const HASH: usize = size_of::<u64>();
+/// Bytes of the hash of a key. The hash is the same in every build, since servers of several share a store.
+const HASH: usize = 8;
 
 /// The keys of the last steps of a sequence, as hashes. A request that was held up on its way, while its client sent it again elsewhere and
 /// went on, is known by it, and not run a second time.
@@ -23,7 +23,8 @@ impl RecentKeys {
     }
 
     pub(super) fn contains(&self, key: &str) -> bool {
-        self.0.chunks_exact(HASH).any(|known| known == hash(key))
+        let hash = hash(key);
+        self.0.chunks_exact(HASH).any(|known| known == hash)
     }
 
     pub(super) fn add(&mut self, key: &str) {
@@ -35,9 +36,8 @@ impl RecentKeys {
 }
 
 fn hash(key: &str) -> [u8; HASH] {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish().to_le_bytes()
+    let hash = digest(&SHA256, key.as_bytes());
+    std::array::from_fn(|place| hash.as_ref()[place])
 }
 
 #[cfg(test)]

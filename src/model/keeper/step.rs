@@ -101,9 +101,7 @@ impl Keeper {
             }
         }
     }
-}
 
-impl Keeper {
     /// Has the state of a sequence here.
     ///
     /// # Errors
@@ -381,7 +379,8 @@ impl SharedStep {
     }
 }
 
-fn overtaken(id: u64) -> Error {
+/// Makes the error of a request that other servers get ahead of.
+pub(super) fn overtaken(id: u64) -> Error {
     let text = format!("Sequence {id} is used by other servers at the same time - try again");
     Error::new(ErrorKind::Aborted, text)
 }

@@ -209,20 +209,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
                 return Err(SequenceRefusal::Full);
             }
         }
-        inner.add(instance);
-        let mut entry = Entry {
-            serial,
-            instance: instance.clone(),
-            ending: command.control.ends(),
-            idle: false,
-            busy: true,
-            shared: true,
-            state: None,
-            queue: VecDeque::new(),
-        };
-        let turn = entry.turn(self, command.id, command.control);
-        inner.entries.insert(command.id, entry);
-        self.reporter.sequences().begun();
+        let turn = self.add(inner, serial, command, instance, true);
         Ok(Begun::Turn(turn))
     }
 
@@ -260,6 +247,19 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         };
         let serial = inner.next_serial;
         inner.next_serial += 1;
+        let command = SequenceCommand { id, ..command };
+        Ok(self.add(inner, serial, command, instance, false))
+    }
+
+    /// Adds an entry, whose first turn is the caller's.
+    fn add(
+        self: &Arc<Self>,
+        inner: &mut Inner<I, S>,
+        serial: u64,
+        command: SequenceCommand,
+        instance: &I,
+        shared: bool,
+    ) -> Turn<I, S> {
         inner.add(instance);
         let mut entry = Entry {
             serial,
@@ -267,14 +267,14 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             ending: command.control.ends(),
             idle: false,
             busy: true,
-            shared: false,
+            shared,
             state: None,
             queue: VecDeque::new(),
         };
-        let turn = entry.turn(self, id, command.control);
-        inner.entries.insert(id, entry);
+        let turn = entry.turn(self, command.id, command.control);
+        inner.entries.insert(command.id, entry);
         self.reporter.sequences().begun();
-        Ok(turn)
+        turn
     }
 
     /// Returns the instance that a sequence runs on, if there is such a sequence.

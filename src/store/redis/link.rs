@@ -352,6 +352,7 @@ impl Link {
                         reason,
                     });
                 }
+                Remedy::Foreign => return Err(StoreError::Foreign { address: address() }),
                 Remedy::None => {
                     return Err(StoreError::Refused {
                         address: address(),
@@ -455,6 +456,8 @@ enum Remedy {
     Wait,
     MakeRoom,
     Repair,
+    /// Another address: it is no Redis.
+    Foreign,
     None,
 }
 
@@ -463,7 +466,9 @@ impl Remedy {
         match (error.kind(), error.code()) {
             (_, Some("OOM" | "MISCONF")) => Self::MakeRoom,
             (_, Some("WRONGTYPE")) => Self::Repair,
-            (ErrorKind::UnexpectedReturnType | ErrorKind::Parse, _) => Self::Repair,
+            (ErrorKind::UnexpectedReturnType, _) => Self::Repair,
+            (ErrorKind::Parse, _) => Self::Foreign,
+            (ErrorKind::AuthenticationFailed, _) => Self::None,
             (
                 ErrorKind::Server(
                     ServerErrorKind::BusyLoading

@@ -52,6 +52,19 @@ fn refused(client: &Client<'_>, id: u64) -> String {
     client.refused(Wire::Raw, &ask(id))
 }
 
+/// Checks that a server refuses a sequence, since its model has other files.
+fn refuses_other_files(client: &Client<'_>, id: u64) {
+    for wire in Wire::ALL {
+        let text = client.refused(wire, &ask(id));
+        let code = if wire.is_grpc() {
+            "FailedPrecondition: "
+        } else {
+            "412: "
+        };
+        assert!(text.starts_with(code) && text.contains("digest"), "{text}");
+    }
+}
+
 /// Returns the key of a record.
 fn record(id: u64) -> String {
     format!("ovms:{{running%5Ftotal}}:s:{id}")
@@ -167,18 +180,7 @@ fn a_reload_goes_on_from_the_store_if_the_model_is_the_same() {
         std::fs::write(&file, format!("{text}\n")).unwrap();
         write(1);
         assert_eq!(http::post(&server, "/v1/config/reload", b"").status, 201);
-        for wire in Wire::ALL {
-            let text = client.refused(wire, &ask(7));
-            let code = if wire.is_grpc() {
-                "FailedPrecondition"
-            } else {
-                "412"
-            };
-            assert!(
-                text.starts_with(&format!("{code}: ")) && text.contains("digest"),
-                "{text}"
-            );
-        }
+        refuses_other_files(&client, 7);
         // It is not lost: who has the model can go on.
         assert_eq!(redis.ask::<String>(&format!("HGET {} n", record(7))), "2");
     }

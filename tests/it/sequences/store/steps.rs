@@ -130,6 +130,35 @@ fn a_stalled_server_takes_over_again_and_its_late_commit_is_refused() {
 }
 
 #[test]
+fn a_start_that_its_repetition_overtakes_has_the_answer_of_that() {
+    const SLOW: i64 = 100_000;
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let servers: [Server; 2] = serve("running_busy", &redis.url(), &STEP);
+    let clients = servers.each_ref().map(Client::connect);
+    // The same request at both, each of which stalls within its run.
+    let mut starts = servers.iter().zip(&clients).map(|(server, client)| {
+        let before = server.processor_time();
+        let start = busy(7, SLOW).start().parameter("idempotency_key", "k");
+        let start = client
+            .tfs
+            .grpc
+            .call(crate::support::sequence::infer(&start, true));
+        crate::support::busy::wait_running(server, before);
+        server.signal("STOP");
+        start
+    });
+    let (first, second) = (starts.next().unwrap(), starts.next().unwrap());
+    for (server, start) in servers.iter().zip([first, second]) {
+        server.signal("CONT");
+        let answer = crate::support::sequence::of_infer(&start.wait().unwrap());
+        assert_eq!(answer.total(), (7, 1.0));
+    }
+    assert_eq!(clients[1].total(Wire::Raw, &busy(7, 1).end()), (7, 2.0));
+}
+
+#[test]
 fn a_stalled_owner_of_newer_states_loses_them_and_takes_no_part_in_what_follows() {
     let Some(redis) = Redis::start(&[]) else {
         return;
