@@ -2,16 +2,17 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("OVMS", str(ROOT / "target/debug/ovms"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "clients"))
+from conftest import PROGRAM, ROOT, free_ports  # noqa: E402
+from conftest import program as find  # noqa: E402
+
 MODEL = "vad_stateful"
 # How long an engine may take to start, to end, or to finish what it has begun.
 LIMIT = 40.0
@@ -48,21 +49,6 @@ backend rest
 backend grpc
     server-template s 1-8 127.0.0.1:1 proto h2 check disabled
 """
-
-
-def free_ports(count):
-    """Ports that were free a moment ago."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-def find(name):
-    """A program of the system, or what tests/tools/install.py has unpacked; `None` without."""
-    paths = [os.environ["PATH"], str(ROOT / "target/tools/bin"), "/usr/sbin"]
-    return shutil.which(name, path=os.pathsep.join(paths))
 
 
 async def until(condition, what):

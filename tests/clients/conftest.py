@@ -5,6 +5,7 @@ OPENVINO_INSTALL_DIR may have to be set.
 """
 
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -51,6 +52,12 @@ def free_ports(count):
     for each in sockets:
         each.close()
     return ports
+
+
+def program(name):
+    """A program of the system, or what tests/tools/install.py has unpacked; `None` without."""
+    paths = [os.environ["PATH"], str(ROOT / "target/tools/bin"), "/usr/sbin"]
+    return shutil.which(name, path=os.pathsep.join(paths))
 
 
 def wait_ready(process, log):

@@ -4,7 +4,6 @@ import json
 import os
 import queue
 import re
-import shutil
 import subprocess
 import time
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import tritonclient.http as triton_http
 from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.utils import InferenceServerException
 
-from conftest import PROGRAM, ROOT, FIXTURES, Server, free_ports
+from conftest import PROGRAM, ROOT, FIXTURES, Server, free_ports, program
 
 TOTAL = "running_total"
 ECHO = "passthrough_f32"
@@ -28,9 +27,8 @@ APIS = ["kserve-grpc", "kserve-rest", "tfs-grpc", "tfs-rest"]
 
 
 def find(name):
-    """A program of the system, or what tests/tools/install.py has unpacked."""
-    paths = [os.environ["PATH"], str(ROOT / "target/tools/bin"), "/usr/sbin"]
-    found = shutil.which(name, path=os.pathsep.join(paths))
+    """A program that is here; the test is skipped without."""
+    found = program(name)
     if found is None:
         pytest.skip(f"no {name} here; `make test-tools` gets it")
     return found
