@@ -108,7 +108,7 @@ impl FromStr for StoreAddress {
         };
         let address = if let Some(path) = place.strip_prefix("file://") {
             if !path.starts_with('/') {
-                return Err(refused("the folder is no absolute path".to_owned()));
+                return Err(refused("the folder is not an absolute path".to_owned()));
             }
             let fsync = truth("fsync", take("fsync"))?.unwrap_or(false);
             let folder = path.into();
@@ -120,7 +120,7 @@ impl FromStr for StoreAddress {
                 let scheme = known.iter().find(|scheme| node.starts_with(**scheme));
                 if scheme.is_none() {
                     return Err(refused(match node.split_once("://") {
-                        Some((scheme, _)) => format!("there is no store {scheme}://"),
+                        Some((scheme, _)) => format!("unknown scheme {scheme}://"),
                         None => "it has no scheme".to_owned(),
                     }));
                 }
@@ -149,7 +149,7 @@ impl FromStr for StoreAddress {
             })
         };
         match options.first() {
-            Some((name, _)) => Err(refused(format!("there is no option {name}"))),
+            Some((name, _)) => Err(refused(format!("unknown option {name}"))),
             None => Ok(address),
         }
     }
@@ -195,13 +195,13 @@ mod tests {
             @"
         : it has no scheme
         h:6379: it has no scheme
-        http://h: there is no store http://
+        http://h: unknown scheme http://
         redis://: it has no host, or another part is not valid
-        file://x: the folder is no absolute path
+        file://x: the folder is not an absolute path
         redis://h?wait=x: option wait is x, not a number of replicas
-        redis://h?color=red: there is no option color
+        redis://h?color=red: unknown option color
         redis://h?cluster=1: option cluster is 1, not true or false
-        file:///x?wait=1: there is no option wait
+        file:///x?wait=1: unknown option wait
         "
         );
     }

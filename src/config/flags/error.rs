@@ -67,7 +67,7 @@ pub enum FlagError {
     NotStateful,
     #[error("Setting {0} requires setting stateful flag for the model.")]
     NeedsStateful(&'static str),
-    #[error("sequence_store is no address of a store: {0}")]
+    #[error("sequence_store is not the address of a store: {0}")]
     SequenceStore(StoreAddressError),
     #[error("sequence_durability is set but sequence_store is not set")]
     DurabilityWithoutStore,
