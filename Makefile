@@ -18,6 +18,8 @@ TOOLS_NAMES := zsh fish nginx redis-server haproxy chromium valgrind
 # Ray, of which tests make a cluster on this machine.
 FLEET := target/fleet-venv
 FLEET_STAMP := $(FLEET)/.stamp-$(shell cksum < deploy/ray/requirements.txt | cut -d' ' -f1)
+# What builds the wheel.
+WHEEL := target/wheel-venv
 # What starts the guard's programs in valgrind; of the version of its crate.
 RUNNER := target/guard-runner
 RUNNER_VERSION := $(shell sed -n 's/^gungraun = "=\(.*\)"$$/\1/p' Cargo.toml)
@@ -117,6 +119,16 @@ deb: ## Build a Debian package (needs cargo-deb)
 	rm -rf target/man
 	$(OVMS) man --dir target/man
 	cargo deb --no-build -p ovms
+
+.PHONY: wheel
+wheel: ## Build the Python wheel with the program, into dist/
+	test -x $(WHEEL)/bin/maturin || $(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -r deploy/wheel/requirements.txt
+	$(WHEEL)/bin/python deploy/wheel/build.py dist
+
+.PHONY: test-wheel
+test-wheel: wheel ## Install the wheel into an environment of each Python at hand, and try it (PYTHONS)
+	WHEEL=$$(echo $(CURDIR)/dist/ovms-*.whl) $(WHEEL)/bin/python -m pytest -q -rs -p no:cacheprovider tests/wheel
 
 .PHONY: fixtures
 fixtures: $(VENV_STAMP) ## Build the models of fixtures/models again

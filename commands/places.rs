@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ovms::{config::Flags, openvino::runtime::RuntimeSearchPath, python};
+use ovms::{
+    config::Flags,
+    openvino::runtime::{self, RuntimeSearchPath},
+    python,
+};
 
 use crate::error::Failure;
 
@@ -38,6 +42,9 @@ fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
 pub(crate) fn all() -> RuntimeSearchPath {
     RuntimeSearchPath {
         install_dir: path("OPENVINO_INSTALL_DIR"),
+        own: std::env::current_exe()
+            .ok()
+            .and_then(|program| runtime::own_environment(&program)),
         venv: path("VIRTUAL_ENV").or_else(|| path("CONDA_PREFIX")),
         managed: managed_runtime(),
         library_path: std::env::var_os("LD_LIBRARY_PATH"),

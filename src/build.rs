@@ -25,23 +25,29 @@ fn module(root: &Path) -> Result<(), Box<dyn std::error::Error>> {
         println!("cargo:rerun-if-changed={}", root.join(path).display());
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
+    let carried = out.join("_pyovms.abi3.so");
+    // Who builds for other systems has built it for them as well.
+    println!("cargo:rerun-if-env-changed=OVMS_PYTHON_MODULE");
+    if let Some(built) = env::var_os("OVMS_PYTHON_MODULE").filter(|path| !path.is_empty()) {
+        println!("cargo:rerun-if-changed={}", Path::new(&built).display());
+        std::fs::copy(built, carried)?;
+        return Ok(());
+    }
     // TARGET/PROFILE/build/PACKAGE/out
     let target = out
         .ancestors()
         .nth(4)
         .ok_or("cargo has another layout")?
         .join("pyovms");
+    let profile = match target.parent().and_then(Path::file_name) {
+        Some(name) if name == "demo" => "demo",
+        _ => "release",
+    };
     let mut command = Command::new(env::var("CARGO")?);
     command
         .current_dir(root)
-        .args([
-            "rustc",
-            "--release",
-            "--locked",
-            "--quiet",
-            "--package",
-            "pyovms",
-        ])
+        .args(["rustc", "--profile", profile, "--locked", "--quiet"])
+        .args(["--package", "pyovms"])
         .args([
             "--features",
             "extension",
@@ -64,9 +70,6 @@ fn module(root: &Path) -> Result<(), Box<dyn std::error::Error>> {
     if !command.status()?.success() {
         return Err("the module for Python does not build".into());
     }
-    std::fs::copy(
-        target.join("release/libpyovms.so"),
-        out.join("_pyovms.abi3.so"),
-    )?;
+    std::fs::copy(target.join(profile).join("libpyovms.so"), carried)?;
     Ok(())
 }

@@ -2,10 +2,10 @@
 # `make demo`: from the sources to an answer from a served model.
 set -eu
 cd "$(dirname "$0")/.."
-ovms=target/release/ovms
+ovms=target/demo/ovms
 
 echo "1. Building ovms."
-cargo build --release --locked
+cargo build --profile demo --locked --bin ovms
 
 echo
 echo "2. Getting the OpenVINO runtime."

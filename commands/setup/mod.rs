@@ -25,7 +25,7 @@ use super::{apart, error::Failure, places, ui};
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
 A runtime that is there already is used as it is and nothing is installed: one that \
-OPENVINO_INSTALL_DIR names, one in the active virtual environment, one that an earlier `ovms \
+OPENVINO_INSTALL_DIR names, one beside the wheel of ovms, one in the active virtual environment, one that an earlier `ovms \
 setup` installed, or one of the system.
 
 Examples:
@@ -144,6 +144,7 @@ fn report(
             "library": found.library.display().to_string(),
             "origin": match found.origin {
                 RuntimeOrigin::InstallDir => "install_dir",
+                RuntimeOrigin::OwnEnvironment => "own_environment",
                 RuntimeOrigin::ActiveVenv => "virtual_environment",
                 RuntimeOrigin::Managed => "managed",
                 RuntimeOrigin::System => "system",

@@ -147,33 +147,15 @@ def of(name):
     return [rest for instruction, rest in instructions() if instruction == name]
 
 
-def test_the_container_has_what_the_build_reads():
-    """What is copied is there, and everything that is built into the program is copied."""
-    copied = []
-    for operands in of("COPY"):
-        if operands.startswith("--from="):
-            continue
-        *sources, _ = operands.split()
-        copied += [ROOT / source for source in sources]
-    assert all(path.exists() for path in copied), copied
-    for folder in ("src", "commands", "proto", "pyovms"):
-        for path in (ROOT / folder).rglob("*.rs"):
-            # Of tests alone.
-            if path.name == "tests.rs" or "tests" in path.parts:
-                continue
-            text = path.read_text().split("#[cfg(test)]\nmod tests {")[0]
-            for name in re.findall(r'include_(?:str|bytes)!\(\s*"([^"]+)"', text):
-                wanted = (path.parent / name).resolve()
-                assert any(wanted.is_relative_to(each) for each in copied), f"{path}: {name}"
+def test_the_container_is_made_of_the_wheel():
+    """What is copied is what `make wheel` writes, and its environment is where the runtime is looked for."""
+    (operands,) = of("COPY")
+    assert operands.split()[0] == "dist/ovms-*.whl"
     ignored = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
-    kept = {line[1:] for line in ignored if line.startswith("!")}
-    assert kept == {str(path.relative_to(ROOT)) for path in copied}
-
-
-def test_the_container_has_the_python_of_its_environment():
-    """The links of the virtual environment lead to a program of the system, which has to be there, too."""
-    assert "--dir /opt/openvino" in of("RUN")[-2]
-    assert "python3" in of("RUN")[-1].split()
+    assert [line for line in ignored if line.startswith("!")] == ["!dist"]
+    assert "build.py dist" in (ROOT / "Makefile").read_text()
+    places = [word for word in of("ENV")[0].split() if word.endswith("=/opt/openvino")]
+    assert len(places) == 2 and "-m venv /opt/openvino" in of("RUN")[-1]
 
 
 def test_the_container_starts_the_program(running):

@@ -25,6 +25,8 @@ pub const PINNED_VERSION: &str = "2026.4.1";
 pub enum RuntimeOrigin {
     /// The folder that `OPENVINO_INSTALL_DIR` names.
     InstallDir,
+    /// The Python environment that the program is installed in, by its wheel.
+    OwnEnvironment,
     /// The virtual environment that is active.
     ActiveVenv,
     /// The virtual environment that `ovms setup` makes.
@@ -37,6 +39,7 @@ impl fmt::Display for RuntimeOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::InstallDir => "OPENVINO_INSTALL_DIR",
+            Self::OwnEnvironment => "the environment that ovms is installed in",
             Self::ActiveVenv => "the active virtual environment",
             Self::Managed => "the folder of `ovms setup`",
             Self::System => "the system",
@@ -58,6 +61,8 @@ pub struct FoundRuntime {
 pub struct RuntimeSearchPath {
     /// `OPENVINO_INSTALL_DIR`.
     pub install_dir: Option<PathBuf>,
+    /// The Python environment that the program is installed in; see [`own_environment`].
+    pub own: Option<PathBuf>,
     /// `VIRTUAL_ENV` or `CONDA_PREFIX`.
     pub venv: Option<PathBuf>,
     /// The folder of `ovms setup`.
@@ -240,6 +245,22 @@ fn library_under(dir: &Path) -> Option<PathBuf> {
         })
 }
 
+/// Returns the Python environment that a program is installed in by its wheel: `bin/ovms` of a prefix whose
+/// `site-packages` have the metadata of the wheel.
+pub fn own_environment(program: &Path) -> Option<PathBuf> {
+    let bin = program.parent().filter(|folder| folder.ends_with("bin"))?;
+    let prefix = bin.parent()?;
+    let is_ours = |libs: PathBuf| {
+        libs.ancestors()
+            .nth(2)
+            .is_some_and(|packages| !sorted_entries(packages, "ovms-").is_empty())
+    };
+    site_packages(&prefix.join("lib"))
+        .into_iter()
+        .any(is_ours)
+        .then(|| prefix.to_owned())
+}
+
 /// The wheel's folder below `lib/python3.*/`, for virtual environments and system Pythons.
 fn site_packages(lib: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
@@ -301,7 +322,7 @@ fn sorted_entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
 mod tests {
     use std::fs;
 
-    use super::{RuntimeError, RuntimeOrigin, RuntimeSearchPath, find, survey};
+    use super::{RuntimeError, RuntimeOrigin, RuntimeSearchPath, find, own_environment, survey};
 
     fn place(root: &std::path::Path, below: &str) {
         fs::create_dir_all(root.join(below)).unwrap();
@@ -337,6 +358,19 @@ mod tests {
     }
 
     #[test]
+    fn an_environment_is_that_of_a_program_if_its_wheel_is_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        let packages = root.path().join("lib/python3.12/site-packages");
+        fs::create_dir_all(packages.join("openvino-2026.4.1.dist-info")).unwrap();
+        let program = root.path().join("bin/ovms");
+        assert_eq!(own_environment(&program), None);
+        fs::create_dir_all(packages.join("ovms-0.1.0.dist-info")).unwrap();
+        assert_eq!(own_environment(&program).as_deref(), Some(root.path()));
+        assert_eq!(own_environment(&root.path().join("target/ovms")), None);
+        assert_eq!(own_environment(std::path::Path::new("/ovms")), None);
+    }
+
+    #[test]
     fn the_places_are_searched_in_order() {
         let root = tempfile::tempdir().unwrap();
         let dir = |name: &str| Some(root.path().join(name));
@@ -361,6 +395,12 @@ mod tests {
             "lib/python3.12/site-packages/openvino/libs",
         );
         assert_eq!(find(&places).unwrap().origin, RuntimeOrigin::ActiveVenv);
+        places.own = dir("own");
+        place(
+            &root.path().join("own"),
+            "lib/python3.13/site-packages/openvino/libs",
+        );
+        assert_eq!(find(&places).unwrap().origin, RuntimeOrigin::OwnEnvironment);
         places.install_dir = dir("archive");
         assert!(matches!(find(&places), Err(RuntimeError::InstallDir(_))));
         place(&root.path().join("archive"), "runtime/lib/intel64");

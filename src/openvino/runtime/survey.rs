@@ -40,6 +40,7 @@ pub fn survey(places: &RuntimeSearchPath) -> Vec<SearchedPlace> {
 pub(super) fn searched(places: &RuntimeSearchPath) -> impl Iterator<Item = SearchedPlace> {
     let named = [
         (RuntimeOrigin::InstallDir, &places.install_dir),
+        (RuntimeOrigin::OwnEnvironment, &places.own),
         (RuntimeOrigin::ActiveVenv, &places.venv),
         (RuntimeOrigin::Managed, &places.managed),
     ];
