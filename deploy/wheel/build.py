@@ -21,10 +21,11 @@ TRIPLE = "x86_64-unknown-linux-gnu"
 MAX_BYTES = 20_000_000
 
 
-def run(*command: str | Path, **environment: str) -> None:
-    """Runs a command at the top of the tree, with the programs of this interpreter's environment in front."""
+def run(*command: str | Path, folder: Path = ROOT, **environment: str) -> None:
+    """Runs a command, at the top of the tree unless told otherwise, with the programs of this interpreter's environment in front."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run([str(part) for part in command], cwd=ROOT, check=True, env={**os.environ, "PATH": path, **environment})
+    variables = {**os.environ, "PATH": path, **environment}
+    subprocess.run([str(part) for part in command], cwd=folder, check=True, env=variables)
 
 
 def build_module() -> Path:
@@ -67,8 +68,8 @@ def pack(module: Path, out: Path) -> Path:
     """Returns the wheel with what is staged. The program is compiled by the first call."""
     run(
         "maturin", "build", "--release", "--locked", "--zig", "--compatibility", PLATFORM, "--target", TRIPLE,
-        "--manifest-path", ROOT / "deploy/wheel/pyproject.toml", "--target-dir", WORK / "program", "--out", out,
-        OVMS_PYTHON_MODULE=str(module),
+        "--target-dir", WORK / "program", "--out", out,
+        folder=ROOT / "deploy/wheel", OVMS_PYTHON_MODULE=str(module),
     )  # fmt: skip
     [wheel] = out.glob("ovms-*.whl")
     return wheel

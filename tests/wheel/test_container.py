@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -57,7 +58,9 @@ class Image:
         """Does what the container file says."""
         certificates = os.environ.get("PIP_CERT", "/etc/ssl/certs/ca-certificates.crt")
         shutil.copy(certificates, self.root / "root/certificates.crt")
-        shutil.copy("/etc/resolv.conf", self.root / "etc/resolv.conf")
+        # As engines do.
+        for name in ("resolv.conf", "hosts"):
+            shutil.copy(f"/etc/{name}", self.root / "etc")
         building = {"PIP_CERT": "/root/certificates.crt", "DEBIAN_FRONTEND": "noninteractive"}
         for instruction, rest in instructions():
             if instruction == "RUN":
@@ -115,5 +118,7 @@ def test_the_container_serves_and_says_that_it_is_well(image):
         answer = image.run("ovms", "infer", "classifier", "--random", "--output", "json", environment=asking)
         assert json.loads(answer)
     finally:
-        server.terminate()
-        server.wait(timeout=30)
+        # `unshare` waits for it and passes no signal on.
+        child = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
+        os.kill(int(child), signal.SIGTERM)
+        assert server.wait(timeout=30) == 0, log.read_text()

@@ -183,7 +183,7 @@ def test_the_demo_is_served_and_asked_at_once(place):
 def test_a_handler_uses_a_package_of_the_environment(place):
     (place.home / "plural.py").write_text(HANDLER)
     (place.home / "graph.pbtxt").write_text(GRAPH)
-    entry = {"name": "plural", "graph_path": str(place.home / "graph.pbtxt")}
+    entry = {"name": "plural", "base_path": str(place.home)}
     (place.home / "config.json").write_text(json.dumps({"model_config_list": [], "mediapipe_config_list": [entry]}))
     server, port = place.serve("--config_path", place.home / "config.json")
     try:
