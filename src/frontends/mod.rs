@@ -16,6 +16,7 @@ mod idempotency;
 mod json_numbers;
 pub mod kserve;
 mod messages;
+mod openapi;
 pub mod received;
 mod reply;
 pub mod rest;

@@ -18,6 +18,7 @@ use super::{
     cross_origin::{self, AllowedHosts},
     dashboard::{self, Dashboard},
     kserve::rest::{self as kserve, about},
+    openapi,
     tfs::rest as tfs,
     v3,
 };
@@ -199,7 +200,9 @@ fn probes(settings: &ServerSettings, port: HttpPort) -> Router<RestContext> {
     }
     match settings.flags.no_dashboard {
         true => router,
-        false => router.merge(dashboard::routes(Dashboard::new(settings, port))),
+        false => router
+            .merge(dashboard::routes(Dashboard::new(settings, port)))
+            .merge(openapi::routes()),
     }
 }
 

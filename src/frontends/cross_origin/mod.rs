@@ -24,10 +24,12 @@ const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// The paths that manage the server or tell of it as a whole, each with what is below it.
-const MANAGEMENT: [&str; 9] = [
+const MANAGEMENT: [&str; 11] = [
     "/v1/config",
     "//v1/config",
     "/dashboard",
+    "/docs",
+    "/openapi.json",
     "/metrics",
     "/v2/repository",
     "/v2/logging",

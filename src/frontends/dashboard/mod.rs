@@ -29,6 +29,7 @@ use axum::{
 };
 use tokio::{sync::SetOnce, time::timeout};
 
+pub(super) use self::page::still_policy;
 use self::{
     attempt::Address,
     image::Images,
@@ -234,7 +235,11 @@ const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
 /// Makes a good answer of something for browsers.
-fn of_browser(kind: &'static str, policy: &HeaderValue, text: String) -> Response {
+pub(in crate::frontends) fn of_browser(
+    kind: &'static str,
+    policy: &HeaderValue,
+    text: String,
+) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::CACHE_CONTROL, NO_STORE),

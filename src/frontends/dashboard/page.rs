@@ -45,6 +45,14 @@ pub(super) fn policy_of_parts() -> HeaderValue {
     ))
 }
 
+/// Returns what they may do with a page of a style and without a script.
+pub(in crate::frontends) fn still_policy(style: &str) -> HeaderValue {
+    header(&format!(
+        "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; frame-ancestors 'none'",
+        hash(style)
+    ))
+}
+
 fn hash(text: &str) -> String {
     BASE64_STANDARD.encode(digest::digest(&digest::SHA256, text.as_bytes()))
 }

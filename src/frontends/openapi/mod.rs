@@ -1,0 +1,350 @@
+//! The REST paths as an OpenAPI 3.1 document, `/openapi.json`, and as a page for people, `/docs`.
+//!
+//! Both are made for each request from what is served at that moment: each servable has its own paths, with the names,
+//! datatypes, and shapes of its tensors, so that a client that is generated from the document knows them.
+//! The rules are those of the OpenAPI Specification 3.1.0 and JSON Schema 2020-12.
+
+mod page;
+mod schema;
+
+use axum::{Router, extract::State, response::Response};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+
+use self::page::DocsPage;
+use super::{
+    SERVER_NAME, SERVER_VERSION, dashboard, reply,
+    rest::{self, RestContext},
+};
+use crate::{
+    engine::{Engine, Servable, ServableFacts},
+    error::Result,
+    task,
+};
+
+/// Estimated bytes of a servable's paths and schemas, for the decision where to make them. Not measured.
+const BYTES_EACH: usize = 16 << 10;
+
+/// The tag of the paths that belong to no servable.
+const SERVER: &str = "server";
+
+/// Returns the paths.
+pub(super) fn routes() -> Router<RestContext> {
+    Router::new()
+        .route("/openapi.json", rest::get_only(openapi))
+        .route("/docs", rest::get_only(docs))
+}
+
+async fn openapi(State(context): State<RestContext>) -> Result<Response> {
+    let bytes = context.engine.count() * BYTES_EACH;
+    let write = move || reply::serialized(&document(&context.engine));
+    task::sized("openapi", bytes, write).await
+}
+
+async fn docs(State(context): State<RestContext>) -> Response {
+    let bytes = context.engine.count() * BYTES_EACH;
+    let write = move || DocsPage::new(&document(&context.engine)).to_string();
+    let text = task::sized("openapi", bytes, write).await;
+    dashboard::of_browser("text/html; charset=utf-8", &page::policy(), text)
+}
+
+/// Makes the document of all that is served.
+fn document(engine: &Engine) -> Value {
+    let mut document = Document::default();
+    document.of_server();
+    for servable in engine.servables() {
+        document.of_servable(&servable);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": SERVER_NAME,
+            "version": SERVER_VERSION,
+            "description": "What this server serves at the moment, over KServe v2 and TensorFlow Serving's REST API.",
+        },
+        "servers": [{"url": "/"}],
+        "tags": document.tags,
+        "paths": document.paths,
+        "components": {"schemas": document.schemas},
+    })
+}
+
+/// A document in the making.
+#[derive(Default)]
+struct Document {
+    tags: Vec<Value>,
+    paths: Map<String, Value>,
+    schemas: Map<String, Value>,
+}
+
+/// An operation in the making: a method of a path.
+struct Operation<'a> {
+    id: String,
+    tag: &'a str,
+    summary: &'a str,
+    /// Schema of the body, if it takes one.
+    body: Option<Value>,
+    /// Schema of a good answer; `None` where it has no body.
+    answer: Option<Value>,
+}
+
+impl Operation<'_> {
+    fn into_json(self) -> Value {
+        let answer = match self.answer {
+            Some(schema) => json!({"description": "OK", "content": content(schema)}),
+            None => json!({"description": "OK"}),
+        };
+        let error =
+            |text: &str| json!({"description": text, "content": content(reference("Error"))});
+        let mut operation = json!({
+            "operationId": self.id,
+            "tags": [self.tag],
+            "summary": self.summary,
+            "responses": {
+                "200": answer,
+                "400": error("The request is wrong; the text says in what."),
+                "404": error("There is no such name or version."),
+                "503": error("It is not ready, or the server has no room for the request at the moment."),
+            },
+        });
+        if let Some(schema) = self.body {
+            operation["requestBody"] = json!({"required": true, "content": content(schema)});
+        }
+        operation
+    }
+}
+
+impl Document {
+    fn add(&mut self, method: &str, path: &str, operation: Operation) {
+        let path = self.paths.entry(path).or_insert_with(|| json!({}));
+        path[method] = operation.into_json();
+    }
+
+    /// Adds the paths that are there whatever is served.
+    fn of_server(&mut self) {
+        self.tags
+            .push(json!({"name": SERVER, "description": "The server as a whole"}));
+        for (name, schema) in schema::common() {
+            self.schemas.insert(name.to_owned(), schema);
+        }
+        let state = reference("VersionState");
+        let rows: [(&str, &str, &str, &str, Option<Value>, Option<Value>); 8] = [
+            (
+                "get",
+                "/v2",
+                "server_metadata",
+                "Name, version, and extensions",
+                None,
+                Some(reference("ServerMetadata")),
+            ),
+            (
+                "get",
+                "/v2/health/live",
+                "server_live",
+                "Whether the server runs",
+                None,
+                None,
+            ),
+            (
+                "get",
+                "/v2/health/ready",
+                "server_ready",
+                "Whether everything that is to be served is",
+                None,
+                None,
+            ),
+            (
+                "post",
+                "/v2/repository/index",
+                "repository_index",
+                "Every version and its state",
+                Some(reference("IndexFilter")),
+                Some(json!({"type": "array", "items": state})),
+            ),
+            (
+                "get",
+                "/v2/models/stats",
+                "statistics",
+                "Counts and times of everything",
+                None,
+                Some(schema::any_object()),
+            ),
+            (
+                "get",
+                "/v1/config",
+                "config_status",
+                "The states of everything",
+                None,
+                Some(schema::any_object()),
+            ),
+            (
+                "post",
+                "/v1/config/reload",
+                "config_reload",
+                "Reads configuration and model folders again",
+                None,
+                Some(schema::any_object()),
+            ),
+            (
+                "get",
+                "/metrics",
+                "metrics",
+                "Figures for Prometheus, if they are switched on",
+                None,
+                None,
+            ),
+        ];
+        for (method, path, id, summary, body, answer) in rows {
+            let operation = Operation {
+                id: id.to_owned(),
+                tag: SERVER,
+                summary,
+                body,
+                answer,
+            };
+            self.add(method, path, operation);
+        }
+    }
+
+    /// Adds the paths of a servable, if it serves.
+    fn of_servable(&mut self, servable: &Servable) {
+        let loaded = |number| servable.part(number).and_then(|part| part.loaded());
+        let Ok(facts) = loaded(None) else { return };
+        let name = servable.name();
+        self.tags
+            .push(json!({"name": name, "description": kind(servable, &facts)}));
+        let key = self.key(name);
+        let path = format!("/v2/models/{}", encoded(name));
+        let operation = |verb: &str, summary, answer| Operation {
+            id: format!("{verb}_{key}"),
+            tag: name,
+            summary,
+            body: None,
+            answer,
+        };
+        let metadata = operation(
+            "metadata",
+            "Inputs and outputs",
+            Some(reference("ModelMetadata")),
+        );
+        self.add("get", &path, metadata);
+        let ready = operation("ready", "Whether it serves", None);
+        self.add("get", &format!("{path}/ready"), ready);
+        self.infer(&path, &key, name, &facts);
+        // Each of several versions may have other tensors.
+        if let several @ [_, _, ..] = servable.available().as_slice() {
+            for &number in several {
+                if let Ok(facts) = loaded(Some(number)) {
+                    let path = format!("{path}/versions/{number}");
+                    self.infer(&path, &format!("{key}_v{number}"), name, &facts);
+                }
+            }
+        }
+        if facts.is_graph() {
+            return;
+        }
+        let path = format!("/v1/models/{}", encoded(name));
+        let status = operation(
+            "status",
+            "The states of its versions",
+            Some(schema::any_object()),
+        );
+        self.add("get", &path, status);
+        let predict = Operation {
+            body: Some(reference("PredictRequest")),
+            ..operation(
+                "predict",
+                "An inference over TensorFlow Serving's API",
+                Some(reference("PredictResponse")),
+            )
+        };
+        self.add("post", &format!("{path}:predict"), predict);
+    }
+
+    /// Adds the inference of a version, with schemas of its own.
+    fn infer(&mut self, path: &str, key: &str, name: &str, facts: &ServableFacts) {
+        let (request, response) = (
+            format!("{key}.InferRequest"),
+            format!("{key}.InferResponse"),
+        );
+        schema::of_inference(key, facts, &mut self.schemas);
+        let infer = Operation {
+            id: format!("infer_{key}"),
+            tag: name,
+            summary: "An inference over KServe v2",
+            body: Some(reference(&request)),
+            answer: Some(reference(&response)),
+        };
+        self.add("post", &format!("{path}/infer"), infer);
+    }
+
+    /// Returns a name for ids and schemas, which may have fewer characters than names of servables.
+    fn key(&self, name: &str) -> String {
+        let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let plain: String = name.chars().map(fits).collect();
+        let is_taken = |key: &String| self.schemas.contains_key(&format!("{key}.InferRequest"));
+        let numbered = (2..).map(|number| format!("{plain}_{number}"));
+        let mut keys = std::iter::once(plain.clone()).chain(numbered);
+        keys.find(|key| !is_taken(key)).unwrap_or(plain)
+    }
+}
+
+/// Returns the kind of a servable, in words.
+fn kind(servable: &Servable, facts: &ServableFacts) -> &'static str {
+    match servable {
+        Servable::Model(_) if facts.is_stateful() => {
+            "A stateful model: requests belong to sequences"
+        }
+        Servable::Model(_) => "A model",
+        Servable::Pipeline(_) => "A pipeline",
+        Servable::Graph(_) => "A graph",
+    }
+}
+
+/// Returns the media types of a JSON body.
+fn content(schema: Value) -> Value {
+    json!({"application/json": {"schema": schema}})
+}
+
+/// Refers to one of the schemas.
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// Encodes a name for a path.
+fn encoded(name: &str) -> String {
+    /// What may stand in a part of a path as it is (RFC 3986, 2.3).
+    const KEPT: &percent_encoding::AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(name, KEPT).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Document, encoded};
+
+    #[test]
+    fn names_that_look_alike_have_keys_of_their_own() {
+        let mut document = Document::default();
+        assert_eq!(document.key("a b"), "a_b");
+        document
+            .schemas
+            .insert("a_b.InferRequest".to_owned(), json!({}));
+        assert_eq!(document.key("a-b"), "a_b_2");
+        document
+            .schemas
+            .insert("a_b_2.InferRequest".to_owned(), json!({}));
+        assert_eq!(document.key("a_b"), "a_b_3");
+    }
+
+    #[test]
+    fn a_name_is_one_part_of_a_path() {
+        assert_eq!(encoded("a-b.c_1~"), "a-b.c_1~");
+        assert_eq!(encoded("a/b c{ü}"), "a%2Fb%20c%7B%C3%BC%7D");
+    }
+}

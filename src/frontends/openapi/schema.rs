@@ -1,0 +1,199 @@
+//! Schemas of bodies: those of all servables, and those with the tensors of one.
+
+use serde_json::{Map, Value, json};
+
+use super::reference;
+use crate::{
+    engine::ServableFacts,
+    servable::TensorInfo,
+    tensor::{DataType, Dim},
+};
+
+/// Returns a schema for an object of which no more is said.
+pub(super) fn any_object() -> Value {
+    json!({"type": "object", "additionalProperties": true})
+}
+
+/// Returns the schemas that do not depend on what is served.
+pub(super) fn common() -> [(&'static str, Value); 8] {
+    let text = json!({"type": "string"});
+    [
+        ("Error", object(&["error"], json!({"error": text}))),
+        (
+            "ServerMetadata",
+            object(
+                &["name", "version", "extensions"],
+                json!({"name": text, "version": text, "extensions": {"type": "array", "items": text}}),
+            ),
+        ),
+        (
+            "IndexFilter",
+            object(
+                &[],
+                json!({"ready": {"type": "boolean", "description": "only what is ready"}}),
+            ),
+        ),
+        (
+            "VersionState",
+            object(
+                &["name"],
+                json!({"name": text, "version": text, "state": text, "reason": text}),
+            ),
+        ),
+        (
+            "TensorMetadata",
+            object(
+                &["name", "datatype", "shape"],
+                json!({
+                    "name": text,
+                    "datatype": text,
+                    "shape": {"type": "array", "items": {"type": "integer"}, "description": "-1 where a length may vary"},
+                }),
+            ),
+        ),
+        (
+            "ModelMetadata",
+            object(
+                &["name", "inputs", "outputs"],
+                json!({
+                    "name": text,
+                    "versions": {"type": "array", "items": text},
+                    "platform": text,
+                    "inputs": {"type": "array", "items": reference("TensorMetadata")},
+                    "outputs": {"type": "array", "items": reference("TensorMetadata")},
+                    "rt_info": any_object(),
+                }),
+            ),
+        ),
+        (
+            "PredictRequest",
+            json!({
+                "type": "object",
+                "description": "Either `instances` (row format) or `inputs` (column format).",
+                "properties": {
+                    "signature_name": text,
+                    "instances": {"type": "array", "items": {}},
+                    "inputs": {},
+                },
+            }),
+        ),
+        (
+            "PredictResponse",
+            json!({
+                "type": "object",
+                "description": "`predictions` for `instances`, `outputs` for `inputs`.",
+                "properties": {"predictions": {"type": "array", "items": {}}, "outputs": {}},
+            }),
+        ),
+    ]
+}
+
+/// Adds the schemas of the inference of a servable, whose names begin with a key.
+pub(super) fn of_inference(key: &str, facts: &ServableFacts, schemas: &mut Map<String, Value>) {
+    let info = facts.info();
+    let mut tensors = |side: &str, infos: &[TensorInfo], needed: &[&str]| {
+        let references = infos.iter().enumerate().map(|(place, info)| {
+            let name = format!("{key}.{side}{place}");
+            schemas.insert(name.clone(), tensor(info, needed, facts.is_split()));
+            reference(&name)
+        });
+        match references.collect::<Vec<_>>().as_slice() {
+            [only] => only.clone(),
+            several => json!({"anyOf": several}),
+        }
+    };
+    let inputs = tensors(
+        "Input",
+        &info.inputs,
+        &["name", "shape", "datatype", "data"],
+    );
+    let outputs = tensors("Output", &info.outputs, &["name", "shape", "datatype"]);
+    let names = info.outputs.iter().map(|output| output.name.as_str());
+    let names: Vec<&str> = names.collect();
+    let mut parameters = any_object();
+    if facts.is_stateful() {
+        parameters["description"] = json!(
+            "`sequence_id` (a number, or a text), `sequence_start`, and `sequence_end` say which sequence a request is of."
+        );
+    }
+    let request = object(
+        &["inputs"],
+        json!({
+            "id": {"type": "string"},
+            "parameters": parameters,
+            "inputs": {"type": "array", "items": inputs},
+            "outputs": {
+                "type": "array",
+                "description": "the outputs that are wanted; all without it",
+                "items": object(&["name"], json!({"name": {"type": "string", "enum": names}, "parameters": any_object()})),
+            },
+        }),
+    );
+    let response = object(
+        &["model_name", "outputs"],
+        json!({
+            "model_name": {"type": "string"},
+            "model_version": {"type": "string"},
+            "id": {"type": "string"},
+            "parameters": any_object(),
+            "outputs": {"type": "array", "items": outputs},
+        }),
+    );
+    schemas.insert(format!("{key}.InferRequest"), request);
+    schemas.insert(format!("{key}.InferResponse"), response);
+}
+
+/// Returns the schema of a tensor. Of a pipeline that splits its requests, only the names are known beforehand.
+fn tensor(info: &TensorInfo, needed: &[&str], is_split: bool) -> Value {
+    let datatype = match info.decided() {
+        Some(dtype) => json!({"type": "string", "const": dtype.kserve()}),
+        None => json!({"type": "string", "enum": DataType::ALL.map(DataType::kserve)}),
+    };
+    let mut shape = json!({"type": "array", "items": {"type": "integer", "minimum": 0}});
+    if !info.is_open && !is_split {
+        let lengths: Vec<String> = info.shape.0.iter().map(length).collect();
+        shape["minItems"] = json!(lengths.len());
+        shape["maxItems"] = json!(lengths.len());
+        shape["description"] = json!(format!("({})", lengths.join(",")));
+    }
+    object(
+        needed,
+        json!({
+            "name": {"type": "string", "const": info.name},
+            "shape": shape,
+            "datatype": datatype,
+            "data": {
+                "type": "array",
+                "description": "the elements in row-major order, or nested as the shape is",
+                "items": element(info.decided()),
+            },
+            "parameters": any_object(),
+        }),
+    )
+}
+
+/// Returns the schema of an element, which may be a list of elements.
+fn element(dtype: Option<DataType>) -> Value {
+    let kind = match dtype {
+        None => return json!({}),
+        Some(DataType::Bool) => "boolean",
+        Some(DataType::String) => "string",
+        Some(DataType::F16 | DataType::Bf16 | DataType::F32 | DataType::F64) => "number",
+        Some(_) => "integer",
+    };
+    json!({"anyOf": [{"type": kind}, {"type": "array", "items": {}}]})
+}
+
+/// Returns a length of a shape, in words.
+fn length(dim: &Dim) -> String {
+    match dim {
+        Dim::Fixed(length) => length.to_string(),
+        Dim::Range(low, high) => format!("{low}..{high}"),
+        Dim::Any => "any".to_owned(),
+    }
+}
+
+/// Returns the schema of an object.
+fn object(required: &[&str], properties: Value) -> Value {
+    json!({"type": "object", "required": required, "properties": properties})
+}
