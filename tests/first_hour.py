@@ -41,7 +41,7 @@ class Hour:
         home.mkdir()
         kept = {name: value for name, value in os.environ.items() if KEPT.match(name)}
         rustup = os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup"))
-        bins = f"{self.clone}/target/release:{home}/.cargo/bin:{os.environ['PATH']}"
+        bins = f"{self.clone}/target/demo:{home}/.cargo/bin:{os.environ['PATH']}"
         self.environment = kept | {
             "HOME": str(home),
             "PATH": bins,
