@@ -20,6 +20,8 @@ FLEET := target/fleet-venv
 FLEET_STAMP := $(FLEET)/.stamp-$(shell cksum < deploy/ray/requirements.txt | cut -d' ' -f1)
 # What builds the wheel.
 WHEEL := target/wheel-venv
+# What draws terminals.
+SESSIONS := target/sessions-venv
 # What starts the guard's programs in valgrind; of the version of its crate.
 RUNNER := target/guard-runner
 RUNNER_VERSION := $(shell sed -n 's/^gungraun = "=\(.*\)"$$/\1/p' Cargo.toml)
@@ -129,6 +131,12 @@ wheel: ## Build the Python wheel with the program, into dist/
 .PHONY: test-wheel
 test-wheel: wheel ## Install the wheel into an environment of each Python at hand, and try it (PYTHONS)
 	WHEEL=$$(echo $(CURDIR)/dist/ovms-*.whl) $(WHEEL)/bin/python -m pytest -q -rs -p no:cacheprovider tests/wheel
+
+.PHONY: sessions
+sessions: build $(VENV_STAMP) ## Record the terminal sessions of the README again
+	test -x $(SESSIONS)/bin/python || $(PYTHON) -m venv $(SESSIONS)
+	$(SESSIONS)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/sessions/requirements.txt
+	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) $(SESSIONS)/bin/python docs/sessions/record.py $(OVMS)
 
 .PHONY: fixtures
 fixtures: $(VENV_STAMP) ## Build the models of fixtures/models again
