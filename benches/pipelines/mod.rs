@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 
 use self::{
     raw::{Chain, Parts, Step},
-    served::{Served, model, node, pipeline},
+    served::{Served, node, pipeline},
 };
+pub(crate) use self::served::model;
 use crate::{
     Model, TINY, cells, inside,
     jobs::{self, Figure, Load, alternate},
