@@ -50,11 +50,7 @@ pub(crate) fn run(args: &[&str]) {
         println!("## {}\n\n{block}\n", curve.name);
         put(&mut text, curve.name, &block);
     }
-    let head = head(
-        extent,
-        begun.elapsed().as_secs_f64(),
-        meter.others().share,
-    );
+    let head = head(extent, begun.elapsed().as_secs_f64(), meter.others().share);
     println!("{head}");
     put(&mut text, curve::HEAD, &head);
     if let (Some(path), Some(text)) = (page, text) {

@@ -72,7 +72,10 @@ pub(super) fn bytes(points: &[u64], extent: Extent) -> Vec<Point> {
         let peak = process::peak_mb(peer.id());
         let rest = cost(&peer, Api::KserveRest, TensorForm::Bytes);
         let json = cost(&peer, Api::KserveRest, TensorForm::Values);
-        (bytes, vec![grpc.p50_us, grpc.cpu_us, rest.p50_us, json.p50_us, peak])
+        (
+            bytes,
+            vec![grpc.p50_us, grpc.cpu_us, rest.p50_us, json.p50_us, peak],
+        )
     };
     points.iter().map(measure).collect()
 }
@@ -114,7 +117,10 @@ pub(super) fn sequences(points: &[u64], extent: Extent) -> Vec<Point> {
         let clients = CONCURRENCY.min(count as usize);
         let cost = turns(&steps.by(clients), clients, extent).0;
         let memory = process::resident_mb(peer.id());
-        (count, vec![memory, cost.p50_us, cost.cpu_us, cost.per_second])
+        (
+            count,
+            vec![memory, cost.p50_us, cost.cpu_us, cost.per_second],
+        )
     };
     points.iter().map(measure).collect()
 }

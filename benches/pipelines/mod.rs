@@ -16,11 +16,11 @@ use ovms::{
 };
 use serde_json::{Value, json};
 
+pub(crate) use self::served::model;
 use self::{
     raw::{Chain, Parts, Step},
     served::{Served, node, pipeline},
 };
-pub(crate) use self::served::model;
 use crate::{
     Model, TINY, cells, inside,
     jobs::{self, Figure, Load, alternate},
