@@ -258,9 +258,10 @@ fn a_stop_ends_open_streams_in_good_order() {
         &server,
         "while True:\n  time.sleep(0.05)\n  yield [Tensor('out', b'x')]",
     );
-    server.stop();
+    server.signal("TERM");
     let mut rest = String::new();
     reader.read_to_string(&mut rest).expect("text, to the end");
     assert!(rest.contains("data: {\"error\":"), "{rest}");
     assert!(rest.ends_with("0\r\n\r\n"), "{rest}");
+    assert!(server.wait().success());
 }

@@ -62,6 +62,10 @@ fn the_page_of_performance_has_every_point_of_every_curve() {
     known.extend(CURVES.iter().map(|curve| curve.name));
     assert_eq!(names, known, "the blocks of docs/performance.md");
     for (curve, (_, block)) in CURVES.iter().zip(&blocks[1..]) {
+        // Nothing until they are measured.
+        if block.is_empty() {
+            continue;
+        }
         let cell = |line: &str| line.split('|').nth(1).map(|cell| cell.trim().to_owned());
         let rows = block.lines().filter(|line| line.starts_with('|')).skip(2);
         let written: Vec<String> = rows.filter_map(cell).collect();
@@ -94,7 +98,15 @@ fn a_curve_is_a_table_with_its_lines() {
         (1, vec![0.1, 60.0, 100.0, 9.0]),
         (1000, vec![1.099, 1059.0, 110.0, 9.5]),
     ];
-    insta::assert_snapshot!(curve::markdown(curve, &points), @"");
+    insta::assert_snapshot!(curve::markdown(curve, &points), @"
+    | models | start s | memory MB | p50 µs | CPU a request µs | memory, each ▇ doubles it |
+    |--:|--:|--:|--:|--:|---|
+    | 1 | 0.10 | 60.0 | 100.0 | 9.0 | ▇ |
+    | 1,000 | 1.10 | 1059.0 | 110.0 | 9.5 | ▇▇▇▇▇ |
+
+    - start: 99.0 ms and 1.00 ms for each model; points are up to 0 % off.
+    - memory: 59.0 MB and 1.00 MB for each model; points are up to 0 % off.
+    ");
 }
 
 /// Figures are taken anew now and then and not for each change: only who asks for it has this fail.

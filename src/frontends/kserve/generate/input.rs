@@ -254,7 +254,15 @@ mod tests {
             told(DataType::F32, "[1,"),
             told(DataType::F32, "1,\"x\":2"),
         ];
-        insta::assert_snapshot!(told.join("\n"), @"");
+        insta::assert_snapshot!(told.join("\n"), @"
+        Could not parse input content. - input x: found 1.5, expected a value of INT64
+        Could not parse input content. - input x: the lists are not rectangular
+        Could not parse input content. - input x: found null, expected a list of INT64 values
+        Could not parse input content. - input x: found 5, expected a value of BYTES
+        Could not parse input content. - input x: FP16 has no JSON form; send it to infer as binary data
+        The file is not valid json - Error: expected value Offset: 8
+        Could not parse input content. - input x: `x` is there twice
+        ");
     }
 
     #[test]
@@ -268,12 +276,12 @@ mod tests {
         assert_eq!(request.id, "7");
         let names: Vec<&str> = request.inputs.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["x", "y"]);
-        insta::assert_snapshot!(serde_json::to_string(&request.parameters).unwrap(), @"");
+        insta::assert_snapshot!(serde_json::to_string(&request.parameters).unwrap(), @r#"[["n",1],["t",0.5],["id","p"],["b",true]]"#);
         let error = decode(br#"{"z":[1]}"#, &inputs).unwrap_err();
-        insta::assert_snapshot!(error, @"");
+        insta::assert_snapshot!(error, @"Unexpected input - z is unexpected; the inputs are x, y, and parameters are numbers, strings, and truth values");
         let error = decode(b"{\"x\":1} 2", &inputs).unwrap_err();
-        insta::assert_snapshot!(error, @"");
+        insta::assert_snapshot!(error, @"The file is not valid json - Error: trailing characters Offset: 8");
         let error = decode(b"[1]", &inputs).unwrap_err();
-        insta::assert_snapshot!(error, @"");
+        insta::assert_snapshot!(error, @"Request body should be JSON object");
     }
 }
