@@ -27,8 +27,8 @@ LIMIT = 30.0
 KEPT = 5000
 # Numbers of a stream that nobody reads to its end.
 ENDLESS = 10_000_000
-# Pause between two deaths of a worker: at the third within a minute it would stay away for a while.
-LIFE = 35.0
+# How long a worker lives at least: after a third death within a minute it would stay away for a while.
+LIFE = 31.0
 
 
 class Kind:
@@ -69,13 +69,14 @@ class Mixed:
             (self.python, 2, 0.05),
             (self.generator, 2, 0.1),
             (self.model_stream, 2, 0.1),
+            (self.events, 2, 0.1),
             (self.mortal, 1, 0.05),
         ]
         faults = [
             (self.bad_request, 1, 0.1),
             (self.oversized, 1, 1.0),
             (self.vanishing, 1, 0.3),
-            (self.kill_worker, 1, LIFE),
+            (self.kill_worker, 1, 5.0),
         ]
         changes = [(self.changes, 1, 4.0)]
         self.tasks = [
@@ -210,10 +211,14 @@ class Mixed:
         call = self.channel.stream_stream(
             STREAM, kserve.ModelInferRequest.SerializeToString, kserve.ModelStreamInferResponse.FromString
         )
-        async for answer in call(iter(requests), timeout=LIMIT):
-            assert not answer.error_message, answer.error_message
-            (raw,) = answer.infer_response.raw_output_contents
-            yield int.from_bytes(raw, "little") if len(raw) == 8 else raw
+        call = call(iter(requests), timeout=LIMIT)
+        try:
+            async for answer in call:
+                assert not answer.error_message, answer.error_message
+                (raw,) = answer.infer_response.raw_output_contents
+                yield int.from_bytes(raw, "little") if len(raw) == 8 else raw
+        finally:
+            call.cancel()
 
     async def model_stream(self):
         """A stream of requests to a model, answered in their order."""
@@ -223,6 +228,21 @@ class Mixed:
         assert len(came) == len(each), len(came)
         for raw, data in zip(came, each):
             check(raw, data + 1)
+
+    async def events(self):
+        """The same numbers as events over HTTP."""
+        count = self.random.randint(1, 50)
+        came = [number async for number in self.event_stream(count)]
+        assert came == list(range(count)), came
+
+    async def event_stream(self, count):
+        """The numbers that come as events."""
+        body = json.dumps({"prompt": str(count)})
+        async with self.http.post(f"{self.served.rest}/v2/models/counter/generate_stream", data=body) as response:
+            assert response.status == 200, f"{response.status} {await response.text()}"
+            async for line in response.content:
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))["token"]
 
     async def mortal(self):
         """A graph whose worker is killed now and then: what was in flight there fails, and what comes soon after may."""
@@ -240,6 +260,8 @@ class Mixed:
 
     async def kill_worker(self):
         """A Python worker is killed, and another one takes its place."""
+        if time.monotonic() - self.killed < LIFE:
+            return
         worker = int(await self.infer("mortal", "text", b"pid", "UINT8"))
         self.killed = time.monotonic()
         os.kill(worker, signal.SIGKILL)
@@ -249,6 +271,7 @@ class Mixed:
                 return
             except grpc.aio.AioRpcError:
                 assert time.monotonic() - self.killed < 5.0, "the worker is not replaced"
+                await asyncio.sleep(0.05)
 
     async def bad_request(self):
         """Requests that have to be refused, each with its code."""
@@ -294,7 +317,8 @@ class Mixed:
 
     async def leave_a_stream(self):
         """A stream is left after a few of very many numbers."""
-        numbers, last = self.stream(counted(ENDLESS)), self.random.randint(1, 20)
+        numbers = self.random.choice([self.stream(counted(ENDLESS)), self.event_stream(ENDLESS)])
+        last = self.random.randint(1, 20)
         async for number in numbers:
             if number == last:
                 break
