@@ -49,7 +49,7 @@ const fn line(title: &'static str, unit: Unit) -> Column {
 }
 
 /// Every curve.
-pub(crate) const CURVES: [Curve; 5] = [
+pub(crate) static CURVES: [Curve; 5] = [
     Curve {
         name: "curve-connections",
         title: "connections",
