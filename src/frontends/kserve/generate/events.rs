@@ -8,8 +8,8 @@ use std::{convert::Infallible, time::Duration};
 
 use axum::{
     body::Body,
-    http::{HeaderName, HeaderValue, header},
-    response::Response,
+    http::{HeaderName, header},
+    response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
@@ -38,15 +38,6 @@ const SILENCE: Duration = Duration::from_secs(15);
 
 /// The comment, which clients pass over.
 const COMMENT: &[u8] = b":\n\n";
-
-/// Headers beside the type: an event is for its client at once, also behind nginx.
-const HEADERS: [(HeaderName, HeaderValue); 2] = [
-    (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-    (
-        HeaderName::from_static("x-accel-buffering"),
-        HeaderValue::from_static("no"),
-    ),
-];
 
 /// The events of a stream that is open.
 pub(super) struct Events {
@@ -212,13 +203,14 @@ fn data(json: &[u8]) -> Vec<u8> {
     [b"data: ", json, b"\n\n"].concat()
 }
 
-/// Makes an answer of events.
+/// Makes an answer of events, which are for their client at once, also behind nginx.
 pub(super) fn response(body: impl Into<Body>) -> Response {
-    let mut response = Response::new(body.into());
-    let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response.headers_mut().extend(HEADERS);
-    response
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-cache"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, body.into()).into_response()
 }
 
 #[cfg(test)]
