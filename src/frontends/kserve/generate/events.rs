@@ -210,7 +210,8 @@ pub(super) fn response(body: impl Into<Body>) -> Response {
         (header::CACHE_CONTROL, "no-cache"),
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (headers, body.into()).into_response()
+    let body: Body = body.into();
+    (headers, body).into_response()
 }
 
 #[cfg(test)]
