@@ -278,7 +278,7 @@ class Mixed:
         good = {"name": "b", "shape": [1, 10], "datatype": "FP32", "data": [0.0] * 10}
         rest = [
             ("/v2/models/nobody/infer", json.dumps({"inputs": [good]}), 404),
-            ("/v2/models/dummy/infer", '{"inputs": [', 400),
+            ("/v2/models/dummy/infer", '{"inputs": [', 412),
             ("/v2/models/dummy/infer", json.dumps({"inputs": [good | {"shape": [1, 9]}]}), 400),
             ("/v2/models/dummy/infer", json.dumps({"inputs": [good | {"name": "c"}]}), 400),
             ("/v1/models/dummy:predict", json.dumps({"instances": [[1, 2]]}), 400),
