@@ -82,10 +82,11 @@ test-clients: test-tools ## Clients that others wrote, and the fixtures
 		$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider tests/clients fixtures
 
 .PHONY: soak
-soak: test-tools ## Sequences over replicas that come, go, stall, and die, for ten minutes (SOAK_SECONDS)
+soak: test-tools ## Everything at once for an hour, with faults, and memory flat; tests/chaos beside it (SOAK_SECONDS)
 	cargo build --release --locked
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/$(OVMS) \
-		$(VENV)/bin/python tests/chaos/run.py --seconds $(or $(SOAK_SECONDS),600)
+		$(VENV)/bin/python tests/soak/run.py --seconds $(or $(SOAK_SECONDS),3600) \
+		--chaos $$(($(or $(SOAK_SECONDS),3600) / 6)) --json target/soak.json
 
 .PHONY: fleet
 fleet: build $(VENV_STAMP) $(TOOLS_STAMP) fleet-venv ## Replicas on a Ray cluster of this machine, with limits on times
@@ -113,6 +114,10 @@ bench-against: ## Measure the program of the tree and another one in alternating
 .PHONY: bench-page
 bench-page: ## Measure everything and write docs/benchmarks.md
 	$(MAKE) bench BENCH= BENCH_FLAGS="--write $(CURDIR)/docs/benchmarks.md"
+
+.PHONY: bench-curves
+bench-curves: ## Measure how costs grow and write the curves of docs/performance.md
+	$(MAKE) bench BENCH=curves BENCH_FLAGS="--write $(CURDIR)/docs/performance.md"
 
 .PHONY: deb
 deb: ## Build a Debian package (needs cargo-deb)

@@ -147,7 +147,17 @@ pub(crate) fn request(model: &Model) -> Request {
 
 /// Creates a request from a tensor's bytes.
 pub(crate) fn request_of(model: &Model, data: Vec<u8>, form: TensorForm) -> Request {
-    let tensor = Tensor::new(DataType::F32, model.shape.to_vec(), data.into())
+    request_with(model, model.shape, data, form)
+}
+
+/// Creates a request from a tensor's shape and bytes.
+pub(crate) fn request_with(
+    model: &Model,
+    shape: &[usize],
+    data: Vec<u8>,
+    form: TensorForm,
+) -> Request {
+    let tensor = Tensor::new(DataType::F32, shape.to_vec(), data.into())
         .expect("as many bytes as the shape needs");
     let inputs = vec![(model.input.to_owned(), tensor)];
     Request {

@@ -24,6 +24,8 @@ pub(crate) const CONCURRENCY: usize = 16;
 pub(crate) struct Cost {
     /// Median time of a request.
     pub(crate) p50_us: f64,
+    /// Its 99th percentile.
+    pub(crate) p99_us: f64,
     /// Processor time of the serving process per job.
     pub(crate) cpu_us: f64,
     /// Jobs completed per second.
@@ -110,7 +112,7 @@ impl<'a> Load<'a> {
         self.by(1)
     }
 
-    /// Limits the load to a number of clients, at most [`CONCURRENCY`].
+    /// Sets the number of clients, [`CONCURRENCY`] without it.
     pub(crate) fn by(self, clients: usize) -> Self {
         Self { clients, ..self }
     }
@@ -146,6 +148,7 @@ impl<'a> Load<'a> {
         took.sort();
         Cost {
             p50_us: took[took.len() / 2].as_secs_f64() * 1e6,
+            p99_us: took[took.len() * 99 / 100].as_secs_f64() * 1e6,
             cpu_us: cpu.as_secs_f64() * 1e6 / count as f64,
             per_second: count as f64 / seconds,
         }

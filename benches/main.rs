@@ -11,6 +11,7 @@ mod against;
 mod attackers;
 mod attacks;
 mod cells;
+mod curves;
 mod echo;
 mod graphs;
 mod inside;
@@ -108,13 +109,17 @@ fn main() {
         ["--inner", "echo", port] => echo::run(number(port)),
         ["--inner", "hop"] => graphs::answer(),
         ["--inner", "attack", kind, port] => attackers::run(kind, number(port)),
-        args => {
-            // Processes that outlive their parents are still ours, and so is their time.
-            let own = rustix::process::getpid();
-            rustix::process::set_child_subreaper(Some(own)).expect("Linux has it");
-            run::run(args);
-        }
+        ["curves", args @ ..] => alone(|| curves::run(args)),
+        args => alone(|| run::run(args)),
     }
+}
+
+/// Measures with all processes below this one.
+fn alone(measure: impl FnOnce()) {
+    // Processes that outlive their parents are still ours, and so is their time.
+    let own = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(own)).expect("Linux has it");
+    measure();
 }
 
 fn number<N: std::str::FromStr>(text: &str) -> N {

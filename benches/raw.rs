@@ -49,6 +49,7 @@ impl Outcome {
     pub(crate) fn cost(&self) -> Cost {
         Cost {
             p50_us: self.p50_us,
+            p99_us: self.p99_us,
             cpu_us: self.cpu_us,
             per_second: self.requests as f64 / self.seconds,
         }

@@ -331,7 +331,7 @@ fn reported(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-fn stop(code: i32, why: &str) -> ! {
+pub(crate) fn stop(code: i32, why: &str) -> ! {
     eprintln!("{why}");
     exit(code)
 }
@@ -353,7 +353,7 @@ pub(crate) fn places() -> RuntimeSearchPath {
     }
 }
 
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = info
         .lines()
@@ -368,7 +368,7 @@ fn machine() -> String {
 }
 
 /// Asks the server program for its version.
-fn version() -> String {
+pub(crate) fn version() -> String {
     let output = Command::new(peer::program()).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let text = text.unwrap_or_default();

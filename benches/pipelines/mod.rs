@@ -16,9 +16,10 @@ use ovms::{
 };
 use serde_json::{Value, json};
 
+pub(crate) use self::served::model;
 use self::{
     raw::{Chain, Parts, Step},
-    served::{Served, model, node, pipeline},
+    served::{Served, node, pipeline},
 };
 use crate::{
     Model, TINY, cells, inside,

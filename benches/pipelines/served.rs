@@ -100,7 +100,7 @@ impl Served {
 }
 
 /// Returns the configuration of a model, compiled as on every side.
-pub(super) fn model(
+pub(crate) fn model(
     name: &str,
     model: &Model,
     properties: &[(&str, &str)],

@@ -4,6 +4,7 @@
 
 pub(crate) mod busy;
 pub(crate) mod catalog;
+pub(crate) mod curve;
 pub(crate) mod page;
 pub(crate) mod row;
 pub(crate) mod sources;

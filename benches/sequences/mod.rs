@@ -65,7 +65,7 @@ const PASSING: u64 = 1000;
 
 /// Form in which a request carries its sequence id.
 #[derive(Debug, Clone, Copy)]
-enum Form {
+pub(crate) enum Form {
     /// Request parameters.
     Parameters,
     /// Special inputs.
@@ -74,7 +74,7 @@ enum Form {
 
 /// Position of a request in its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     Start,
     Next,
     End,
@@ -223,7 +223,7 @@ fn batched(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
 }
 
 /// Serves the model with sequences.
-fn stateful(most: u64) -> Peer {
+pub(crate) fn stateful(most: u64) -> Peer {
     let most = most.to_string();
     serve(&[
         "--stateful",
@@ -243,11 +243,11 @@ fn serve(flags: &[&str]) -> Peer {
     Peer::ovms_on(&VAD, &properties, flags)
 }
 
-fn round(ids: impl Iterator<Item = u64>, form: Form) -> Vec<Vec<Request>> {
+pub(crate) fn round(ids: impl Iterator<Item = u64>, form: Form) -> Vec<Vec<Request>> {
     ids.map(|id| vec![request(id, Place::Next, form)]).collect()
 }
 
-fn each(ids: impl Iterator<Item = u64>, place: Place) -> Vec<Vec<Request>> {
+pub(crate) fn each(ids: impl Iterator<Item = u64>, place: Place) -> Vec<Vec<Request>> {
     ids.map(|id| vec![request(id, place, Form::Parameters)])
         .collect()
 }

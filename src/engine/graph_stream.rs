@@ -58,9 +58,13 @@ pub(super) async fn open(
     };
     let (course, grace) = (engine.course(), engine.stream_grace());
     let over = stopped(course, grace, Arc::clone(&ending));
+    let mut counted = CountedStream {
+        counts,
+        is_well: false,
+    };
     let task = Task::spawn(async move {
-        let running = counts.running();
-        let served = session.serve(&mut requests, read, &sender, &counts);
+        let running = counted.counts.running();
+        let served = session.serve(&mut requests, read, &sender, &counted.counts);
         let served = tokio::select! {
             served = Box::pin(served) => served,
             // A client that reads nothing keeps its end of the stream, but not the graph.
@@ -75,7 +79,7 @@ pub(super) async fn open(
             Ok(()) => running.succeeded(),
             Err(_) => drop(running),
         }
-        counts.ended(served.is_ok());
+        counted.is_well = served.is_ok();
         served
     });
     let answers = poll_fn(move |context| answers.poll_recv(context)).map(|answer| {
@@ -90,6 +94,18 @@ pub(super) async fn open(
         Err(_) => Some(Err(Error::internal("Internal error"))),
     });
     Ok(answers.chain(once(end).filter_map(ready)).boxed())
+}
+
+/// Counts the end of a stream, also of one that is dropped since its client has left.
+struct CountedStream {
+    counts: GraphCall,
+    is_well: bool,
+}
+
+impl Drop for CountedStream {
+    fn drop(&mut self) {
+        self.counts.ended(self.is_well);
+    }
 }
 
 /// Waits until the server gives its streams up. Some time before, a run that would go on by itself is notified

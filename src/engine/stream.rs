@@ -35,11 +35,18 @@ pub use super::{
     course::{Course, shutting_down},
     stream_messages::{StreamHead, StreamRequest, StreamResponse, StreamResponses, other_name},
 };
-use super::{engine::Engine, graph_stream, in_flight::InFlight, servable::Servable};
+use super::{
+    engine::Engine,
+    graph_stream,
+    in_flight::InFlight,
+    servable::{Servable, info_of},
+};
 use crate::{
     error::{Error, Result},
+    graph::Graph,
     request::RequestOrigin,
     sequence::Line,
+    servable::ServableInfo,
     task::Task,
 };
 
@@ -102,6 +109,15 @@ impl Engine {
                 answers.poll_next_unpin(context)
             })),
         })
+    }
+
+    /// Returns inputs and outputs of a graph, after a wait if it is about to be checked.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot serve.
+    pub async fn graph_info(&self, graph: &Arc<Graph>) -> Result<ServableInfo> {
+        Ok(info_of(self.definition(graph).await?.plan()))
     }
 
     /// Returns a receiver that says whether open streams may go on.

@@ -34,12 +34,16 @@ impl From<Error> for tonic::Status {
 /// An HTTP response with a body of `{"error": text}`.
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        log(&self);
         let status =
             StatusCode::from_u16(self.kind().http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = serde_json::json!({ "error": self.message() }).to_string();
-        json(status, body)
+        json(status, error_object(&self))
     }
+}
+
+/// Logs an error, and writes it as `{"error": text}`.
+pub(super) fn error_object(error: &Error) -> String {
+    log(error);
+    serde_json::json!({ "error": error.message() }).to_string()
 }
 
 /// Makes an HTTP response with a JSON body.

@@ -17,7 +17,10 @@ use super::{
     body::BodyLimits,
     cross_origin::{self, AllowedHosts},
     dashboard::{self, Dashboard},
-    kserve::rest::{self as kserve, about},
+    kserve::{
+        generate::{generate, generate_stream},
+        rest::{self as kserve, about},
+    },
     openapi,
     tfs::rest as tfs,
     v3,
@@ -145,6 +148,11 @@ fn apis() -> Router<RestContext> {
             .route(model, about(kserve::metadata))
             .route(&format!("{model}/"), about(kserve::metadata))
             .route(&format!("{model}/infer"), post_only(kserve::infer))
+            .route(&format!("{model}/generate"), post_only(generate))
+            .route(
+                &format!("{model}/generate_stream"),
+                post_only(generate_stream),
+            )
             .route(&format!("{model}/config"), about(kserve::config));
     }
     for change in ["load", "unload"] {

@@ -36,11 +36,12 @@ impl Method {
     }
 }
 
-/// The ways in which requests of graphs come: streams there are over gRPC alone.
-pub(super) const WAYS: [(Interface, Method); 3] = [
+/// The ways in which requests of graphs come.
+pub(super) const WAYS: [(Interface, Method); 4] = [
     (Interface::Grpc, Method::Infer),
     (Interface::Grpc, Method::Stream),
     (Interface::Rest, Method::Infer),
+    (Interface::Rest, Method::Stream),
 ];
 
 /// The figures of a graph.
@@ -51,8 +52,8 @@ pub(super) struct GraphCounts {
     pub(super) ways: [WayCounts; WAYS.len()],
     /// By method.
     pub(super) times: [RunTimes; Method::ALL.len()],
-    /// Streams by how they ended.
-    pub(super) streams: Outcomes,
+    /// Streams by interface, and by how they ended.
+    pub(super) streams: [Outcomes; 2],
 }
 
 impl GraphCounts {
@@ -61,7 +62,8 @@ impl GraphCounts {
         let ways = WAYS.iter().zip(&self.ways);
         let streams = ways.filter(|((_, method), _)| *method == Method::Stream);
         let answers = streams.map(|(_, way)| way.responses.load(Relaxed)).sum();
-        (answers, self.streams.fail.load(Relaxed))
+        let failed = self.streams.iter().map(|ended| ended.fail.load(Relaxed));
+        (answers, failed.sum())
     }
 }
 
@@ -95,8 +97,7 @@ impl GraphCall {
         let way = (origin.interface, method);
         Self {
             reporter: Arc::clone(reporter),
-            // A stream over REST would be one over gRPC; there is none.
-            way: WAYS.iter().position(|known| *known == way).unwrap_or(1),
+            way: WAYS.iter().position(|known| *known == way).unwrap_or(0),
         }
     }
 
@@ -144,7 +145,9 @@ impl GraphCall {
     /// A stream has ended: well, or with an error of its opening or of the graph. Requests that are
     /// answered one by one are counted by [`super::RequestRecord`].
     pub fn ended(&self, well: bool) {
-        self.counts().streams.of(well).fetch_add(1, Relaxed);
+        let (interface, _) = WAYS[self.way];
+        let streams = &self.counts().streams[interface as usize];
+        streams.of(well).fetch_add(1, Relaxed);
     }
 
     /// Says that the graph runs until the return value is dropped, or marked as successful.

@@ -226,8 +226,11 @@ fn requests(page: &mut Page, family: Family, models: &[Model]) {
                     }
                 }
                 if let Some(graph) = graph {
-                    let labels = of_way(Interface::Grpc, Method::Stream.name(), &name);
-                    page.sample(family, "", &labels, count(&graph.streams));
+                    let interfaces = [Interface::Grpc, Interface::Rest];
+                    for (interface, streams) in interfaces.into_iter().zip(&graph.streams) {
+                        let labels = of_way(interface, Method::Stream.name(), &name);
+                        page.sample(family, "", &labels, count(streams));
+                    }
                 }
             }
         }

@@ -30,6 +30,8 @@ pub(in crate::frontends) enum Rules {
     /// The shape is that of the lists, which are rectangular. For a type of numbers
     /// there may be strings as well, and `{"b64": "…"}`; integers are cut out of fractions.
     TensorFlowServing,
+    /// As with TensorFlow Serving, but a string alone is one, and a fraction is no integer.
+    Generate,
 }
 
 /// Collects the elements of a tensor.
@@ -204,7 +206,9 @@ impl Elements {
     /// numbers or images are always several.
     fn list_of_strings(&self, depth: usize) -> Result<(), JsonError> {
         match depth {
-            0 if self.dtype != DataType::String => Err(JsonError::NoList),
+            0 if self.dtype != DataType::String && self.rules != Rules::Generate => {
+                Err(JsonError::NoList)
+            }
             _ => Ok(()),
         }
     }
@@ -221,12 +225,12 @@ impl Elements {
     }
 
     fn is_rectangular(&self) -> bool {
-        self.rules == Rules::TensorFlowServing
+        self.rules != Rules::KServe
     }
 
     /// Sees to it that strings and other elements do not meet.
     fn expect_type(&self, fits: impl Fn(DataType) -> bool) -> Result<(), JsonError> {
-        if self.rules == Rules::TensorFlowServing && self.count > 0 && !fits(self.dtype) {
+        if self.is_rectangular() && self.count > 0 && !fits(self.dtype) {
             return Err(JsonError::Mixed);
         }
         Ok(())
@@ -261,7 +265,7 @@ impl Elements {
     fn begin_string(&mut self, found: impl Fn() -> String) -> Result<(), JsonError> {
         self.expect_type(|dtype| dtype == DataType::String)?;
         match self.rules {
-            Rules::TensorFlowServing => self.dtype = DataType::String,
+            Rules::TensorFlowServing | Rules::Generate => self.dtype = DataType::String,
             Rules::KServe if self.dtype == DataType::String => {}
             Rules::KServe => {
                 return Err(JsonError::Value(ValueError::Kind {

@@ -12,7 +12,7 @@ use crate::{
     tensor::{
         self, DataType, ShapeText, Tensor,
         strings::{self, Strings},
-        values::write_json,
+        values::{values, write_json, write_json_value},
     },
 };
 
@@ -60,6 +60,63 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
     })
 }
 
+/// Writes a response as Triton's generate extension has it: outputs and parameters are members by their
+/// names, each an element alone if it is one, else a list of all.
+///
+/// # Errors
+///
+/// Fails if an output has no JSON form.
+pub(super) fn flat(response: &InferResponse, id: Option<&str>) -> Result<Vec<u8>> {
+    let mut json = Vec::with_capacity(256);
+    json.extend_from_slice(b"{\"model_name\":");
+    text(&mut json, &response.model_name);
+    let _ = write!(json, ",\"model_version\":\"{}\"", response.model_version);
+    let member = |json: &mut Vec<u8>, name: &str| {
+        json.push(b',');
+        text(json, name);
+        json.push(b':');
+    };
+    if let Some(id) = id {
+        member(&mut json, "id");
+        text(&mut json, id);
+    }
+    let loose = response.loose.iter();
+    let loose = loose.map(|output| Ok((&output.name, typed(output).map_err(|it| (output, it))?)));
+    let outputs = response.outputs.iter();
+    let outputs = outputs.map(|(name, tensor)| Ok((name, tensor.clone())));
+    for output in outputs.chain(loose) {
+        let (name, tensor) = output.map_err(|(output, reason): (&LooseTensor, String)| {
+            no_form(&format!("output {} {reason}", output.name), INFER_INSTEAD)
+        })?;
+        check_is_text(name, &tensor, INFER_INSTEAD)?;
+        member(&mut json, name);
+        let mut elements = values(&tensor);
+        match (elements.next(), elements.next()) {
+            (Some(only), None) => write_json_value(only, &mut json),
+            _ => write_json(&tensor, &mut json),
+        }
+    }
+    for (name, value) in &response.parameters {
+        member(&mut json, name);
+        parameter(&mut json, value);
+    }
+    json.push(b'}');
+    Ok(json)
+}
+
+fn parameter(json: &mut Vec<u8>, value: &Parameter) {
+    let _ = match value {
+        Parameter::Bool(value) => write!(json, "{value}"),
+        Parameter::Int(value) => write!(json, "{value}"),
+        Parameter::UInt(value) => write!(json, "{value}"),
+        Parameter::Double(value) => write!(json, "{value}"),
+        Parameter::Text(value) => {
+            text(json, value);
+            Ok(())
+        }
+    };
+}
+
 fn parameters(json: &mut Vec<u8>, parameters: &Parameters) {
     for (index, (name, value)) in parameters.iter().enumerate() {
         json.extend_from_slice(if index == 0 {
@@ -68,17 +125,8 @@ fn parameters(json: &mut Vec<u8>, parameters: &Parameters) {
             b","
         });
         text(json, name);
-        let _ = match value {
-            Parameter::Bool(value) => write!(json, ":{value}"),
-            Parameter::Int(value) => write!(json, ":{value}"),
-            Parameter::UInt(value) => write!(json, ":{value}"),
-            Parameter::Double(value) => write!(json, ":{value}"),
-            Parameter::Text(value) => {
-                json.push(b':');
-                text(json, value);
-                Ok(())
-            }
-        };
+        json.push(b':');
+        parameter(json, value);
     }
     if !parameters.is_empty() {
         json.push(b'}');
@@ -96,7 +144,7 @@ fn output(
     if is_binary(name, wishes) {
         behind(json, binary, tensor.data());
     } else {
-        check_is_text(name, tensor)?;
+        check_is_text(name, tensor, BINARY_OUTPUT)?;
         elements(json, tensor);
     }
     Ok(())
@@ -116,13 +164,10 @@ fn loose_output(
         return Ok(());
     }
     let tensor = typed(output).map_err(|reason| {
-        Error::invalid(format!(
-            "Response parsing to JSON error - output {} {reason}, for which JSON has no form; ask \
-             for binary outputs with the parameter binary_data_output",
-            output.name
-        ))
+        let hint = "ask for binary outputs with the parameter binary_data_output";
+        no_form(&format!("output {} {reason}", output.name), hint)
     })?;
-    check_is_text(&output.name, &tensor)?;
+    check_is_text(&output.name, &tensor, BINARY_OUTPUT)?;
     elements(json, &tensor);
     Ok(())
 }
@@ -181,14 +226,24 @@ fn elements(json: &mut Vec<u8>, tensor: &Tensor) {
 }
 
 /// Sees to it that nothing is lost: JSON has no form for bytes that are not UTF-8.
-fn check_is_text(name: &str, tensor: &Tensor) -> Result<()> {
+fn check_is_text(name: &str, tensor: &Tensor, hint: &str) -> Result<()> {
     match strings::first_binary(tensor) {
         None => Ok(()),
-        Some(index) => Err(Error::invalid(format!(
-            "Response parsing to JSON error - element {index} of output {name} is not UTF-8, for \
-             which JSON has no form; ask for the output with the parameter binary_data"
-        ))),
+        Some(index) => {
+            let what = format!("element {index} of output {name} is not UTF-8");
+            Err(no_form(&what, hint))
+        }
     }
+}
+
+/// How clients get bytes.
+const BINARY_OUTPUT: &str = "ask for the output with the parameter binary_data";
+const INFER_INSTEAD: &str = "ask for it with infer, as binary data";
+
+fn no_form(what: &str, hint: &str) -> Error {
+    Error::invalid(format!(
+        "Response parsing to JSON error - {what}, for which JSON has no form; {hint}"
+    ))
 }
 
 /// Returns whether an output is wanted in binary. Listed ones are as wished; where none is listed, all

@@ -1,6 +1,7 @@
 //! KServe v2: the same calls over gRPC and REST.
 
 mod codec;
+pub mod generate;
 pub mod grpc;
 mod json;
 mod json_reply;
@@ -25,8 +26,9 @@ use crate::{
 };
 
 /// The extensions that clients may look for in the metadata of the server.
-const EXTENSIONS: [&str; 4] = [
+const EXTENSIONS: [&str; 5] = [
     "binary_tensor_data",
+    "generate",
     "model_configuration",
     "parameters",
     "statistics",

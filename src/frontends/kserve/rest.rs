@@ -33,7 +33,7 @@ use crate::{
     task,
 };
 
-const ORIGIN: RequestOrigin = RequestOrigin {
+pub(super) const ORIGIN: RequestOrigin = RequestOrigin {
     api: ApiFamily::KServe,
     interface: Interface::Rest,
 };
@@ -41,13 +41,13 @@ const ORIGIN: RequestOrigin = RequestOrigin {
 /// The variable parts of a path.
 #[derive(Deserialize)]
 pub(crate) struct PathNames {
-    model: String,
+    pub(super) model: String,
     version: Option<String>,
 }
 
 impl PathNames {
     /// Reads the version; `Ok(None)` is the default version.
-    fn version(&self, engine: &Engine) -> Result<Option<i64>> {
+    pub(super) fn version(&self, engine: &Engine) -> Result<Option<i64>> {
         let version = self.version.as_deref();
         codec::version_for(engine, &self.model, version.map_or(Ok(None), rest::version))
     }

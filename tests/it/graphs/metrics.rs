@@ -30,17 +30,19 @@ fn graphs_count_what_goes_in_and_what_comes_out() {
     ovms_requests_fail{api="KServe",interface="REST",method="ModelInfer",name="g"} 0
     ovms_requests_fail{api="KServe",interface="REST",method="ModelMetadata",name="g"} 0
     ovms_requests_fail{api="KServe",interface="gRPC",method="ModelInferStream",name="g"} 0
+    ovms_requests_fail{api="KServe",interface="REST",method="ModelInferStream",name="g"} 0
     "#);
     insta::assert_snapshot!(of(&page, "ovms_responses").join("\n"), @r#"
     ovms_responses{api="KServe",interface="gRPC",method="ModelInfer",name="g"} 0
     ovms_responses{api="KServe",interface="gRPC",method="ModelInferStream",name="g"} 0
     ovms_responses{api="KServe",interface="REST",method="ModelInfer",name="g"} 0
+    ovms_responses{api="KServe",interface="REST",method="ModelInferStream",name="g"} 0
     "#);
     assert_eq!(
         of(&page, "ovms_current_graphs"),
         [r#"ovms_current_graphs{name="g"} 0"#]
     );
-    assert_eq!(of(&page, "ovms_graph_error").len(), 3);
+    assert_eq!(of(&page, "ovms_graph_error").len(), 4);
     assert_eq!(of(&page, "ovms_graph_processing_time_us_count").len(), 2);
     for foreign in [
         "ovms_streams",

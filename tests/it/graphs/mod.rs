@@ -2,6 +2,7 @@
 
 mod check;
 mod config;
+mod generate;
 mod handler_output;
 mod metrics;
 mod models;

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use self::report::{
     busy::{Others, Processes, Ticks},
     catalog::{self, Part},
+    curve::{self, CURVES, Line},
     page,
     row::{Bound, Row, Side, Spec, Unit, Verdict},
     sources::Sources,
@@ -50,6 +51,62 @@ fn the_page_has_every_row_and_no_other() {
             assert!(block.contains(&spec.text), "the text of `{}`", spec.id);
         }
     }
+}
+
+#[test]
+fn the_page_of_performance_has_every_point_of_every_curve() {
+    let page = fs::read_to_string(root().join("docs/performance.md")).unwrap();
+    let blocks = page::blocks(&page);
+    let names: Vec<&str> = blocks.iter().map(|(name, _)| *name).collect();
+    let mut known = vec![curve::HEAD];
+    known.extend(CURVES.iter().map(|curve| curve.name));
+    assert_eq!(names, known, "the blocks of docs/performance.md");
+    for (curve, (_, block)) in CURVES.iter().zip(&blocks[1..]) {
+        // Nothing until they are measured.
+        if block.is_empty() {
+            continue;
+        }
+        let cell = |line: &str| line.split('|').nth(1).map(|cell| cell.trim().to_owned());
+        let rows = block.lines().filter(|line| line.starts_with('|')).skip(2);
+        let written: Vec<String> = rows.filter_map(cell).collect();
+        let points = curve.points.iter().map(|&point| curve::grouped(point));
+        assert_eq!(written, points.collect::<Vec<_>>(), "{}", curve.name);
+        let lines = curve.columns.iter().filter(|column| column.is_line);
+        for column in lines {
+            let line = format!("- {}: ", column.title);
+            assert!(block.contains(&line), "a line for {}", column.title);
+        }
+    }
+}
+
+#[test]
+fn a_line_goes_through_points_on_it_and_weighs_distances_by_the_values() {
+    let line = Line::fit(&[(1.0, 12.0), (10.0, 30.0), (1000.0, 2010.0)]);
+    assert!((line.base - 10.0).abs() < 1e-9, "{line:?}");
+    assert!((line.slope - 2.0).abs() < 1e-9, "{line:?}");
+    assert!(line.off < 1e-9, "{line:?}");
+    // Unweighted, the base would be that of the large ones alone.
+    let line = Line::fit(&[(1.0, 1.0), (2.0, 2.0), (1000.0, 1100.0), (2000.0, 2200.0)]);
+    assert!(line.base.abs() < 0.2, "{line:?}");
+    assert!((0.03..0.12).contains(&line.off), "{line:?}");
+}
+
+#[test]
+fn a_curve_is_a_table_with_its_lines() {
+    let curve = &CURVES[2];
+    let points = [
+        (1, vec![0.1, 60.0, 100.0, 9.0]),
+        (1000, vec![1.099, 1059.0, 110.0, 9.5]),
+    ];
+    insta::assert_snapshot!(curve::markdown(curve, &points), @"
+    | models | start s | memory MB | p50 µs | CPU a request µs | memory, each ▇ doubles it |
+    |--:|--:|--:|--:|--:|---|
+    | 1 | 0.10 | 60.0 | 100.0 | 9.0 | ▇ |
+    | 1,000 | 1.10 | 1059.0 | 110.0 | 9.5 | ▇▇▇▇▇ |
+
+    - start: 99.0 ms and 1.00 ms for each model; points are up to 0 % off.
+    - memory: 59.0 MB and 1.00 MB for each model; points are up to 0 % off.
+    ");
 }
 
 /// Figures are taken anew now and then and not for each change: only who asks for it has this fail.

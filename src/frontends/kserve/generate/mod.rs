@@ -1,0 +1,165 @@
+//! Triton's generate extension over REST: the members of a request are inputs by their names, and those of
+//! an answer outputs. `generate` answers once, `generate_stream` with an event for each response of a graph.
+
+mod events;
+mod input;
+
+use std::time::Instant;
+
+use axum::{
+    extract::{Request, State},
+    http::HeaderMap,
+    response::Response,
+};
+use bytes::Bytes;
+
+use self::events::Events;
+use super::{
+    json_reply,
+    rest::{ORIGIN, PathNames},
+};
+use crate::{
+    budget::Budget,
+    engine::{
+        Engine, Servable,
+        stream::{StreamHead, StreamRequest},
+    },
+    error::Result,
+    frontends::{
+        access::{self, Seen},
+        body, deadline,
+        idempotency::IdempotencyKey,
+        reply::{self, JSON_GROWTH, Whole},
+        rest::RestContext,
+        weight,
+    },
+    request::{InferRequest, InferResponse},
+    servable::ServableInfo,
+    task,
+};
+
+/// Answers once.
+pub(crate) async fn generate(
+    State(context): State<RestContext>,
+    names: PathNames,
+    request: Request,
+) -> Result<Response> {
+    let call = GenerateCall::read(&context, names, request).await?;
+    let (response, id) = call.infer(&context).await?;
+    let bytes = size(&response);
+    let write = move || {
+        Ok(Whole {
+            body: json_reply::flat(&response, id.as_deref())?,
+            headers: Vec::new(),
+        })
+    };
+    let (headers, budget) = (&call.headers, &context.intake.budget);
+    reply::written(headers, budget, bytes, JSON_GROWTH, write).await
+}
+
+/// Answers with events: those of a graph as they come, and one of anything else.
+pub(crate) async fn generate_stream(
+    State(context): State<RestContext>,
+    names: PathNames,
+    request: Request,
+) -> Result<Response> {
+    let mut call = GenerateCall::read(&context, names, request).await?;
+    let (engine, budget) = (&context.engine, &context.intake.budget);
+    let Servable::Graph(graph) = engine.servable(&call.name)? else {
+        let (response, id) = call.infer(&context).await?;
+        let event = events::of_response(budget, response, id).await?;
+        return Ok(events::response(budget.keep(event.into())?));
+    };
+    let info = engine.graph_info(&graph).await;
+    let info = info.inspect_err(|_| call.refused(engine))?;
+    let decoded = call.decode(&info, budget).await;
+    let request = decoded.inspect_err(|_| call.refused(engine))?;
+    let head = StreamHead {
+        name: &call.name,
+        parameters: &request.parameters,
+        origin: ORIGIN,
+    };
+    let stream = engine.open_stream(head).await?;
+    let limit = deadline::of_parameters(&request.parameters);
+    let id = (!request.id.is_empty()).then(|| request.id.clone());
+    let only = StreamRequest {
+        name: std::mem::take(&mut call.name),
+        version: Ok(call.version),
+        request,
+        limit: None,
+        room: None,
+    };
+    // A graph that has ended meanwhile says why.
+    let _ = stream.requests.send(only).await;
+    drop(stream.requests);
+    Events::new(stream.answers, budget.clone(), call.seen, limit, id)
+        .response()
+        .await
+}
+
+/// A request as it came, and what it is for.
+struct GenerateCall {
+    name: String,
+    version: Option<i64>,
+    body: Bytes,
+    headers: HeaderMap,
+    seen: Seen,
+    received: Instant,
+}
+
+impl GenerateCall {
+    async fn read(context: &RestContext, names: PathNames, request: Request) -> Result<Self> {
+        let (parts, incoming) = request.into_parts();
+        let seen = access::seen(&parts.extensions, Some(&names.model));
+        let version = names.version(&context.engine)?;
+        let body = body::read(&parts, incoming, &context.intake)
+            .await
+            .inspect_err(|_| context.engine.refused(&names.model, version, ORIGIN))?;
+        Ok(Self {
+            name: names.model,
+            version,
+            body,
+            headers: parts.headers,
+            seen,
+            received: Instant::now(),
+        })
+    }
+
+    /// Counts a request that fails before a servable has it.
+    fn refused(&self, engine: &Engine) {
+        engine.refused(&self.name, self.version, ORIGIN);
+    }
+
+    /// Runs the request; returns also its id, if it has one.
+    async fn infer(&self, context: &RestContext) -> Result<(InferResponse, Option<String>)> {
+        let key = IdempotencyKey::of(&self.headers);
+        let target = context.engine.find(&self.name, self.version, ORIGIN);
+        let target = target.await?.since(self.received).keyed(key.text())?;
+        let request = self.decode(target.info(), &context.intake.budget).await?;
+        let id = (!request.id.is_empty()).then(|| request.id.clone());
+        let limit = deadline::of_parameters(&request.parameters);
+        let response = deadline::within(limit, target.infer(request)).await?;
+        self.seen.version(|| Some(response.model_version));
+        Ok((response, id))
+    }
+
+    /// Reads the body as a request to what has these inputs.
+    async fn decode(&self, info: &ServableInfo, budget: &Budget) -> Result<InferRequest> {
+        let decoded = budget.charge(weight::of_json(&self.body))?;
+        let (body, inputs, budget) = (self.body.clone(), info.inputs.clone(), budget.clone());
+        let decode = move || {
+            let request = input::decode(&body, &inputs)?;
+            drop(decoded);
+            request.charged(&budget)
+        };
+        task::sized("decode JSON", self.body.len(), decode).await
+    }
+}
+
+/// Returns the bytes of all outputs.
+fn size(response: &InferResponse) -> usize {
+    let loose = response.loose.iter().map(|tensor| tensor.data.len());
+    let outputs = response.outputs.iter();
+    let outputs = outputs.map(|(_, tensor)| tensor.data().len());
+    outputs.chain(loose).sum()
+}
