@@ -171,7 +171,18 @@ fn a_key_is_one_name_with_the_prefix() {
         let text = refused(memory.register("x", key, 0, 1), &object);
         texts.push(text.replace(&"x".repeat(255), "xxx…"));
     }
-    insta::assert_snapshot!(texts.join("\n"), @"");
+    insta::assert_snapshot!(texts.join("\n"), @r#"
+    400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found ""
+    400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/"
+    400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "//ovms_unit_x"
+    400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/ovms_unit_/../etc"
+    400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/.."
+    400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/ovms_unit_\0"
+    400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/ovms_unit_xxx…"
+    403 failed to register shared memory region 'x': keys have to begin with '/ovms_unit_', see --shared_memory; found "/other"
+    403 failed to register shared memory region 'x': keys have to begin with '/ovms_unit_', see --shared_memory; found "ovms_unit"
+    404 Unable to open shared memory region: '/ovms_unit_ missing' - there is no such object
+    "#);
     // The slash may be missing, as with shm_open.
     memory.register("x", &object.key[1..], 0, 1).unwrap();
 }
@@ -193,7 +204,11 @@ fn only_files_are_objects() {
         .map(|object| refused(memory.register("x", &object.key, 0, 1), object))
         .collect();
     fs::remove_dir(&folder.path).unwrap();
-    insta::assert_snapshot!(texts.join("\n"), @"");
+    insta::assert_snapshot!(texts.join("\n"), @"
+    400 Unable to open shared memory region: '/KEY' - it is no shared memory object that can be opened
+    400 Unable to open shared memory region: '/KEY' - it is no shared memory object that can be opened
+    400 Unable to open shared memory region: '/KEY' - it is no shared memory object
+    ");
 }
 
 #[test]

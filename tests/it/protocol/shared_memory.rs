@@ -140,7 +140,7 @@ fn rest_has_inputs_and_outputs_in_regions() {
         send(&server, "POST", "/v2/models/add/infer", &headers, &body)
     };
     let first = tensor("input1", part(0));
-    let in_json = tensor("input2", json!({"data": [1.0; 10]}));
+    let in_json = tensor("input2", json!({"data": vec![1.0; 10]}));
     let out = json!({"outputs": [{"name": "sum", "parameters": part(60)["parameters"]}]});
     let answer = infer(json!([first, in_json]), out.clone(), b"");
     insta::assert_snapshot!(answer.text(), @r#"{"model_name":"add","model_version":"1","outputs":[{"name":"sum","shape":[1,10],"datatype":"FP32","parameters":{"shared_memory_region":"a b","shared_memory_offset":60,"shared_memory_byte_size":40}}]}"#);
@@ -159,7 +159,7 @@ fn rest_has_inputs_and_outputs_in_regions() {
     let mut texts = Vec::new();
     let mut refused = |inputs: Value| texts.push(infer(inputs, out.clone(), b"").error());
     let mut with_data = first.clone();
-    with_data["data"] = json!([1.0; 10]);
+    with_data["data"] = json!(vec![1.0; 10]);
     refused(json!([with_data, in_json]));
     let mut with_binary = first.clone();
     with_binary["parameters"]["binary_data_size"] = json!(0);
@@ -178,7 +178,18 @@ fn rest_has_inputs_and_outputs_in_regions() {
         changed["parameters"][format!("shared_memory_{name}")] = value;
         refused(json!([changed, in_json]));
     }
-    insta::assert_snapshot!(texts.join("\n"), @"");
+    insta::assert_snapshot!(texts.join("\n"), @"
+    400: unexpected 'content' provided when using shared memory for input tensor 'input1' - send its elements either in the request or in the region
+    400: unexpected 'content' provided when using shared memory for input tensor 'input1' - send its elements either in the request or in the region
+    400: Invalid offset + byte size for shared memory region: 'a b' - it has 140 bytes; found offset 18446744073709551615 and byte size 40
+    400: invalid value type for 'shared_memory_offset' parameter for tensor 'input1', expected a number of bytes
+    400: Invalid offset + byte size for shared memory region: 'a b' - it has 140 bytes; found offset 101 and byte size 40
+    400: invalid value type for 'shared_memory_byte_size' parameter for tensor 'input1', expected a number of bytes
+    400: Invalid offset + byte size for shared memory region: 'a b' - it has 140 bytes; found offset 0 and byte size 9223372036854775807
+    400: Invalid content size of tensor proto - Expected: 40 bytes; Actual: 39 bytes; input name: input1
+    400: invalid value type for 'shared_memory_region' parameter for tensor 'input1', expected a text
+    404: Unable to find shared memory region: 'x' - register it first
+    ");
 
     for bad in ["", "{}", r#"{"key":"/ovms_it_x","byte_size":-1}"#, "[]"] {
         let answer = post(
@@ -276,7 +287,33 @@ fn requests_that_do_not_fit_are_refused() {
         ..grpc::dummy()
     }));
     assert_eq!(object.contents(), [0; 39]);
-    insta::assert_snapshot!(texts.join("\n").replace(&object.key, "/KEY"), @"");
+    insta::assert_snapshot!(texts.join("\n").replace(&object.key, "/KEY"), @r#"
+    PermissionDenied: failed to register shared memory region 'y': keys have to begin with '/ovms_it_', see --shared_memory; found "/other"
+    InvalidArgument: failed to register shared memory region 'y': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/ovms_it_/../../etc/passwd"
+    NotFound: Unable to open shared memory region: '/ovms_it_missing' - there is no such object
+    InvalidArgument: failed to register shared memory region 'y': invalid args - '/KEY' has 80 bytes; found offset 0 and byte_size 81
+    InvalidArgument: failed to register shared memory region 'y': invalid args - '/KEY' has 80 bytes; found offset 18446744073709551615 and byte_size 2
+    AlreadyExists: shared memory region 'x' already in manager - unregister it first, or take another name
+    ResourceExhausted: failed to register shared memory region 'z': there are 2 regions, as many as --max_shared_memory_regions allows; unregister one first
+    NotFound: Unable to find shared memory region: 'stranger' - register it first
+    InvalidArgument: Invalid offset + byte size for shared memory region: 'x' - it has 80 bytes; found offset 41 and byte size 40
+    InvalidArgument: invalid value type for 'shared_memory_offset' parameter for tensor 'b', expected a number of bytes
+    InvalidArgument: Invalid offset + byte size for shared memory region: 'x' - it has 80 bytes; found offset 1 and byte size 9223372036854775807
+    InvalidArgument: Invalid content size of tensor proto - Expected: 40 bytes; Actual: 36 bytes; input name: b
+    InvalidArgument: Invalid content size of tensor proto - Expected: 40 bytes; Actual: 0 bytes; input name: b
+    InvalidArgument: unexpected 'content' provided when using shared memory for input tensor 'b' - send its elements either in the request or in the region
+    InvalidArgument: 'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor 'b'
+    InvalidArgument: 'shared_memory_byte_size' can not be specified without 'shared_memory_region' parameter for tensor 'b'
+    InvalidArgument: Invalid offset + byte size for shared memory region: 'x' - it has 80 bytes; found offset 18446744073709551605 and byte size 40
+    InvalidArgument: invalid value type for 'shared_memory_byte_size' parameter for tensor 'b', expected a number of bytes
+    InvalidArgument: shared memory size specified with the request for output 'a' (39 bytes) should be at least 40 bytes to hold the results
+    NotFound: Unable to find shared memory region: 'stranger' - register it first
+    InvalidArgument: Invalid offset + byte size for shared memory region: 'x' - it has 80 bytes; found offset 41 and byte size 40
+    InvalidArgument: Invalid output name - Requested output: a is listed twice
+    InvalidArgument: Inputs inside buffer does not match expected format. - Expected: one element of raw_input_contents for each of the 0 inputs that are not in shared memory; Actual: 1
+    InvalidArgument: Unable to use shared memory region: 'x' - '/KEY' was truncated after it was registered
+    InvalidArgument: Unable to use shared memory region: 'x' - '/KEY' was truncated after it was registered
+    "#);
     grpc.check_serves();
 }
 
@@ -293,7 +330,11 @@ fn shared_memory_is_off_unless_a_flag_says_otherwise() {
             ..grpc::dummy()
         }),
     ];
-    insta::assert_snapshot!(refused.join("\n"), @"");
+    insta::assert_snapshot!(refused.join("\n"), @"
+    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared_memory
+    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared_memory
+    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared_memory
+    ");
     unregister(&grpc, "");
     assert!(!get(server, "/v2").text().contains("shared_memory"));
 }
@@ -321,7 +362,10 @@ fn strings_are_in_regions() {
     // The size is that of the strings.
     assert_eq!(answer.outputs[0].parameters, placed("x", 20, 16));
     assert_eq!(object.contents()[20..36], framed[..]);
-    insta::assert_snapshot!([grpc.refused(ask(15)), grpc.refused(ask(17))].join("\n"), @"");
+    insta::assert_snapshot!([grpc.refused(ask(15)), grpc.refused(ask(17))].join("\n"), @"
+    InvalidArgument: Inputs inside buffer does not match expected format. - the string at byte 9 does not end within the 15 bytes given; input name: in
+    InvalidArgument: Inputs inside buffer does not match expected format. - the string at byte 16 does not end within the 17 bytes given; input name: in
+    ");
 }
 
 #[test]
@@ -468,5 +512,5 @@ fn pipelines_graphs_sequences_and_streams_take_regions() {
     drop(talk);
     let mut talk = Talk::open(&grpc);
     let refused = talk.ask(ask("graph", ["in", "out"], 10)).reported();
-    insta::assert_snapshot!(refused, @"");
+    insta::assert_snapshot!(refused, @"error: Functionality not implemented - shared memory in a stream to a graph; send tensors with the request, or use ModelInfer");
 }
