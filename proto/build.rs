@@ -5,7 +5,7 @@
 use std::{env, fs, path::PathBuf};
 
 /// Answers that REST has as JSON, whose members are in the order of the fields.
-const JSON: [&str; 16] = [
+const JSON: [&str; 17] = [
     ".inference.InferBatchStatistics",
     ".inference.InferStatistics",
     ".inference.ModelConfig",
@@ -18,6 +18,7 @@ const JSON: [&str; 16] = [
     ".inference.RepositoryIndexResponse",
     ".inference.ServerMetadataResponse",
     ".inference.StatisticDuration",
+    ".inference.SystemSharedMemoryStatusResponse.RegionStatus",
     ".tensorflow.TensorInfo",
     ".tensorflow.TensorShapeProto",
     ".tensorflow.serving.ModelVersionStatus",

@@ -34,6 +34,7 @@ pub mod scaffold;
 pub mod sequence;
 pub mod servable;
 pub mod server;
+pub mod shared_memory;
 pub mod store;
 pub mod task;
 pub mod tensor;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::{
     budget::Budget,
     error::{Error, Result},
+    shared_memory::{RegionPart, RegionTensors},
     tensor::{DataType, TensorMap, strings},
 };
 
@@ -58,6 +59,8 @@ pub struct InferRequest {
     /// The special inputs of stateful models, where the protocol has them in a form of their own;
     /// else they are among the inputs.
     pub special: SpecialInputs,
+    /// Inputs and outputs that are in shared memory; the data of such inputs is empty until it is read.
+    pub regions: Option<Box<RegionTensors>>,
 }
 
 impl InferRequest {
@@ -247,6 +250,26 @@ pub struct InferResponse {
     pub loose: Vec<LooseTensor>,
     /// Parameters of the response beside its outputs.
     pub parameters: Parameters,
+    /// Outputs that were written to shared memory, so that the client does not get their elements.
+    pub placed: Vec<PlacedOutput>,
+}
+
+impl InferResponse {
+    /// Returns where an output was written to, if that is shared memory.
+    pub fn placed(&self, output: &str) -> Option<&PlacedOutput> {
+        self.placed.iter().find(|placed| placed.name == output)
+    }
+}
+
+/// An output that was written to shared memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedOutput {
+    /// The name.
+    pub name: String,
+    /// The part of a region that the request named for it.
+    pub part: RegionPart,
+    /// The number of bytes that were written to the begin of that part.
+    pub size: usize,
 }
 
 /// An output as a graph gives it: its declared type and shape are not validated.

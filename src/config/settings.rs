@@ -9,6 +9,7 @@ use super::{file::Defaults, flags::Flags};
 use crate::{
     budget::Budget,
     openvino::{LoadOptions, PerTensor, Preprocessing},
+    shared_memory::KeyPrefix,
     store::StoreAddress,
     tensor::images::PixelLimit,
 };
@@ -42,6 +43,8 @@ pub struct ServerSettings {
     pub grpc_channel_arguments: Vec<(String, ChannelArgument)>,
     /// Where sequences are kept for other servers; nowhere if `None`.
     pub sequence_store: Option<StoreAddress>,
+    /// Beginning of the keys of shared memory that clients may register; they may register none if `None`.
+    pub shared_memory: Option<KeyPrefix>,
     /// The key that clients of `/v3` must have; anyone may ask if `None`.
     pub api_key: Option<String>,
 }

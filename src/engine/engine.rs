@@ -23,6 +23,7 @@ use crate::{
     metrics::RequestRecord,
     model::{self, Model, Version, keeper::Keeper},
     request::RequestOrigin,
+    shared_memory::SharedMemory,
 };
 
 /// Registry of servables, with their readiness.
@@ -51,6 +52,8 @@ pub struct Engine {
     pub(super) keeper: OnceLock<Arc<Keeper>>,
     /// How many strings an input of a request may have, if that is bounded.
     pub(super) max_strings: OnceLock<usize>,
+    /// Regions that clients have registered, if they may.
+    shared_memory: OnceLock<Arc<SharedMemory>>,
 }
 
 impl Engine {
@@ -81,6 +84,7 @@ impl Engine {
             stop_limit: OnceLock::new(),
             keeper: OnceLock::new(),
             max_strings: OnceLock::new(),
+            shared_memory: OnceLock::new(),
         })
     }
 
@@ -109,6 +113,16 @@ impl Engine {
     /// Returns how many strings an input of a request may have.
     pub(super) fn max_strings(&self) -> usize {
         self.max_strings.get().copied().unwrap_or(usize::MAX)
+    }
+
+    /// Lets clients register shared memory; only the first word counts.
+    pub fn share_memory(&self, memory: SharedMemory) {
+        let _ = self.shared_memory.set(Arc::new(memory));
+    }
+
+    /// Returns the regions that clients have registered; `None` if shared memory is off.
+    pub fn shared_memory(&self) -> Option<Arc<SharedMemory>> {
+        self.shared_memory.get().cloned()
     }
 
     /// Puts another registry in the place of the present one. Requests in flight keep what they

@@ -18,7 +18,7 @@ use super::{
     stream_messages::{StreamHead, StreamRequest, StreamResponse, StreamResponses, other_name},
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     graph::{self, Ending, Env, Graph},
     metrics::{GraphCall, Method},
     request::InferRequest,
@@ -53,6 +53,9 @@ pub(super) async fn open(
     let read = move |came: &mut StreamRequest| {
         let first = std::mem::take(&mut is_first);
         let request = read(came, &name, first)?;
+        if request.regions.is_some() {
+            return Err(unplaced());
+        }
         request.bound_strings(max_strings)?;
         Ok(request)
     };
@@ -119,6 +122,15 @@ async fn stopped(mut course: watch::Receiver<Course>, grace: Duration, ending: A
     }
     ending.end();
     let _ = course.wait_for(|it| *it == Course::Over).await;
+}
+
+/// Refuses shared memory: responses of a graph belong to no request that could say where they go.
+fn unplaced() -> Error {
+    Error::new(
+        ErrorKind::Unimplemented,
+        "Functionality not implemented - shared memory in a stream to a graph; send tensors with the request, or \
+         use ModelInfer",
+    )
 }
 
 /// Takes a request that is for the graph that the first was for. Of the first, the version does not

@@ -13,6 +13,7 @@ mod idempotency;
 mod in_flight;
 mod of_graph;
 mod of_pipeline;
+mod regions;
 mod registry;
 pub mod reload;
 mod saved;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use super::{
     engine::Engine, idempotency, in_flight::RequestInFlight, of_graph::OfGraph,
-    of_pipeline::OfPipeline,
+    of_pipeline::OfPipeline, regions,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -168,6 +168,11 @@ impl Target {
     /// Fails if the request does not fit, no slot comes free, the rules of sequences do not allow
     /// it, or the runtime fails.
     pub async fn infer(&self, mut request: InferRequest) -> Result<InferResponse> {
+        let regions = request.regions.take();
+        if let Some(regions) = &regions {
+            let read = Box::pin(regions::read_inputs(regions, &mut request)).await;
+            read.inspect_err(|error| self.call.failed(error))?;
+        }
         request.bound_strings(self.max_strings)?;
         let id = std::mem::take(&mut request.id);
         let call = &self.call;
@@ -186,10 +191,14 @@ impl Target {
                 Box::pin(found.infer(id, request, call)).await
             }
         };
-        answer.inspect_err(|error| match &self.found {
+        let answer = answer.inspect_err(|error| match &self.found {
             Found::Graph(_) if graph::is_within(error) => call.broke(error),
             _ => call.failed(error),
-        })
+        });
+        match regions {
+            None => answer,
+            Some(regions) => Box::pin(regions::write_outputs(regions, answer?)).await,
+        }
     }
 
     /// Returns what a sequence runs on, if that is anything else than what was found by name.
@@ -286,8 +295,8 @@ impl OfModel {
             model_version: site.version.number(),
             id: request_id,
             outputs,
-            loose: Vec::new(),
             parameters: echo.parameter(id).into_iter().collect(),
+            ..InferResponse::default()
         })
     }
 

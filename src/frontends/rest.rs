@@ -20,6 +20,7 @@ use super::{
     kserve::{
         generate::{generate, generate_stream},
         rest::{self as kserve, about},
+        shared_memory,
     },
     openapi,
     tfs::rest as tfs,
@@ -159,18 +160,32 @@ fn apis() -> Router<RestContext> {
         let path = format!("/v2/repository/models/{{model}}/{change}");
         router = router.route(&path, post_only(kserve::no_repository));
     }
-    for memory in ["/v2/systemsharedmemory", "/v2/cudasharedmemory"] {
-        let region = format!("{memory}/region/{{name}}");
-        for place in [memory, &region] {
-            let (status, unregister) = (format!("{place}/status"), format!("{place}/unregister"));
-            router = router
-                .route(&status, get_only(kserve::shared_memory))
-                .route(&unregister, post_only(|| async {}));
-        }
-        let register = format!("{region}/register");
-        router = router.route(&register, post_only(kserve::no_shared_memory));
+    for region in ["", "/region/{name}"] {
+        let system = format!("/v2/systemsharedmemory{region}");
+        let cuda = format!("/v2/cudasharedmemory{region}");
+        router = router
+            .route(
+                &format!("{system}/status"),
+                get_only(shared_memory::get_status),
+            )
+            .route(
+                &format!("{system}/unregister"),
+                post_only(shared_memory::post_unregister),
+            )
+            .route(
+                &format!("{cuda}/status"),
+                get_only(shared_memory::get_cuda_status),
+            )
+            .route(&format!("{cuda}/unregister"), post_only(|| async {}));
     }
+    let (system, cuda) = ("/v2/systemsharedmemory", "/v2/cudasharedmemory");
+    let register = post_only(shared_memory::post_register);
     router
+        .route(&format!("{system}/region/{{name}}/register"), register)
+        .route(
+            &format!("{cuda}/region/{{name}}/register"),
+            post_only(shared_memory::post_cuda_register),
+        )
         .route("/v2/logging", any(kserve::no_setting))
         .route("/v2/trace/setting", any(kserve::no_setting))
         .route("/v2/models/{model}/trace/setting", any(kserve::no_setting))

@@ -40,6 +40,7 @@ use super::{
     metrics::{Family, Metrics, NameError},
     model::{cleaner, keeper::Keeper},
     python,
+    shared_memory::SharedMemory,
     store::{SequenceStore, StoreAddress, StoreError},
     task::{self, Task},
 };
@@ -124,6 +125,9 @@ pub async fn serve(
     let limit = Duration::from_secs(flags.shutdown_timeout_seconds);
     engine.limit_stop(limit);
     engine.limit_strings(flags.max_string_elements);
+    if let Some(prefix) = settings.shared_memory.clone() {
+        engine.share_memory(SharedMemory::new(prefix, flags.max_shared_memory_regions));
+    }
     let keeper = match &settings.sequence_store {
         Some(address) => Some(open_store(address, settings).await?),
         None => None,

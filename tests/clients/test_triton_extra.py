@@ -106,7 +106,7 @@ def test_shared_memory_is_forgotten(client):
     client.unregister_system_shared_memory()
     client.unregister_cuda_shared_memory()
     assert not as_json(client, module, "get_system_shared_memory_status")
-    with pytest.raises(InferenceServerException, match="shared memory; send tensors"):
+    with pytest.raises(InferenceServerException, match="start the server with --shared_memory"):
         client.register_system_shared_memory("x", "/x", 1)
     with pytest.raises(InferenceServerException, match="loaded and unloaded by the server"):
         client.load_model("dummy")
@@ -222,6 +222,31 @@ def test_perf_analyzer(serve, perf_analyzer, protocol, more):
     output = run.stdout + run.stderr
     assert run.returncode == 0, output
     assert "Server: " in output and "Inference count: " in output, output
+    assert "Failed" not in output, output
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the load generator is for x86-64")
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [("dummy", []), ("dummy", ["--async"]), ("add", []), ("passthrough_string", ["--shape", "in:3"])],
+    ids=["sync", "async", "two-inputs", "strings"],
+)
+def test_perf_analyzer_with_shared_memory(serve, perf_analyzer, protocol, model, more):
+    """The load generator registers regions for its inputs and outputs, uses them, and forgets them."""
+    # Its keys are made of the names of inputs and outputs.
+    server = serve(model, "--shared_memory", "/")
+    program, environment = perf_analyzer
+    address = server.grpc if protocol == "grpc" else server.rest
+    command = [str(program), "-m", model, "-i", protocol, "-u", address, *more]
+    command += ["--shared-memory", "system", "--output-shared-memory-size", "1024"]
+    command += ["--request-count", "300", "--concurrency-range", "4"]
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    output = run.stdout + run.stderr
+    assert run.returncode == 0, output
+    assert "Inference count: " in output, output
     assert "Failed" not in output, output
 
 

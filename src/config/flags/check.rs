@@ -23,6 +23,7 @@ use crate::{
         shape, version_policy,
     },
     openvino::{PerTensor, Placement, Preprocessing},
+    shared_memory::KeyPrefix,
 };
 
 /// The log levels, from all to least.
@@ -234,6 +235,8 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
     if flags.sequence_durability.is_some() && sequence_store.is_none() {
         return Err(FlagError::DurabilityWithoutStore);
     }
+    let shared_memory = flags.shared_memory.as_deref();
+    let shared_memory = shared_memory.map(str::parse::<KeyPrefix>).transpose()?;
     let grpc_channel_arguments =
         channel_arguments(flags.grpc_channel_arguments.as_deref().unwrap_or_default())?;
     Ok(ServerSettings {
@@ -253,6 +256,7 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
         },
         grpc_channel_arguments,
         sequence_store,
+        shared_memory,
         api_key,
     })
 }

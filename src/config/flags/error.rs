@@ -4,6 +4,7 @@ use crate::{
     config::{
         preprocessing::PreprocessingError, shape::ParseShapeError, version_policy::PolicyError,
     },
+    shared_memory::KeyPrefixError,
     store::StoreAddressError,
     tensor::LayoutError,
 };
@@ -71,6 +72,8 @@ pub enum FlagError {
     SequenceStore(StoreAddressError),
     #[error("sequence_durability is set but sequence_store is not set")]
     DurabilityWithoutStore,
+    #[error(transparent)]
+    SharedMemory(#[from] KeyPrefixError),
     #[error("{0} has characters that an HTTP header cannot have")]
     HeaderText(&'static str),
     #[error("Unable to read API key file {path}: {reason}")]

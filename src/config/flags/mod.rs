@@ -166,6 +166,11 @@ flags! {
         allowed_hosts: String, "LIST";
         /// File with the API key for /v3, in its first line
         api_key_file: PathBuf, "FILE";
+        /// Let clients register system shared memory whose keys begin with PREFIX, such as /ovms_; / allows
+        /// any key [default: none]
+        ///
+        /// Keys name objects in /dev/shm, which the server reads and writes with its own rights.
+        shared_memory: String, "PREFIX";
         /// Folder of local files that requests to /v3 may refer to [default: none]
         allowed_local_media_path: PathBuf, "DIR";
     }
@@ -228,6 +233,9 @@ flags! {
         hide_inference_errors: bool = false, "BOOL";
         /// Maximum number of strings of an input
         max_string_elements: usize = 1 << 20, "N", least: 1;
+        /// Maximum number of registered shared memory regions, each with an open file; further ones are
+        /// rejected (RESOURCE_EXHAUSTED, 503)
+        max_shared_memory_regions: usize = 1024, "N", least: 1;
         /// Timeout in seconds for the next bytes of a request
         read_timeout_seconds: u64 = 60, "N", least: 1;
         /// Timeout in seconds for a client to take 64 KiB of a response

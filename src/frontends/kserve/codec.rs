@@ -4,6 +4,9 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use bytes::Bytes;
+
+use super::regions::{self, RegionReader};
 use crate::{
     budget::Budget,
     engine::{Engine, Servable},
@@ -22,25 +25,52 @@ use crate::{
         Data, Declared, Dialect, InferRequest, InferResponse, InputTensor, Parameter, Parameters,
         SpecialInputs,
     },
+    shared_memory::{RegionTensors, SharedMemory},
     tensor::DataType,
 };
 
-/// Reads a request; name and version have been used already.
+/// Reads a request; name and version have been used already. `memory` has the regions of tensors that are in
+/// shared memory.
 ///
 /// # Errors
 ///
-/// Fails if the budget has no room for what typed contents are packed to.
-pub(super) fn decode(message: ModelInferRequest, budget: &Budget) -> Result<InferRequest> {
+/// Fails if the budget has no room for what typed contents are packed to, or a tensor is in no such region.
+pub(super) fn decode(
+    message: ModelInferRequest,
+    budget: &Budget,
+    memory: Option<&SharedMemory>,
+) -> Result<InferRequest> {
+    let regions = match has_parameters(&message) {
+        true => find_regions(&message, budget, memory)?,
+        false => None,
+    };
+    let is_in_region = |index| {
+        let regions: Option<&RegionTensors> = regions.as_deref();
+        regions.is_some_and(|regions| regions.has_input(index))
+    };
     let raw = message.raw_input_contents;
     let has_raw = !raw.is_empty();
-    let raw_mismatch = (has_raw && raw.len() != message.inputs.len()).then_some(raw.len());
+    let in_regions = regions.as_deref().map_or(0, |regions| regions.inputs.len());
+    let with_data = message.inputs.len() - in_regions;
+    let raw_mismatch = (has_raw && raw.len() != with_data).then_some(raw.len());
+    if let (Some(actual), true) = (raw_mismatch, in_regions > 0) {
+        return Err(Error::invalid(format!(
+            "Inputs inside buffer does not match expected format. - Expected: one element of \
+             raw_input_contents for each of the {with_data} inputs that are not in shared memory; Actual: \
+             {actual}"
+        )));
+    }
     let mut raw = raw.into_iter();
     let inputs = message
         .inputs
         .into_iter()
-        .map(|input| {
-            // An input without its buffer is refused later, by `raw_mismatch`.
-            let raw = has_raw.then(|| raw.next().unwrap_or_default());
+        .enumerate()
+        .map(|(index, input)| {
+            // An input without its buffer is refused later, by `raw_mismatch`; one in a region has none.
+            let raw = match is_in_region(index) {
+                true => Some(Bytes::new()),
+                false => has_raw.then(|| raw.next().unwrap_or_default()),
+            };
             decode_input(input, raw.map(Data::Raw), budget)
         })
         .collect::<Result<_>>()?;
@@ -56,7 +86,37 @@ pub(super) fn decode(message: ModelInferRequest, budget: &Budget) -> Result<Infe
         raw_mismatch,
         dialect: Dialect::KServe,
         special: SpecialInputs::default(),
+        regions,
     })
+}
+
+/// Returns whether any tensor has parameters; nearly none has.
+fn has_parameters(message: &ModelInferRequest) -> bool {
+    let mut inputs = message.inputs.iter();
+    let mut outputs = message.outputs.iter();
+    inputs.any(|input| !input.parameters.is_empty())
+        || outputs.any(|output| !output.parameters.is_empty())
+}
+
+/// Finds the tensors that are in shared memory.
+fn find_regions(
+    message: &ModelInferRequest,
+    budget: &Budget,
+    memory: Option<&SharedMemory>,
+) -> Result<Option<Box<RegionTensors>>> {
+    let mut reader = RegionReader::new(memory, budget);
+    for (index, input) in message.inputs.iter().enumerate() {
+        let parameters = decode_parameters(input.parameters.clone());
+        let found = reader.input(index, &input.name, &parameters)?;
+        let contents = input.contents.as_ref();
+        if found && contents.is_some_and(|contents| !is_empty(contents)) {
+            return Err(regions::refuse_data(&input.name));
+        }
+    }
+    for output in &message.outputs {
+        reader.output(&output.name, &decode_parameters(output.parameters.clone()))?;
+    }
+    Ok(reader.finish())
 }
 
 /// Reads the time limit among the parameters of a message that is not decoded yet.
@@ -133,11 +193,17 @@ fn decode_parameters(parameters: HashMap<String, InferParameter>) -> Parameters 
 
 /// Writes a response: always raw contents, in the order of the outputs.
 pub(super) fn encode(response: InferResponse) -> ModelInferResponse {
+    let placed = |name: &str, data: Bytes| match response.placed.iter().find(|it| it.name == name) {
+        None => (HashMap::new(), data),
+        // Its element is there and empty, so that those of the others keep their places.
+        Some(placed) => (encode_parameters(regions::parameters(placed)), Bytes::new()),
+    };
     let count = response.outputs.len() + response.loose.len();
     let mut outputs = Vec::with_capacity(count);
     let mut raw_output_contents = Vec::with_capacity(count);
     for (name, tensor) in response.outputs {
         let (dtype, shape, data) = tensor.into_parts();
+        let (parameters, data) = placed(&name, data);
         outputs.push(InferOutputTensor {
             name,
             datatype: dtype.kserve().to_owned(),
@@ -145,18 +211,21 @@ pub(super) fn encode(response: InferResponse) -> ModelInferResponse {
                 .into_iter()
                 .map(|length| i64::try_from(length).unwrap_or(i64::MAX))
                 .collect(),
+            parameters,
             ..InferOutputTensor::default()
         });
         raw_output_contents.push(data);
     }
     for loose in response.loose {
+        let (parameters, data) = placed(&loose.name, loose.data);
         outputs.push(InferOutputTensor {
             name: loose.name,
             datatype: loose.datatype,
             shape: loose.shape,
+            parameters,
             ..InferOutputTensor::default()
         });
-        raw_output_contents.push(loose.data);
+        raw_output_contents.push(data);
     }
     ModelInferResponse {
         model_name: response.model_name,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use tonic::Status;
 
-use super::{REPOSITORY, SETTING, SHARED_MEMORY, codec, unserved};
+use super::{REPOSITORY, SETTING, codec, shared_memory, unserved};
 use crate::{
     budget::{Budget, Charge},
     engine::Engine,
@@ -28,7 +28,8 @@ use crate::{
         ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
         ModelStatisticsRequest, ModelStatisticsResponse, RepositoryIndexRequest,
         RepositoryIndexResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
-        ServerReadyRequest, ServerReadyResponse,
+        ServerReadyRequest, ServerReadyResponse, SystemSharedMemoryStatusRequest,
+        SystemSharedMemoryUnregisterRequest,
     },
     request::{ApiFamily, Interface, RequestOrigin},
     sequence::Arrival,
@@ -66,9 +67,9 @@ impl Unary for ModelInfer {
             let find = engine.find(name, version, ORIGIN);
             let target = arrival.finds(name, find).await?;
             let target = target.arrived(arrival).keyed(key.text())?;
-            let budget = budget.clone();
+            let (budget, memory) = (budget.clone(), engine.shared_memory());
             let unpack = move || {
-                let request = codec::decode(request, &budget);
+                let request = codec::decode(request, &budget, memory.as_deref());
                 drop(decoded);
                 request
             };
@@ -92,26 +93,20 @@ impl Unary for ModelInfer {
 }
 
 /// The gRPC calls that are known and not served, and what to do instead.
-const UNSERVED: [(&str, &str); 6] = [
+const UNSERVED: [(&str, &str); 5] = [
     ("RepositoryModelLoad", REPOSITORY),
     ("RepositoryModelUnload", REPOSITORY),
-    ("SystemSharedMemoryRegister", SHARED_MEMORY),
-    ("CudaSharedMemoryRegister", SHARED_MEMORY),
+    ("CudaSharedMemoryRegister", shared_memory::CUDA),
     ("TraceSetting", SETTING),
     ("LogSettings", SETTING),
 ];
 
-/// The gRPC calls about shared memory that succeed: there is none, so nothing to list or forget.
-const SHARED_MEMORY_CALLS: [&str; 4] = [
-    "SystemSharedMemoryStatus",
-    "SystemSharedMemoryUnregister",
-    "CudaSharedMemoryStatus",
-    "CudaSharedMemoryUnregister",
-];
+/// The gRPC calls about shared memory of devices that succeed: there is none, so nothing to list or forget.
+const CUDA_CALLS: [&str; 2] = ["CudaSharedMemoryStatus", "CudaSharedMemoryUnregister"];
 
 /// Answers the gRPC calls of Triton that do nothing here, whatever is in their messages.
 fn answer_unserved(method: &str) -> Option<Response<UnaryBody>> {
-    if SHARED_MEMORY_CALLS.contains(&method) {
+    if CUDA_CALLS.contains(&method) {
         // Their answers are messages without content: a flag and a length of zero.
         return Some(unary::success(Bytes::from_static(&[0; unary::PREFIX])));
     }
@@ -134,8 +129,8 @@ pub(in crate::frontends) fn answer(
             let ready = engine.ready();
             Ok(ServerReadyResponse { ready })
         })),
-        "ServerMetadata" => Box::pin(query(intake, request, |_: ServerMetadataRequest| {
-            Ok(super::server_metadata())
+        "ServerMetadata" => Box::pin(query(intake, request, move |_: ServerMetadataRequest| {
+            Ok(super::server_metadata(&engine))
         })),
         "ModelReady" => Box::pin(query(intake, request, move |it| model_ready(&engine, &it))),
         "ModelMetadata" => Box::pin(query(intake, request, move |it| metadata(&engine, &it))),
@@ -147,6 +142,21 @@ pub(in crate::frontends) fn answer(
             let models = kserve::repository_index(&engine, it.ready);
             Ok(RepositoryIndexResponse { models })
         })),
+        "SystemSharedMemoryStatus" => Box::pin(query(
+            intake,
+            request,
+            move |it: SystemSharedMemoryStatusRequest| shared_memory::status(&engine, &it.name),
+        )),
+        "SystemSharedMemoryRegister" => Box::pin(query(intake, request, move |it| {
+            shared_memory::register(&engine, &it)
+        })),
+        "SystemSharedMemoryUnregister" => Box::pin(query(
+            intake,
+            request,
+            move |it: SystemSharedMemoryUnregisterRequest| {
+                Ok(shared_memory::unregister(&engine, &it.name))
+            },
+        )),
         _ => return answer_unserved(method).map(|answer| Box::pin(ready(answer)) as _),
     })
 }

@@ -4,11 +4,14 @@ use std::{fmt::Display, io::Write};
 
 use axum::http::{HeaderName, HeaderValue};
 
-use super::json::{JSON_LENGTH, Wishes};
+use super::{
+    json::{JSON_LENGTH, Wishes},
+    regions,
+};
 use crate::{
     error::{Error, Result},
     frontends::reply::Whole,
-    request::{InferResponse, LooseTensor, Parameter, Parameters},
+    request::{InferResponse, LooseTensor, Parameter, Parameters, PlacedOutput},
     tensor::{
         self, DataType, ShapeText, Tensor,
         strings::{self, Strings},
@@ -32,19 +35,34 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
     }
     // Writing to a Vec does not fail.
     let _ = write!(json, ",\"model_version\":\"{}\"", response.model_version);
-    parameters(&mut json, &response.parameters);
+    if !response.parameters.is_empty() {
+        json.push(b',');
+        parameters(&mut json, &response.parameters);
+    }
     json.extend_from_slice(b",\"outputs\":[");
     for (index, (name, tensor)) in response.outputs.iter().enumerate() {
         if index > 0 {
             json.push(b',');
         }
-        output(&mut json, &mut binary, name, tensor, wishes)?;
+        match response.placed(name) {
+            None => output(&mut json, &mut binary, name, tensor, wishes)?,
+            Some(placed) => {
+                head(&mut json, name, tensor.shape(), tensor.dtype().kserve());
+                elsewhere(&mut json, placed);
+            }
+        }
     }
     for (index, loose) in response.loose.iter().enumerate() {
         if index + response.outputs.len() > 0 {
             json.push(b',');
         }
-        loose_output(&mut json, &mut binary, loose, wishes)?;
+        match response.placed(&loose.name) {
+            None => loose_output(&mut json, &mut binary, loose, wishes)?,
+            Some(placed) => {
+                head(&mut json, &loose.name, &loose.shape, &loose.datatype);
+                elsewhere(&mut json, placed);
+            }
+        }
     }
     json.extend_from_slice(b"]}");
     let json_length = json.len();
@@ -117,20 +135,18 @@ fn parameter(json: &mut Vec<u8>, value: &Parameter) {
     };
 }
 
+/// Writes the member that has parameters.
 fn parameters(json: &mut Vec<u8>, parameters: &Parameters) {
+    json.extend_from_slice(b"\"parameters\":{");
     for (index, (name, value)) in parameters.iter().enumerate() {
-        json.extend_from_slice(if index == 0 {
-            b",\"parameters\":{"
-        } else {
-            b","
-        });
+        if index > 0 {
+            json.push(b',');
+        }
         text(json, name);
         json.push(b':');
         parameter(json, value);
     }
-    if !parameters.is_empty() {
-        json.push(b'}');
-    }
+    json.push(b'}');
 }
 
 fn output(
@@ -219,6 +235,12 @@ fn behind(json: &mut Vec<u8>, binary: &mut Vec<u8>, data: &[u8]) {
     binary.extend_from_slice(data);
 }
 
+/// Ends an output that was written to shared memory.
+fn elsewhere(json: &mut Vec<u8>, placed: &PlacedOutput) {
+    parameters(json, &regions::parameters(placed));
+    json.push(b'}');
+}
+
 fn elements(json: &mut Vec<u8>, tensor: &Tensor) {
     json.extend_from_slice(b"\"data\":");
     write_json(tensor, json);
@@ -291,6 +313,7 @@ mod tests {
                 (SEQUENCE_ID.to_owned(), Parameter::Text("A\"".to_owned())),
                 ("n".to_owned(), Parameter::Int(-1)),
             ],
+            placed: Vec::new(),
         };
         let wishes = Wishes {
             listed: listed
@@ -336,6 +359,7 @@ mod tests {
             outputs: [].into_iter().collect(),
             loose: vec![loose],
             parameters: vec![("OVMS_MP_TIMESTAMP".to_owned(), Parameter::Int(i64::MAX - 3))],
+            placed: Vec::new(),
         };
         let wishes = Wishes {
             listed: Vec::new(),

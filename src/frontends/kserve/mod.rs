@@ -5,7 +5,9 @@ pub mod generate;
 pub mod grpc;
 mod json;
 mod json_reply;
+mod regions;
 pub mod rest;
+pub(in crate::frontends) mod shared_memory;
 pub(in crate::frontends) mod stream;
 
 use super::{SERVER_NAME, SERVER_VERSION};
@@ -25,7 +27,7 @@ use crate::{
     tensor::DataType,
 };
 
-/// The extensions that clients may look for in the metadata of the server.
+/// The extensions that clients may look for in the metadata of the server, beside [`SHARED_MEMORY`].
 const EXTENSIONS: [&str; 5] = [
     "binary_tensor_data",
     "generate",
@@ -35,13 +37,22 @@ const EXTENSIONS: [&str; 5] = [
 ];
 
 const REPOSITORY: &str = "models are loaded and unloaded by the server's configuration";
-const SHARED_MEMORY: &str = "shared memory; send tensors with the request";
 const SETTING: &str = "settings are those of the server's command line";
 
 fn unserved(reason: &str) -> Error {
     Error::new(
         ErrorKind::Unimplemented,
         format!("Functionality not implemented - {reason}"),
+    )
+}
+
+/// The extension that is there if shared memory is on.
+const SHARED_MEMORY: &str = "system_shared_memory";
+
+/// Refuses shared memory where it is off.
+fn shared_memory_is_off() -> Error {
+    unserved(
+        "shared memory is off; send tensors with the request, or start the server with --shared_memory",
     )
 }
 
@@ -55,11 +66,16 @@ const OPEN_TYPE: &str = "UNDEFINED";
 const GRAPH_TYPE: &str = "INVALID";
 
 /// Describes the server.
-fn server_metadata() -> ServerMetadataResponse {
+fn server_metadata(engine: &Engine) -> ServerMetadataResponse {
+    let more = engine.shared_memory().map(|_| SHARED_MEMORY);
     ServerMetadataResponse {
         name: SERVER_NAME.to_owned(),
         version: SERVER_VERSION.to_owned(),
-        extensions: EXTENSIONS.map(str::to_owned).to_vec(),
+        extensions: EXTENSIONS
+            .into_iter()
+            .chain(more)
+            .map(str::to_owned)
+            .collect(),
     }
 }
 

@@ -1,8 +1,5 @@
 //! The KServe v2 handlers over REST, and calls of Triton's clients beyond the protocol: model configuration
 //! and statistics, and responses for extensions that are not supported.
-//!
-//! Load generators forget shared memory of earlier runs before they begin; that succeeds, as there
-//! never is any. To register some fails, as does what would change the server.
 
 use std::time::Instant;
 
@@ -14,7 +11,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{REPOSITORY, SETTING, SHARED_MEMORY, codec, json, json_reply, unserved};
+use super::{REPOSITORY, SETTING, codec, json, json_reply, regions::RegionReader, unserved};
 use crate::{
     engine::Engine,
     error::{Error, ErrorKind, Result},
@@ -72,8 +69,8 @@ pub(crate) async fn ready(State(context): State<RestContext>) -> StatusCode {
     }
 }
 
-pub(crate) async fn server_metadata() -> Result<Response> {
-    reply::serialized(&super::server_metadata())
+pub(crate) async fn server_metadata(State(context): State<RestContext>) -> Result<Response> {
+    reply::serialized(&super::server_metadata(&context.engine))
 }
 
 /// `{"ready": true}` in the body asks for what is ready only; no body asks for all.
@@ -162,8 +159,10 @@ pub(crate) async fn infer(
         .inspect_err(refused)?;
     let decode = {
         let budget = budget.clone();
+        let memory = context.engine.shared_memory();
         move || {
-            let (request, wishes) = json::decode(&body, json_length.as_deref())?;
+            let regions = RegionReader::new(memory.as_deref(), &budget);
+            let (request, wishes) = json::decode(&body, json_length.as_deref(), regions)?;
             drop(decoded);
             Ok::<_, Error>((request.charged(&budget)?, wishes))
         }
@@ -180,10 +179,13 @@ pub(crate) async fn infer(
     })
     .await?;
     seen.version(|| Some(response.model_version));
-    let loose = response.loose.iter().map(|tensor| tensor.data.len());
+    let loose = response.loose.iter();
+    let loose = loose.map(|tensor| (&tensor.name, tensor.data.len()));
     let outputs = response.outputs.iter();
-    let outputs = outputs.map(|(_, tensor)| tensor.data().len());
-    let bytes = outputs.chain(loose).sum();
+    let outputs = outputs.map(|(name, tensor)| (name, tensor.data().len()));
+    let sent = outputs.chain(loose);
+    let sent = sent.filter(|(name, _)| response.placed(name).is_none());
+    let bytes = sent.map(|(_, bytes)| bytes).sum();
     let growth = match wishes.reads_binary {
         true => BINARY_GROWTH,
         false => JSON_GROWTH,
@@ -196,17 +198,8 @@ pub(crate) async fn no_repository() -> Error {
     unserved(REPOSITORY)
 }
 
-pub(crate) async fn no_shared_memory() -> Error {
-    unserved(SHARED_MEMORY)
-}
-
 pub(crate) async fn no_setting() -> Error {
     unserved(SETTING)
-}
-
-/// The regions that are registered.
-pub(crate) async fn shared_memory() -> Response {
-    reply::json(StatusCode::OK, "[]")
 }
 
 pub(crate) fn config(engine: &Engine, model: &str, version: Option<i64>) -> Result<Response> {

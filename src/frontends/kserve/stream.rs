@@ -45,6 +45,7 @@ use crate::{
         weight::INFER,
     },
     proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
+    shared_memory::SharedMemory,
     task,
 };
 
@@ -134,7 +135,8 @@ async fn open(
         let text = "Client disconnected during reading first streaming request";
         Error::invalid(text)
     })?;
-    let first = read(first, &budget).await?;
+    let memory = engine.shared_memory();
+    let first = read(first, &budget, memory.clone()).await?;
     let seen = access::seen(messages.extensions(), Some(&first.name));
     let head = StreamHead {
         name: &first.name,
@@ -148,7 +150,7 @@ async fn open(
             messages,
             first,
             stream.requests,
-            budget,
+            (budget, memory),
             course,
         ))),
         seen,
@@ -164,7 +166,7 @@ async fn feed(
     mut messages: Reader,
     first: StreamRequest,
     requests: mpsc::Sender<StreamRequest>,
-    budget: Budget,
+    (budget, memory): (Budget, Option<Arc<SharedMemory>>),
     course: watch::Receiver<Course>,
 ) -> Result<bool, Status> {
     let mut request = first;
@@ -183,7 +185,8 @@ async fn feed(
         let Some(message) = message? else {
             return Ok(true);
         };
-        let Some(read) = before_drain(&course, pin!(read(message, &budget))).await else {
+        let Some(read) = before_drain(&course, pin!(read(message, &budget, memory.clone()))).await
+        else {
             return Ok(false);
         };
         request = read?;
@@ -205,7 +208,11 @@ async fn before_drain<F: Future>(
 }
 
 /// Decodes a request.
-async fn read(message: Message, budget: &Budget) -> Result<StreamRequest, Status> {
+async fn read(
+    message: Message,
+    budget: &Budget,
+    memory: Option<Arc<SharedMemory>>,
+) -> Result<StreamRequest, Status> {
     let Message { bytes, room } = message;
     let weight = INFER.weight(&bytes);
     let decoded = budget.charge(weight)?;
@@ -218,7 +225,7 @@ async fn read(message: Message, budget: &Budget) -> Result<StreamRequest, Status
             name: std::mem::take(&mut message.model_name),
             version: codec::version(&message.model_version),
             limit: codec::time_limit(&message),
-            request: codec::decode(message, &budget)?,
+            request: codec::decode(message, &budget, memory.as_deref())?,
             room,
         };
         drop(decoded);

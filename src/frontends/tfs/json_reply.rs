@@ -134,6 +134,7 @@ mod tests {
             id: String::new(),
             parameters: Vec::new(),
             loose: Vec::new(),
+            placed: Vec::new(),
             outputs: outputs
                 .into_iter()
                 .map(|(name, dtype, shape, data)| {

@@ -57,6 +57,7 @@ pub(super) fn decode(
         raw_mismatch: None,
         dialect: Dialect::TensorFlowServing,
         special,
+        regions: None,
     })
 }
 

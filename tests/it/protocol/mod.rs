@@ -12,6 +12,7 @@ mod kserve_grpc;
 mod kserve_rest;
 mod rest_binary;
 mod round_trip;
+mod shared_memory;
 mod sheets;
 mod sizes;
 mod strings;

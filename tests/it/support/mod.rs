@@ -23,6 +23,7 @@ pub(crate) mod relay;
 pub(crate) mod repository;
 pub(crate) mod sequence;
 pub(crate) mod server;
+pub(crate) mod shared_memory;
 pub(crate) mod sheet;
 pub(crate) mod shells;
 pub(crate) mod steps;

@@ -8,6 +8,7 @@ mod envelope;
 use bytes::Bytes;
 
 use self::envelope::{Envelope, Input};
+use super::regions::{self, RegionReader};
 use crate::{
     error::{Error, Result},
     frontends::json_numbers::{JsonError, no_object, reason},
@@ -30,12 +31,17 @@ pub(super) struct Wishes {
     pub(super) reads_binary: bool,
 }
 
-/// Reads a request body. `json_length` is the header of that name, if it was sent.
+/// Reads a request body. `json_length` is the header of that name, if it was sent; `regions` finds the tensors
+/// that are in shared memory.
 ///
 /// # Errors
 ///
 /// Fails with the first error.
-pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferRequest, Wishes)> {
+pub(super) fn decode(
+    body: &Bytes,
+    json_length: Option<&[u8]>,
+    mut regions: RegionReader<'_>,
+) -> Result<(InferRequest, Wishes)> {
     let (json, mut binary) = split(body, json_length)?;
     let Envelope {
         inputs,
@@ -49,7 +55,13 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
     let alone = inputs.len() == 1;
     let mut inputs = inputs
         .into_iter()
-        .map(|input| decode_input(input, &mut binary, alone))
+        .enumerate()
+        .map(
+            |(index, input)| match regions.input(index, &input.name, &input.parameters)? {
+                true => region_input(input),
+                false => decode_input(input, &mut binary, alone),
+            },
+        )
         .collect::<Result<Vec<_>>>()?;
     refuse_mixed(&mut inputs);
     let by_default = binary_wish(&parameters, "binary_data_output").unwrap_or(false);
@@ -60,6 +72,7 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
     for output in outputs {
         let binary = binary_wish(&output.parameters, "binary_data").unwrap_or(by_default);
         wishes.reads_binary |= binary;
+        regions.output(&output.name, &output.parameters)?;
         wishes.listed.push((output.name, binary));
     }
     let request = InferRequest {
@@ -70,6 +83,7 @@ pub(super) fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferR
         raw_mismatch: None,
         dialect: Dialect::KServe,
         special: SpecialInputs::default(),
+        regions: regions.finish(),
     };
     Ok((request, wishes))
 }
@@ -149,6 +163,20 @@ fn decode_input(input: Input, binary: &mut Bytes, alone: bool) -> Result<InputTe
         datatype,
         shape,
         data,
+    })
+}
+
+/// Makes an input that is in shared memory.
+fn region_input(input: Input) -> Result<InputTensor> {
+    let mut parameters = input.parameters.iter();
+    if input.data.is_some() || parameters.any(|(name, _)| name == "binary_data_size") {
+        return Err(regions::refuse_data(&input.name));
+    }
+    Ok(InputTensor {
+        name: input.name,
+        datatype: input.datatype,
+        shape: input.shape,
+        data: Data::Raw(Bytes::new()),
     })
 }
 

@@ -2,8 +2,18 @@
 
 use bytes::Bytes;
 
-use super::{Wishes, decode};
-use crate::request::{Data, Parameter};
+use super::Wishes;
+use crate::{
+    budget::Budget,
+    error::Result,
+    frontends::kserve::regions::RegionReader,
+    request::{Data, InferRequest, Parameter},
+};
+
+fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferRequest, Wishes)> {
+    let budget = Budget::default();
+    super::decode(body, json_length, RegionReader::new(None, &budget))
+}
 
 fn error(body: &str, json_length: Option<&str>) -> String {
     let body = Bytes::from(body.to_owned());

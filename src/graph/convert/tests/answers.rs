@@ -150,6 +150,7 @@ fn a_response_has_all_outputs_and_their_time() {
                 loose("a", "UINT8", &[1], b"2")
             ],
             parameters: vec![(TIMESTAMP.to_owned(), Parameter::Int(i64::MAX - 3))],
+            placed: Vec::new(),
         }
     );
 }
@@ -168,6 +169,7 @@ fn a_response_of_a_node_gets_the_graphs_name_and_time() {
             (TIMESTAMP.to_owned(), Parameter::Int(1)),
             ("kept".to_owned(), Parameter::Bool(true)),
         ],
+        placed: Vec::new(),
     };
     let packet = Packet::new(Payload::Response(Arc::new(made)), Timestamp::new(5));
     let read = response("g", "", [(&plan.outputs[0], &packet)]).unwrap();

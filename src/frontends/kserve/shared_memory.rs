@@ -1,0 +1,141 @@
+//! Registration of shared memory: the calls of Triton's extension, over gRPC and REST.
+//!
+//! Load generators forget the regions of earlier runs before they begin; that succeeds also if shared memory is
+//! off, as there never is any.
+
+use axum::{
+    extract::{FromRequestParts, Path, Request, State},
+    http::{StatusCode, request::Parts},
+    response::Response,
+};
+use serde::Deserialize;
+
+use super::{shared_memory_is_off, unserved};
+use crate::{
+    engine::Engine,
+    error::{Error, Result},
+    frontends::{
+        body, reply,
+        rest::{self, RestContext},
+    },
+    proto::kserve::{
+        SystemSharedMemoryRegisterRequest, SystemSharedMemoryRegisterResponse,
+        SystemSharedMemoryStatusResponse, SystemSharedMemoryUnregisterResponse,
+        system_shared_memory_status_response::RegionStatus,
+    },
+};
+
+/// Lists a region, or all of them if the name is empty.
+fn regions(engine: &Engine, name: &str) -> Result<Vec<RegionStatus>> {
+    let Some(memory) = engine.shared_memory() else {
+        return Ok(Vec::new());
+    };
+    let regions = memory.status(name)?.into_iter();
+    let status = regions.map(|region| RegionStatus {
+        name: region.name().to_owned(),
+        key: region.key().to_owned(),
+        offset: region.offset(),
+        byte_size: region.byte_size(),
+    });
+    Ok(status.collect())
+}
+
+pub(super) fn status(engine: &Engine, name: &str) -> Result<SystemSharedMemoryStatusResponse> {
+    let regions = regions(engine, name)?.into_iter();
+    let regions = regions.map(|region| (region.name.clone(), region));
+    Ok(SystemSharedMemoryStatusResponse {
+        regions: regions.collect(),
+    })
+}
+
+pub(super) fn register(
+    engine: &Engine,
+    request: &SystemSharedMemoryRegisterRequest,
+) -> Result<SystemSharedMemoryRegisterResponse> {
+    let memory = engine.shared_memory().ok_or_else(shared_memory_is_off)?;
+    memory.register(
+        &request.name,
+        &request.key,
+        request.offset,
+        request.byte_size,
+    )?;
+    Ok(SystemSharedMemoryRegisterResponse {})
+}
+
+pub(super) fn unregister(engine: &Engine, name: &str) -> SystemSharedMemoryUnregisterResponse {
+    if let Some(memory) = engine.shared_memory() {
+        memory.unregister(name);
+    }
+    SystemSharedMemoryUnregisterResponse {}
+}
+
+/// The name of a region in a path; empty if the path has none.
+pub(crate) struct RegionName(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for RegionName {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Names {
+            #[serde(default)]
+            name: String,
+        }
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(Names { name })) => Ok(Self(name)),
+            // What is percent-encoded in the path is not UTF-8.
+            Err(_) => Err(rest::unknown_path()),
+        }
+    }
+}
+
+pub(crate) async fn get_status(
+    State(context): State<RestContext>,
+    RegionName(name): RegionName,
+) -> Result<Response> {
+    reply::serialized(&regions(&context.engine, &name)?)
+}
+
+pub(crate) async fn post_register(
+    State(context): State<RestContext>,
+    RegionName(name): RegionName,
+    request: Request,
+) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Region {
+        key: String,
+        #[serde(default)]
+        offset: u64,
+        byte_size: u64,
+    }
+    let memory = (context.engine.shared_memory()).ok_or_else(shared_memory_is_off)?;
+    let (parts, incoming) = request.into_parts();
+    let body = body::read(&parts, incoming, &context.intake).await?;
+    let region: Region = serde_json::from_slice(&body).map_err(|error| {
+        Error::invalid(format!(
+            "failed to register shared memory region '{name}': invalid args - expected JSON with key, offset, \
+             and byte_size: {error}"
+        ))
+    })?;
+    memory.register(&name, &region.key, region.offset, region.byte_size)
+}
+
+pub(crate) async fn post_unregister(
+    State(context): State<RestContext>,
+    RegionName(name): RegionName,
+) {
+    unregister(&context.engine, &name);
+}
+
+/// Why regions of devices cannot be registered.
+pub(super) const CUDA: &str =
+    "CUDA shared memory; register system shared memory, or send tensors with the request";
+
+/// The CUDA regions: there are none.
+pub(crate) async fn get_cuda_status() -> Response {
+    reply::json(StatusCode::OK, "[]")
+}
+
+pub(crate) async fn post_cuda_register() -> Error {
+    unserved(CUDA)
+}
