@@ -198,8 +198,18 @@ enum Unfit {
     Range,
 }
 
+/// Passes over digits, and appends them to a number. Eight bytes are looked at together, however many of them are
+/// digits: to find the end of a number one by one is a branch that no processor foresees.
 #[inline]
 fn pass_digits(text: &[u8], mut at: usize, digits: &mut u64) -> usize {
+    while let Some(eight) = text.get(at..).and_then(<[u8]>::first_chunk) {
+        let (value, count) = leading_digits(*eight);
+        *digits = digits.wrapping_mul(TENS[count]).wrapping_add(value);
+        at += count;
+        if count < 8 {
+            return at;
+        }
+    }
     while let Some(digit @ b'0'..=b'9') = text.get(at) {
         *digits = digits
             .wrapping_mul(10)
@@ -207,6 +217,42 @@ fn pass_digits(text: &[u8], mut at: usize, digits: &mut u64) -> usize {
         at += 1;
     }
     at
+}
+
+/// Powers of ten up to that of eight digits.
+const TENS: [u64; 9] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+];
+
+/// Returns the number that the digits at the beginning are, and how many there are.
+#[inline]
+fn leading_digits(text: [u8; 8]) -> (u64, usize) {
+    const fn all(byte: u8) -> u64 {
+        u64::from_le_bytes([byte; 8])
+    }
+    // The first byte is the lowest. Digits become their values, which stay below 16 with 6 more; what a carry makes of
+    // bytes behind one that is no digit does not matter.
+    let values = u64::from_le_bytes(text) ^ all(b'0');
+    let others = (values | values.wrapping_add(all(6))) & all(0xf0);
+    let bits = others.trailing_zeros() & !7;
+    // Zeros before them: the last digit is the highest byte.
+    let digits = values.checked_shl(64 - bits).unwrap_or(0);
+    // Bytes to pairs, pairs to fours, and these to one.
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let (odd, even) = (pairs & 0xff_0000_00ff, (pairs >> 16) & 0xff_0000_00ff);
+    let value = odd
+        .wrapping_mul(100 + (1_000_000 << 32))
+        .wrapping_add(even.wrapping_mul(1 + (10_000 << 32)))
+        >> 32;
+    (value, bits as usize / 8)
 }
 
 /// Reads the numbers of a list up to its end or to something else, and appends them; returns how
