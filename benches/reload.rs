@@ -73,7 +73,7 @@ impl File {
                 let nireq = if last { 1 + self.changes % 2 } else { 1 };
                 serde_json::json!({"config": {
                     "name": name(index),
-                    "base_path": TINY.path(),
+                    "base_path": self.base_path(index),
                     "plugin_config": properties,
                     "nireq": nireq,
                 }})
@@ -81,6 +81,26 @@ impl File {
             .collect();
         let config = serde_json::json!({"model_config_list": models});
         std::fs::write(self.path(), config.to_string()).expect("the folder is ours");
+    }
+
+    /// Returns the folder of a model: of many each has its own.
+    fn base_path(&self, index: usize) -> PathBuf {
+        let path = self.folder.path().join(name(index));
+        if path.exists() { path } else { TINY.path() }
+    }
+
+    /// Gives each model a folder of its own.
+    fn spread(self) -> Self {
+        for index in 0..self.models {
+            let to = self.folder.path().join(name(index)).join("1");
+            std::fs::create_dir_all(&to).expect("the folder is ours");
+            for file in ["model.xml", "model.bin"] {
+                let from = TINY.path().join("1").join(file);
+                std::fs::copy(from, to.join(file)).expect("the model is there");
+            }
+        }
+        self.write();
+        self
     }
 
     /// Changes the last model and waits until the change is in effect.
@@ -147,7 +167,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
 /// Measures a thousand models, and a hundred to compare them with.
 fn many() -> Vec<Row> {
     let measured = MANY.map(|models| {
-        let mut file = File::new(models);
+        let mut file = File::new(models).spread();
         let started = Instant::now();
         let peer = file.serve();
         let start = started.elapsed().as_secs_f64() * 1e3 / models as f64;
