@@ -72,6 +72,14 @@ pub(crate) const CONVOLUTIONAL: Model = Model {
     folder: "target/bench-models/resnet50",
 };
 
+/// Stem and first stage of it: some milliseconds for an image of 600 KB.
+pub(crate) const CONVOLUTIONS: Model = Model {
+    name: "conv",
+    input: "image",
+    shape: &[1, 3, 224, 224],
+    folder: "target/bench-models/conv",
+};
+
 /// Example model built into the program; an inference takes well below a millisecond.
 pub(crate) const CLASSIFIER: Model = Model {
     name: "classifier",

@@ -1,5 +1,5 @@
-//! Fifty models in one configuration file: time to ready, effect of the reload of one on the
-//! others, and memory after many reloads.
+//! Many models in one configuration file. Fifty: time to ready, effect of the reload of one on the
+//! others, and memory after many reloads. A thousand: time to ready, reload of one, and memory of each.
 
 use std::{
     io::{Read, Write},
@@ -24,6 +24,12 @@ use crate::{
 /// Number of models in the file.
 const MODELS: usize = 50;
 
+/// Number of models in the largest file, and in one to compare it with.
+const MANY: [usize; 2] = [1000, 100];
+
+/// Number of reloads of one of them.
+const RELOADS_AMONG_MANY: usize = 20;
+
 /// Requests per second while a model is reloaded: at most a tenth of the capacity of one core.
 const RATE: u32 = 500;
 
@@ -33,16 +39,18 @@ const PERIOD: Duration = Duration::from_millis(250);
 /// Number of reloads before the first and the last measurement of memory.
 const RELOADS: (usize, usize) = (20, 220);
 
-/// A configuration file with fifty models, the last of which can be changed.
+/// A configuration file with models, the last of which can be changed.
 struct File {
     folder: tempfile::TempDir,
+    models: usize,
     changes: usize,
 }
 
 impl File {
-    fn new() -> Self {
+    fn new(models: usize) -> Self {
         let file = Self {
             folder: tempfile::tempdir().expect("a folder for the file"),
+            models,
             changes: 0,
         };
         file.write();
@@ -58,14 +66,14 @@ impl File {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).into()))
             .collect();
-        let models: Vec<serde_json::Value> = (0..MODELS)
+        let models: Vec<serde_json::Value> = (0..self.models)
             .map(|index| {
-                let last = index + 1 == MODELS;
+                let last = index + 1 == self.models;
                 // Another number of infer requests is another configuration.
                 let nireq = if last { 1 + self.changes % 2 } else { 1 };
                 serde_json::json!({"config": {
                     "name": name(index),
-                    "base_path": TINY.path(),
+                    "base_path": self.base_path(index),
                     "plugin_config": properties,
                     "nireq": nireq,
                 }})
@@ -73,6 +81,26 @@ impl File {
             .collect();
         let config = serde_json::json!({"model_config_list": models});
         std::fs::write(self.path(), config.to_string()).expect("the folder is ours");
+    }
+
+    /// Returns the folder of a model: of many each has its own.
+    fn base_path(&self, index: usize) -> PathBuf {
+        let path = self.folder.path().join(name(index));
+        if path.exists() { path } else { TINY.path() }
+    }
+
+    /// Gives each model a folder of its own.
+    fn spread(self) -> Self {
+        for index in 0..self.models {
+            let to = self.folder.path().join(name(index)).join("1");
+            std::fs::create_dir_all(&to).expect("the folder is ours");
+            for file in ["model.xml", "model.bin"] {
+                let from = TINY.path().join("1").join(file);
+                std::fs::copy(from, to.join(file)).expect("the model is there");
+            }
+        }
+        self.write();
+        self
     }
 
     /// Changes the last model and waits until the change is in effect.
@@ -110,7 +138,7 @@ fn request() -> Request {
 pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let mut rows = watched(|| {
         let seconds = (0..lengths.restarts).map(|_| {
-            let file = File::new();
+            let file = File::new(MODELS);
             let started = Instant::now();
             let _peer = file.serve();
             started.elapsed().as_secs_f64()
@@ -118,7 +146,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
         vec![Row::new("reload-start", seconds.collect())]
     });
     rows.extend(watched(|| {
-        let mut file = File::new();
+        let mut file = File::new(MODELS);
         let peer = file.serve();
         let seconds = lengths.rate;
         p99(&peer, seconds, None);
@@ -132,7 +160,55 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
         vec![Row::ratio("reload-p99", sides)]
     }));
     rows.extend(memory());
+    rows.extend(watched(many));
     rows
+}
+
+/// Measures a thousand models, and a hundred to compare them with.
+fn many() -> Vec<Row> {
+    let measured = MANY.map(|models| {
+        let mut file = File::new(models).spread();
+        let started = Instant::now();
+        let peer = file.serve();
+        let start = started.elapsed().as_secs_f64() * 1e3 / models as f64;
+        let mb = settled_mb(&peer);
+        let reloads = (0..RELOADS_AMONG_MANY).map(|_| {
+            let cpu = process::cpu(peer.id());
+            file.change(&peer);
+            (process::cpu(peer.id()) - cpu).as_secs_f64() * 1e3
+        });
+        (start, reloads.collect::<Vec<_>>(), mb)
+    });
+    let [(start, reload, mb), (few_start, few_reload, few_mb)] = measured;
+    let names = MANY.map(|models| format!("among {models}"));
+    let sides = |unit, [many, few]: [Vec<f64>; 2]| {
+        vec![
+            Side::new(&names[0], unit, many),
+            Side::new(&names[1], unit, few),
+        ]
+    };
+    let row = |id, values, sides| Row {
+        sides,
+        ..Row::new(id, values)
+    };
+    let each_kb = (mb - few_mb) * 1024.0 / (MANY[0] - MANY[1]) as f64;
+    vec![
+        row(
+            "models-1000-start",
+            vec![start * MANY[0] as f64 / 1e3],
+            sides(Unit::Millis, [vec![start], vec![few_start]]),
+        ),
+        row(
+            "models-1000-reload",
+            reload.clone(),
+            sides(Unit::Millis, [reload, few_reload]),
+        ),
+        row(
+            "models-1000-memory",
+            vec![each_kb],
+            sides(Unit::Megabytes, [vec![mb], vec![few_mb]]),
+        ),
+    ]
 }
 
 /// Sends requests at a fixed rate and returns the 99th percentile of their times in milliseconds,
@@ -155,7 +231,7 @@ fn p99(peer: &Peer, seconds: f64, file: Option<&mut File>) -> f64 {
 }
 
 fn memory() -> Vec<Row> {
-    let mut file = File::new();
+    let mut file = File::new(MODELS);
     let peer = file.serve();
     let mut done = 0;
     let mut after = |reloads| {

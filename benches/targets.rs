@@ -6,8 +6,8 @@ use std::{cell::RefCell, time::Duration};
 use ovms::client::Api;
 
 use crate::{
-    CLASSIFIER, CONVOLUTIONAL, INPUT_600K, Model, TINY, cells,
-    jobs::{self, Figure, Load, Pairs, alternate},
+    CLASSIFIER, CONVOLUTIONAL, CONVOLUTIONS, INPUT_600K, Model, TINY, cells,
+    jobs::{self, CONCURRENCY, Figure, Load, Pairs, alternate},
     meter::watched,
     peer::{Peer, Raw},
     process,
@@ -76,7 +76,7 @@ pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
         ("fullsize-added", &INPUT_600K, 300, Figure::P50),
     ] {
         rows.extend(watched(|| {
-            let pairs = beside_raw(lengths, model, count);
+            let pairs = beside_raw(lengths, model, count, 1);
             let mut rows = vec![match figure {
                 Figure::P50 => pairs.difference(id, figure, sides),
                 _ => pairs.ratio(id, figure, sides),
@@ -87,6 +87,13 @@ pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
             rows
         }));
     }
+    rows.extend(watched(|| {
+        let pairs = beside_raw(lengths, &CONVOLUTIONS, 64, CONCURRENCY);
+        vec![
+            pairs.ratio("conv-cpu", Figure::Cpu, sides),
+            pairs.ratio("conv-share", Figure::Rate, sides),
+        ]
+    }));
     rows
 }
 
@@ -107,13 +114,14 @@ fn apart(lengths: &Lengths, model: &Model, count: usize, beside: &Pairs) -> Row 
     pairs.ratio("resnet50-apart-cpu", Figure::Cpu, ["apart", "raw"])
 }
 
-/// Infers with the server and with raw OpenVINO in turn, both with one client, `count` times a turn.
-fn beside_raw(lengths: &Lengths, model: &Model, count: usize) -> Pairs {
+/// Infers with the server and with raw OpenVINO in turn, `count` times a turn: the one with so many clients, the other
+/// one after the other.
+fn beside_raw(lengths: &Lengths, model: &Model, count: usize, clients: usize) -> Pairs {
     let runtime = jobs::runtime();
     let peer = Peer::ovms(model);
     let client = jobs::connect(&runtime, &peer);
     let jobs = [vec![cells::request(model)]];
-    let load = Load::new(&peer, &runtime, &client, &jobs).alone();
+    let load = Load::new(&peer, &runtime, &client, &jobs).by(clients);
     let mut raw = Raw::load(&lengths.library, model, 1);
     let mut raw = || raw.infer(Span::Inferences(count)).cost();
     // What is made at first is there afterwards.

@@ -4,8 +4,8 @@ use super::row::{
     Bound::{self, Above, Below, Least, Most},
     Spec,
     Unit::{
-        self, Copies, Kilobytes, Megabytes, MegabytesPerSecond, Micros, PerSecond, Ratio, Requests,
-        Seconds,
+        self, Copies, Kilobytes, Megabytes, MegabytesPerSecond, Micros, Millis, PerSecond, Ratio,
+        Requests, Seconds,
     },
 };
 
@@ -34,7 +34,11 @@ pub(crate) fn parts() -> Vec<Part> {
         part("tfs", "TensorFlow Serving's API against KServe's", tfs()),
         part("rest", "JSON, and REST against gRPC", rest()),
         part("metrics", "metrics on against off", metrics()),
-        part("reload", "fifty models, one of them reloaded", reload()),
+        part(
+            "reload",
+            "fifty models and a thousand, one of them reloaded",
+            reload(),
+        ),
         part(
             "sequences",
             "requests in sequences against those without",
@@ -221,6 +225,18 @@ fn raw() -> Vec<Spec> {
             Some(Most(600.0)),
             "fullsize over gRPC, 1 client: p50 beyond raw OpenVINO's",
         ),
+        row(
+            "conv-cpu",
+            Ratio,
+            Some(Most(1.1)),
+            "conv over gRPC, 16 clients: server CPU a request over raw OpenVINO's",
+        ),
+        row(
+            "conv-share",
+            Ratio,
+            Some(Least(0.8)),
+            "the same: requests/s over raw OpenVINO's, which has no client beside it",
+        ),
     ]
 }
 
@@ -292,6 +308,25 @@ fn reload() -> Vec<Spec> {
             Ratio,
             Some(Most(1.05)),
             "resident memory after 220 reloads of one model of 50 over that after 20",
+        )
+        .steady(),
+        row(
+            "models-1000-start",
+            Seconds,
+            None,
+            "start with 1,000 tiny models; each of them beside each of 100",
+        ),
+        row(
+            "models-1000-reload",
+            Millis,
+            Some(Most(50.0)),
+            "server CPU of a reload of one of 1,000 tiny models, beside that of one of 100",
+        ),
+        row(
+            "models-1000-memory",
+            Kilobytes,
+            None,
+            "resident memory of each of 900 tiny models more than 100",
         )
         .steady(),
     ]

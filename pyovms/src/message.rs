@@ -5,7 +5,7 @@ use prost::{Message, Oneof};
 use crate::memory::Place;
 
 /// Version of the messages: a worker of another one is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Tensors of at most so many bytes are within their message, others in shared memory.
 pub const MAX_INLINE: usize = 16 << 10;
@@ -14,7 +14,7 @@ pub const MAX_INLINE: usize = 16 << 10;
 #[derive(Clone, PartialEq, Message)]
 pub struct ToWorker {
     /// Contents.
-    #[prost(oneof = "Order", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "Order", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub order: Option<Order>,
     /// Blocks of the worker's memory that the server has released.
     #[prost(message, repeated, tag = "15")]
@@ -51,6 +51,21 @@ pub enum Order {
     /// Map memory, whose descriptor comes with the message.
     #[prost(message, tag = "9")]
     Arena(Arena),
+    /// Skip the calls of a line that have not begun. No others follow.
+    #[prost(message, tag = "10")]
+    Abandon(Numbered),
+}
+
+impl Order {
+    /// Returns the line of the order: those of one run one after the other. 0 is none.
+    pub fn line(&self) -> u64 {
+        match self {
+            Self::Execute(call) => call.line,
+            Self::Close(call) => call.instance,
+            Self::Abandon(line) => line.number,
+            _ => 0,
+        }
+    }
 }
 
 /// A message of a worker.
@@ -95,7 +110,7 @@ pub struct Arena {
     pub bytes: u64,
 }
 
-/// A thing with a number: a generator or an object.
+/// A thing with a number: a generator, an object, or a line.
 #[derive(Clone, PartialEq, Message)]
 pub struct Numbered {
     /// The number.
@@ -200,6 +215,10 @@ pub struct Execute {
     /// Sets that a generator may give at once; 0 where there may be none.
     #[prost(uint32, tag = "6")]
     pub credits: u32,
+    /// Number of the instance whose calls run one after the other, until one of them raises; 0 if they may run beside
+    /// each other.
+    #[prost(uint64, tag = "7")]
+    pub line: u64,
 }
 
 /// Leave for a generator to go on.

@@ -16,7 +16,10 @@ use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::FutureExt;
 use hyper::body::{Body, Frame, SizeHint};
-use prost::Message;
+use prost::{
+    Message,
+    encoding::{WireType, encode_key, encode_varint},
+};
 use tonic::{Code, Status};
 
 use super::{
@@ -60,6 +63,11 @@ pub(super) trait Unary: 'static {
     /// Returns about how many bytes an answer has.
     fn size(answer: &Self::Response) -> usize;
 
+    /// Takes contents out of an answer that are large, and as they stand are those of its last field.
+    fn take_large(_: &mut Self::Response) -> LastField {
+        LastField::default()
+    }
+
     /// Returns the name that a request is for, for the access log.
     fn model(_: &Self::Request) -> Option<&str> {
         None
@@ -70,6 +78,17 @@ pub(super) trait Unary: 'static {
         None
     }
 }
+
+/// Values of the last field of a message, which are sent behind it and not copied.
+#[derive(Default)]
+pub(super) struct LastField {
+    pub(super) tag: u32,
+    pub(super) contents: Vec<Bytes>,
+}
+
+/// Bytes from which on contents are not copied into the buffer of their message: from there on a copy takes longer than a
+/// frame of their own.
+pub(super) const LARGE: usize = 64 << 10;
 
 /// How many times faster messages are taken to be read and written than the text that
 /// [`task::sized`] reckons with; an estimate.
@@ -111,12 +130,13 @@ pub(super) fn call<C: Unary>(
         let seen = access::seen(&extensions, C::model(&request));
         let effort = size / RAW_SPEED;
         let budget = &intake.budget;
-        let answer = C::run(&engine, request, decoded, effort, arrival, key, budget).await?;
+        let mut answer = C::run(&engine, request, decoded, effort, arrival, key, budget).await?;
         seen.version(|| C::version(&answer));
         let limit = intake.message_size;
+        let large = C::take_large(&mut answer);
         let size = C::size(&answer);
         task::sized("encode", size / RAW_SPEED, move || {
-            framed(&answer, limit, charge)
+            UnaryBody::new(&answer, large, limit, charge)
         })
         .await
     };
@@ -142,7 +162,7 @@ where
         let (mut charge, _) = reader.into_parts();
         charge.add(message.len() * QUERY_WEIGHT)?;
         let message = Q::decode(message).map_err(|error| Status::internal(error.to_string()))?;
-        framed(&answer(message)?, MAX_QUERY, charge)
+        UnaryBody::new(&answer(message)?, LastField::default(), MAX_QUERY, charge)
     };
     response(deadline::within(limit, answer).await)
 }
@@ -153,9 +173,9 @@ fn name(path: &str) -> &str {
 }
 
 /// Makes the answer of a call, good or not.
-fn response(answer: Result<Bytes, Status>) -> Response<UnaryBody> {
+fn response(answer: Result<UnaryBody, Status>) -> Response<UnaryBody> {
     match answer {
-        Ok(data) => success(data),
+        Ok(body) => success(body),
         Err(status) => status.into_http(),
     }
 }
@@ -178,28 +198,37 @@ pub(super) fn framed(
     limit: usize,
     mut charge: Charge,
 ) -> Result<Bytes, Status> {
-    let length = message.encoded_len();
+    let buffer = begun(message, 0, limit, &mut charge)?;
+    Ok(charge.keep(buffer.freeze()))
+}
+
+/// Writes the beginning of a message with its prefix, behind which so many more bytes are sent, and charges them.
+fn begun(
+    message: &impl Message,
+    more: usize,
+    limit: usize,
+    charge: &mut Charge,
+) -> Result<BytesMut, Status> {
+    let own = message.encoded_len();
+    let length = own + more;
     let held = PREFIX + length + OVERHEAD;
     charge.grow(held)?;
     let prefix = u32::try_from(length)
         .ok()
         .filter(|_| length <= limit)
         .ok_or_else(|| too_large("encoded", length, limit))?;
-    let mut buffer = BytesMut::with_capacity(PREFIX + length);
+    let mut buffer = BytesMut::with_capacity(PREFIX + own);
     buffer.put_u8(0);
     buffer.put_u32(prefix);
     message
         .encode(&mut buffer)
         .map_err(|error| Status::internal(error.to_string()))?;
     charge.shrink(held);
-    Ok(charge.keep(buffer.freeze()))
+    Ok(buffer)
 }
 
-pub(super) fn success(data: Bytes) -> Response<UnaryBody> {
-    let mut response = Response::new(UnaryBody {
-        data: Some(data),
-        trailers: true,
-    });
+pub(super) fn success(body: UnaryBody) -> Response<UnaryBody> {
+    let mut response = Response::new(body);
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/grpc"),
@@ -212,7 +241,53 @@ pub(super) fn success(data: Bytes) -> Response<UnaryBody> {
 #[derive(Debug, Default)]
 pub struct UnaryBody {
     data: Option<Bytes>,
+    /// What follows it.
+    rest: std::vec::IntoIter<Bytes>,
     trailers: bool,
+}
+
+impl UnaryBody {
+    /// Makes the body of bytes that are a message with its prefix.
+    pub(super) fn of(data: Bytes) -> Self {
+        Self {
+            data: Some(data),
+            trailers: true,
+            ..Self::default()
+        }
+    }
+
+    /// Writes a message with its prefix, and what was taken out of it behind that. What is sent last has the charge.
+    fn new(
+        message: &impl Message,
+        last: LastField,
+        limit: usize,
+        mut charge: Charge,
+    ) -> Result<Self, Status> {
+        if last.contents.is_empty() {
+            return framed(message, limit, charge).map(Self::of);
+        }
+        let mut keys = BytesMut::new();
+        let mut pieces = Vec::with_capacity(2 * last.contents.len());
+        for contents in last.contents {
+            encode_key(last.tag, WireType::LengthDelimited, &mut keys);
+            encode_varint(contents.len() as u64, &mut keys);
+            pieces.push(keys.split().freeze());
+            // A body has no pieces without a byte.
+            pieces.extend(Some(contents).filter(|contents| !contents.is_empty()));
+        }
+        let more = pieces.iter().map(Bytes::len).sum();
+        let mut data = begun(message, more, limit, &mut charge)?;
+        data.extend_from_slice(&std::mem::take(&mut pieces[0]));
+        if let Some(end) = pieces.last_mut() {
+            *end = charge.keep(std::mem::take(end));
+        }
+        let mut rest = pieces.into_iter();
+        rest.next();
+        Ok(Self {
+            rest,
+            ..Self::of(data.freeze())
+        })
+    }
 }
 
 impl Body for UnaryBody {
@@ -223,7 +298,7 @@ impl Body for UnaryBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(data) = self.data.take() {
+        if let Some(data) = self.data.take().or_else(|| self.rest.next()) {
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
         if std::mem::take(&mut self.trailers) {
@@ -239,6 +314,85 @@ impl Body for UnaryBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.data.as_ref().map_or(0, |data| data.len() as u64))
+        let pieces = self.data.iter().chain(self.rest.as_slice());
+        SizeHint::with_exact(pieces.map(|piece| piece.len() as u64).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::FutureExt as _;
+    use http_body_util::BodyExt as _;
+
+    use super::{LastField, Unary as _, UnaryBody, framed};
+    use crate::{
+        budget::Budget,
+        frontends::kserve::grpc::ModelInfer,
+        proto::kserve::{ModelInferResponse, model_infer_response::InferOutputTensor},
+    };
+
+    fn answer(sizes: &[usize]) -> ModelInferResponse {
+        let contents = (1..)
+            .zip(sizes)
+            .map(|(byte, size)| vec![byte; *size].into());
+        let output = |_: &usize| InferOutputTensor {
+            name: "out".to_owned(),
+            ..InferOutputTensor::default()
+        };
+        ModelInferResponse {
+            model_name: "model".to_owned(),
+            outputs: sizes.iter().map(output).collect(),
+            raw_output_contents: contents.collect(),
+            ..ModelInferResponse::default()
+        }
+    }
+
+    fn pieces(mut body: UnaryBody) -> Vec<Bytes> {
+        let next = || body.frame().now_or_never().unwrap();
+        let frames = std::iter::from_fn(next).filter_map(|frame| frame.unwrap().into_data().ok());
+        frames.collect()
+    }
+
+    #[test]
+    fn large_contents_are_sent_as_they_are() {
+        let budget = Budget::new(1 << 20);
+        for (sizes, count) in [
+            (&[10, 0][..], 1),
+            (&[100_000], 2),
+            (&[100_000, 0, 3, 70_000], 7),
+            (&[100_000, 0], 3),
+        ] {
+            let mut answer = answer(sizes);
+            let whole = framed(&answer, 1 << 20, budget.empty()).unwrap().to_vec();
+            assert_eq!(budget.charged(), 0);
+            let first = answer.raw_output_contents[0].as_ptr();
+            let large = ModelInfer::take_large(&mut answer);
+            let body = UnaryBody::new(&answer, large, 1 << 20, budget.empty()).unwrap();
+            assert!(budget.charged() > whole.len());
+            let mut sent = pieces(body);
+            assert_eq!(sent.concat(), whole, "{sizes:?}");
+            assert_eq!(sent.len(), count, "{sizes:?}");
+            assert!(count == 1 || sent[1].as_ptr() == first, "{sizes:?}");
+            let last = sent.pop();
+            drop(sent);
+            assert!(budget.charged() > whole.len(), "the last has the charge");
+            drop(last);
+            assert_eq!(budget.charged(), 0);
+        }
+    }
+
+    #[test]
+    fn large_contents_count_for_the_limits() {
+        let mut answer = answer(&[100_000]);
+        let large = ModelInfer::take_large(&mut answer);
+        let contents = large.contents.clone();
+        let refused = UnaryBody::new(&answer, large, 100_000, Budget::default().empty());
+        let text = refused.unwrap_err().message().to_owned();
+        assert!(text.contains("the limit is: 100000 bytes"), "{text}");
+        let large = LastField { tag: 6, contents };
+        let budget = Budget::new(100_000);
+        assert!(UnaryBody::new(&answer, large, 1 << 20, budget.empty()).is_err());
+        assert_eq!(budget.charged(), 0);
     }
 }

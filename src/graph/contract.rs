@@ -25,6 +25,9 @@ pub struct Contract {
     pub handler: Option<&'static str>,
     /// Whether `process` is called also when only bounds have risen (with all inputs empty).
     pub wants_bounds: bool,
+    /// Steps in flight at once where the node names no number, if the calculator runs them one after the other by
+    /// itself: they are pipelined, and count as one at a time.
+    pub pipelined: Option<usize>,
 }
 
 impl Contract {

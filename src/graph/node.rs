@@ -152,6 +152,8 @@ pub struct NodeSpec {
     pub side_outputs: Ports,
     /// Options.
     pub options: NodeOptions,
+    /// Maximum number of concurrent `process` calls, if the file names one.
+    pub max_in_flight: Option<usize>,
     /// Location in the file: line and column, from 1; zeros if unknown.
     pub place: (usize, usize),
 }

@@ -93,6 +93,13 @@ pub struct GraphPlanNode {
     pub max_in_flight: usize,
 }
 
+impl GraphPlanNode {
+    /// Returns whether its steps are one after the other, however many are in flight.
+    pub(super) fn is_pipelined(&self) -> bool {
+        self.spec.max_in_flight.is_none() && self.contract.pipelined.is_some()
+    }
+}
+
 /// Policy for when a node runs, and with which inputs; indices are those of its inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputHandler {

@@ -43,6 +43,8 @@ pub(super) struct Run {
     elsewhere: FuturesUnordered<BoxFuture<'static, Done>>,
     pub(super) env: Env,
     times: Arc<[Arc<NodeTimes>]>,
+    /// End of the last step of each node that is pipelined, if durations are asked for.
+    ends: Vec<Option<Instant>>,
     watch: Option<Arc<dyn GraphObserver>>,
 }
 
@@ -80,6 +82,7 @@ impl Run {
             elsewhere: FuturesUnordered::new(),
             env,
             times: Arc::clone(times),
+            ends: vec![None; plan.nodes.len()],
             watch,
         })
     }
@@ -199,8 +202,14 @@ impl Run {
 
     fn settle(&mut self, done: Done) {
         let Ticket { node, step, .. } = done.ticket;
-        if let Some(began) = done.began {
-            let took = began.elapsed();
+        if let Some(mut began) = done.began {
+            let now = Instant::now();
+            if self.plan.nodes[node].is_pipelined() {
+                // Until the one before it ended, it waited.
+                let before = self.ends[node].replace(now);
+                began = before.map_or(began, |before| before.max(began));
+            }
+            let took = now - began;
             if step == CalculatorStep::Process {
                 self.times[node].ran(took);
             }

@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -36,6 +36,23 @@ pub struct HandlerInstance {
     seat: Arc<WorkerSeat>,
     number: u64,
     state: Mutex<Option<Arc<State>>>,
+    line: Option<CallLine>,
+}
+
+/// Calls of an instance that run one after the other. They are sent without a wait for the answers before, so that the
+/// way to the worker and back is one for many of them.
+#[derive(Default)]
+struct CallLine {
+    /// Held by a call until it is sent, in the order in which they began.
+    turn: tokio::sync::Mutex<()>,
+    unanswered: AtomicUsize,
+    is_abandoned: AtomicBool,
+}
+
+impl CallLine {
+    fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::Relaxed)
+    }
 }
 
 /// State of an instance, in the worker that has it; destroyed with the last of the instance and its generators.
@@ -78,7 +95,30 @@ impl HandlerInstance {
             seat,
             number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             state: Mutex::default(),
+            line: None,
         }
+    }
+
+    /// Has its calls run one after the other, in the order in which they begin.
+    #[must_use]
+    pub fn in_line(mut self) -> Self {
+        self.line = Some(CallLine::default());
+        self
+    }
+
+    /// Has the worker skip what it was sent and has not begun: the run has failed, or is dropped.
+    pub fn abandon(&self) {
+        if let Some(line) = &self.line
+            && !line.is_abandoned.swap(true, Ordering::Relaxed)
+            && let Some(link) = self.seat.current()
+        {
+            self.skip(&link);
+        }
+    }
+
+    fn skip(&self, link: &Link) {
+        let number = self.number;
+        link.send(Order::Abandon(Numbered { number }));
     }
 
     /// Returns whether it has a state, which has to be opened and closed.
@@ -170,7 +210,7 @@ impl HandlerInstance {
     }
 
     /// Calls `execute`. `complete` tells whether all inputs of the node are present, and `generates` whether it may
-    /// give a generator, which then begins.
+    /// give a generator, which then begins. Nothing comes of a call that was skipped.
     ///
     /// # Errors
     ///
@@ -181,6 +221,11 @@ impl HandlerInstance {
         complete: bool,
         generates: bool,
     ) -> Result<Produced, HandlerError> {
+        let line = self.line.as_ref();
+        let turn = match line {
+            Some(line) => Some(line.turn.lock().await),
+            None => None,
+        };
         let state = self.state.lock().clone();
         let (link, used) = match &state {
             // One that is open goes on while its handler ends.
@@ -190,11 +235,14 @@ impl HandlerInstance {
                 (self.seat.link().await?, Some(used))
             }
         };
+        let _place = place(self.handler.places()).await;
+        if line.is_some_and(CallLine::is_abandoned) {
+            return Ok(Produced::Nothing);
+        }
         let mut tensors = Vec::with_capacity(inputs.len());
         for input in inputs {
             tensors.push(link.sent(input).await?);
         }
-        let _place = place(self.handler.places()).await;
         let (sets, taken) = match generates {
             true => {
                 let (sets, taken) = mpsc::unbounded_channel();
@@ -202,6 +250,9 @@ impl HandlerInstance {
             }
             false => (None, None),
         };
+        if let Some(line) = line {
+            line.unanswered.fetch_add(1, Ordering::Relaxed);
+        }
         let node = self.handler.node_name();
         let (call, answer) = link.begin(node, sets, |call| {
             Order::Execute(Execute {
@@ -211,10 +262,20 @@ impl HandlerInstance {
                 complete,
                 inputs: tensors,
                 credits: if generates { 1 } else { 0 },
+                line: line.map_or(0, |_| self.number),
             })
         })?;
+        if line.is_some_and(CallLine::is_abandoned) {
+            self.skip(&link);
+        }
+        // A limit on the time of a call counts from here, so that the next has to wait for its end.
+        let turn = turn.filter(|_| self.handler.timeout().is_some());
         let answer = async { answer.await.unwrap_or_else(|_| Err(link.death(node))) };
         let answer = self.limited(&link, answer).await;
+        drop(turn);
+        if let Some(line) = line {
+            line.unanswered.fetch_sub(1, Ordering::Relaxed);
+        }
         if generates && !matches!(answer, Ok(Answer::Generator)) {
             link.forget_generator(call);
         }
@@ -270,6 +331,17 @@ impl HandlerInstance {
             let end = state.end();
             let _place = place(self.handler.places()).await;
             end.await;
+        }
+    }
+}
+
+impl Drop for HandlerInstance {
+    /// Abandons what is not answered, which nobody waits for any more.
+    fn drop(&mut self) {
+        if let Some(line) = &self.line
+            && line.unanswered.load(Ordering::Relaxed) > 0
+        {
+            self.abandon();
         }
     }
 }

@@ -39,6 +39,7 @@ use super::{
     },
     metrics::{Family, Metrics, NameError},
     model::{cleaner, keeper::Keeper},
+    openvino::runtime,
     python,
     shared_memory::SharedMemory,
     store::{SequenceStore, StoreAddress, StoreError},
@@ -185,6 +186,7 @@ pub async fn serve(
         let interval = Duration::from_millis(flags.sequence_store_interval_ms.into());
         Task::spawn(async move { keeper.run(interval, || engine.versions()).await })
     });
+    runtime::start::release();
     engine.set_ready();
     health.set(true).await;
     tracing::info!("ready");

@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -56,6 +56,8 @@ pub(super) struct Calls {
     states: Mutex<HashMap<u64, Py<PyAny>>>,
     pub(super) objects: Objects,
     pub(super) generators: Generators,
+    /// Lines of which no call is to begin any more.
+    abandoned: Mutex<HashSet<u64>>,
 }
 
 thread_local! {
@@ -93,6 +95,7 @@ impl Calls {
             states: Mutex::default(),
             objects: Objects::default(),
             generators: Generators::default(),
+            abandoned: Mutex::default(),
         }
     }
 
@@ -122,6 +125,17 @@ impl Calls {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn abandoned(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.abandoned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Skips the calls of a line that have not begun.
+    pub(super) fn abandon(&self, line: u64) {
+        self.abandoned().insert(line);
+    }
+
     /// Returns whether another thread had better go on at once.
     pub(super) fn takes_long(&self, order: &Order) -> bool {
         let number = match order {
@@ -137,18 +151,35 @@ impl Calls {
     pub(super) fn run(&self, py: Python<'_>, order: Order) {
         match order {
             Order::Load(load) => self.load(py, load),
-            Order::Open(it) => self.done(py, it.call, it.node, |node| {
-                self.open(py, node, it.instance)
-            }),
-            Order::Close(it) => self.done(py, it.call, it.node, |node| {
-                self.close(py, node, it.instance)
-            }),
-            Order::Finalize(it) => self.done(py, it.call, it.node, |node| {
-                self.finalize(py, node, it.node)
-            }),
+            Order::Open(it) => {
+                self.done(py, it.call, it.node, |node| {
+                    self.open(py, node, it.instance)
+                });
+            }
+            Order::Close(it) => {
+                self.done(py, it.call, it.node, |node| {
+                    self.close(py, node, it.instance)
+                });
+            }
+            Order::Finalize(it) => {
+                self.done(py, it.call, it.node, |node| {
+                    self.finalize(py, node, it.node)
+                });
+            }
             Order::Execute(it) => {
-                let (call, credits) = (it.call, it.credits);
-                self.done(py, call, it.node, |node| self.execute(py, node, it));
+                let (call, credits, line) = (it.call, it.credits, it.line);
+                if line > 0 && self.abandoned().contains(&line) {
+                    // What is in shared memory is given back.
+                    for tensor in it.inputs {
+                        drop(contents::received(py, &self.shared, tensor));
+                    }
+                    let outcome = Some(Outcome::Ended(Empty {}));
+                    return self.say(py, Report::Done(Done { call, outcome }));
+                }
+                let went_well = self.done(py, call, it.node, |node| self.execute(py, node, it));
+                if !went_well && line > 0 {
+                    self.abandon(line);
+                }
                 if credits > 0 {
                     self.go_on(py, call, credits);
                 }
@@ -160,19 +191,21 @@ impl Calls {
                 }
             }
             Order::Release(object) => drop(self.objects.take(object.number)),
+            // Behind all calls of the line.
+            Order::Abandon(line) => drop(self.abandoned().remove(&line.number)),
             // Done where it was read.
             Order::Arena(_) => {}
         }
     }
 
-    /// Makes a call of a node, and reports how it went.
+    /// Makes a call of a node, and reports how it went; returns whether it went well.
     fn done(
         &self,
         py: Python<'_>,
         call: u64,
         node: u32,
         run: impl FnOnce(&Arc<Node>) -> PyResult<Outcome>,
-    ) {
+    ) -> bool {
         let outcome = match self.node(node) {
             Ok(node) => {
                 let _running = Running::new(&node.name);
@@ -186,9 +219,11 @@ impl Calls {
             }
             Err(error) => Outcome::Raised(self.tools.raised(py, &error, None)),
         };
+        let went_well = !matches!(outcome, Outcome::Raised(_));
         let outcome = Some(outcome);
         self.say(py, Report::Done(Done { call, outcome }));
         contents::said();
+        went_well
     }
 
     fn load(&self, py: Python<'_>, load: Load) {

@@ -5,7 +5,7 @@
 //! Python's `main` watches for that, and runs no code of handlers.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque, hash_map::Entry},
     io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -37,6 +37,8 @@ pub(super) struct Crew {
 
 struct State {
     orders: VecDeque<Order>,
+    /// Lines of which an order is being run, with those that have to wait for its end.
+    lines: HashMap<u64, VecDeque<Order>>,
     /// `None` while a thread reads.
     source: Option<Source>,
     /// Orders that are being run.
@@ -51,6 +53,35 @@ struct State {
     ended: Option<io::Error>,
 }
 
+impl State {
+    /// Takes the next order that need not wait for another one of its line.
+    fn pop(&mut self) -> Option<Order> {
+        loop {
+            let order = self.orders.pop_front()?;
+            let line = order.line();
+            if line == 0 {
+                return Some(order);
+            }
+            match self.lines.entry(line) {
+                Entry::Vacant(free) => {
+                    free.insert(VecDeque::new());
+                    return Some(order);
+                }
+                Entry::Occupied(mut waiting) => waiting.get_mut().push_back(order),
+            }
+        }
+    }
+
+    /// Notes the end of an order of a line: those that have waited for it are next.
+    fn ended(&mut self, line: u64) {
+        self.running -= 1;
+        self.moved = Instant::now();
+        for order in self.lines.remove(&line).into_iter().flatten().rev() {
+            self.orders.push_front(order);
+        }
+    }
+}
+
 impl Crew {
     /// Runs the orders of a source to its end.
     pub(super) fn run(calls: Arc<Calls>, source: Source) -> io::Result<()> {
@@ -58,6 +89,7 @@ impl Crew {
             calls,
             state: Mutex::new(State {
                 orders: VecDeque::new(),
+                lines: HashMap::new(),
                 source: Some(source),
                 running: 0,
                 moved: Instant::now(),
@@ -100,23 +132,22 @@ impl Crew {
 
     /// Runs orders until there are no more.
     fn work(self: &Arc<Self>, py: Python<'_>) {
-        let mut has_run = false;
-        while let Some(order) = py.detach(|| self.next(has_run)) {
+        let mut ended = None;
+        while let Some(order) = py.detach(|| self.next(ended)) {
+            ended = Some(order.line());
             self.calls.run(py, order);
-            has_run = true;
         }
     }
 
-    /// Waits for the next order.
-    fn next(self: &Arc<Self>, has_run: bool) -> Option<Order> {
+    /// Waits for the next order; an order of this line has ended before.
+    fn next(self: &Arc<Self>, ended: Option<u64>) -> Option<Order> {
         let mut state = self.state();
-        if has_run {
-            state.running -= 1;
-            state.moved = Instant::now();
+        if let Some(line) = ended {
+            state.ended(line);
         }
         let mut is_flushed = false;
         loop {
-            if let Some(order) = state.orders.pop_front() {
+            if let Some(order) = state.pop() {
                 state.running += 1;
                 state.moved = Instant::now();
                 if state.is_watch_asleep {
@@ -151,6 +182,11 @@ impl Crew {
             drop(state);
             let mut orders = VecDeque::new();
             let read = source.read(&mut orders);
+            for order in &orders {
+                if let Order::Abandon(line) = order {
+                    self.calls.abandon(line.number);
+                }
+            }
             state = self.state();
             state.source = Some(source);
             state.orders.append(&mut orders);

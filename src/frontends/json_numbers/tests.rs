@@ -190,6 +190,35 @@ fn integers_are_exact_and_cut_out_of_fractions() {
 }
 
 #[test]
+fn numbers_of_every_length_are_read_to_their_end() {
+    let digits = "1234567890123456789";
+    for length in 1..=digits.len() {
+        let digits = &digits[..length];
+        let list = format!("[{digits},{digits} ,{digits}]");
+        let expected = format!("UINT64 [3] [{digits},{digits},{digits}]");
+        assert_eq!(shown(DataType::U64, &list), expected);
+        let alone = format!("UINT64 [] [{digits}]");
+        assert_eq!(shown(DataType::U64, digits), alone);
+        let fraction = format!("[0.{digits},1.{digits}e1]");
+        let parsed = |text: String| text.parse::<f64>().unwrap();
+        let expected = [
+            parsed(format!("0.{digits}")),
+            parsed(format!("1.{digits}e1")),
+        ];
+        let (tensor, _) = read(DataType::F64, Rules::KServe, &fraction).unwrap();
+        let bytes: Vec<u8> = expected
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        assert_eq!(tensor.data(), &bytes, "{fraction}");
+        for other in ["/", ":", ";", "\u{7f}", "é"] {
+            let text = format!("[{digits}{other}2345678]");
+            assert_eq!(shown(DataType::U64, &text), "malformed JSON", "{text}");
+        }
+    }
+}
+
+#[test]
 fn lists_are_followed_to_a_bound() {
     let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     for rules in [Rules::KServe, Rules::TensorFlowServing] {

@@ -18,7 +18,7 @@ use crate::{
         idempotency::IdempotencyKey,
         kserve,
         received::Received,
-        unary::{self, Unary, UnaryBody, query},
+        unary::{self, LARGE, LastField, Unary, UnaryBody, query},
         weight::{INFER, Kind},
     },
     metrics::Query,
@@ -40,6 +40,9 @@ pub(super) const ORIGIN: RequestOrigin = RequestOrigin {
     api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
+
+/// Tag of the last field of a `ModelInferResponse`.
+const RAW_OUTPUT_CONTENTS: u32 = 6;
 
 /// `ModelInfer`.
 pub(in crate::frontends) struct ModelInfer;
@@ -83,6 +86,16 @@ impl Unary for ModelInfer {
         answer.raw_output_contents.iter().map(Bytes::len).sum()
     }
 
+    fn take_large(answer: &mut ModelInferResponse) -> LastField {
+        if Self::size(answer) < LARGE {
+            return LastField::default();
+        }
+        LastField {
+            tag: RAW_OUTPUT_CONTENTS,
+            contents: std::mem::take(&mut answer.raw_output_contents),
+        }
+    }
+
     fn model(request: &ModelInferRequest) -> Option<&str> {
         Some(&request.model_name)
     }
@@ -108,7 +121,9 @@ const CUDA_CALLS: [&str; 2] = ["CudaSharedMemoryStatus", "CudaSharedMemoryUnregi
 fn answer_unserved(method: &str) -> Option<Response<UnaryBody>> {
     if CUDA_CALLS.contains(&method) {
         // Their answers are messages without content: a flag and a length of zero.
-        return Some(unary::success(Bytes::from_static(&[0; unary::PREFIX])));
+        return Some(unary::success(UnaryBody::of(Bytes::from_static(
+            &[0; unary::PREFIX],
+        ))));
     }
     let (_, reason) = UNSERVED.iter().find(|(name, _)| *name == method)?;
     Some(Status::from(unserved(reason)).into_http())

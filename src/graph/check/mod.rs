@@ -95,21 +95,23 @@ fn graph(
     for (place, entry) in spec.nodes.iter().enumerate() {
         settings::executor(&executors, entry, found);
         let handler = draft.handler(place);
-        let max_in_flight = settings::max_in_flight(entry, found);
+        settings::max_in_flight(entry, found);
         let node = &mut draft.nodes[place];
         // A missing factory has been reported as an error.
         if let (Some(factory), Some(handler)) = (node.factory, handler) {
+            let contract = std::mem::take(&mut node.contract).unwrap_or_default();
+            let given = entry.spec.max_in_flight;
             nodes.push(GraphPlanNode {
                 spec: entry.spec.clone(),
                 factory,
-                contract: std::mem::take(&mut node.contract).unwrap_or_default(),
+                max_in_flight: given.or(contract.pipelined).unwrap_or(1).max(1),
+                contract,
                 inputs: node.inputs.iter().filter_map(|stream| *stream).collect(),
                 back_edges: std::mem::take(&mut node.back_edges),
                 outputs: node.outputs.iter().filter_map(|stream| *stream).collect(),
                 side_inputs: std::mem::take(&mut node.side_inputs),
                 side_outputs: node.side_outputs.iter().filter_map(|side| *side).collect(),
                 handler,
-                max_in_flight,
             });
         }
     }

@@ -81,15 +81,13 @@ pub(super) fn max_queue(spec: &GraphSpec, found: &Found<'_>) -> Option<usize> {
     }
 }
 
-/// Returns the maximum number of concurrent `process` calls of a node.
-pub(super) fn max_in_flight(entry: &NodeEntry, found: &Found<'_>) -> usize {
-    let Some((given, at)) = entry.max_in_flight else {
-        return 1;
-    };
-    if given < 0 {
+/// Checks the maximum number of concurrent `process` calls of a node.
+pub(super) fn max_in_flight(entry: &NodeEntry, found: &Found<'_>) {
+    if let Some((given, at)) = entry.max_in_flight
+        && given < 0
+    {
         let hint = "write how many times the node may run at once, 1 or more".to_owned();
         let message = format!("max_in_flight is {given}");
         found.wiring(Some(&entry.spec.name), at, message, Some(hint));
     }
-    usize::try_from(given).unwrap_or(1).max(1)
 }

@@ -245,6 +245,9 @@ fn read_node(
         side_inputs: sorted(&written.side_inputs),
         side_outputs: sorted(&written.side_outputs),
         options: options::of_node(found, &name, node, message, fields),
+        max_in_flight: node
+            .max_in_flight
+            .and_then(|given| usize::try_from(given).ok()),
         place: found.lines.place(value.at),
         name,
     };

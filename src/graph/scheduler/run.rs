@@ -207,7 +207,10 @@ impl Scheduler {
             if known.in_flight == 0 {
                 self.closes.push_back(node);
             }
-            if let Err(error) = outcome {
+            // Those behind a failed step would not have happened one at a time.
+            if let Err(error) = outcome
+                && !self.plan.nodes[node].is_pipelined()
+            {
                 self.fail(error);
             }
             return;

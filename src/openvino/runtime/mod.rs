@@ -4,6 +4,7 @@
 //! the `openvino` wheel on PyPI, an archive, or a system package. The places are searched in the
 //! order of [`RuntimeOrigin`], and the first that opens is used.
 
+pub mod start;
 mod survey;
 
 use std::{

@@ -4,6 +4,7 @@ mod basics;
 mod errors;
 mod generators;
 mod lifetimes;
+mod lines;
 mod loads;
 mod memory;
 mod modules;

@@ -53,8 +53,12 @@ pub(super) fn load(path: PathBuf) -> Result<Arc<PythonHandler>, HandlerLoadError
 
 /// Makes workers with the packages of the tools.
 pub(super) fn group() -> Arc<WorkerGroup> {
+    group_of(WorkerOptions::default())
+}
+
+/// Makes such workers with options.
+pub(super) fn group_of(options: WorkerOptions) -> Arc<WorkerGroup> {
     use_environment();
-    let options = WorkerOptions::default();
     WorkerGroup::new("graph test".to_owned(), options, Arc::default())
 }
 

@@ -111,6 +111,11 @@ impl WorkerSeat {
         state.link.is_some() && state.generation == self.generation
     }
 
+    /// Returns the worker that is there now.
+    pub(in crate::python) fn current(&self) -> Option<Arc<Link>> {
+        self.slot().link()
+    }
+
     /// Returns the worker that is there; waits for one that starts anew.
     pub(in crate::python) async fn link(&self) -> Result<Arc<Link>, HandlerError> {
         let slot = self.slot();

@@ -188,3 +188,29 @@ fn errors_are_reported_up_to_a_number() {
     assert!(rig.scheduler.is_finished(), "nothing was opened");
     assert!(rig.scheduler.next_job().is_none());
 }
+
+#[test]
+fn errors_behind_that_of_a_pipelined_node_are_not_told() {
+    let told = |nodes| {
+        let mut rig = Rig::new(&["in"], &["out"], nodes);
+        rig.run();
+        for at in 1..=3 {
+            rig.push("in", at, at).unwrap();
+        }
+        let jobs: Vec<_> = std::iter::from_fn(|| rig.scheduler.next_job()).collect();
+        assert_eq!(jobs.len(), 3, "all are in flight");
+        for job in jobs {
+            let error = GraphRunError::internal(format!("at {}", job.at));
+            rig.scheduler.done(job.ticket, Err(error));
+        }
+        rig.run();
+        rig.scheduler
+            .error()
+            .unwrap()
+            .message
+            .matches("at ")
+            .count()
+    };
+    assert_eq!(told(vec![pass("n", &["in"], &["out"]).pipelined(3)]), 1);
+    assert_eq!(told(vec![pass("n", &["in"], &["out"]).in_flight(3)]), 3);
+}

@@ -115,6 +115,12 @@ impl Made {
         self
     }
 
+    /// Has steps in flight that are one after the other.
+    pub(super) fn pipelined(mut self, most: usize) -> Self {
+        self.planned.contract.pipelined = Some(most);
+        self.in_flight(most)
+    }
+
     /// Marks the input of a stream as the end of a back edge.
     pub(super) fn back(mut self, stream: &str) -> Self {
         let place = self.planned.spec.inputs.named(stream).unwrap();
