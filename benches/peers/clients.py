@@ -98,7 +98,7 @@ class H2load:
             if count * 5 >= wanted:
                 return wanted
             # What a new connection costs makes the first few slow.
-            count = min(wanted, count * 20)
+            count = min(wanted // 4, count * 20)
 
 
 def parse_perf_analyzer(text):

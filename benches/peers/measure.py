@@ -8,7 +8,7 @@ import numpy as np
 
 from . import clients, wires
 from .processes import OtherWork
-from .servers import SERVERS, WITHOUT, Running, StartError
+from .servers import WITHOUT, Running, StartError
 
 BASE = "ovms"
 CLIENTS = (1, 16)
@@ -143,7 +143,8 @@ def check(wire, model, server, expected):
 def of_wire(plan, model, wire, running, reasons):
     """The cells of one wire, by h2load."""
     expected = plan.tools.answers[model.name, wire].tensor
-    loads, lengths, failures = {}, {}, {name: reasons[name] for name in plan.servers if name in reasons}
+    loads, lengths = {}, {}
+    failures = {name: reasons[name] for name in plan.servers if name not in running}
     program = plan.tools.tool("h2load")
     for name, server in running.items():
         if (name, wire) in WITHOUT:
@@ -194,8 +195,11 @@ def with_perf_analyzer(plan, model, running, reasons):
         program, libraries = plan.tools.perf_analyzer()
     except StartError as error:
         reasons["perf_analyzer"] = str(error)
+        for count in CLIENTS:
+            out = dict.fromkeys(plan.servers, f"perf_analyzer is {error}")
+            yield Cell("perf_analyzer", model.name, "grpc", count, failures=out)
         return
-    out = {name: reasons[name] for name in plan.servers if name in reasons}
+    out = {name: reasons[name] for name in plan.servers if name not in running}
     if "nginx" in running:
         out["nginx"] = "has no metadata of a model, which perf_analyzer asks for"
     for count in CLIENTS:
@@ -220,5 +224,3 @@ def with_perf_analyzer(plan, model, running, reasons):
         out |= cell.failures
         yield cell
 
-
-assert BASE in SERVERS

@@ -98,7 +98,6 @@ def of_model(model):
     path = next((ROOT / model.folder / "1").glob("*.xml"))
     return {
         "PEERS_MODEL": str(path),
-        "PEERS_NAME": model.name,
         "PEERS_PROPERTIES": json.dumps(PROPERTIES),
         "PEERS_RUNTIMES": str(RUNTIMES),
         "PYTHONPATH": str(RUNTIMES),
@@ -203,7 +202,7 @@ def kserve(tools, model, ports, folder):
     command = [tools.python("kserve"), RUNTIMES / "kserve_server.py", "--model_name", model.name]
     command += ["--http_port", ports.rest, "--grpc_port", ports.grpc]
     command += ["--enable_latency_logging", "false"]
-    return Launch(command, of_model(model))
+    return Launch(command, of_model(model) | {"KSERVE_LOGLEVEL": "WARNING"})
 
 
 # In the order of the tables.

@@ -5,7 +5,6 @@ import logging
 import grpc
 import kserve.model_server
 from kserve import InferOutput, InferRequest, InferResponse, Model, ModelServer
-from kserve.logging import trace_logger
 from kserve.utils.utils import generate_uuid
 from openvino_model import OpenvinoModel
 
@@ -33,8 +32,7 @@ class LoopbackRest(kserve.model_server.RESTServer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.config.host = "127.0.0.1"
-        self.config.access_log = False
-        trace_logger.setLevel(logging.WARNING)
+        logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
 
 
 def listen_on_loopback():

@@ -4,6 +4,8 @@ import os
 import sys
 
 sys.path.insert(0, os.environ["PEERS_RUNTIMES"])
+# The backend does not heed the variable for this.
+sys.dont_write_bytecode = True
 
 import triton_python_backend_utils as backend  # noqa: E402
 from openvino_model import OpenvinoModel  # noqa: E402
