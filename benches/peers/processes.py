@@ -21,6 +21,7 @@ LIBC = ctypes.CDLL(None)
 class Stat:
     """The fields of `/proc/PID/stat` in use; times in seconds."""
 
+    state: str
     parent: int
     session: int
     own: float
@@ -33,6 +34,7 @@ def parse_stat(text):
     fields = text.rpartition(")")[2].split()
     user, system, waited_user, waited_system = (int(field) / TICKS for field in fields[11:15])
     return Stat(
+        state=fields[0],
         parent=int(fields[1]),
         session=int(fields[3]),
         own=user + system,
@@ -137,17 +139,21 @@ def stop(process):
     tree = {pid: before[pid].started for pid in below(process.pid, before)}
 
     def left():
-        # A child that nobody waits for any more stays as a zombie until its parent ends.
         process.poll()
         now = stats()
-        return [pid for pid, started in tree.items() if pid in now and now[pid].started == started]
+        same = [pid for pid, started in tree.items() if pid in now and now[pid].started == started]
+        # A zombie has ended, and nobody has waited for it yet.
+        return [pid for pid in same if now[pid].state != "Z"]
+
+    def wait(seconds):
+        end = time.monotonic() + seconds
+        while left() and time.monotonic() < end:
+            time.sleep(0.02)
 
     if process.poll() is None:
         process.terminate()
-    end = time.monotonic() + GRACE
-    while left() and time.monotonic() < end:
-        time.sleep(0.02)
+    wait(GRACE)
     for pid in left():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    process.wait(timeout=GRACE)
+    wait(GRACE)

@@ -117,12 +117,12 @@ def test_stat_of_a_name_with_brackets_and_spaces():
     fields = "S 12 13 14 0 -1 0 0 0 0 0 250 50 30 70 20 0 1 0 98765 0 0"
     ticks = processes.TICKS
     stat = processes.parse_stat(f"15 (a) b (c)) {fields}")
-    assert stat == processes.Stat(12, 14, 300 / ticks, 100 / ticks, 98765)
+    assert stat == processes.Stat("S", 12, 14, 300 / ticks, 100 / ticks, 98765)
 
 
 def test_families_of_processes():
     def stat(parent, session):
-        return processes.Stat(parent, session, 0, 0, 0)
+        return processes.Stat("S", parent, session, 0, 0, 0)
 
     # 12 has moved to another session, and the parent of 14 has ended.
     everything = {1: stat(0, 1), 10: stat(1, 10), 11: stat(10, 10), 12: stat(11, 12), 14: stat(1, 10), 15: stat(1, 15)}
@@ -149,7 +149,8 @@ def test_time_and_memory_are_of_all_processes_and_all_are_ended(tmp_path):
         processes.stop(process)
         processes.GRACE = before
     after = processes.stats()
-    assert not [pid for pid in family if pid in after and after[pid].started == everything[pid].started]
+    same = [pid for pid in family if pid in after and after[pid].started == everything[pid].started]
+    assert all(after[pid].state == "Z" for pid in same)
 
 
 def cell_of(rates, others=0.0, **failures):
