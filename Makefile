@@ -14,7 +14,7 @@ OPENCV_STAMP := $(OPENCV)/.stamp-$(shell cksum < tests/opencv/install.py | cut -
 # Shells, proxies, a store and a browser that tests drive: of the system, or Debian's packages.
 TOOLS := target/tools
 TOOLS_STAMP := $(TOOLS)/.stamp-$(shell cat tests/tools/*.py | cksum | cut -d' ' -f1)
-TOOLS_NAMES := zsh fish nginx redis-server haproxy chromium valgrind
+TOOLS_NAMES := zsh fish nginx redis-server haproxy chromium valgrind h2load
 # Ray, of which tests make a cluster on this machine.
 FLEET := target/fleet-venv
 FLEET_STAMP := $(FLEET)/.stamp-$(shell cksum < deploy/ray/requirements.txt | cut -d' ' -f1)
@@ -118,6 +118,13 @@ bench-page: ## Measure everything and write docs/benchmarks.md
 .PHONY: bench-curves
 bench-curves: ## Measure how costs grow and write the curves of docs/performance.md
 	$(MAKE) bench BENCH=curves BENCH_FLAGS="--write $(CURDIR)/docs/performance.md"
+
+.PHONY: bench-peers
+bench-peers: build $(VENV_STAMP) ## Measure it and other servers with the same loads, into docs/peers.md (PEERS=nginx,mlserver: some)
+	test -d target/bench-models/resnet50 || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
+	$(VENV)/bin/python benches/peers/install.py target/peers $(PEERS)
+	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) PYTHONPATH=benches $(VENV)/bin/python -B -m peers --program $(OVMS) \
+		--json target/peers/figures.json $(if $(PEERS),--peers $(PEERS),--write docs/peers.md) $(PEERS_FLAGS)
 
 .PHONY: deb
 deb: ## Build a Debian package (needs cargo-deb)

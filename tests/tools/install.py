@@ -57,6 +57,12 @@ TOOLS = {
         "environment": {},
         "probe": ["-v"],
     },
+    "h2load": {
+        "packages": ["nghttp2-client"],
+        "program": "usr/bin/h2load",
+        "environment": {},
+        "probe": ["--version"],
+    },
     # Its parts are looked for below /usr otherwise.
     "valgrind": {
         "packages": ["valgrind"],

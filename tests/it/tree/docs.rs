@@ -5,12 +5,13 @@ use std::{fs, path::Path};
 use crate::support::docs::{self, Command, Page, Step};
 
 /// Pages without commands.
-const NOT_RUN: [&str; 6] = [
+const NOT_RUN: [&str; 7] = [
     "architecture.md",
     "benchmarks.md",
     "first-hour.md",
     "glossary.md",
     "limits.md",
+    "peers.md",
     "scaling.md",
 ];
 

@@ -99,7 +99,7 @@ pub(super) fn document(path: &str) -> Document {
 
 /// Returns `README.md` and the pages for users of the program.
 fn manual() -> Vec<Document> {
-    let of_makers = ["architecture.md", "benchmarks.md"];
+    let of_makers = ["architecture.md", "benchmarks.md", "peers.md"];
     let pages = fs::read_dir(root().join("docs")).unwrap().flatten();
     let names = pages.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let names = names.filter(|name| name.ends_with(".md") && !of_makers.contains(&name.as_str()));
@@ -298,6 +298,7 @@ fn links_lead_to_files_and_headings() {
         "fixtures/README.md",
         "docs/architecture.md",
         "docs/benchmarks.md",
+        "docs/peers.md",
     ] {
         documents.push(document(path));
     }
