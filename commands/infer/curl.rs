@@ -192,6 +192,9 @@ fn curl(call: &HttpCall) -> String {
     if call.url.contains(['[', ']', '{', '}']) {
         command.push_str(" -g");
     }
+    if let Some(path) = &call.unix_socket {
+        command.extend([" --unix-socket ", &shell_word(path)]);
+    }
     if call.body.is_empty() && call.method != "GET" {
         command.extend([" -X ", call.method]);
     }
@@ -227,6 +230,9 @@ fn has_bytes_behind(call: &HttpCall) -> bool {
 
 fn grpcurl(call: &GrpcCall) -> String {
     let mut command = "grpcurl -plaintext".to_owned();
+    if call.is_unix_socket {
+        command.push_str(" -unix");
+    }
     push_headers(&mut command, &call.headers);
     let data = call.messages.join("\n");
     let target = format!("{} {}", shell_word(&call.address), call.method);
@@ -284,6 +290,7 @@ mod tests {
         HttpCall {
             method: "POST",
             url: "http://localhost:8000/v2/models/m/infer".to_owned(),
+            unix_socket: None,
             headers: vec![("A".to_owned(), "it's".to_owned())],
             body: body.to_vec().into(),
         }
@@ -309,6 +316,8 @@ mod tests {
         let mut named = call(b"");
         named.url.push_str("/[a]");
         assert!(curl(&named).starts_with("curl -sS -g -X POST "));
+        named.unix_socket = Some("/run/o v".to_owned());
+        assert!(curl(&named).starts_with("curl -sS -g --unix-socket '/run/o v' -X POST "));
     }
 
     #[test]
@@ -333,6 +342,7 @@ mod tests {
     fn messages_of_a_stream_follow_each_other() {
         let mut call = GrpcCall {
             address: "localhost:9000".to_owned(),
+            is_unix_socket: false,
             method: "a.B/C".to_owned(),
             headers: Vec::new(),
             messages: vec!["{}".to_owned(), "{\"a\":1}".to_owned()],
@@ -341,6 +351,9 @@ mod tests {
         grpcurl -plaintext -d '{}
         {"a":1}' localhost:9000 a.B/C
         "#);
+        call.is_unix_socket = true;
+        assert!(grpcurl(&call).starts_with("grpcurl -plaintext -unix -d "));
+        call.is_unix_socket = false;
         call.messages = vec!["1".repeat(LONGEST + 1)];
         assert!(grpcurl(&call).contains(" -d @ localhost:9000 a.B/C <<'EOF'\n1"));
     }

@@ -76,7 +76,10 @@ pub(super) fn address(url: &str, error: &AddressError) -> Failure {
         ),
         AddressError::OtherApi { .. } => failure.hint("leave `grpc://` out, or `--api`"),
         AddressError::Path(_) => failure.hint("leave it out: each API has paths of its own"),
-        AddressError::Scheme(_) | AddressError::Host(_) | AddressError::Port(_) => failure,
+        AddressError::Scheme(_)
+        | AddressError::UnixPath
+        | AddressError::Host(_)
+        | AddressError::Port(_) => failure,
     }
 }
 

@@ -173,7 +173,8 @@ fn prepare_demo(flags: &mut Flags) -> Result<Option<TempDir>, Failure> {
         .map_err(|error| Failure::failed("cannot unpack the example").caused_by(&error))?;
     flags.model_name = Some(demo::NAME.to_owned());
     flags.model_path = Some(folder.path().to_owned());
-    if flags.port == 0 && flags.rest_port == 0 {
+    let sockets = [&flags.grpc_unix_socket, &flags.rest_unix_socket];
+    if flags.port == 0 && flags.rest_port == 0 && sockets.iter().all(|it| it.is_none()) {
         (flags.port, flags.rest_port) = DEMO_PORTS;
     }
     Ok(Some(folder))
@@ -191,15 +192,21 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
     listens("REST", settings.rest_port, &settings.rest_bind_addresses);
     let addresses = &settings.management_bind_addresses;
     listens("management", settings.management_port, addresses);
+    let flags = &settings.flags;
+    for (side, path) in [
+        ("gRPC", &flags.grpc_unix_socket),
+        ("REST", &flags.rest_unix_socket),
+    ] {
+        if let Some(path) = path {
+            let (path, mode) = (path.display(), settings.unix_socket_mode);
+            tracing::info!("{side} listens on the Unix socket {path} with mode {mode:04o}");
+        }
+    }
     if let Some(folder) = demo {
         let folder = folder.path().display().to_string();
-        let url = match (settings.port, settings.rest_port) {
-            (Some(port), _) => format!("--url localhost:{port}"),
-            (None, Some(port)) => format!("--api kserve-rest --url localhost:{port}"),
-            (None, None) => String::new(),
-        };
+        let url = summary::demo_server(settings);
         let arguments = summary::demo_arguments(&folder);
-        tracing::info!("try, in another terminal: ovms infer {arguments} {url}");
+        tracing::info!("try, in another terminal: ovms infer {arguments}{url}");
     }
 }
 

@@ -1,16 +1,25 @@
-//! Where a server listens, as people write it: `host:port` with an optional scheme.
+//! Where a server listens, as people write it: `host:port` with an optional scheme, or `unix:PATH`.
 
-use std::fmt;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 use strum::VariantArray;
 
-/// A server's host and port.
+/// A server's host and port, or its Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    /// A name or an IP address; IPv6 without brackets.
-    host: String,
-    port: u16,
+pub struct Address(Place);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Port {
+        /// A name or an IP address; IPv6 without brackets.
+        host: String,
+        port: u16,
+    },
+    Unix(PathBuf),
 }
 
 /// Why a text is not an address.
@@ -27,6 +36,9 @@ pub enum AddressError {
         /// The API that was asked for.
         api: Api,
     },
+    /// `unix:` without a path.
+    #[error("found no path after `unix:`, expected that of a Unix socket")]
+    UnixPath,
     /// No host, or one with characters that no host has.
     #[error("found the host `{0}`, expected a name or an IP address")]
     Host(String),
@@ -39,12 +51,20 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Reads `[SCHEME://]HOST[:PORT]`; the port is the API's usual one if it is left out.
+    /// Reads `[SCHEME://]HOST[:PORT]`, where the port is the API's usual one if it is left out, or
+    /// `unix:PATH`, also as `unix:///PATH`, as gRPC has it.
     ///
     /// # Errors
     ///
     /// Fails if a part is missing or of another form.
     pub fn parse(text: &str, api: Api) -> Result<Self, AddressError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return match path {
+                "" => Err(AddressError::UnixPath),
+                path => Ok(Self(Place::Unix(path.into()))),
+            };
+        }
         let rest = match text.split_once("://") {
             None => text,
             Some((scheme, rest)) => {
@@ -72,25 +92,39 @@ impl Address {
             },
         };
         let host = host.to_owned();
-        let address = Self { host, port };
+        let address = Self(Place::Port {
+            host: host.clone(),
+            port,
+        });
         match reqwest::Url::parse(&address.url()) {
             Ok(url) if url.username().is_empty() && url.password().is_none() => Ok(address),
-            _ => Err(AddressError::Host(address.host)),
+            _ => Err(AddressError::Host(host)),
         }
     }
 
-    /// Returns the address as a URL without a path.
+    /// Returns the address as a URL without a path; behind a Unix socket, any host will do.
     pub fn url(&self) -> String {
-        format!("http://{self}")
+        match &self.0 {
+            Place::Port { .. } => format!("http://{self}"),
+            Place::Unix(_) => "http://localhost".to_owned(),
+        }
+    }
+
+    /// Returns the path of the Unix socket, if it is one.
+    pub fn unix_socket(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::Port { .. } => None,
+            Place::Unix(path) => Some(path),
+        }
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
+        match &self.0 {
+            Place::Port { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Place::Port { host, port } => write!(f, "{host}:{port}"),
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -179,6 +213,20 @@ mod tests {
     }
 
     #[test]
+    fn unix_sockets_are_addresses_of_every_api() {
+        for (text, path) in [
+            ("unix:/run/o.sock", "/run/o.sock"),
+            ("unix:///run/o.sock", "/run/o.sock"),
+            ("unix:o.sock", "o.sock"),
+        ] {
+            let address = Address::parse(text, Api::TfsRest).unwrap();
+            assert_eq!(address.unix_socket(), Some(path.as_ref()), "{text}");
+            assert_eq!(address.to_string(), format!("unix:{path}"));
+            assert_eq!(address.url(), "http://localhost");
+        }
+    }
+
+    #[test]
     fn what_is_no_address_is_refused_with_the_part_that_is_wrong() {
         for (text, api, expected) in [
             (
@@ -190,6 +238,11 @@ mod tests {
                 "grpc://a",
                 Api::KserveRest,
                 "found the scheme `grpc`, which does not fit the API kserve-rest",
+            ),
+            (
+                "unix:",
+                Api::KserveGrpc,
+                "found no path after `unix:`, expected that of a Unix socket",
             ),
             (
                 "",

@@ -5,9 +5,12 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use bytes::{Buf, Bytes};
+use futures::TryFutureExt as _;
 use http_body_util::Full;
+use hyper_util::rt::TokioIo;
 use prost::Message;
 use reqwest::header::HeaderMap;
+use tokio::net::UnixStream;
 use tonic::{
     Status,
     body::Body,
@@ -16,7 +19,7 @@ use tonic::{
     metadata::MetadataMap,
     transport::{Channel, Endpoint},
 };
-use tower::Service;
+use tower::{Service, service_fn};
 
 use super::{
     address::Address,
@@ -62,7 +65,14 @@ impl Grpc {
             .initial_connection_window_size(CONNECTION_WINDOW);
         let mut channels = Vec::new();
         for _ in 0..options.concurrency.div_ceil(CALLS_PER_CONNECTION).max(1) {
-            channels.push(endpoint.connect().await.map_err(unreachable)?);
+            let channel = match options.address.unix_socket() {
+                None => endpoint.connect().await,
+                Some(path) => {
+                    let connect = service_fn(move |_| UnixStream::connect(path.to_owned()).map_ok(TokioIo::new));
+                    endpoint.connect_with_connector(connect).await
+                }
+            };
+            channels.push(channel.map_err(unreachable)?);
         }
         Ok(Self {
             address: options.address.clone(),

@@ -37,7 +37,7 @@ impl Http {
             address: address.clone(),
             source,
         };
-        let client = https::plain()
+        let mut client = https::plain()
             .map_err(|error| unreachable(error.into()))?
             .user_agent(concat!("ovms/", env!("CARGO_PKG_VERSION")))
             .default_headers(options.headers.clone())
@@ -46,7 +46,11 @@ impl Http {
             .pool_max_idle_per_host(usize::MAX)
             // The address is the server's own, as it is over gRPC.
             .no_proxy()
-            .redirect(redirect::Policy::none())
+            .redirect(redirect::Policy::none());
+        if let Some(path) = options.address.unix_socket() {
+            client = client.unix_socket(path);
+        }
+        let client = client
             .build()
             .map_err(|error| unreachable(error.into()))?;
         let base = Url::parse(&address.url()).map_err(|error| unreachable(error.into()))?;

@@ -31,6 +31,8 @@ pub struct ServerSettings {
     pub rest_bind_addresses: Vec<String>,
     /// Addresses or host names that the management port is opened on.
     pub management_bind_addresses: Vec<String>,
+    /// Permission bits of the Unix sockets.
+    pub unix_socket_mode: u32,
     /// Memory budget shared by all requests and responses.
     pub budget: Budget,
     /// Hosts under whose names browsers may use management paths, `*` for any; those of this machine
@@ -47,9 +49,11 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
-    /// Returns whether there is any port for HTTP.
+    /// Returns whether there is any port or Unix socket for HTTP.
     pub fn has_http(&self) -> bool {
-        self.rest_port.is_some() || self.management_port.is_some()
+        self.rest_port.is_some()
+            || self.management_port.is_some()
+            || self.flags.rest_unix_socket.is_some()
     }
 
     /// Returns the interval between checks of the configuration file and version folders; no checks

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},
-    net::{Ipv4Addr, SocketAddr, TcpListener as StdListener},
+    net::{Ipv4Addr, SocketAddr},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -19,10 +19,8 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
-use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::sleep,
 };
@@ -36,13 +34,14 @@ use super::{
     pieces::Pieces,
     poll_turns::PollTurns,
     reaper::Reaper,
+    stream::{Acceptor, Listener, Stream},
     watchdog::{Close, Watchdog},
 };
 use crate::{
     config::{Flags, ServerSettings},
     error::chain,
     frontends::{
-        access::{AccessLog, Entry, Logged, Protocol},
+        access::{AccessLog, Entry, Logged, Peer, Protocol},
         grpc::{GrpcBody, GrpcService},
         received::{ReadBytes, Received, Unread},
         rest::Rest,
@@ -66,10 +65,6 @@ const SEND_BUFFER: usize = 2 << 20;
 /// The largest head of an HTTP/1 request. Without a bound of its own, a head that is larger than
 /// hyper's buffer is refused or taken as its pieces happen to arrive.
 const HEAD: usize = 400 << 10;
-
-/// After this much silence the system asks whether the client's machine is still there, and asks
-/// again as often.
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// How long to wait after the system refused a connection, for example for want of handles.
 const AFTER_REFUSAL: Duration = Duration::from_millis(50);
@@ -101,7 +96,7 @@ pub async fn serve_stream(
     let terms = Terms::new(&settings.flags, Arc::new(Channel::of(settings)));
     // Nobody else has it, so that there is no sign to stop.
     let stop = watch::Sender::new(false);
-    let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let peer = Peer::Address(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
     let looks = Arc::clone(&terms.reaper);
     tokio::select! {
         () = connection(stream, peer, service, access, terms, stop.subscribe()) => {}
@@ -112,7 +107,7 @@ pub async fn serve_stream(
 /// Serves one connection until it ends.
 async fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
-    peer: SocketAddr,
+    peer: Peer,
     service: Service,
     access: AccessLog,
     terms: Terms,
@@ -232,9 +227,9 @@ impl Side {
 
     /// Accepts connections until the task is dropped. Those above the bound wait, all but the first
     /// of them in the system's queue, until another one ends.
-    fn accept(self, listener: StdListener, service: Service, access: AccessLog) -> Task<()> {
+    fn accept(self, listener: Listener, service: Service, access: AccessLog) -> Task<()> {
         Task::spawn(async move {
-            let listener = match TcpListener::from_std(listener) {
+            let listener = match Acceptor::new(listener) {
                 Ok(listener) => listener,
                 Err(error) => {
                     tracing::error!("cannot accept {} connections: {error}", self.name);
@@ -261,7 +256,7 @@ impl Side {
     }
 
     /// Waits for a connection, and for its place.
-    async fn next(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Place)> {
+    async fn next(&self, listener: &Acceptor) -> Option<(Stream, Peer, Place)> {
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -274,31 +269,19 @@ impl Side {
                     continue;
                 }
             };
-            // A listener of both families has those of IPv4 as mapped addresses.
-            let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-            let Some(counted) = self.addresses.count(peer.ip()) else {
+            let source = peer.source();
+            let Some(counted) = self.addresses.count(source) else {
                 if let Some(more) = self.crowded.next() {
                     tracing::warn!(
                         more,
-                        "closed a {} connection of {}, which has as many open as one address may; \
-                         see --max_connections_per_address",
+                        "closed a {} connection of {source}, which has as many open as one address \
+                         may; see --max_connections_per_address",
                         self.name,
-                        peer.ip()
                     );
                 }
                 continue;
             };
-            // Answers are whole; waiting for more to send with them gains nothing.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!("cannot set TCP_NODELAY: {error}");
-            }
-            // A client whose machine is gone must not keep its place for ever.
-            let alive = TcpKeepalive::new()
-                .with_time(SILENCE)
-                .with_interval(SILENCE);
-            if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&alive) {
-                tracing::debug!("cannot set SO_KEEPALIVE: {error}");
-            }
+            stream.prepare();
             let permit = self.place().await?;
             return Some((stream, peer, (permit, counted)));
         }
@@ -357,7 +340,7 @@ impl Future for Call {
 
 async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
-    peer: SocketAddr,
+    peer: Peer,
     grpc: GrpcService,
     access: AccessLog,
     terms: Terms,
@@ -405,7 +388,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 
 async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
-    peer: SocketAddr,
+    peer: Peer,
     rest: Rest,
     access: AccessLog,
     terms: Terms,

@@ -1,37 +1,57 @@
-//! Opens the ports.
+//! Opens the ports and Unix sockets.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::{
+    net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs},
+    path::{Path, PathBuf},
+};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::{
+    stream::Listener,
+    unix_socket::{UnixSocket, UnixSocketError},
+};
 use crate::config::ServerSettings;
 
 /// Connections that the system keeps for us while we are busy.
-const BACKLOG: i32 = 1024;
+pub(super) const BACKLOG: i32 = 1024;
 
-/// The open ports of all sides.
+/// The open ports and Unix sockets of all sides.
 #[derive(Debug, Default)]
 pub struct Listeners {
     /// For gRPC.
-    pub grpc: Vec<TcpListener>,
+    pub grpc: Vec<Listener>,
     /// For HTTP.
-    pub rest: Vec<TcpListener>,
+    pub rest: Vec<Listener>,
     /// For HTTP of those who manage the server.
-    pub management: Vec<TcpListener>,
+    pub management: Vec<Listener>,
 }
 
-/// Why a port was not opened.
+/// Why a port or a Unix socket was not opened.
 #[derive(Debug, thiserror::Error)]
-#[error("Failed to start {side} server at {address}:{port}{}", if source.is_none() { " - port is busy" } else { "" })]
-pub struct BindError {
-    /// `gRPC`, `REST`, or `management`.
-    pub side: &'static str,
-    /// The address as given.
-    pub address: String,
-    /// The port.
-    pub port: u16,
-    /// Why the address cannot be used on this machine; `None` if another process has it.
-    pub source: Option<std::io::Error>,
+pub enum BindError {
+    /// A port.
+    #[error("Failed to start {side} server at {address}:{port}{}", if source.is_none() { " - port is busy" } else { "" })]
+    Port {
+        /// `gRPC`, `REST`, or `management`.
+        side: &'static str,
+        /// The address as given.
+        address: String,
+        /// The port.
+        port: u16,
+        /// Why the address cannot be used on this machine; `None` if another process has it.
+        source: Option<std::io::Error>,
+    },
+    /// A Unix socket.
+    #[error("Failed to start {side} server at unix:{}", path.display())]
+    UnixSocket {
+        /// `gRPC` or `REST`.
+        side: &'static str,
+        /// The path as given.
+        path: PathBuf,
+        /// Reason.
+        source: UnixSocketError,
+    },
 }
 
 impl Listeners {
@@ -39,25 +59,48 @@ impl Listeners {
     pub fn reachable(&self) -> impl Iterator<Item = SocketAddr> {
         let all = [&self.grpc, &self.rest, &self.management];
         let addresses = all.into_iter().flatten();
-        let addresses = addresses.filter_map(|listener| listener.local_addr().ok());
+        let addresses = addresses.filter_map(|listener| match listener {
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Unix(_) => None,
+        });
         addresses.filter(|address| !address.ip().to_canonical().is_loopback())
     }
 }
 
-/// Opens every address of all sides.
+/// Opens every address and Unix socket of all sides.
 ///
 /// # Errors
 ///
 /// Fails at the first that cannot be opened; the others are closed again.
 pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
-    Ok(Listeners {
-        grpc: bind_all("gRPC", &settings.grpc_bind_addresses, settings.port)?,
-        rest: bind_all("REST", &settings.rest_bind_addresses, settings.rest_port)?,
-        management: bind_all(
+    let tcp = |side, addresses: &[String], port| {
+        let listeners = bind_all(side, addresses, port)?.into_iter();
+        Ok(listeners.map(Listener::Tcp).collect::<Vec<_>>())
+    };
+    let unix = |side, path: &Option<PathBuf>| {
+        let opened = path.as_deref().map(|path| unix(side, path, settings.unix_socket_mode));
+        opened.transpose().map(|it| it.map(Listener::Unix))
+    };
+    let mut listeners = Listeners {
+        grpc: tcp("gRPC", &settings.grpc_bind_addresses, settings.port)?,
+        rest: tcp("REST", &settings.rest_bind_addresses, settings.rest_port)?,
+        management: tcp(
             "management",
             &settings.management_bind_addresses,
             settings.management_port,
         )?,
+    };
+    let flags = &settings.flags;
+    listeners.grpc.extend(unix("gRPC", &flags.grpc_unix_socket)?);
+    listeners.rest.extend(unix("REST", &flags.rest_unix_socket)?);
+    Ok(listeners)
+}
+
+fn unix(side: &'static str, path: &Path, mode: u32) -> Result<UnixSocket, BindError> {
+    UnixSocket::open(path, mode).map_err(|source| BindError::UnixSocket {
+        side,
+        path: path.to_owned(),
+        source,
     })
 }
 
@@ -69,7 +112,7 @@ fn bind_all(
     let Some(port) = port else {
         return Ok(Vec::new());
     };
-    let failure = |address: &str, source: std::io::Error| BindError {
+    let failure = |address: &str, source: std::io::Error| BindError::Port {
         side,
         address: address.to_owned(),
         port,
@@ -178,7 +221,7 @@ mod tests {
 
     use socket2::{Domain, SockRef};
 
-    use super::{Families, bind_all, bind_one, open};
+    use super::{BindError, Families, bind_all, bind_one, open};
 
     /// A port that is free on every address of the machine.
     fn free_port() -> u16 {
@@ -245,7 +288,7 @@ mod tests {
         let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let error = bind_all("REST", &["::".to_owned()], Some(port)).unwrap_err();
-        assert!(error.source.is_none());
+        assert!(matches!(error, BindError::Port { source: None, .. }));
     }
 
     #[test]
@@ -254,7 +297,7 @@ mod tests {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let error = bind_all("gRPC", &local, Some(port)).unwrap_err();
-        assert!(error.source.is_none());
+        assert!(matches!(error, BindError::Port { source: None, .. }));
         assert_eq!(
             error.to_string(),
             format!("Failed to start gRPC server at 127.0.0.1:{port} - port is busy")

@@ -16,6 +16,8 @@ mod pace;
 mod pieces;
 mod poll_turns;
 mod reaper;
+mod stream;
+mod unix_socket;
 mod waiting_calls;
 mod watchdog;
 
@@ -46,6 +48,7 @@ use super::{
 
 pub use accept::{Service, serve_stream};
 pub use listen::{BindError, Listeners, bind};
+pub use {stream::Listener, unix_socket::UnixSocketError};
 
 /// The least time that connections have to close after the last request is answered.
 const CLOSE: Duration = Duration::from_secs(1);

@@ -173,6 +173,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 #[command(next_help_heading = "Server")]
 pub(in crate::infer) struct ServerArgs {
     /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
+    ///
+    /// unix:PATH is a Unix socket, with any protocol.
     #[arg(long, value_name = "HOST:PORT", env = URL, hide_env_values = true)]
     pub(in crate::infer) url: Option<String>,
 

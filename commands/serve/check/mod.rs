@@ -141,7 +141,8 @@ impl Report {
                     hints::explain(&error, "--config_path")
                 })?;
                 self.file(&path, &file, &defaults, environment);
-                let ports = config.settings.port.or(config.settings.rest_port).is_some();
+                let settings = &config.settings;
+                let ports = settings.port.is_some() || settings.has_http();
                 match config.add_monitoring(&file) {
                     Err(config::FlagError::FileMetricsWithoutPort) if !ports => {}
                     Err(error) => self.findings.errors.push(error.to_string()),

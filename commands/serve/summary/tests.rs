@@ -23,6 +23,8 @@ fn example() -> Summary {
         grpc: place(9000, &["0.0.0.0"]),
         rest: place(8123, &["127.0.0.1", "192.0.2.1"]),
         management: place(8124, &["127.0.0.1"]),
+        grpc_socket: None,
+        rest_socket: None,
         has_dashboard: true,
         devices: Vec::new(),
         served: vec![
@@ -132,4 +134,28 @@ fn commands_name_the_server_where_it_is_not_the_usual_one() {
     summary.rest = None;
     summary.served.clear();
     assert_eq!(summary.tries(true), Vec::<String>::new());
+}
+
+#[test]
+fn unix_sockets_are_shown_and_tried() {
+    let mut summary = example();
+    summary.grpc_socket = Some("/run/ovms/grpc.sock".to_owned());
+    let drawn = summary.drawn(Some(80));
+    let both = "  gRPC        localhost:9000 (all addresses of this machine)\n              \
+                unix:/run/ovms/grpc.sock\n";
+    assert!(drawn.contains(both), "{drawn}");
+    (summary.grpc, summary.rest) = (None, None);
+    summary.rest_socket = Some("/run/o v/rest.sock".to_owned());
+    assert_eq!(
+        summary.tries(true),
+        [
+            "ovms infer resnet --random --url unix:/run/ovms/grpc.sock",
+            "curl --unix-socket '/run/o v/rest.sock' http://localhost/v2/models/resnet"
+        ]
+    );
+    summary.grpc_socket = None;
+    assert_eq!(
+        summary.tries(true)[0],
+        "ovms infer resnet --random --api kserve-rest --url unix:'/run/o v/rest.sock'"
+    );
 }

@@ -139,6 +139,13 @@ flags! {
         rest_bind_address: String, "LIST";
         /// Addresses or host names for management, separated by commas [default: those of REST]
         management_bind_address: String, "LIST";
+        /// Unix socket for gRPC, beside --port or instead of it; created, and removed at the end
+        grpc_unix_socket: PathBuf, "PATH";
+        /// Unix socket for REST, beside --rest_port or instead of it; created, and removed at the end
+        rest_unix_socket: PathBuf, "PATH";
+        /// Mode of the Unix sockets, in octal: those who may write to them may use the server [default:
+        /// 0600]
+        unix_socket_mode: String, "MODE";
         /// gRPC channel arguments by their names in gRPC C++, such as
         /// grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; unsupported ones are
         /// logged
@@ -204,7 +211,8 @@ flags! {
         max_connections: usize = 4096, "N", least: 1;
         /// Maximum number of connections from one address; further ones are closed; 0 means no limit
         ///
-        /// A /64 network of IPv6 counts as one address. Clients behind a proxy share its address.
+        /// A /64 network of IPv6 counts as one address, and so does each user of a Unix socket. Clients
+        /// behind a proxy share its address.
         max_connections_per_address: usize = 0, "N";
         /// Maximum number of queued requests of a model; further ones are rejected (UNAVAILABLE, 503)
         max_queued_requests: usize = 1024, "N";

@@ -526,3 +526,48 @@ fn texts_become_the_values_of_their_flags() {
         ]
     );
 }
+
+#[test]
+fn unix_sockets_do_without_ports() {
+    let sockets = |f: &mut Flags| {
+        (f.port, f.rest_port) = (0, 0);
+        f.grpc_unix_socket = Some("/run/g".into());
+        f.rest_unix_socket = Some("/run/r".into());
+    };
+    let settings = accepted(|f| {
+        sockets(f);
+        f.metrics_enable = true;
+        f.rest_workers = Some(4);
+    })
+    .settings;
+    assert_eq!((settings.port, settings.rest_port), (None, None));
+    assert_eq!(settings.unix_socket_mode, 0o600);
+    assert!(settings.has_http());
+    let alone = accepted(|f| {
+        (f.port, f.rest_port) = (0, 0);
+        f.grpc_unix_socket = Some("/run/g".into());
+    });
+    assert!(!alone.settings.has_http());
+    for (text, mode) in [("660", Some(0o660)), ("0777", Some(0o777)), ("000", Some(0))] {
+        let changed = |f: &mut Flags| {
+            sockets(f);
+            f.unix_socket_mode = Some(text.to_owned());
+        };
+        assert_eq!(Some(accepted(changed).settings.unix_socket_mode), mode);
+    }
+    for text in ["", "8", "0o660", "1777", "rw-rw----", "+660"] {
+        let refused = error(|f| {
+            sockets(f);
+            f.unix_socket_mode = Some(text.to_owned());
+        });
+        assert_eq!(refused, FlagError::UnixSocketMode(text.to_owned()));
+        assert!(refused.is_usage());
+    }
+    let refused = error(|f| f.unix_socket_mode = Some("660".to_owned()));
+    assert_eq!(refused, FlagError::ModeWithoutUnixSocket);
+    let refused = error(|f| {
+        sockets(f);
+        f.rest_unix_socket = Some("/run/g".into());
+    });
+    assert_eq!(refused, FlagError::SameUnixSockets("/run/g".to_owned()));
+}

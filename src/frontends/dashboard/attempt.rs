@@ -23,6 +23,8 @@ pub(super) struct Address {
     rest_port: Option<u16>,
     /// Where REST is; `None` if there is none.
     rest: Option<String>,
+    /// Unix sockets of gRPC and REST, which count where there is no port.
+    sockets: [Option<String>; 2],
 }
 
 impl Address {
@@ -48,17 +50,19 @@ impl Address {
             port: dashboard.port,
             rest_port,
             rest,
+            sockets: dashboard.sockets.clone(),
         }
     }
 
     /// Returns the flags of `ovms infer` that lead to the server.
     fn flags(&self) -> String {
-        match self.port {
-            Some(port) => format!(" --url {}", quoted(&format!("{}:{port}", self.host))),
-            None => format!(
-                " --api kserve-rest --url {}",
-                quoted(self.rest.as_deref().unwrap_or(&self.host))
-            ),
+        let rest = |url: &str| format!(" --api kserve-rest --url {}", quoted(url));
+        match (self.port, &self.rest, &self.sockets) {
+            (Some(port), _, _) => format!(" --url {}", quoted(&format!("{}:{port}", self.host))),
+            (None, _, [Some(path), _]) => format!(" --url {}", quoted(path)),
+            (None, Some(address), _) => rest(address),
+            (None, None, [None, Some(path)]) => rest(path),
+            (None, None, [None, None]) => rest(&self.host),
         }
     }
 
@@ -66,7 +70,8 @@ impl Address {
     pub(super) fn ports(&self) -> String {
         let grpc = self.port.map(|port| format!("gRPC {port}"));
         let rest = self.rest_port.map(|port| format!("REST {port}"));
-        let both: Vec<String> = grpc.into_iter().chain(rest).collect();
+        let sockets = self.sockets.iter().flatten().cloned();
+        let both: Vec<String> = grpc.into_iter().chain(rest).chain(sockets).collect();
         both.join(", ")
     }
 }

@@ -7,3 +7,4 @@ mod metrics;
 mod sheets;
 mod shutdown;
 mod start_errors;
+mod unix_sockets;
