@@ -37,6 +37,7 @@ pub mod server;
 pub mod store;
 pub mod task;
 pub mod tensor;
+pub mod tls;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ovms_proto as proto;

@@ -47,6 +47,12 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
                  --rest_unix_socket do as well",
             )
         }
+        FlagError::ClientAuthWithoutCa => failure.hint(
+            "give --tls_client_ca FILE with the authority whose certificates clients have, or --tls_client_auth off",
+        ),
+        FlagError::TlsNowhere => failure.hint(
+            "give a --port or --rest_port, and leave out --grpc_tls=false and --rest_tls=false; Unix sockets have no TLS",
+        ),
         FlagError::NotStateful | FlagError::NeedsStateful(_) => failure.hint(
             "add --stateful; with --config_path, write both into the file, at the model that they \
              are for",
@@ -60,7 +66,10 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
     let failure = Failure::of(FailureKind::Failed, error);
     match error {
         BindError::Port { port, source, .. } => failure.hint(of_port(*port, source.as_ref())),
-        BindError::UnixSocket { path, source, .. } => failure.may_hint(of_unix_socket(path, source)),
+        BindError::Tls(error) => failure.may_hint(error.hint()),
+        BindError::UnixSocket { path, source, .. } => {
+            failure.may_hint(of_unix_socket(path, source))
+        }
     }
 }
 
@@ -88,7 +97,10 @@ fn of_unix_socket(path: &Path, error: &UnixSocketError) -> Option<String> {
         ),
         UnixSocketError::InUse => "stop that process, or choose another path".to_owned(),
         UnixSocketError::NoFolder(folder) => {
-            format!("create it (`mkdir -p {}`), or choose another path", folder.display())
+            format!(
+                "create it (`mkdir -p {}`), or choose another path",
+                folder.display()
+            )
         }
         UnixSocketError::System { source, .. }
             if source.kind() == io::ErrorKind::PermissionDenied =>

@@ -17,7 +17,8 @@ use std::{
 
 use ovms::{
     config::{
-        self, AccessLogTarget, CheckDepth, Config, ConfigSource, FlagEnvironment, FlagError, Flags,
+        self, AccessLogTarget, CheckDepth, ClientAuth, Config, ConfigSource, FlagEnvironment,
+        FlagError, Flags, ServerSettings,
     },
     error::chain,
     frontends::access,
@@ -116,7 +117,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     let demo_folder = demo.as_ref().map(|it| it.path().display().to_string());
     let start = Start::new(&config.settings, opened, demo_folder);
     announce(&config, demo.as_ref().filter(|_| !start.is_seen()));
-    warn_of_strangers(&listeners);
+    warn_of_strangers(&listeners, &config.settings);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // One worker that is held up for a moment must not hold up everybody.
         .worker_threads(
@@ -212,12 +213,26 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
 
 /// Warns that other machines reach the server without authentication: a key guards only paths below `/v3`,
 /// where nothing is served.
-fn warn_of_strangers(listeners: &Listeners) {
-    let reachable: Vec<String> = listeners.reachable().map(|it| it.to_string()).collect();
+fn warn_of_strangers(listeners: &Listeners, settings: &ServerSettings) {
+    let tls = settings.tls.as_ref();
+    let reachable = |has_tls| -> Vec<String> {
+        let all = listeners.reachable(tls).filter(|(_, it)| *it == has_tls);
+        all.map(|(address, _)| address.to_string()).collect()
+    };
+    let over_tls = reachable(true);
+    if tls.is_some_and(|tls| tls.client_auth != ClientAuth::Required) && !over_tls.is_empty() {
+        tracing::warn!(
+            "other machines can reach {} over TLS without a certificate of their own, and use or reload what \
+             is served; --tls_client_ca names the authority of those who may",
+            over_tls.join(", ")
+        );
+    }
+    let reachable = reachable(false);
     if !reachable.is_empty() {
         tracing::warn!(
             "other machines can reach {} without a key or TLS, and use or reload what is served \
-             (--api_key_file guards /v3 alone); bind 127.0.0.1, or put a proxy in front that asks for both",
+             (--api_key_file guards /v3 alone); bind 127.0.0.1, give --tls_cert with --tls_client_ca, or put \
+             a proxy in front",
             reachable.join(", ")
         );
     }

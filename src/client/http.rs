@@ -37,7 +37,12 @@ impl Http {
             address: address.clone(),
             source,
         };
-        let mut client = https::plain()
+        let tls = options.tls().map_err(|error| unreachable(error.into()))?;
+        let client = match &tls {
+            Some(tls) => Ok(https::with(tls)),
+            None => https::plain(),
+        };
+        let mut client = client
             .map_err(|error| unreachable(error.into()))?
             .user_agent(concat!("ovms/", env!("CARGO_PKG_VERSION")))
             .default_headers(options.headers.clone())
@@ -50,9 +55,7 @@ impl Http {
         if let Some(path) = options.address.unix_socket() {
             client = client.unix_socket(path);
         }
-        let client = client
-            .build()
-            .map_err(|error| unreachable(error.into()))?;
+        let client = client.build().map_err(|error| unreachable(error.into()))?;
         let base = Url::parse(&address.url()).map_err(|error| unreachable(error.into()))?;
         Ok(Self {
             address,

@@ -15,7 +15,11 @@ use super::{
     message::{ModelId, Request},
     tfs_grpc, tfs_rest,
 };
-use crate::{proto::kserve::RepositoryIndexRequest, request::Parameter};
+use crate::{
+    proto::kserve::RepositoryIndexRequest,
+    request::Parameter,
+    tls::{ClientTls, ClientTlsOptions},
+};
 
 /// A request in the words of its transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct HttpCall {
     pub url: String,
     /// Path of the Unix socket, if it goes over one.
     pub unix_socket: Option<String>,
+    /// Settings of TLS, if it goes over that.
+    pub tls: Option<ClientTlsOptions>,
     /// The headers that the request does not have anyway.
     pub headers: Vec<(String, String)>,
     /// The body; empty if there is none.
@@ -48,6 +54,8 @@ pub struct GrpcCall {
     pub address: String,
     /// Whether it is a Unix socket.
     pub is_unix_socket: bool,
+    /// Settings of TLS, if it goes over that.
+    pub tls: Option<ClientTlsOptions>,
     /// Service and method, with a slash between them.
     pub method: String,
     /// The metadata.
@@ -192,8 +200,9 @@ fn with_members<'a>(
 
 fn grpc(server: &ClientOptions, path: &str, messages: Vec<String>) -> Spelled {
     Spelled::Grpc(GrpcCall {
-        address: unix_socket(server).unwrap_or_else(|| server.address.to_string()),
+        address: unix_socket(server).unwrap_or_else(|| server.address.authority()),
         is_unix_socket: server.address.unix_socket().is_some(),
+        tls: tls(server),
         method: path.trim_start_matches('/').to_owned(),
         headers: headers(server),
         messages,
@@ -209,6 +218,7 @@ fn http_call(server: &ClientOptions, method: &'static str, segments: &[&str]) ->
         method,
         url: http::url(&server.address, segments),
         unix_socket: unix_socket(server),
+        tls: tls(server),
         headers: headers(server),
         body: Bytes::new(),
     }
@@ -217,6 +227,12 @@ fn http_call(server: &ClientOptions, method: &'static str, segments: &[&str]) ->
 fn unix_socket(server: &ClientOptions) -> Option<String> {
     let path = server.address.unix_socket()?;
     Some(path.display().to_string())
+}
+
+fn tls(server: &ClientOptions) -> Option<ClientTlsOptions> {
+    let options = server.tls.as_ref().map(ClientTls::options);
+    let options = options.cloned().unwrap_or_default();
+    server.address.is_tls().then_some(options)
 }
 
 fn headers(server: &ClientOptions) -> Vec<(String, String)> {

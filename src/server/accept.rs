@@ -35,6 +35,7 @@ use super::{
     poll_turns::PollTurns,
     reaper::Reaper,
     stream::{Acceptor, Listener, Stream},
+    tls::{Handshakes, TlsProtocol},
     watchdog::{Close, Watchdog},
 };
 use crate::{
@@ -122,7 +123,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 }
 
 /// Signal that ends a connection.
-type Stop = watch::Receiver<bool>;
+pub(super) type Stop = watch::Receiver<bool>;
 
 /// Starts to serve on all listeners.
 pub(super) fn serve(
@@ -137,18 +138,38 @@ pub(super) fn serve(
     let mut accepting = Vec::new();
     let channel = Arc::new(Channel::of(settings));
     // Management has places of its own, which no client of the other ports can take.
-    for (name, service, listeners) in [
-        ("gRPC", Service::Grpc(grpc), listeners.grpc),
-        ("REST", Service::Rest(rest), listeners.rest),
+    let tls = listeners.tls.as_ref().zip(settings.tls.as_ref());
+    for (name, service, listeners, has_tls) in [
+        (
+            "gRPC",
+            Service::Grpc(grpc),
+            listeners.grpc,
+            tls.is_some_and(|(_, tls)| tls.grpc),
+        ),
+        (
+            "REST",
+            Service::Rest(rest),
+            listeners.rest,
+            tls.is_some_and(|(_, tls)| tls.rest),
+        ),
         (
             "management",
             Service::Rest(management),
             listeners.management,
+            tls.is_some_and(|(_, tls)| tls.management),
         ),
     ] {
+        let protocol = match service {
+            Service::Grpc(_) => TlsProtocol::Grpc,
+            Service::Rest(_) => TlsProtocol::Http,
+        };
+        let handshakes = tls
+            .filter(|_| has_tls)
+            .map(|(tls, _)| Handshakes::new(name, Arc::clone(tls), protocol, &settings.flags));
         for listener in listeners {
             let terms = Terms::new(&settings.flags, Arc::clone(&channel));
-            let side = Side::new(name, &settings.flags, terms, stop.subscribe());
+            let mut side = Side::new(name, &settings.flags, terms, stop.subscribe());
+            side.tls.clone_from(&handshakes);
             accepting.push(side.accept(listener, service.clone(), access.clone()));
         }
     }
@@ -203,6 +224,8 @@ struct Side {
     most: usize,
     addresses: Addresses,
     terms: Terms,
+    /// TLS of its connections, unless they come over a Unix socket.
+    tls: Option<Handshakes>,
     stop: Stop,
     /// Limit of log lines that one client, or all together, could flood.
     full: LogLimit,
@@ -218,6 +241,7 @@ impl Side {
             most: flags.max_connections,
             addresses: Addresses::new(flags.max_connections_per_address),
             terms,
+            tls: None,
             stop,
             full: LogLimit::default(),
             crowded: LogLimit::default(),
@@ -240,9 +264,19 @@ impl Side {
                 while let Some((stream, peer, place)) = self.next(&listener).await {
                     let (service, access) = (service.clone(), access.clone());
                     let (terms, stop) = (self.terms.clone(), self.stop.clone());
-                    let connection = connection(stream, peer, service, access, terms, stop);
+                    let tls = self.tls.clone();
                     Task::spawn(async move {
-                        connection.await;
+                        let stream = match tls {
+                            None => Some(stream),
+                            // On its own, so that connections without it have no room for it.
+                            Some(tls) => {
+                                let reaper = Arc::clone(&terms.reaper);
+                                Box::pin(tls.secure(stream, peer, reaper, stop.clone())).await
+                            }
+                        };
+                        if let Some(stream) = stream {
+                            connection(stream, peer, service, access, terms, stop).await;
+                        }
                         drop(place);
                     })
                     .detach();
@@ -424,7 +458,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 }
 
 /// Waits for the sign to stop.
-async fn stopped(stop: &mut Stop) {
+pub(super) async fn stopped(stop: &mut Stop) {
     // An error is the end of the sender, which is a stop as well.
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -3,15 +3,20 @@
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{
     stream::Listener,
+    tls::ServerTls,
     unix_socket::{UnixSocket, UnixSocketError},
 };
-use crate::config::ServerSettings;
+use crate::{
+    config::{ServerSettings, TlsSettings},
+    tls::TlsFileError,
+};
 
 /// Connections that the system keeps for us while we are busy.
 pub(super) const BACKLOG: i32 = 1024;
@@ -25,6 +30,8 @@ pub struct Listeners {
     pub rest: Vec<Listener>,
     /// For HTTP of those who manage the server.
     pub management: Vec<Listener>,
+    /// TLS of the ports that have it.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 /// Why a port or a Unix socket was not opened.
@@ -42,6 +49,9 @@ pub enum BindError {
         /// Why the address cannot be used on this machine; `None` if another process has it.
         source: Option<std::io::Error>,
     },
+    /// The certificate of the ports, its key, or the authorities of clients.
+    #[error("Failed to start the server with TLS")]
+    Tls(#[source] TlsFileError),
     /// A Unix socket.
     #[error("Failed to start {side} server at unix:{}", path.display())]
     UnixSocket {
@@ -55,15 +65,22 @@ pub enum BindError {
 }
 
 impl Listeners {
-    /// Returns the addresses that other machines may reach, without those of this machine for itself.
-    pub fn reachable(&self) -> impl Iterator<Item = SocketAddr> {
-        let all = [&self.grpc, &self.rest, &self.management];
-        let addresses = all.into_iter().flatten();
-        let addresses = addresses.filter_map(|listener| match listener {
-            Listener::Tcp(listener) => listener.local_addr().ok(),
-            Listener::Unix(_) => None,
+    /// Returns the addresses that other machines may reach, without those of this machine for itself, and
+    /// whether they have TLS.
+    pub fn reachable(&self, tls: Option<&TlsSettings>) -> impl Iterator<Item = (SocketAddr, bool)> {
+        let all = [
+            (&self.grpc, tls.is_some_and(|tls| tls.grpc)),
+            (&self.rest, tls.is_some_and(|tls| tls.rest)),
+            (&self.management, tls.is_some_and(|tls| tls.management)),
+        ];
+        let addresses = all.into_iter().flat_map(|(listeners, has_tls)| {
+            let listeners = listeners.iter();
+            listeners.filter_map(move |listener| match listener {
+                Listener::Tcp(listener) => Some((listener.local_addr().ok()?, has_tls)),
+                Listener::Unix(_) => None,
+            })
         });
-        addresses.filter(|address| !address.ip().to_canonical().is_loopback())
+        addresses.filter(|(address, _)| !address.ip().to_canonical().is_loopback())
     }
 }
 
@@ -78,10 +95,16 @@ pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
         Ok(listeners.map(Listener::Tcp).collect::<Vec<_>>())
     };
     let unix = |side, path: &Option<PathBuf>| {
-        let opened = path.as_deref().map(|path| unix(side, path, settings.unix_socket_mode));
+        let opened = path
+            .as_deref()
+            .map(|path| unix(side, path, settings.unix_socket_mode));
         opened.transpose().map(|it| it.map(Listener::Unix))
     };
+    // Before any port is open.
+    let tls = settings.tls.as_ref().map(ServerTls::open).transpose();
+    let tls = tls.map_err(BindError::Tls)?.map(Arc::new);
     let mut listeners = Listeners {
+        tls,
         grpc: tcp("gRPC", &settings.grpc_bind_addresses, settings.port)?,
         rest: tcp("REST", &settings.rest_bind_addresses, settings.rest_port)?,
         management: tcp(
@@ -91,9 +114,35 @@ pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
         )?,
     };
     let flags = &settings.flags;
-    listeners.grpc.extend(unix("gRPC", &flags.grpc_unix_socket)?);
-    listeners.rest.extend(unix("REST", &flags.rest_unix_socket)?);
+    listeners
+        .grpc
+        .extend(unix("gRPC", &flags.grpc_unix_socket)?);
+    listeners
+        .rest
+        .extend(unix("REST", &flags.rest_unix_socket)?);
     Ok(listeners)
+}
+
+/// Finds what keeps Unix sockets from being opened, without opening them. A server that runs on them does
+/// not: it may be the one that is to be replaced.
+pub fn check_unix_sockets(settings: &ServerSettings) -> Vec<BindError> {
+    let flags = &settings.flags;
+    let sides = [
+        ("gRPC", &flags.grpc_unix_socket),
+        ("REST", &flags.rest_unix_socket),
+    ];
+    let errors = sides.into_iter().filter_map(|(side, path)| {
+        let path = path.as_ref()?;
+        match UnixSocket::check(path) {
+            Ok(_) | Err(UnixSocketError::InUse) => None,
+            Err(source) => Some(BindError::UnixSocket {
+                side,
+                path: path.clone(),
+                source,
+            }),
+        }
+    });
+    errors.collect()
 }
 
 fn unix(side: &'static str, path: &Path, mode: u32) -> Result<UnixSocket, BindError> {

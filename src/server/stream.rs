@@ -13,6 +13,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
 };
+use tokio_rustls::server::TlsStream;
 
 use super::unix_socket::{SocketFile, UnixSocket};
 use crate::frontends::access::Peer;
@@ -41,6 +42,7 @@ pub(super) enum Acceptor {
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Acceptor {
@@ -94,6 +96,7 @@ macro_rules! each {
         match $self.get_mut() {
             Self::Tcp($stream) => $call,
             Self::Unix($stream) => $call,
+            Self::Tls($stream) => $call,
         }
     };
 }

@@ -85,6 +85,16 @@ fn id(file: &Metadata) -> (u64, u64) {
 }
 
 impl UnixSocket {
+    /// Checks whether a socket could be opened at a path, without doing it.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Self::open`] does, as far as that shows from outside.
+    pub(super) fn check(path: &Path) -> Result<Place, UnixSocketError> {
+        folder(path)?;
+        find(path)
+    }
+
     /// Opens the socket at a path, for those whom the bits of `mode` allow to write to it.
     ///
     /// # Errors
@@ -92,32 +102,31 @@ impl UnixSocket {
     /// Fails if the path is too long, its folder is missing, a process listens there already, or the
     /// path has anything but a socket.
     pub(super) fn open(path: &Path, mode: u32) -> Result<Self, UnixSocketError> {
-        let length = path.as_os_str().len();
-        if length > MAX_PATH {
-            return Err(UnixSocketError::TooLong(length));
-        }
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        match fs::metadata(folder).map(|it| it.is_dir()) {
-            Ok(true) => {}
-            Err(error) if !MISSING.contains(&error.kind()) => {
-                return Err(failed("look at its folder")(error));
-            }
-            _ => return Err(UnixSocketError::NoFolder(folder.to_owned())),
-        }
+        let folder = folder(path)?;
         // Of two servers that find the file of a dead one, the later one must not remove the earlier one's.
         let _lock = lock(folder);
-        clear(path)?;
+        if find(path)? == Place::Dead {
+            tracing::info!(
+                "replacing the socket {}, which nobody listens on",
+                path.display()
+            );
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(failed("remove the socket of a dead server")(error));
+                }
+                _ => {}
+            }
+        }
         let address = SockAddr::unix(path).map_err(failed("use the path"))?;
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None);
         let socket = socket.map_err(failed("create a socket"))?;
         socket.set_nonblocking(true).map_err(failed("set it up"))?;
-        socket.bind(&address).map_err(|source| match source.kind() {
-            ErrorKind::AddrInUse => UnixSocketError::InUse,
-            _ => failed("create the file")(source),
-        })?;
+        socket
+            .bind(&address)
+            .map_err(|source| match source.kind() {
+                ErrorKind::AddrInUse => UnixSocketError::InUse,
+                _ => failed("create the file")(source),
+            })?;
         let found = fs::symlink_metadata(path).map_err(failed("find the file again"))?;
         let file = SocketFile {
             path: path.to_owned(),
@@ -129,6 +138,26 @@ impl UnixSocket {
         let listener = socket.into();
         Ok(Self { file, listener })
     }
+}
+
+/// Returns the folder of a path that a socket can have.
+fn folder(path: &Path) -> Result<&Path, UnixSocketError> {
+    let length = path.as_os_str().len();
+    if length > MAX_PATH {
+        return Err(UnixSocketError::TooLong(length));
+    }
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    match fs::metadata(folder).map(|it| it.is_dir()) {
+        Ok(true) => {}
+        Err(error) if !MISSING.contains(&error.kind()) => {
+            return Err(failed("look at its folder")(error));
+        }
+        _ => return Err(UnixSocketError::NoFolder(folder.to_owned())),
+    }
+    Ok(folder)
 }
 
 /// Makes the error of a step.
@@ -149,11 +178,20 @@ fn lock(folder: &Path) -> Option<File> {
     None
 }
 
-/// Removes the socket that a dead server has left at a path.
-fn clear(path: &Path) -> Result<(), UnixSocketError> {
+/// State of a path that a socket can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nothing is there.
+    Free,
+    /// The socket of a server that is no more.
+    Dead,
+}
+
+/// Finds what is at a path.
+fn find(path: &Path) -> Result<Place, UnixSocketError> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type(),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Place::Free),
         Err(error) => return Err(failed("look at the path")(error)),
     };
     if !found.is_socket() {
@@ -164,21 +202,12 @@ fn clear(path: &Path) -> Result<(), UnixSocketError> {
             () => "a device or pipe",
         }));
     }
-    match connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            tracing::info!("replacing the socket {}, which nobody listens on", path.display());
-            match fs::remove_file(path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    Err(failed("remove the socket of a dead server")(error))
-                }
-                _ => Ok(()),
-            }
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+    match connect(path).map_err(|error| (error.kind(), error)) {
+        Err((ErrorKind::ConnectionRefused, _)) => Ok(Place::Dead),
+        Err((ErrorKind::NotFound, _)) => Ok(Place::Free),
         // A queue that is full is one of a living server.
-        Ok(()) => Err(UnixSocketError::InUse),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(UnixSocketError::InUse),
-        Err(error) => Err(failed("find out whether anybody listens on the socket there")(error)),
+        Ok(()) | Err((ErrorKind::WouldBlock, _)) => Err(UnixSocketError::InUse),
+        Err((_, error)) => Err(failed("find out whether anybody listens there")(error)),
     }
 }
 
@@ -213,7 +242,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let socket = UnixSocket::open(&path, MODE).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            MODE
+        );
         UnixStream::connect(&path).unwrap();
         drop(socket);
         assert!(!path.exists());
@@ -244,7 +276,9 @@ mod tests {
         let path = folder.path().join("s");
         let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None);
         let socket = socket.unwrap();
-        socket.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+        socket
+            .bind(&socket2::SockAddr::unix(&path).unwrap())
+            .unwrap();
         socket.listen(0).unwrap();
         let _one = UnixStream::connect(&path).unwrap();
         assert_eq!(refused(&path), "another process listens on it");
@@ -264,7 +298,10 @@ mod tests {
         assert_eq!(fs::read(path("file")).unwrap(), b"x");
         let _other = UnixDatagram::bind(path("datagrams")).unwrap();
         let text = refused(&path("datagrams"));
-        assert!(text.starts_with("cannot find out whether anybody listens"), "{text}");
+        assert!(
+            text.starts_with("cannot find out whether anybody listens"),
+            "{text}"
+        );
         assert!(path("datagrams").exists());
     }
 

@@ -46,6 +46,7 @@ struct Place {
     /// Host as used by a client on this machine.
     host: String,
     port: u16,
+    is_tls: bool,
     /// Additional information.
     about: String,
 }
@@ -95,13 +96,26 @@ impl Summary {
         }
         let management = &settings.management_bind_addresses;
         let (grpc_socket, rest_socket) = sockets(settings);
+        let tls = settings.tls.as_ref();
         Self {
             openvino: openvino.split('-').next().unwrap_or(openvino).to_owned(),
             // `Python 3.11.2 of …`
             python: python.map(|text| text.split(" of ").next().unwrap_or_default().to_owned()),
-            grpc: Place::of(settings.port, &settings.grpc_bind_addresses),
-            rest: Place::of(settings.rest_port, &settings.rest_bind_addresses),
-            management: Place::of(settings.management_port, management),
+            grpc: Place::of(
+                settings.port,
+                &settings.grpc_bind_addresses,
+                tls.is_some_and(|tls| tls.grpc),
+            ),
+            rest: Place::of(
+                settings.rest_port,
+                &settings.rest_bind_addresses,
+                tls.is_some_and(|tls| tls.rest),
+            ),
+            management: Place::of(
+                settings.management_port,
+                management,
+                tls.is_some_and(|tls| tls.management),
+            ),
             grpc_socket,
             rest_socket,
             has_dashboard: !settings.flags.no_dashboard,
@@ -121,9 +135,9 @@ impl Summary {
                 served = self.served.len(),
                 failed = self.missing,
                 names = names.get(..LISTED).unwrap_or(&names).join(","),
-                grpc = self.grpc.as_ref().map(Place::address),
-                rest = self.rest.as_ref().map(Place::address),
-                management = self.management.as_ref().map(Place::address),
+                grpc = self.grpc.as_ref().map(Place::grpc),
+                rest = self.rest.as_ref().map(Place::rest),
+                management = self.management.as_ref().map(Place::rest),
                 grpc_unix_socket = self.grpc_socket,
                 rest_unix_socket = self.rest_socket,
                 openvino = self.openvino,
@@ -183,20 +197,17 @@ impl Summary {
     /// Returns the rows below the heading: a name, and one or more lines.
     fn rows(&self, is_terminal: bool) -> Vec<(&'static str, Vec<String>)> {
         let (rest, management) = (self.rest.as_ref(), self.management.as_ref());
-        let http = |place: &Place| format!("http://{}{}", place.address(), place.about);
+        let http = |place: &Place| place.http() + &place.about;
         let dashboard = rest.or(management).filter(|_| self.has_dashboard);
         let at_socket = |path: &Option<String>| path.as_ref().map(|path| format!("unix:{path}"));
         let both = |one: Option<String>, other| one.into_iter().chain(other).collect();
         let grpc = self.grpc.as_ref();
-        let grpc = grpc.map(|place| place.address() + &place.about);
+        let grpc = grpc.map(|place| place.grpc() + &place.about);
         let one = |text: Option<String>| text.into_iter().collect();
         let mut rows: Vec<(&str, Vec<String>)> = vec![
             ("gRPC", both(grpc, at_socket(&self.grpc_socket))),
             ("REST", both(rest.map(http), at_socket(&self.rest_socket))),
-            (
-                "dashboard",
-                one(dashboard.map(|place| format!("http://{}/", place.address()))),
-            ),
+            ("dashboard", one(dashboard.map(|place| place.http() + "/"))),
             ("management", one(management.map(http))),
             (
                 "devices",
@@ -268,7 +279,7 @@ impl Entry {
 }
 
 impl Place {
-    fn of(port: Option<u16>, addresses: &[String]) -> Option<Self> {
+    fn of(port: Option<u16>, addresses: &[String], is_tls: bool) -> Option<Self> {
         let everywhere = addresses.iter().any(|it| it == "0.0.0.0" || it == "::");
         let here = |address: &String| address == "localhost" || address == "127.0.0.1";
         let host = match addresses.first() {
@@ -286,12 +297,31 @@ impl Place {
         Some(Self {
             host,
             port: port?,
+            is_tls,
             about,
         })
     }
 
     fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
+    }
+
+    /// Returns the address for clients of gRPC.
+    fn grpc(&self) -> String {
+        let scheme = if self.is_tls { "grpcs://" } else { "" };
+        format!("{scheme}{}", self.address())
+    }
+
+    /// Returns the address for clients of REST.
+    fn rest(&self) -> String {
+        let scheme = if self.is_tls { "https://" } else { "" };
+        format!("{scheme}{}", self.address())
+    }
+
+    /// Returns the URL without a path.
+    fn http(&self) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.address())
     }
 }
 
@@ -337,8 +367,11 @@ impl Summary {
         };
         let mut tries = vec![self.infer(&format!("{name} {how}"), None)];
         let url = match (&self.rest, &self.rest_socket) {
-            (Some(rest), _) => Some(format!("http://{}", rest.address())),
-            (None, Some(path)) => Some(format!("--unix-socket {} http://localhost", quoted_path(path))),
+            (Some(rest), _) => Some(rest.http()),
+            (None, Some(path)) => Some(format!(
+                "--unix-socket {} http://localhost",
+                quoted_path(path)
+            )),
             (None, None) => None,
         };
         if let Some(url) = url
@@ -351,15 +384,18 @@ impl Summary {
 
     /// Returns a command of `ovms infer`, with the address if it is not the default one.
     fn infer(&self, arguments: &str, usual: Option<&str>) -> String {
-        let url = |place: &Place, port| match place.host == "localhost" && place.port == port {
+        let url = |place: &Place, port, url: String| match place.host == "localhost"
+            && place.port == port
+            && !place.is_tls
+        {
             true => String::new(),
-            false => format!(" --url {}", place.address()),
+            false => format!(" --url {url}"),
         };
         let at_socket = |path: &str| format!(" --url unix:{}", quoted_path(path));
         let (api, url) = match (&self.grpc, &self.grpc_socket, &self.rest, &self.rest_socket) {
-            (Some(grpc), _, _, _) => ("", url(grpc, 9000)),
+            (Some(grpc), _, _, _) => ("", url(grpc, 9000, grpc.grpc())),
             (None, Some(path), _, _) => ("", at_socket(path)),
-            (None, None, Some(rest), _) => (REST, url(rest, 8000)),
+            (None, None, Some(rest), _) => (REST, url(rest, 8000, rest.rest())),
             (None, None, None, Some(path)) => (REST, at_socket(path)),
             _ => return format!("ovms infer {}", usual.unwrap_or(arguments)),
         };
@@ -384,10 +420,14 @@ fn sockets(settings: &ServerSettings) -> (Option<String>, Option<String>) {
 /// Returns the flags of `ovms infer` that lead to the server, with a blank before them.
 pub(in crate::serve) fn demo_server(settings: &ServerSettings) -> String {
     let at_socket = |path: &str| format!("unix:{}", quoted_path(path));
+    let tls = settings.tls.as_ref();
+    let scheme = |has_tls: bool, scheme| if has_tls { scheme } else { "" };
+    let grpc = scheme(tls.is_some_and(|tls| tls.grpc), "grpcs://");
+    let rest = scheme(tls.is_some_and(|tls| tls.rest), "https://");
     match (settings.port, settings.rest_port, sockets(settings)) {
-        (Some(port), _, _) => format!(" --url localhost:{port}"),
+        (Some(port), _, _) => format!(" --url {grpc}localhost:{port}"),
         (None, _, (Some(path), _)) => format!(" --url {}", at_socket(&path)),
-        (None, Some(port), _) => format!("{REST} --url localhost:{port}"),
+        (None, Some(port), _) => format!("{REST} --url {rest}localhost:{port}"),
         (None, None, (_, Some(path))) => format!("{REST} --url {}", at_socket(&path)),
         (None, None, (None, None)) => String::new(),
     }
@@ -409,7 +449,10 @@ fn is_plain(name: &str) -> bool {
 
 /// Quotes a path for a shell if it needs quotes.
 fn quoted_path(path: &str) -> String {
-    match path.split('/').all(|part| part.is_empty() || is_plain(part)) {
+    match path
+        .split('/')
+        .all(|part| part.is_empty() || is_plain(part))
+    {
         true => path.to_owned(),
         false => format!("'{}'", path.replace('\'', r"'\''")),
     }

@@ -15,7 +15,7 @@ fn model(name: &str, about: &str) -> Entry {
 fn example() -> Summary {
     let place = |port, addresses: &[&str]| {
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        Place::of(Some(port), &addresses)
+        Place::of(Some(port), &addresses, false)
     };
     let mut summary = Summary {
         openvino: "2026.4.1".to_owned(),
@@ -120,7 +120,7 @@ fn the_page_is_on_the_management_port_where_there_is_no_other() {
 fn commands_name_the_server_where_it_is_not_the_usual_one() {
     let mut summary = example();
     assert_eq!(summary.tries(true)[0], "ovms infer resnet --random");
-    summary.grpc = Place::of(Some(9001), &["::1".to_owned()]);
+    summary.grpc = Place::of(Some(9001), &["::1".to_owned()], false);
     assert_eq!(
         summary.tries(true)[0],
         "ovms infer resnet --random --url [::1]:9001"
@@ -158,4 +158,21 @@ fn unix_sockets_are_shown_and_tried() {
         summary.tries(true)[0],
         "ovms infer resnet --random --api kserve-rest --url unix:'/run/o v/rest.sock'"
     );
+}
+
+#[test]
+fn tls_is_in_the_addresses() {
+    let mut summary = example();
+    summary.grpc = Place::of(Some(9000), &["0.0.0.0".to_owned()], true);
+    summary.rest = Place::of(Some(8000), &["127.0.0.1".to_owned()], true);
+    let drawn = summary.drawn(Some(80));
+    for line in [
+        "  gRPC        grpcs://localhost:9000 (all addresses",
+        "  REST        https://localhost:8000\n",
+        "  dashboard   https://localhost:8000/\n",
+        "  try         ovms infer resnet --random --url grpcs://localhost:9000\n",
+        "              curl https://localhost:8000/v2/models/resnet\n",
+    ] {
+        assert!(drawn.contains(line), "{line}: {drawn}");
+    }
 }

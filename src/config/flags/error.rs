@@ -59,6 +59,12 @@ pub enum FlagError {
          as 0660; found {0}"
     )]
     UnixSocketMode(String),
+    #[error("{0} is set but {1} is not set")]
+    TlsPair(&'static str, &'static str),
+    #[error("tls_client_auth needs the authorities of clients, but tls_client_ca is not set")]
+    ClientAuthWithoutCa,
+    #[error("tls_cert is set but no port has TLS")]
+    TlsNowhere,
     #[error(
         "allowed_hosts has invalid format: expected host names and IP addresses without ports, \
          separated by commas, or * for any; found {0}"

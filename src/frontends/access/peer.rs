@@ -33,10 +33,7 @@ pub(crate) enum Source {
 impl Peer {
     /// Makes the client of an address; a listener of both families has those of IPv4 as mapped ones.
     pub(crate) fn of_address(address: SocketAddr) -> Self {
-        Self::Address(SocketAddr::new(
-            address.ip().to_canonical(),
-            address.port(),
-        ))
+        Self::Address(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 
     /// Returns the clients that it counts as one with.

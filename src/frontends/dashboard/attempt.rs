@@ -25,6 +25,8 @@ pub(super) struct Address {
     rest: Option<String>,
     /// Unix sockets of gRPC and REST, which count where there is no port.
     sockets: [Option<String>; 2],
+    /// Whether the ports of gRPC and REST have TLS.
+    tls: [bool; 2],
 }
 
 impl Address {
@@ -51,16 +53,22 @@ impl Address {
             rest_port,
             rest,
             sockets: dashboard.sockets.clone(),
+            tls: dashboard.tls,
         }
     }
 
     /// Returns the flags of `ovms infer` that lead to the server.
     fn flags(&self) -> String {
         let rest = |url: &str| format!(" --api kserve-rest --url {}", quoted(url));
+        let [grpc_tls, rest_tls] = self.tls;
+        let with = |has_tls: bool, scheme| if has_tls { scheme } else { "" };
+        let (grpcs, https) = (with(grpc_tls, "grpcs://"), with(rest_tls, "https://"));
         match (self.port, &self.rest, &self.sockets) {
-            (Some(port), _, _) => format!(" --url {}", quoted(&format!("{}:{port}", self.host))),
+            (Some(port), _, _) => {
+                format!(" --url {}", quoted(&format!("{grpcs}{}:{port}", self.host)))
+            }
             (None, _, [Some(path), _]) => format!(" --url {}", quoted(path)),
-            (None, Some(address), _) => rest(address),
+            (None, Some(address), _) => rest(&format!("{https}{address}")),
             (None, None, [None, Some(path)]) => rest(path),
             (None, None, [None, None]) => rest(&self.host),
         }
@@ -103,7 +111,8 @@ pub(super) fn attempts(view: &View, address: &Address) -> Vec<Attempt> {
         return Vec::new();
     };
     let curl = address.rest.as_ref().map(|rest| {
-        let path = format!("http://{rest}/v2/models/{}", encoded(&view.name));
+        let scheme = if address.tls[1] { "https" } else { "http" };
+        let path = format!("{scheme}://{rest}/v2/models/{}", encoded(&view.name));
         match body(view.kind, loaded) {
             Some(body) => format!(
                 "curl {} -d {}",

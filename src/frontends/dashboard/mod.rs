@@ -69,6 +69,8 @@ pub(super) struct Dashboard {
     rest_port: Option<u16>,
     /// Unix sockets of gRPC and REST, as `unix:PATH`.
     sockets: [Option<String>; 2],
+    /// Whether the ports of gRPC and REST have TLS.
+    tls: [bool; 2],
     /// The one that it is looked at through.
     looked_through: HttpPort,
     /// Content security policy of the page.
@@ -96,6 +98,10 @@ impl Dashboard {
                 let path = path.as_ref()?;
                 Some(format!("unix:{}", path.display()))
             }),
+            tls: settings
+                .tls
+                .as_ref()
+                .map_or([false; 2], |tls| [tls.grpc, tls.rest]),
             looked_through,
             policy: page::policy(),
             policy_of_parts: page::policy_of_parts(),

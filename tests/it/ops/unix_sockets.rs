@@ -76,17 +76,25 @@ fn all_apis_are_served_without_a_port_and_the_files_go_with_the_server() {
         let path = path.display();
         let line = format!(" listens on the Unix socket {path} with mode 0660");
         assert!(log.contains(&line), "{log}");
-        assert!(log.contains(&format!(": unix:{path}")), "the summary: {log}");
+        assert!(
+            log.contains(&format!(": unix:{path}")),
+            "the summary: {log}"
+        );
     }
     assert!(!log.contains(" port "), "{log}");
     for (api, name) in APIS {
         let url = format!("unix:{}", folder.path().join(name).display());
-        let flags = ["infer", "dummy", "--zeros", "--output", "json", "--api", api];
+        let flags = [
+            "infer", "dummy", "--zeros", "--output", "json", "--api", api,
+        ];
         let run = cli::run(cli::command().args(flags).args(["--url", &url]));
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         assert!(run.text().contains("1.0,1.0"), "{api}: {}", run.text());
         let run = cli::run(cli::command().args(["infer", "--status", "--api", api, "--url", &url]));
-        assert!(run.text().contains("AVAILABLE") || run.text().contains("READY"), "{api}");
+        assert!(
+            run.text().contains("AVAILABLE") || run.text().contains("READY"),
+            "{api}"
+        );
     }
     let lines = eventually("the lines of all inferences", || {
         let text = fs::read_to_string(&access).unwrap_or_default();
@@ -94,7 +102,10 @@ fn all_apis_are_served_without_a_port_and_the_files_go_with_the_server() {
     });
     for line in lines.lines() {
         let peer = line.split(' ').nth(1).unwrap();
-        assert!(peer.starts_with("unix:uid=") && peer.contains(",pid="), "{line}");
+        assert!(
+            peer.starts_with("unix:uid=") && peer.contains(",pid="),
+            "{line}"
+        );
     }
     server.signal("TERM");
     assert!(server.wait().success());
@@ -104,7 +115,11 @@ fn all_apis_are_served_without_a_port_and_the_files_go_with_the_server() {
     let url = format!("unix:{}", folder.path().join("rest").display());
     let run = cli::ovms(["infer", "--status", "--api", "kserve-rest", "--url", &url]);
     assert_eq!(run.code, Some(69), "{}", run.stderr);
-    assert!(run.stderr.contains(&format!("no server answers at {url}")), "{}", run.stderr);
+    assert!(
+        run.stderr.contains(&format!("no server answers at {url}")),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -134,7 +149,11 @@ fn what_a_killed_server_leaves_is_replaced_and_a_living_one_is_not() {
     killed.wait();
     assert!(rest.exists());
     let server = start(&mut serve(folder.path()));
-    assert!(server.log().contains("replacing the socket"), "{}", server.log());
+    assert!(
+        server.log().contains("replacing the socket"),
+        "{}",
+        server.log()
+    );
     let text = refused(&mut serve(folder.path()), folder.path());
     insta::assert_snapshot!(text, @"
     exit 1
@@ -205,7 +224,11 @@ fn connections_of_a_user_are_counted_together() {
     let mut second = UnixStream::connect(&rest).unwrap();
     assert_eq!(second.read(&mut [0]).unwrap(), 0, "it is closed");
     server.wait_log("which has as many open as one address may");
-    assert!(server.log().contains("connection of the user with id "), "{}", server.log());
+    assert!(
+        server.log().contains("connection of the user with id "),
+        "{}",
+        server.log()
+    );
 }
 
 #[test]

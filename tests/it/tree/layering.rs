@@ -18,6 +18,7 @@ const LAYERS: [&[&str]; 9] = [
         "servable",
         "task",
         "https",
+        "tls",
         "proto",
         "tensor",
     ],
