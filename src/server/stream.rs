@@ -34,8 +34,12 @@ pub enum Listener {
 /// A [`Listener`] within a runtime.
 pub(super) enum Acceptor {
     Tcp(TcpListener),
-    /// The file goes before the socket is closed.
-    Unix(SocketFile, UnixListener),
+    Unix {
+        // Dropped first, so that the file goes before the socket is closed.
+        #[expect(dead_code, reason = "its drop removes the file")]
+        file: SocketFile,
+        listener: UnixListener,
+    },
 }
 
 /// The stream of a connection.
@@ -51,7 +55,8 @@ impl Acceptor {
         Ok(match listener {
             Listener::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)?),
             Listener::Unix(UnixSocket { file, listener }) => {
-                Self::Unix(file, UnixListener::from_std(listener)?)
+                let listener = UnixListener::from_std(listener)?;
+                Self::Unix { file, listener }
             }
         })
     }
@@ -63,7 +68,7 @@ impl Acceptor {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Stream::Tcp(stream), Peer::of_address(peer)))
             }
-            Self::Unix(_, listener) => {
+            Self::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
                 let credentials = stream.peer_cred()?;
                 let (user, process) = (credentials.uid(), credentials.pid());

@@ -6,8 +6,7 @@ use std::{
 };
 
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore,
-    SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -234,6 +233,9 @@ impl ServerCertVerifier for ObservedCertificate {
     }
 }
 
+/// Text of rustls before the name of an alert.
+const ALERT: &str = "received fatal alert: ";
+
 /// A failed handshake, by what its user can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsProblem {
@@ -263,6 +265,10 @@ impl TlsProblem {
             if let Some(error) = error.downcast_ref::<Error>() {
                 return Some(Self::of_tls(error));
             }
+            // HTTP/2 keeps no more than the text of an alert that comes after the handshake.
+            if let Some((_, name)) = error.to_string().split_once(ALERT) {
+                return Some(Self::of_alert(name));
+            }
             // One that is within an error of the system is none of its causes.
             let inner = error.downcast_ref::<std::io::Error>();
             cause = match inner.and_then(std::io::Error::get_ref) {
@@ -271,6 +277,24 @@ impl TlsProblem {
             };
         }
         None
+    }
+
+    /// Returns the problem that an alert of the other end is about, by the alert's name.
+    fn of_alert(name: &str) -> Self {
+        match name {
+            // TLS 1.2 has no alert of its own for a missing certificate.
+            "CertificateRequired" | "HandshakeFailure" => Self::CertificateRequired,
+            "BadCertificate"
+            | "UnknownCA"
+            | "CertificateUnknown"
+            | "CertificateExpired"
+            | "UnsupportedCertificate"
+            | "DecryptError" => Self::CertificateRefused,
+            "ProtocolVersion" | "InsufficientSecurity" | "NoApplicationProtocol" => {
+                Self::NothingInCommon
+            }
+            _ => Self::Other,
+        }
     }
 
     /// Returns what can be done about an error of the TLS library.
@@ -289,23 +313,33 @@ impl TlsProblem {
                 CertificateError::Other(_) => Self::UnknownAuthority,
                 _ => Self::Other,
             },
-            Error::AlertReceived(alert) => match alert {
-                AlertDescription::CertificateRequired => Self::CertificateRequired,
-                AlertDescription::BadCertificate
-                | AlertDescription::UnknownCA
-                | AlertDescription::CertificateUnknown
-                | AlertDescription::CertificateExpired
-                | AlertDescription::UnsupportedCertificate
-                | AlertDescription::DecryptError => Self::CertificateRefused,
-                // TLS 1.2 has no alert of its own for a missing certificate.
-                AlertDescription::HandshakeFailure => Self::CertificateRequired,
-                AlertDescription::ProtocolVersion
-                | AlertDescription::InsufficientSecurity
-                | AlertDescription::NoApplicationProtocol => Self::NothingInCommon,
-                _ => Self::Other,
-            },
+            Error::AlertReceived(alert) => Self::of_alert(&format!("{alert:?}")),
             Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Self::NothingInCommon,
             _ => Self::Other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustls::{AlertDescription, CertificateError, Error};
+
+    use super::TlsProblem;
+
+    #[test]
+    fn problems_are_found_in_errors_of_the_system_and_in_texts() {
+        let of = |error: Error| TlsProblem::of(&io::Error::other(error));
+        assert_eq!(
+            of(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
+            Some(TlsProblem::UnknownAuthority)
+        );
+        let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
+        let text = io::Error::other(alert.to_string());
+        assert_eq!(TlsProblem::of(&text), Some(TlsProblem::CertificateRequired));
+        assert_eq!(of(alert), Some(TlsProblem::CertificateRequired));
+        let plain = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(TlsProblem::of(&plain), None);
     }
 }

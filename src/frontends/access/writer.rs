@@ -236,7 +236,7 @@ mod tests {
 
     use axum::http::Method;
 
-    use super::{Protocol, Record};
+    use super::{Peer, Protocol, Record};
     use crate::config::LogFormat;
 
     fn record() -> Record {

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, io, sync::Arc, time::Duration};
 
-use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
+use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Semaphore, time::timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{ServerTls, TlsProtocol};
@@ -12,6 +12,7 @@ use crate::{
     server::{
         accept::{Stop, stopped},
         limits::LogLimit,
+        linger::Linger,
         reaper::Reaper,
         stream::Stream,
         watchdog::{Close, Watchdog},
@@ -62,30 +63,40 @@ impl Handshakes {
         // Idle until its first request, as the reaper sees it.
         let watchdog = Arc::new(Watchdog::http2());
         reaper.watch(&watchdog);
-        let ended = tokio::select! {
-            ended = timeout(self.limit, self.accept(stream)) => ended,
-            () = poll_fn(|context| watchdog.poll_asked(Close::Now, context)) => return None,
-            () = stopped(&mut stop) => return None,
-        };
-        match ended {
-            Ok(Ok(stream)) => Some(Stream::Tls(Box::new(stream))),
-            Ok(Err(error)) => {
-                self.log(peer, &error);
-                None
-            }
-            Err(_) => {
-                self.log(peer, &io::ErrorKind::TimedOut.into());
-                None
-            }
+        tokio::select! {
+            secured = self.attempt(stream, peer) => secured,
+            () = poll_fn(|context| watchdog.poll_asked(Close::Now, context)) => None,
+            () = stopped(&mut stop) => None,
         }
     }
 
-    async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    async fn attempt(&self, stream: TcpStream, peer: Peer) -> Option<Stream> {
+        match timeout(self.limit, self.accept(stream)).await {
+            Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
+            Ok(Err((error, stream))) => {
+                self.log(peer, &error);
+                end(stream).await;
+            }
+            Err(_) => self.log(peer, &io::ErrorKind::TimedOut.into()),
+        }
+        None
+    }
+
+    async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, (io::Error, TcpStream)> {
         // One that says nothing takes no place from those that do.
-        stream.readable().await?;
-        let _place = self.room.acquire().await.map_err(io::Error::other)?;
+        if let Err(error) = stream.readable().await {
+            return Err((error, stream));
+        }
+        // It is never closed.
+        let _place = self.room.acquire().await.ok();
         let config = self.tls.config(self.protocol);
-        TlsAcceptor::from(config).accept(stream).await
+        TlsAcceptor::from(config)
+            .accept(stream)
+            .into_fallible()
+            .await
     }
 
     /// Logs a failed handshake: at a bounded rate, and without those that only look whether a port is open.
@@ -102,5 +113,13 @@ impl Handshakes {
                 peer.source()
             );
         }
+    }
+}
+
+/// Ends a connection whose client may still be sending: a reset would take the alert from it.
+async fn end(mut stream: TcpStream) {
+    if stream.shutdown().await.is_ok() {
+        let mut linger = Linger::new();
+        poll_fn(|context| linger.poll(&mut stream, false, context)).await;
     }
 }
