@@ -155,6 +155,7 @@ impl Peer {
             timeout: Duration::from_secs(60),
             headers: Default::default(),
             concurrency,
+            tls: None,
         }
     }
 

@@ -1,12 +1,18 @@
 //! The one place that makes HTTP clients, since each needs its TLS given.
 //!
-//! [`plain`] is for servers without TLS and reads nothing; [`trusting`] reads the certificates of
-//! authorities that the system has. Whether a request goes over TLS is up to its URL.
+//! [`plain`] is for servers without TLS and reads nothing, [`with`] has settings of its own, and
+//! [`trusting`] reads the certificates of authorities that the system has. Whether a request goes over TLS is
+//! up to its URL.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use reqwest::ClientBuilder;
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+use crate::tls::{ClientTls, system_roots};
+
+/// HTTP/1.1 is what reqwest would offer for it; HTTP/2 over TLS is not used.
+const PROTOCOL: &[u8] = b"http/1.1";
 
 /// Error of making a client that trusts any certificate authority.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +34,11 @@ pub fn plain() -> Result<ClientBuilder, CertificatesError> {
     Ok(client(tls(RootCertStore::empty())?))
 }
 
+/// Makes a client with settings of its own for `https://`.
+pub fn with(tls: &ClientTls) -> ClientBuilder {
+    client(tls.config(PROTOCOL))
+}
+
 /// Makes a client that trusts the authorities that the system trusts, or those of `SSL_CERT_FILE`
 /// and `SSL_CERT_DIR`; blocks the first time, while it reads them.
 ///
@@ -35,30 +46,16 @@ pub fn plain() -> Result<ClientBuilder, CertificatesError> {
 ///
 /// Fails if there are none.
 pub fn trusting() -> Result<ClientBuilder, CertificatesError> {
-    static SYSTEM: OnceLock<ClientConfig> = OnceLock::new();
-    if let Some(config) = SYSTEM.get() {
-        return Ok(client(config.clone()));
-    }
-    let found = rustls_native_certs::load_native_certs();
-    for error in &found.errors {
-        tracing::debug!(%error, "certificates that cannot be read");
-    }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        return Err(CertificatesError::None);
-    }
-    let config = tls(roots)?;
-    Ok(client(SYSTEM.get_or_init(|| config).clone()))
+    let roots = system_roots().ok_or(CertificatesError::None)?;
+    Ok(client(tls(roots)?))
 }
 
-fn tls(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
-    // HTTP/1.1 is what reqwest would offer for it; HTTP/2 over TLS is not used.
+fn tls(roots: impl Into<Arc<RootCertStore>>) -> Result<ClientConfig, rustls::Error> {
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(config)
 }
 

@@ -38,6 +38,7 @@ pub mod shared_memory;
 pub mod store;
 pub mod task;
 pub mod tensor;
+pub mod tls;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ovms_proto as proto;

@@ -3,7 +3,7 @@
 use std::{
     env,
     ffi::OsStr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::mpsc,
     time::{Duration, Instant},
 };
@@ -19,6 +19,7 @@ use ovms::{
     },
     config::{self, Defaults, FileConfig},
     task,
+    tls::{ClientTls, ClientTlsOptions},
 };
 
 use super::shells::Line;
@@ -202,12 +203,22 @@ fn ask<T>(
         let (name, value) = text.split_once('=')?;
         header(name, value).ok()
     });
+    let path = |name| line.text(name).map(PathBuf::from);
+    let tls = ClientTlsOptions {
+        cacert: path("cacert"),
+        cert: path("cert"),
+        key: path("key"),
+        insecure: line.text("insecure") == Some("true"),
+    };
+    let address = Address::parse(line.text("url").unwrap_or("localhost"), api).ok()?;
+    let tls = address.is_tls().then(|| ClientTls::new(tls));
     let options = ClientOptions {
-        address: Address::parse(line.text("url").unwrap_or("localhost"), api).ok()?,
+        address,
         api,
         timeout: deadline.saturating_duration_since(Instant::now()),
         headers: headers.collect::<Option<_>>()?,
         concurrency: 1,
+        tls: tls.transpose().ok()?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -3,6 +3,7 @@
 //! Each file below checks one subject and returns [`Check`]s. Checks that
 //! may crash or hang run in a process of their own, with a time limit.
 
+mod endpoint;
 mod environment;
 mod runtime;
 mod system;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use super::{
     error::{Failure, FailureKind},
+    infer::TlsArgs,
     ui::{self, Look, visible, wrapped},
 };
 
@@ -22,11 +24,12 @@ pub(crate) use runtime::probe as probe_python;
 const AFTER_HELP: &str = "\
 The report has no secrets: of variables that may hold some it has the names alone, and the home \
 folder is written as ~. Nothing is changed, and nothing is asked of the network but of this \
-machine.
+machine and the address of --url.
 
 Examples:
   ovms doctor
   ovms doctor --rest_port 8080
+  ovms doctor --url grpcs://models.example:9000 --cacert ca.pem
   ovms doctor --output json |
       jq -r '.checks[] | select(.status != \"ok\") | .text'
 
@@ -43,6 +46,13 @@ pub(crate) struct DoctorArgs {
     /// Port for REST to look at
     #[arg(long = "rest_port", value_name = "PORT", default_value_t = 8000)]
     rest_port: u16,
+    /// Address of a server to look at, with its TLS, such as grpcs://HOST:PORT
+    ///
+    /// With http:// or https:// it is asked over REST, otherwise over gRPC; unix:PATH is a Unix socket.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    #[command(flatten)]
+    tls: TlsArgs,
     #[command(flatten)]
     output: ui::OutputArgs,
 }
@@ -53,6 +63,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     checks.extend(runtime::all());
     checks.push(runtime::check());
     checks.extend(system::ports(args.port, args.rest_port)?);
+    checks.extend(endpoint::checks(args.url.as_deref(), &args.tls)?);
     checks.push(environment::check());
     checks.extend(environment::all());
     checks.extend(environment::shell());

@@ -9,7 +9,7 @@ use std::{
 };
 
 use indicatif::BinaryBytes;
-use ovms::client::{Address, Api, Client, ClientOptions, ServerMetadata};
+use ovms::client::{Address, Api, Client, ClientOptions, ServerMetadata, speaks_tls};
 use rustix::process::{Resource, getrlimit};
 
 use super::{Check, Status};
@@ -237,12 +237,18 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
         timeout: LIMIT,
         headers: reqwest::header::HeaderMap::new(),
         concurrency: 1,
+        tls: None,
     };
     if let Some(server) = ask(&options).await {
         let not = if server.is_ready { "" } else { "not " };
         let (name_of, version) = (&server.name, &server.version);
         let text = format!("{port} is in use: {name_of} {version} answers, {not}ready");
         return Check::new(name, Status::Ok, text);
+    }
+    if let Some(with) = speaks_tls(&options).await {
+        let text = format!("{port} is in use by a server with TLS");
+        let hint = format!("look at it with --url {with}");
+        return Check::new(name, Status::Note, text).hint(hint);
     }
     let other = tokio::time::timeout(LIMIT * 2, Client::other_api(&options)).await;
     let text = match other.ok().flatten() {

@@ -1,11 +1,14 @@
 //! `ovms infer --print-curl`: the request as a command of `curl` or `grpcurl`, printed and not sent.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use ovms::client::{
-    Client, ClientError, ClientOptions, ModelId, ModelMetadata, Request, RequestError, SEQUENCE,
-    TensorForm,
-    sequence::{StepControl, mark, random_id},
-    spelled::{self, GrpcCall, HttpCall, Spelled},
+use ovms::{
+    client::{
+        Client, ClientError, ClientOptions, ModelId, ModelMetadata, Request, RequestError,
+        SEQUENCE, TensorForm,
+        sequence::{StepControl, mark, random_id},
+        spelled::{self, GrpcCall, HttpCall, Spelled},
+    },
+    tls::ClientTlsOptions,
 };
 
 use super::{failure, feed::RequestFeed, job::Job, run::ask, sequence::Sequence};
@@ -192,6 +195,14 @@ fn curl(call: &HttpCall) -> String {
     if call.url.contains(['[', ']', '{', '}']) {
         command.push_str(" -g");
     }
+    push_tls(
+        &mut command,
+        call.tls.as_ref(),
+        ["--cacert", "--cert", "--key", "--insecure"],
+    );
+    if let Some(path) = &call.unix_socket {
+        command.extend([" --unix-socket ", &shell_word(path)]);
+    }
     if call.body.is_empty() && call.method != "GET" {
         command.extend([" -X ", call.method]);
     }
@@ -226,7 +237,18 @@ fn has_bytes_behind(call: &HttpCall) -> bool {
 }
 
 fn grpcurl(call: &GrpcCall) -> String {
-    let mut command = "grpcurl -plaintext".to_owned();
+    let mut command = "grpcurl".to_owned();
+    if call.tls.is_none() {
+        command.push_str(" -plaintext");
+    }
+    push_tls(
+        &mut command,
+        call.tls.as_ref(),
+        ["-cacert", "-cert", "-key", "-insecure"],
+    );
+    if call.is_unix_socket {
+        command.push_str(" -unix");
+    }
     push_headers(&mut command, &call.headers);
     let data = call.messages.join("\n");
     let target = format!("{} {}", shell_word(&call.address), call.method);
@@ -268,6 +290,20 @@ fn mask(headers: &mut [(String, String)]) -> bool {
     masked
 }
 
+/// Adds the flags of TLS: those of authorities, certificate, key, and of any certificate.
+pub(super) fn push_tls(command: &mut String, tls: Option<&ClientTlsOptions>, flags: [&str; 4]) {
+    let Some(tls) = tls else { return };
+    let [cacert, cert, key, insecure] = flags;
+    for (flag, path) in [(cacert, &tls.cacert), (cert, &tls.cert), (key, &tls.key)] {
+        if let Some(path) = path {
+            command.extend([" ", flag, " ", &shell_word(&path.to_string_lossy())]);
+        }
+    }
+    if tls.insecure {
+        command.extend([" ", insecure]);
+    }
+}
+
 fn push_headers(command: &mut String, headers: &[(String, String)]) {
     for (name, value) in headers {
         command.extend([" -H ", &shell_word(&format!("{name}: {value}"))]);
@@ -276,7 +312,10 @@ fn push_headers(command: &mut String, headers: &[(String, String)]) {
 
 #[cfg(test)]
 mod tests {
-    use ovms::client::spelled::{GrpcCall, HttpCall};
+    use ovms::{
+        client::spelled::{GrpcCall, HttpCall},
+        tls::ClientTlsOptions,
+    };
 
     use super::{LONGEST, curl, grpcurl, mask};
 
@@ -284,6 +323,8 @@ mod tests {
         HttpCall {
             method: "POST",
             url: "http://localhost:8000/v2/models/m/infer".to_owned(),
+            unix_socket: None,
+            tls: None,
             headers: vec![("A".to_owned(), "it's".to_owned())],
             body: body.to_vec().into(),
         }
@@ -309,6 +350,8 @@ mod tests {
         let mut named = call(b"");
         named.url.push_str("/[a]");
         assert!(curl(&named).starts_with("curl -sS -g -X POST "));
+        named.unix_socket = Some("/run/o v".to_owned());
+        assert!(curl(&named).starts_with("curl -sS -g --unix-socket '/run/o v' -X POST "));
     }
 
     #[test]
@@ -333,6 +376,8 @@ mod tests {
     fn messages_of_a_stream_follow_each_other() {
         let mut call = GrpcCall {
             address: "localhost:9000".to_owned(),
+            is_unix_socket: false,
+            tls: None,
             method: "a.B/C".to_owned(),
             headers: Vec::new(),
             messages: vec!["{}".to_owned(), "{\"a\":1}".to_owned()],
@@ -341,6 +386,15 @@ mod tests {
         grpcurl -plaintext -d '{}
         {"a":1}' localhost:9000 a.B/C
         "#);
+        call.is_unix_socket = true;
+        assert!(grpcurl(&call).starts_with("grpcurl -plaintext -unix -d "));
+        call.is_unix_socket = false;
+        call.tls = Some(ClientTlsOptions {
+            cacert: Some("a b.pem".into()),
+            insecure: true,
+            ..ClientTlsOptions::default()
+        });
+        assert!(grpcurl(&call).starts_with("grpcurl -cacert 'a b.pem' -insecure -d "));
         call.messages = vec!["1".repeat(LONGEST + 1)];
         assert!(grpcurl(&call).contains(" -d @ localhost:9000 a.B/C <<'EOF'\n1"));
     }

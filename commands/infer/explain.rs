@@ -3,7 +3,10 @@
 use ovms::{
     client::{Address, Api, ClientOptions, ModelMetadata, TensorMetadata, input::ImageLayout},
     tensor::DataType,
+    tls::ClientTls,
 };
+
+use super::curl;
 
 use crate::{
     error::Failure,
@@ -21,7 +24,7 @@ pub(super) fn no_inputs(name: &str, model: &ModelMetadata, server: &ClientOption
         .hint(format!(
             "such as: {}{}",
             example(name, model),
-            server_flags(&server.address, server.api)
+            server_flags(server)
         ))
         .hint("or fill every input with `--zeros` or `--random`")
 }
@@ -63,7 +66,8 @@ fn example(name: &str, model: &ModelMetadata) -> String {
 }
 
 /// Returns the flags that lead to the server, unless it is the default one.
-fn server_flags(address: &Address, api: Api) -> String {
+fn server_flags(server: &ClientOptions) -> String {
+    let (address, api) = (&server.address, server.api);
     let is_usual = Address::parse("localhost", api).as_ref() == Ok(address);
     let api = match api {
         Api::KserveGrpc => String::new(),
@@ -72,7 +76,14 @@ fn server_flags(address: &Address, api: Api) -> String {
     if is_usual {
         api
     } else {
-        format!(" --url {}{api}", shell_word(&address.to_string()))
+        let mut flags = format!(" --url {}{api}", shell_word(&address.to_string()));
+        let tls = server.tls.as_ref().map(ClientTls::options);
+        curl::push_tls(
+            &mut flags,
+            tls,
+            ["--cacert", "--cert", "--key", "--insecure"],
+        );
+        flags
     }
 }
 
@@ -98,10 +109,13 @@ fn value(input: &TensorMetadata) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use ovms::{
-        client::{Address, Api, ModelMetadata, TensorMetadata},
+        client::{Address, Api, ClientOptions, ModelMetadata, TensorMetadata},
         tensor::{Dim, PartialShape},
     };
+    use reqwest::header::HeaderMap;
 
     use super::{example, explanation, server_flags};
     use crate::ui::Look;
@@ -116,7 +130,16 @@ mod tests {
 
     #[test]
     fn the_way_to_another_server_is_repeated() {
-        let flags = |url: &str, api| server_flags(&Address::parse(url, api).unwrap(), api);
+        let flags = |url: &str, api| {
+            server_flags(&ClientOptions {
+                address: Address::parse(url, api).unwrap(),
+                api,
+                timeout: Duration::from_secs(1),
+                headers: HeaderMap::new(),
+                concurrency: 1,
+                tls: None,
+            })
+        };
         assert_eq!(flags("localhost:9000", Api::KserveGrpc), "");
         assert_eq!(flags("a:9000", Api::KserveGrpc), " --url a:9000");
         assert_eq!(flags("localhost", Api::KserveRest), " --api kserve-rest");

@@ -8,6 +8,7 @@ use ovms::{
         input::{InputError, ValueProblem},
     },
     tensor::DataType,
+    tls::{ClientTlsError, TlsProblem},
 };
 use serde_json::error::Category;
 
@@ -23,9 +24,13 @@ const NO_SEQUENCE: &str = "Sequence ID has not been provided";
 pub(super) fn client(error: ClientError) -> Failure {
     let text = error.to_string();
     match error {
-        ClientError::Unreachable { source, .. } => Failure::new(FailureKind::Unreachable, text)
-            .caused_by(deepest(&*source))
-            .hint("is `ovms serve` running? `--url` names another address"),
+        ClientError::Unreachable { source, .. } => {
+            let failure = Failure::new(FailureKind::Unreachable, text).caused_by(deepest(&*source));
+            failure.hint(match TlsProblem::of(&*source) {
+                Some(problem) => of_handshake(problem),
+                None => "is `ovms serve` running? `--url` names another address",
+            })
+        }
         ClientError::Timeout { step, .. } => {
             let kind = match step {
                 CallPhase::Connect => FailureKind::Unreachable,
@@ -66,18 +71,64 @@ pub(super) fn client(error: ClientError) -> Failure {
 }
 
 /// Returns the failure for an invalid address.
-pub(super) fn address(url: &str, error: &AddressError) -> Failure {
+pub(crate) fn address(url: &str, error: &AddressError) -> Failure {
     let text = format!("cannot use the address `{url}`");
     let failure = Failure::usage(text).caused_by(error);
     match error {
-        AddressError::Scheme(scheme) if scheme == "https" => failure.hint(
-            "requests are not encrypted: go through a tunnel (`ssh -L 8000:localhost:8000 HOST`) \
-             and ask localhost:8000",
-        ),
-        AddressError::OtherApi { .. } => failure.hint("leave `grpc://` out, or `--api`"),
+        AddressError::OtherApi { .. } => failure
+            .hint("leave `grpc://` or `grpcs://` out, or `--api`; REST over TLS is `https://`"),
         AddressError::Path(_) => failure.hint("leave it out: each API has paths of its own"),
-        AddressError::Scheme(_) | AddressError::Host(_) | AddressError::Port(_) => failure,
+        AddressError::Scheme(_)
+        | AddressError::UnixPath
+        | AddressError::Host(_)
+        | AddressError::Port(_) => failure,
     }
+}
+
+/// Returns the failure for TLS that cannot be set up.
+pub(crate) fn tls(error: &ClientTlsError) -> Failure {
+    let failure = Failure::of(FailureKind::Failed, error);
+    match error {
+        ClientTlsError::File(error) => failure.may_hint(error.hint()),
+        ClientTlsError::NoAuthorities => {
+            failure.hint("`--cacert` names a file with the authority of the server")
+        }
+        ClientTlsError::Setup(_) => failure,
+    }
+}
+
+/// Returns the next step after a failed handshake.
+pub(crate) const fn of_handshake(problem: TlsProblem) -> &'static str {
+    match problem {
+        TlsProblem::NotTls => "the server has no TLS there: leave `https://` or `grpcs://` out",
+        TlsProblem::UnknownAuthority => {
+            "`--cacert FILE` names the authority that signed its certificate; `--insecure` accepts any"
+        }
+        TlsProblem::OtherName => {
+            "ask a name that the certificate has; `ovms doctor --url` shows them"
+        }
+        TlsProblem::Time => {
+            "the certificate of the server needs to be renewed, or a clock is wrong"
+        }
+        TlsProblem::CertificateRequired => {
+            "the server asks for a certificate of the client: `--cert FILE` and `--key FILE`"
+        }
+        TlsProblem::CertificateRefused => {
+            "the server does not accept the certificate of `--cert`; is it of an authority that the \
+             server knows, and not expired?"
+        }
+        TlsProblem::NothingInCommon => {
+            "client and server have no version of TLS, cipher, or protocol in common; does the port \
+             fit `--api`?"
+        }
+        TlsProblem::Other => "`ovms doctor --url` looks at the TLS of a server",
+    }
+}
+
+/// Returns the failure for a server that is asked without TLS and has it.
+pub(super) fn has_tls(address: &str, with: &str) -> Failure {
+    let text = format!("the server at {address} is asked over TLS");
+    Failure::new(FailureKind::Unreachable, text).hint(format!("write `--url {with}`"))
 }
 
 /// Returns the failure for an address that speaks another protocol.

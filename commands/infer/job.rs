@@ -8,10 +8,11 @@ use ovms::{
         input::{Fill, ImageOptions, Inputs},
     },
     request::Parameters,
+    tls::{ClientTls, ClientTlsOptions},
 };
 
 use super::{
-    args::{ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs},
+    args::{ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs},
     failure,
     run::{Show, Task},
     sequence::Sequence,
@@ -121,6 +122,7 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptio
             _ => failure,
         }
     })?;
+    let tls = tls(args.tls, &address)?;
     let headers = args
         .header
         .iter()
@@ -133,7 +135,24 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptio
         timeout: args.timeout,
         headers,
         concurrency,
+        tls,
     })
+}
+
+/// Reads the files of TLS, for an address that has it.
+fn tls(args: TlsArgs, address: &Address) -> Result<Option<ClientTls>, Failure> {
+    let options = ClientTlsOptions::from(args);
+    if address.is_tls() {
+        return ClientTls::new(options)
+            .map(Some)
+            .map_err(|error| failure::tls(&error));
+    }
+    if options == ClientTlsOptions::default() {
+        return Ok(None);
+    }
+    let text = "`--cacert`, `--cert` with `--key`, and `--insecure` are for addresses with TLS";
+    Err(Failure::usage(format!("{text}, which {address} is not"))
+        .hint("write `--url https://HOST:PORT`, or `--url grpcs://HOST:PORT`"))
 }
 
 /// Returns the form, and whether a flag chose it.
@@ -269,12 +288,17 @@ mod tests {
         ");
         insta::assert_snapshot!(job("--url ftp://a").unwrap_err(), @r"
         error: cannot use the address `ftp://a`
-          caused by: found the scheme `ftp`, expected `http` or `grpc`, or none
+          caused by: found the scheme `ftp`, expected `http`, `https`, `grpc` or `grpcs`, or none
         ");
-        insta::assert_snapshot!(job("--url https://a").unwrap_err(), @"
-        error: cannot use the address `https://a`
-          caused by: found the scheme `https`, expected `http` or `grpc`, or none
-        hint: requests are not encrypted: go through a tunnel (`ssh -L 8000:localhost:8000 HOST`) and ask localhost:8000
+        insta::assert_snapshot!(job("--insecure --url a").unwrap_err(), @"
+        error: `--cacert`, `--cert` with `--key`, and `--insecure` are for addresses with TLS, which a:9000 is not
+        hint: write `--url https://HOST:PORT`, or `--url grpcs://HOST:PORT`
+        ");
+        insta::assert_snapshot!(job("--url grpcs://a --cacert missing.pem").unwrap_err(), @"
+        error: cannot use --cacert missing.pem
+          caused by: cannot read the file
+          caused by: No such file or directory (os error 2)
+        hint: check the path
         ");
         insta::assert_snapshot!(job("--url a/v2").unwrap_err(), @"
         error: cannot use the address `a/v2`

@@ -19,9 +19,11 @@ mod run;
 mod sequence;
 mod stream;
 
-pub(crate) use args::{ImageArgs, InferArgs, InputArgs, parameter};
+pub(crate) use args::{ImageArgs, InferArgs, InputArgs, TlsArgs, parameter};
 pub(crate) use explain::explanation;
-pub(crate) use failure::input as input_failure;
+pub(crate) use failure::{
+    address as address_failure, input as input_failure, of_handshake, tls as tls_failure,
+};
 pub(crate) use feed::{RequestFeed, RequestPlan};
 pub(crate) use job::inputs;
 pub(crate) use outputs::{described, table as outputs_table};

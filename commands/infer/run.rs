@@ -7,7 +7,10 @@ use std::{
 };
 
 use ovms::{
-    client::{Api, Client, ClientError, ClientOptions, ModelMetadata, Request, TensorForm, bench},
+    client::{
+        Api, Client, ClientError, ClientOptions, ModelMetadata, Request, TensorForm, bench,
+        speaks_tls,
+    },
     tensor::TensorMap,
 };
 
@@ -189,6 +192,13 @@ async fn why(
         if known.is_some() || server.api.is_grpc() {
             return failure::unknown_model(error, name, known.as_deref());
         }
+    }
+    let is_unanswered = matches!(
+        error,
+        ClientError::Unreachable { .. } | ClientError::Timeout { .. }
+    );
+    if is_unanswered && let Some(with) = speaks_tls(server).await {
+        return failure::has_tls(&server.address.to_string(), &with.to_string());
     }
     if let Some(api) = Client::other_api(server).await {
         return failure::other_api(&server.address.to_string(), server.api, api);

@@ -1,6 +1,9 @@
 //! Next steps for a server that does not start.
 
-use std::{io, path::Component};
+use std::{
+    io,
+    path::{Component, Path},
+};
 
 use ovms::{
     config::{FileError, FlagError},
@@ -8,7 +11,7 @@ use ovms::{
     metrics::NameError,
     model::{VersionFailure, repository::RepositoryError, storage::SourceError},
     openvino::ModelLoadError,
-    server::{BindError, StartError},
+    server::{BindError, StartError, UnixSocketError},
 };
 
 use crate::{
@@ -39,8 +42,17 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
             failure.hint("write them into the file, at the model that they are for")
         }
         FlagError::PortsUnset => {
-            failure.hint("give --port for gRPC, --rest_port for REST, or both")
+            failure.hint(
+                "give --port for gRPC, --rest_port for REST, or both; --grpc_unix_socket and \
+                 --rest_unix_socket do as well",
+            )
         }
+        FlagError::ClientAuthWithoutCa => failure.hint(
+            "give --tls_client_ca FILE with the authority whose certificates clients have, or --tls_client_auth off",
+        ),
+        FlagError::TlsNowhere => failure.hint(
+            "give a --port or --rest_port, and leave out --grpc_tls=false and --rest_tls=false; Unix sockets have no TLS",
+        ),
         FlagError::NotStateful | FlagError::NeedsStateful(_) => failure.hint(
             "add --stateful; with --config_path, write both into the file, at the model that they \
              are for",
@@ -49,17 +61,53 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
     }
 }
 
-/// Returns the failure for a port that was not opened.
+/// Returns the failure for a port or Unix socket that was not opened.
 pub(super) fn of_bind(error: &BindError) -> Failure {
     let failure = Failure::of(FailureKind::Failed, error);
-    let port = error.port;
-    failure.hint(match &error.source {
+    match error {
+        BindError::Port { port, source, .. } => failure.hint(of_port(*port, source.as_ref())),
+        BindError::Tls(error) => failure.may_hint(error.hint()),
+        BindError::UnixSocket { path, source, .. } => {
+            failure.may_hint(of_unix_socket(path, source))
+        }
+    }
+}
+
+fn of_port(port: u16, source: Option<&io::Error>) -> String {
+    match source {
         None => format!("another process listens on port {port}; stop it, or choose another port"),
         Some(source) if port < 1024 && source.kind() == io::ErrorKind::PermissionDenied => format!(
             "a port below 1024, such as {port}, needs root or CAP_NET_BIND_SERVICE; choose a port \
              from 1024 on, or give the program that capability"
         ),
         Some(_) => "give an address of this machine, or 0.0.0.0 for all of them".to_owned(),
+    }
+}
+
+/// Returns the next step for a Unix socket.
+fn of_unix_socket(path: &Path, error: &UnixSocketError) -> Option<String> {
+    let folder = path.parent().unwrap_or(path).display();
+    Some(match error {
+        UnixSocketError::TooLong(_) => {
+            "the system takes no longer one; choose a shorter path, such as below /run".to_owned()
+        }
+        UnixSocketError::NotASocket(_) => format!(
+            "remove {} if nobody needs it, or choose another path",
+            path.display()
+        ),
+        UnixSocketError::InUse => "stop that process, or choose another path".to_owned(),
+        UnixSocketError::NoFolder(folder) => {
+            format!(
+                "create it (`mkdir -p {}`), or choose another path",
+                folder.display()
+            )
+        }
+        UnixSocketError::System { source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            format!("let the user that runs ovms write to {folder}, or choose another path")
+        }
+        UnixSocketError::System { .. } => return None,
     })
 }
 
@@ -196,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_port_that_needs_rights_says_so() {
-        let failure = of_bind(&BindError {
+        let failure = of_bind(&BindError::Port {
             side: "REST",
             address: "0.0.0.0".to_owned(),
             port: 80,

@@ -17,7 +17,8 @@ use std::{
 
 use ovms::{
     config::{
-        self, AccessLogTarget, CheckDepth, Config, ConfigSource, FlagEnvironment, FlagError, Flags,
+        self, AccessLogTarget, CheckDepth, ClientAuth, Config, ConfigSource, FlagEnvironment,
+        FlagError, Flags, ServerSettings,
     },
     error::chain,
     frontends::access,
@@ -116,7 +117,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     let demo_folder = demo.as_ref().map(|it| it.path().display().to_string());
     let start = Start::new(&config.settings, opened, demo_folder);
     announce(&config, demo.as_ref().filter(|_| !start.is_seen()));
-    warn_of_strangers(&listeners);
+    warn_of_strangers(&listeners, &config.settings);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // One worker that is held up for a moment must not hold up everybody.
         .worker_threads(
@@ -173,7 +174,8 @@ fn prepare_demo(flags: &mut Flags) -> Result<Option<TempDir>, Failure> {
         .map_err(|error| Failure::failed("cannot unpack the example").caused_by(&error))?;
     flags.model_name = Some(demo::NAME.to_owned());
     flags.model_path = Some(folder.path().to_owned());
-    if flags.port == 0 && flags.rest_port == 0 {
+    let sockets = [&flags.grpc_unix_socket, &flags.rest_unix_socket];
+    if flags.port == 0 && flags.rest_port == 0 && sockets.iter().all(|it| it.is_none()) {
         (flags.port, flags.rest_port) = DEMO_PORTS;
     }
     Ok(Some(folder))
@@ -191,26 +193,46 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
     listens("REST", settings.rest_port, &settings.rest_bind_addresses);
     let addresses = &settings.management_bind_addresses;
     listens("management", settings.management_port, addresses);
+    let flags = &settings.flags;
+    for (side, path) in [
+        ("gRPC", &flags.grpc_unix_socket),
+        ("REST", &flags.rest_unix_socket),
+    ] {
+        if let Some(path) = path {
+            let (path, mode) = (path.display(), settings.unix_socket_mode);
+            tracing::info!("{side} listens on the Unix socket {path} with mode {mode:04o}");
+        }
+    }
     if let Some(folder) = demo {
         let folder = folder.path().display().to_string();
-        let url = match (settings.port, settings.rest_port) {
-            (Some(port), _) => format!("--url localhost:{port}"),
-            (None, Some(port)) => format!("--api kserve-rest --url localhost:{port}"),
-            (None, None) => String::new(),
-        };
+        let url = summary::demo_server(settings);
         let arguments = summary::demo_arguments(&folder);
-        tracing::info!("try, in another terminal: ovms infer {arguments} {url}");
+        tracing::info!("try, in another terminal: ovms infer {arguments}{url}");
     }
 }
 
 /// Warns that other machines reach the server without authentication: a key guards only paths below `/v3`,
 /// where nothing is served.
-fn warn_of_strangers(listeners: &Listeners) {
-    let reachable: Vec<String> = listeners.reachable().map(|it| it.to_string()).collect();
+fn warn_of_strangers(listeners: &Listeners, settings: &ServerSettings) {
+    let tls = settings.tls.as_ref();
+    let reachable = |has_tls| -> Vec<String> {
+        let all = listeners.reachable(tls).filter(|(_, it)| *it == has_tls);
+        all.map(|(address, _)| address.to_string()).collect()
+    };
+    let over_tls = reachable(true);
+    if tls.is_some_and(|tls| tls.client_auth != ClientAuth::Required) && !over_tls.is_empty() {
+        tracing::warn!(
+            "other machines can reach {} over TLS without a certificate of their own, and use or reload what \
+             is served; --tls_client_ca names the authority of those who may",
+            over_tls.join(", ")
+        );
+    }
+    let reachable = reachable(false);
     if !reachable.is_empty() {
         tracing::warn!(
             "other machines can reach {} without a key or TLS, and use or reload what is served \
-             (--api_key_file guards /v3 alone); bind 127.0.0.1, or put a proxy in front that asks for both",
+             (--api_key_file guards /v3 alone); bind 127.0.0.1, give --tls_cert with --tls_client_ca, or put \
+             a proxy in front",
             reachable.join(", ")
         );
     }

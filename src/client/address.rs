@@ -1,23 +1,34 @@
-//! Where a server listens, as people write it: `host:port` with an optional scheme.
+//! Where a server listens, as people write it: `host:port` with an optional scheme, or `unix:PATH`.
 
-use std::fmt;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 use strum::VariantArray;
 
-/// A server's host and port.
+/// A server's host and port, or its Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    /// A name or an IP address; IPv6 without brackets.
-    host: String,
-    port: u16,
+pub struct Address(Place);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Port {
+        /// A name or an IP address; IPv6 without brackets.
+        host: String,
+        port: u16,
+        /// The scheme of TLS, if it has that: `https` or `grpcs`.
+        tls: Option<&'static str>,
+    },
+    Unix(PathBuf),
 }
 
 /// Why a text is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// TLS, or a protocol that no server here speaks.
-    #[error("found the scheme `{0}`, expected `http` or `grpc`, or none")]
+    /// A protocol that no server here speaks.
+    #[error("found the scheme `{0}`, expected `http`, `https`, `grpc` or `grpcs`, or none")]
     Scheme(String),
     /// The scheme and the API contradict each other.
     #[error("found the scheme `{scheme}`, which does not fit the API {api}")]
@@ -27,6 +38,9 @@ pub enum AddressError {
         /// The API that was asked for.
         api: Api,
     },
+    /// `unix:` without a path.
+    #[error("found no path after `unix:`, expected that of a Unix socket")]
+    UnixPath,
     /// No host, or one with characters that no host has.
     #[error("found the host `{0}`, expected a name or an IP address")]
     Host(String),
@@ -39,24 +53,34 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Reads `[SCHEME://]HOST[:PORT]`; the port is the API's usual one if it is left out.
+    /// Reads `[SCHEME://]HOST[:PORT]`, over TLS with `https` or `grpcs`, where the port is the API's usual one if it is left out, or
+    /// `unix:PATH`, also as `unix:///PATH`, as gRPC has it.
     ///
     /// # Errors
     ///
     /// Fails if a part is missing or of another form.
     pub fn parse(text: &str, api: Api) -> Result<Self, AddressError> {
-        let rest = match text.split_once("://") {
-            None => text,
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return match path {
+                "" => Err(AddressError::UnixPath),
+                path => Ok(Self(Place::Unix(path.into()))),
+            };
+        }
+        let (tls, rest) = match text.split_once("://") {
+            None => (None, text),
             Some((scheme, rest)) => {
-                match (scheme.to_ascii_lowercase().as_str(), api.is_grpc()) {
-                    ("http", _) | ("grpc", true) => {}
-                    ("grpc", false) => {
+                let tls = match (scheme.to_ascii_lowercase().as_str(), api.is_grpc()) {
+                    ("http", _) | ("grpc", true) => None,
+                    ("https", false) => Some("https"),
+                    ("https" | "grpcs", true) => Some("grpcs"),
+                    ("grpc" | "grpcs", false) => {
                         let scheme = scheme.to_owned();
                         return Err(AddressError::OtherApi { scheme, api });
                     }
                     _ => return Err(AddressError::Scheme(scheme.to_owned())),
-                }
-                rest
+                };
+                (tls, rest)
             }
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
@@ -72,25 +96,85 @@ impl Address {
             },
         };
         let host = host.to_owned();
-        let address = Self { host, port };
+        let address = Self(Place::Port {
+            host: host.clone(),
+            port,
+            tls,
+        });
         match reqwest::Url::parse(&address.url()) {
             Ok(url) if url.username().is_empty() && url.password().is_none() => Ok(address),
-            _ => Err(AddressError::Host(address.host)),
+            _ => Err(AddressError::Host(host)),
         }
     }
 
-    /// Returns the address as a URL without a path.
+    /// Returns the address as a URL without a path; behind a Unix socket, any host will do.
     pub fn url(&self) -> String {
-        format!("http://{self}")
+        match &self.0 {
+            Place::Port { tls, .. } => {
+                let scheme = if tls.is_some() { "https" } else { "http" };
+                format!("{scheme}://{}", self.authority())
+            }
+            Place::Unix(_) => "http://localhost".to_owned(),
+        }
+    }
+
+    /// Returns host and port, or `localhost` where it is a Unix socket.
+    pub fn authority(&self) -> String {
+        match &self.0 {
+            Place::Port { host, port, .. } if host.contains(':') => format!("[{host}]:{port}"),
+            Place::Port { host, port, .. } => format!("{host}:{port}"),
+            Place::Unix(_) => "localhost".to_owned(),
+        }
+    }
+
+    /// Returns the host, IPv6 without brackets, and the port, unless it is a Unix socket.
+    pub fn host(&self) -> Option<(&str, u16)> {
+        match &self.0 {
+            Place::Port { host, port, .. } => Some((host, *port)),
+            Place::Unix(_) => None,
+        }
+    }
+
+    /// Returns whether it is asked over TLS.
+    pub fn is_tls(&self) -> bool {
+        matches!(self.0, Place::Port { tls: Some(_), .. })
+    }
+
+    /// Returns the same address with the scheme of TLS; `None` if it has that, or is a Unix socket.
+    pub fn with_tls(&self, api: Api) -> Option<Self> {
+        match &self.0 {
+            Place::Port {
+                host,
+                port,
+                tls: None,
+            } => Some(Self(Place::Port {
+                host: host.clone(),
+                port: *port,
+                tls: Some(if api.is_grpc() { "grpcs" } else { "https" }),
+            })),
+            _ => None,
+        }
+    }
+
+    /// Returns the path of the Unix socket, if it is one.
+    pub fn unix_socket(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::Port { .. } => None,
+            Place::Unix(path) => Some(path),
+        }
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
+        match &self.0 {
+            Place::Port { tls, .. } => {
+                if let Some(scheme) = tls {
+                    write!(f, "{scheme}://")?;
+                }
+                f.write_str(&self.authority())
+            }
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -179,17 +263,59 @@ mod tests {
     }
 
     #[test]
+    fn schemes_of_tls_are_kept() {
+        for (text, api, shown) in [
+            ("https://a", Api::KserveRest, "https://a:8000"),
+            ("https://a:1", Api::KserveGrpc, "grpcs://a:1"),
+            ("GRPCS://[::1]", Api::TfsGrpc, "grpcs://[::1]:9000"),
+        ] {
+            let address = Address::parse(text, api).unwrap();
+            assert!(address.is_tls());
+            assert_eq!(address.to_string(), shown);
+            assert_eq!(address.url(), format!("https://{}", address.authority()));
+            assert_eq!(address.with_tls(api), None);
+        }
+        let plain = Address::parse("a:1", Api::KserveGrpc).unwrap();
+        let with = plain.with_tls(Api::KserveGrpc).unwrap();
+        assert_eq!(with.to_string(), "grpcs://a:1");
+    }
+
+    #[test]
+    fn unix_sockets_are_addresses_of_every_api() {
+        for (text, path) in [
+            ("unix:/run/o.sock", "/run/o.sock"),
+            ("unix:///run/o.sock", "/run/o.sock"),
+            ("unix:o.sock", "o.sock"),
+        ] {
+            let address = Address::parse(text, Api::TfsRest).unwrap();
+            assert_eq!(address.unix_socket(), Some(path.as_ref()), "{text}");
+            assert_eq!(address.to_string(), format!("unix:{path}"));
+            assert_eq!(address.url(), "http://localhost");
+        }
+    }
+
+    #[test]
     fn what_is_no_address_is_refused_with_the_part_that_is_wrong() {
         for (text, api, expected) in [
             (
-                "https://a",
+                "ftp://a",
                 Api::KserveRest,
-                "found the scheme `https`, expected `http` or `grpc`, or none",
+                "found the scheme `ftp`, expected `http`, `https`, `grpc` or `grpcs`, or none",
+            ),
+            (
+                "grpcs://a",
+                Api::TfsRest,
+                "found the scheme `grpcs`, which does not fit the API tfs-rest",
             ),
             (
                 "grpc://a",
                 Api::KserveRest,
                 "found the scheme `grpc`, which does not fit the API kserve-rest",
+            ),
+            (
+                "unix:",
+                Api::KserveGrpc,
+                "found no path after `unix:`, expected that of a Unix socket",
             ),
             (
                 "",

@@ -1,27 +1,34 @@
 //! Common parts of the gRPC wires: connections, headers, errors, and calls that are encoded once and sent
 //! many times.
 
-use std::task::{Context, Poll};
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use async_trait::async_trait;
 use bytes::{Buf, Bytes};
+use futures::TryFutureExt as _;
 use http_body_util::Full;
+use hyper_util::rt::TokioIo;
 use prost::Message;
 use reqwest::header::HeaderMap;
+use tokio::net::UnixStream;
 use tonic::{
     Status,
     body::Body,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
-    codegen::http::{self, uri::PathAndQuery},
+    codegen::http::{self, Uri, uri::PathAndQuery},
     metadata::MetadataMap,
     transport::{Channel, Endpoint},
 };
-use tower::Service;
+use tower::{Service, service_fn};
 
 use super::{
     address::Address,
     connection::ClientOptions,
-    error::{AnswerError, ClientError, RequestError, ServerError, ServerErrorCode},
+    connector,
+    error::{AnswerError, BoxError, ClientError, RequestError, ServerError, ServerErrorCode},
     protocol::{Call, RawReply},
 };
 
@@ -50,19 +57,43 @@ pub(super) struct Grpc {
 
 impl Grpc {
     pub(super) async fn connect(options: &ClientOptions) -> Result<Self, ClientError> {
-        let unreachable = |source: tonic::transport::Error| ClientError::Unreachable {
+        let unreachable = |source: BoxError| ClientError::Unreachable {
             address: options.address.clone(),
-            source: source.into(),
+            source,
         };
-        let endpoint = Endpoint::from_shared(options.address.url())
+        // What happens to it is up to the connector.
+        let url = format!("http://{}", options.address.authority());
+        let endpoint = Endpoint::from_shared(url)
             .and_then(|endpoint| endpoint.user_agent(concat!("ovms/", env!("CARGO_PKG_VERSION"))))
-            .map_err(unreachable)?
+            .map_err(|error| unreachable(error.into()))?
             .tcp_nodelay(true)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW);
+        let tls = options.tls().map_err(|error| unreachable(error.into()))?;
         let mut channels = Vec::new();
         for _ in 0..options.concurrency.div_ceil(CALLS_PER_CONNECTION).max(1) {
-            channels.push(endpoint.connect().await.map_err(unreachable)?);
+            let channel = match (options.address.unix_socket(), &tls) {
+                (Some(path), _) => {
+                    let path = path.to_owned();
+                    let connect =
+                        move |_: Uri| UnixStream::connect(path.clone()).map_ok(TokioIo::new);
+                    endpoint.connect_with_connector(service_fn(connect)).await
+                }
+                (None, Some(tls)) => {
+                    let config = Arc::new(tls.config(connector::GRPC));
+                    let address = options.address.clone();
+                    let connect = move |_: Uri| {
+                        let stream = connector::connect(address.clone(), Arc::clone(&config));
+                        stream.map_ok(TokioIo::new)
+                    };
+                    let origin = options.address.url().parse::<Uri>();
+                    let origin = origin.map_err(|error| unreachable(error.into()))?;
+                    let endpoint = endpoint.clone().origin(origin);
+                    endpoint.connect_with_connector(service_fn(connect)).await
+                }
+                (None, None) => endpoint.connect().await,
+            };
+            channels.push(channel.map_err(|error| unreachable(error.into()))?);
         }
         Ok(Self {
             address: options.address.clone(),

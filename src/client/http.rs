@@ -37,7 +37,12 @@ impl Http {
             address: address.clone(),
             source,
         };
-        let client = https::plain()
+        let tls = options.tls().map_err(|error| unreachable(error.into()))?;
+        let client = match &tls {
+            Some(tls) => Ok(https::with(tls)),
+            None => https::plain(),
+        };
+        let mut client = client
             .map_err(|error| unreachable(error.into()))?
             .user_agent(concat!("ovms/", env!("CARGO_PKG_VERSION")))
             .default_headers(options.headers.clone())
@@ -46,9 +51,11 @@ impl Http {
             .pool_max_idle_per_host(usize::MAX)
             // The address is the server's own, as it is over gRPC.
             .no_proxy()
-            .redirect(redirect::Policy::none())
-            .build()
-            .map_err(|error| unreachable(error.into()))?;
+            .redirect(redirect::Policy::none());
+        if let Some(path) = options.address.unix_socket() {
+            client = client.unix_socket(path);
+        }
+        let client = client.build().map_err(|error| unreachable(error.into()))?;
         let base = Url::parse(&address.url()).map_err(|error| unreachable(error.into()))?;
         Ok(Self {
             address,

@@ -13,6 +13,7 @@
 mod address;
 pub mod bench;
 mod connection;
+mod connector;
 mod error;
 mod grpc;
 mod http;
@@ -32,6 +33,7 @@ mod tfs_rest;
 pub use address::Api;
 pub use address::{Address, AddressError};
 pub use connection::{Client, ClientOptions, EncodedRequest, Reply, SEQUENCE};
+pub use connector::{TlsEndpoint, speaks_tls};
 pub use error::{
     AnswerError, BoxError, CallPhase, ClientError, RequestError, ServerError, ServerErrorCode,
 };

@@ -15,7 +15,11 @@ use super::{
     message::{ModelId, Request},
     tfs_grpc, tfs_rest,
 };
-use crate::{proto::kserve::RepositoryIndexRequest, request::Parameter};
+use crate::{
+    proto::kserve::RepositoryIndexRequest,
+    request::Parameter,
+    tls::{ClientTls, ClientTlsOptions},
+};
 
 /// A request in the words of its transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +37,10 @@ pub struct HttpCall {
     pub method: &'static str,
     /// The URL, with what must be escaped escaped.
     pub url: String,
+    /// Path of the Unix socket, if it goes over one.
+    pub unix_socket: Option<String>,
+    /// Settings of TLS, if it goes over that.
+    pub tls: Option<ClientTlsOptions>,
     /// The headers that the request does not have anyway.
     pub headers: Vec<(String, String)>,
     /// The body; empty if there is none.
@@ -42,8 +50,12 @@ pub struct HttpCall {
 /// A request over gRPC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrpcCall {
-    /// Host and port.
+    /// Host and port, or the path of a Unix socket.
     pub address: String,
+    /// Whether it is a Unix socket.
+    pub is_unix_socket: bool,
+    /// Settings of TLS, if it goes over that.
+    pub tls: Option<ClientTlsOptions>,
     /// Service and method, with a slash between them.
     pub method: String,
     /// The metadata.
@@ -188,7 +200,9 @@ fn with_members<'a>(
 
 fn grpc(server: &ClientOptions, path: &str, messages: Vec<String>) -> Spelled {
     Spelled::Grpc(GrpcCall {
-        address: server.address.to_string(),
+        address: unix_socket(server).unwrap_or_else(|| server.address.authority()),
+        is_unix_socket: server.address.unix_socket().is_some(),
+        tls: tls(server),
         method: path.trim_start_matches('/').to_owned(),
         headers: headers(server),
         messages,
@@ -203,9 +217,22 @@ fn http_call(server: &ClientOptions, method: &'static str, segments: &[&str]) ->
     HttpCall {
         method,
         url: http::url(&server.address, segments),
+        unix_socket: unix_socket(server),
+        tls: tls(server),
         headers: headers(server),
         body: Bytes::new(),
     }
+}
+
+fn unix_socket(server: &ClientOptions) -> Option<String> {
+    let path = server.address.unix_socket()?;
+    Some(path.display().to_string())
+}
+
+fn tls(server: &ClientOptions) -> Option<ClientTlsOptions> {
+    let options = server.tls.as_ref().map(ClientTls::options);
+    let options = options.cloned().unwrap_or_default();
+    server.address.is_tls().then_some(options)
 }
 
 fn headers(server: &ClientOptions) -> Vec<(String, String)> {

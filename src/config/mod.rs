@@ -22,8 +22,9 @@ pub use file::{
 pub use flags::{FLAGS, Flag, FlagEnvironment, FlagError, FlagKind, FlagScope, Flags, SPELLINGS};
 pub use preprocessing::PreprocessingError;
 pub use settings::{
-    AccessLogTarget, ChannelArgument, CheckDepth, LogFormat, MetricsSettings, ModelConfig,
-    ServerSettings, StatefulConfig, VersionPolicy, Warmup, WarmupData,
+    AccessLogTarget, ChannelArgument, CheckDepth, ClientAuth, LogFormat, MetricsSettings,
+    ModelConfig, ServerSettings, StatefulConfig, TlsSettings, TlsVersion, VersionPolicy, Warmup,
+    WarmupData,
 };
 pub use shape::ParseShapeError;
 pub use version_policy::PolicyError;

@@ -32,6 +32,10 @@ pub struct ServerSettings {
     pub rest_bind_addresses: Vec<String>,
     /// Addresses or host names that the management port is opened on.
     pub management_bind_addresses: Vec<String>,
+    /// Permission bits of the Unix sockets.
+    pub unix_socket_mode: u32,
+    /// TLS of the ports; `None` for none.
+    pub tls: Option<TlsSettings>,
     /// Memory budget shared by all requests and responses.
     pub budget: Budget,
     /// Hosts under whose names browsers may use management paths, `*` for any; those of this machine
@@ -50,9 +54,11 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
-    /// Returns whether there is any port for HTTP.
+    /// Returns whether there is any port or Unix socket for HTTP.
     pub fn has_http(&self) -> bool {
-        self.rest_port.is_some() || self.management_port.is_some()
+        self.rest_port.is_some()
+            || self.management_port.is_some()
+            || self.flags.rest_unix_socket.is_some()
     }
 
     /// Returns the interval between checks of the configuration file and version folders; no checks
@@ -67,6 +73,61 @@ impl ServerSettings {
         let minutes = self.flags.sequence_cleaner_poll_wait_minutes;
         (minutes > 0).then(|| Duration::from_secs(60 * u64::from(minutes)))
     }
+}
+
+/// TLS of the ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// File with the certificate, and those that lead to its authority.
+    pub cert: PathBuf,
+    /// File with the private key.
+    pub key: PathBuf,
+    /// File with the authorities whose certificates clients may have.
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients need certificates; without authorities, [`ClientAuth::Off`].
+    pub client_auth: ClientAuth,
+    /// The oldest version of TLS that is accepted.
+    pub min_version: TlsVersion,
+    /// Whether the gRPC port has TLS.
+    pub grpc: bool,
+    /// Whether the HTTP port has TLS.
+    pub rest: bool,
+    /// Whether the HTTP port for management has TLS.
+    pub management: bool,
+}
+
+impl TlsSettings {
+    /// Returns the interval between two looks at the files; no looks if `None`.
+    pub fn poll(flags: &Flags) -> Option<Duration> {
+        let seconds = flags.tls_poll_wait_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+}
+
+/// Certificates of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::EnumString)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ClientAuth {
+    /// Not asked for.
+    Off,
+    /// Verified where a client has one.
+    Optional,
+    /// Required, and verified.
+    Required,
+}
+
+/// Version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::EnumString)]
+pub enum TlsVersion {
+    /// 1.2.
+    #[serde(rename = "1.2")]
+    #[strum(serialize = "1.2")]
+    V12,
+    /// 1.3.
+    #[serde(rename = "1.3")]
+    #[strum(serialize = "1.3")]
+    V13,
 }
 
 /// Settings of `/metrics`.

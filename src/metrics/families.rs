@@ -54,6 +54,8 @@ pub enum Family {
     WorkerRestarts,
     /// Runs of a node of a pipeline or graph.
     NodeTime,
+    /// End of the time of the server's certificate.
+    CertificateExpiry,
 }
 
 /// Kind of a family's samples.
@@ -82,7 +84,7 @@ type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 25] = {
+const TABLE: [Entry; 26] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [
@@ -111,6 +113,7 @@ const TABLE: [Entry; 25] = {
     (F::WorkerDeaths, "ovms_python_worker_deaths", Counter, true, "Number of Python workers of a graph or a DAG that have died."),
     (F::WorkerRestarts, "ovms_python_worker_restarts", Counter, true, "Number of Python workers of a graph or a DAG that have started anew."),
     (F::NodeTime, "ovms_node_time_us", Histogram, false, "Running time of a node of a pipeline or a graph."),
+    (F::CertificateExpiry, "ovms_tls_certificate_expiry_timestamp_seconds", Gauge, true, "Time at which the TLS certificate expires, in seconds since 1970."),
     ]
 };
 

@@ -15,7 +15,13 @@ mod parts;
 mod reporter;
 mod statistics;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use parking_lot::Mutex;
 
@@ -37,6 +43,8 @@ pub struct Metrics {
     families: Option<Families>,
     /// Those that are counted, for the page or for others.
     counted: Families,
+    /// End of the time of the server's certificate, in seconds since 1970; 0 without one.
+    certificate_expiry: AtomicU64,
     models: Mutex<BTreeMap<String, Model>>,
 }
 
@@ -77,6 +85,7 @@ impl Metrics {
         Ok(Arc::new(Self {
             families,
             counted: families.unwrap_or_default().with(counted),
+            certificate_expiry: AtomicU64::new(0),
             models: Mutex::default(),
         }))
     }
@@ -92,6 +101,11 @@ impl Metrics {
             .entry(version)
             .or_insert_with(|| Arc::new(Reporter::new(families, Arc::clone(counts))));
         Arc::clone(reporter)
+    }
+
+    /// Sets the end of the time of the server's TLS certificate, in seconds since 1970.
+    pub fn set_certificate_expiry(&self, seconds: u64) {
+        self.certificate_expiry.store(seconds, Relaxed);
     }
 
     /// Writes the page, if there is one; so many requests wait or run.
@@ -112,7 +126,9 @@ impl Metrics {
                     .collect(),
             })
             .collect();
-        Some(page::write(families, &models, pending))
+        let expiry = self.certificate_expiry.load(Relaxed);
+        let expiry = Some(expiry).filter(|&seconds| seconds > 0);
+        Some(page::write(families, &models, pending, expiry))
     }
 }
 

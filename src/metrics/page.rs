@@ -26,8 +26,14 @@ pub(super) struct Model {
     pub(super) versions: Vec<(i64, Arc<Reporter>)>,
 }
 
-/// Writes the page of the chosen families; so many requests of all servables wait or run.
-pub(super) fn write(families: Families, models: &[Model], pending: usize) -> String {
+/// Writes the page of the chosen families; so many requests of all servables wait or run, and the
+/// certificate of the server, if it has one, expires so many seconds after 1970.
+pub(super) fn write(
+    families: Families,
+    models: &[Model],
+    pending: usize,
+    expiry: Option<u64>,
+) -> String {
     use Family as F;
     let mut page = Page {
         families,
@@ -97,6 +103,11 @@ pub(super) fn write(families: Families, models: &[Model], pending: usize) -> Str
         });
     }
     page.family(F::NodeTime, |page| node_times(page, models));
+    if let Some(expiry) = expiry {
+        page.family(F::CertificateExpiry, |page| {
+            page.line(format_args!("{} {expiry}", F::CertificateExpiry.name()));
+        });
+    }
     std::mem::take(&mut page.text)
 }
 

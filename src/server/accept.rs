@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},
-    net::{Ipv4Addr, SocketAddr, TcpListener as StdListener},
+    net::{Ipv4Addr, SocketAddr},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -19,10 +19,8 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
-use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::sleep,
 };
@@ -36,13 +34,15 @@ use super::{
     pieces::Pieces,
     poll_turns::PollTurns,
     reaper::Reaper,
+    stream::{Acceptor, Listener, Stream},
+    tls::{Handshakes, TlsProtocol},
     watchdog::{Close, Watchdog},
 };
 use crate::{
     config::{Flags, ServerSettings},
     error::chain,
     frontends::{
-        access::{AccessLog, Entry, Logged, Protocol},
+        access::{AccessLog, Entry, Logged, Peer, Protocol},
         grpc::{GrpcBody, GrpcService},
         received::{ReadBytes, Received, Unread},
         rest::Rest,
@@ -66,10 +66,6 @@ const SEND_BUFFER: usize = 2 << 20;
 /// The largest head of an HTTP/1 request. Without a bound of its own, a head that is larger than
 /// hyper's buffer is refused or taken as its pieces happen to arrive.
 const HEAD: usize = 400 << 10;
-
-/// After this much silence the system asks whether the client's machine is still there, and asks
-/// again as often.
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// How long to wait after the system refused a connection, for example for want of handles.
 const AFTER_REFUSAL: Duration = Duration::from_millis(50);
@@ -101,7 +97,7 @@ pub async fn serve_stream(
     let terms = Terms::new(&settings.flags, Arc::new(Channel::of(settings)));
     // Nobody else has it, so that there is no sign to stop.
     let stop = watch::Sender::new(false);
-    let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let peer = Peer::Address(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
     let looks = Arc::clone(&terms.reaper);
     tokio::select! {
         () = connection(stream, peer, service, access, terms, stop.subscribe()) => {}
@@ -112,7 +108,7 @@ pub async fn serve_stream(
 /// Serves one connection until it ends.
 async fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
-    peer: SocketAddr,
+    peer: Peer,
     service: Service,
     access: AccessLog,
     terms: Terms,
@@ -127,7 +123,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 }
 
 /// Signal that ends a connection.
-type Stop = watch::Receiver<bool>;
+pub(super) type Stop = watch::Receiver<bool>;
 
 /// Starts to serve on all listeners.
 pub(super) fn serve(
@@ -142,18 +138,38 @@ pub(super) fn serve(
     let mut accepting = Vec::new();
     let channel = Arc::new(Channel::of(settings));
     // Management has places of its own, which no client of the other ports can take.
-    for (name, service, listeners) in [
-        ("gRPC", Service::Grpc(grpc), listeners.grpc),
-        ("REST", Service::Rest(rest), listeners.rest),
+    let tls = listeners.tls.as_ref().zip(settings.tls.as_ref());
+    for (name, service, listeners, has_tls) in [
+        (
+            "gRPC",
+            Service::Grpc(grpc),
+            listeners.grpc,
+            tls.is_some_and(|(_, tls)| tls.grpc),
+        ),
+        (
+            "REST",
+            Service::Rest(rest),
+            listeners.rest,
+            tls.is_some_and(|(_, tls)| tls.rest),
+        ),
         (
             "management",
             Service::Rest(management),
             listeners.management,
+            tls.is_some_and(|(_, tls)| tls.management),
         ),
     ] {
+        let protocol = match service {
+            Service::Grpc(_) => TlsProtocol::Grpc,
+            Service::Rest(_) => TlsProtocol::Http,
+        };
+        let handshakes = tls
+            .filter(|_| has_tls)
+            .map(|(tls, _)| Handshakes::new(name, Arc::clone(tls), protocol, &settings.flags));
         for listener in listeners {
             let terms = Terms::new(&settings.flags, Arc::clone(&channel));
-            let side = Side::new(name, &settings.flags, terms, stop.subscribe());
+            let mut side = Side::new(name, &settings.flags, terms, stop.subscribe());
+            side.tls.clone_from(&handshakes);
             accepting.push(side.accept(listener, service.clone(), access.clone()));
         }
     }
@@ -208,6 +224,8 @@ struct Side {
     most: usize,
     addresses: Addresses,
     terms: Terms,
+    /// TLS of its connections, unless they come over a Unix socket.
+    tls: Option<Handshakes>,
     stop: Stop,
     /// Limit of log lines that one client, or all together, could flood.
     full: LogLimit,
@@ -223,6 +241,7 @@ impl Side {
             most: flags.max_connections,
             addresses: Addresses::new(flags.max_connections_per_address),
             terms,
+            tls: None,
             stop,
             full: LogLimit::default(),
             crowded: LogLimit::default(),
@@ -232,9 +251,9 @@ impl Side {
 
     /// Accepts connections until the task is dropped. Those above the bound wait, all but the first
     /// of them in the system's queue, until another one ends.
-    fn accept(self, listener: StdListener, service: Service, access: AccessLog) -> Task<()> {
+    fn accept(self, listener: Listener, service: Service, access: AccessLog) -> Task<()> {
         Task::spawn(async move {
-            let listener = match TcpListener::from_std(listener) {
+            let listener = match Acceptor::new(listener) {
                 Ok(listener) => listener,
                 Err(error) => {
                     tracing::error!("cannot accept {} connections: {error}", self.name);
@@ -245,9 +264,19 @@ impl Side {
                 while let Some((stream, peer, place)) = self.next(&listener).await {
                     let (service, access) = (service.clone(), access.clone());
                     let (terms, stop) = (self.terms.clone(), self.stop.clone());
-                    let connection = connection(stream, peer, service, access, terms, stop);
+                    let tls = self.tls.clone();
                     Task::spawn(async move {
-                        connection.await;
+                        let stream = match tls {
+                            None => Some(stream),
+                            // On its own, so that connections without it have no room for it.
+                            Some(tls) => {
+                                let reaper = Arc::clone(&terms.reaper);
+                                Box::pin(tls.secure(stream, peer, reaper, stop.clone())).await
+                            }
+                        };
+                        if let Some(stream) = stream {
+                            connection(stream, peer, service, access, terms, stop).await;
+                        }
                         drop(place);
                     })
                     .detach();
@@ -261,7 +290,7 @@ impl Side {
     }
 
     /// Waits for a connection, and for its place.
-    async fn next(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Place)> {
+    async fn next(&self, listener: &Acceptor) -> Option<(Stream, Peer, Place)> {
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -274,31 +303,19 @@ impl Side {
                     continue;
                 }
             };
-            // A listener of both families has those of IPv4 as mapped addresses.
-            let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-            let Some(counted) = self.addresses.count(peer.ip()) else {
+            let source = peer.source();
+            let Some(counted) = self.addresses.count(source) else {
                 if let Some(more) = self.crowded.next() {
                     tracing::warn!(
                         more,
-                        "closed a {} connection of {}, which has as many open as one address may; \
-                         see --max_connections_per_address",
+                        "closed a {} connection of {source}, which has as many open as one address \
+                         may; see --max_connections_per_address",
                         self.name,
-                        peer.ip()
                     );
                 }
                 continue;
             };
-            // Answers are whole; waiting for more to send with them gains nothing.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!("cannot set TCP_NODELAY: {error}");
-            }
-            // A client whose machine is gone must not keep its place for ever.
-            let alive = TcpKeepalive::new()
-                .with_time(SILENCE)
-                .with_interval(SILENCE);
-            if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&alive) {
-                tracing::debug!("cannot set SO_KEEPALIVE: {error}");
-            }
+            stream.prepare();
             let permit = self.place().await?;
             return Some((stream, peer, (permit, counted)));
         }
@@ -357,7 +374,7 @@ impl Future for Call {
 
 async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
-    peer: SocketAddr,
+    peer: Peer,
     grpc: GrpcService,
     access: AccessLog,
     terms: Terms,
@@ -405,7 +422,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 
 async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
-    peer: SocketAddr,
+    peer: Peer,
     rest: Rest,
     access: AccessLog,
     terms: Terms,
@@ -441,7 +458,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 }
 
 /// Waits for the sign to stop.
-async fn stopped(stop: &mut Stop) {
+pub(super) async fn stopped(stop: &mut Stop) {
     // An error is the end of the sender, which is a stop as well.
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -11,6 +11,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::frontends::access::Source;
+
 /// The bits of an IPv6 address that tell networks from each other; a client may have all addresses
 /// of its network.
 const NETWORK: u128 = u128::MAX << 64;
@@ -20,14 +22,14 @@ const NETWORK: u128 = u128::MAX << 64;
 pub(super) struct Addresses {
     /// As many as one address may have; 0 for any number.
     most: usize,
-    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    open: Arc<Mutex<HashMap<Source, usize>>>,
 }
 
 /// A connection that is counted.
 #[derive(Debug)]
 pub(super) struct Counted {
-    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    address: IpAddr,
+    open: Arc<Mutex<HashMap<Source, usize>>>,
+    source: Source,
 }
 
 impl Addresses {
@@ -39,26 +41,28 @@ impl Addresses {
     }
 
     /// Counts a connection; `None` if its address has as many as it may.
-    pub(super) fn count(&self, address: IpAddr) -> Option<Counted> {
-        let address = match address {
-            IpAddr::V4(_) => address,
-            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
+    pub(super) fn count(&self, source: Source) -> Option<Counted> {
+        let source = match source {
+            Source::Address(IpAddr::V6(address)) => {
+                Source::Address(Ipv6Addr::from_bits(address.to_bits() & NETWORK).into())
+            }
+            source => source,
         };
         let mut all = self.open.lock();
-        let open = all.entry(address).or_default();
+        let open = all.entry(source).or_default();
         if self.most > 0 && *open >= self.most {
             return None;
         }
         *open += 1;
         let open = Arc::clone(&self.open);
-        Some(Counted { open, address })
+        Some(Counted { open, source })
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut all = self.open.lock();
-        if let Entry::Occupied(mut open) = all.entry(self.address) {
+        if let Entry::Occupied(mut open) = all.entry(self.source) {
             *open.get_mut() -= 1;
             if *open.get() == 0 {
                 open.remove();
@@ -100,14 +104,12 @@ impl LogLimit {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use tokio::time::advance;
 
-    use super::{Addresses, LogLimit, PERIOD};
+    use super::{Addresses, LogLimit, PERIOD, Source};
 
-    fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap()
+    fn ip(text: &str) -> Source {
+        Source::Address(text.parse().unwrap())
     }
 
     #[test]
@@ -121,6 +123,14 @@ mod tests {
         assert!(addresses.count(ip("10.0.0.1")).is_some());
         // Only those that have any are remembered.
         assert_eq!(addresses.open.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_user_of_a_unix_socket_counts_as_one() {
+        let addresses = Addresses::new(1);
+        let _one = addresses.count(Source::User(1000)).unwrap();
+        assert!(addresses.count(Source::User(1000)).is_none());
+        assert!(addresses.count(Source::User(0)).is_some());
     }
 
     #[test]

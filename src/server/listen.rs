@@ -1,63 +1,155 @@
-//! Opens the ports.
+//! Opens the ports and Unix sockets.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::{
+    net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::config::ServerSettings;
+use super::{
+    stream::Listener,
+    tls::ServerTls,
+    unix_socket::{UnixSocket, UnixSocketError},
+};
+use crate::{
+    config::{ServerSettings, TlsSettings},
+    tls::TlsFileError,
+};
 
 /// Connections that the system keeps for us while we are busy.
-const BACKLOG: i32 = 1024;
+pub(super) const BACKLOG: i32 = 1024;
 
-/// The open ports of all sides.
+/// The open ports and Unix sockets of all sides.
 #[derive(Debug, Default)]
 pub struct Listeners {
     /// For gRPC.
-    pub grpc: Vec<TcpListener>,
+    pub grpc: Vec<Listener>,
     /// For HTTP.
-    pub rest: Vec<TcpListener>,
+    pub rest: Vec<Listener>,
     /// For HTTP of those who manage the server.
-    pub management: Vec<TcpListener>,
+    pub management: Vec<Listener>,
+    /// TLS of the ports that have it.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
-/// Why a port was not opened.
+/// Why a port or a Unix socket was not opened.
 #[derive(Debug, thiserror::Error)]
-#[error("Failed to start {side} server at {address}:{port}{}", if source.is_none() { " - port is busy" } else { "" })]
-pub struct BindError {
-    /// `gRPC`, `REST`, or `management`.
-    pub side: &'static str,
-    /// The address as given.
-    pub address: String,
-    /// The port.
-    pub port: u16,
-    /// Why the address cannot be used on this machine; `None` if another process has it.
-    pub source: Option<std::io::Error>,
+pub enum BindError {
+    /// A port.
+    #[error("Failed to start {side} server at {address}:{port}{}", if source.is_none() { " - port is busy" } else { "" })]
+    Port {
+        /// `gRPC`, `REST`, or `management`.
+        side: &'static str,
+        /// The address as given.
+        address: String,
+        /// The port.
+        port: u16,
+        /// Why the address cannot be used on this machine; `None` if another process has it.
+        source: Option<std::io::Error>,
+    },
+    /// The certificate of the ports, its key, or the authorities of clients.
+    #[error("Failed to start the server with TLS")]
+    Tls(#[source] TlsFileError),
+    /// A Unix socket.
+    #[error("Failed to start {side} server at unix:{}", path.display())]
+    UnixSocket {
+        /// `gRPC` or `REST`.
+        side: &'static str,
+        /// The path as given.
+        path: PathBuf,
+        /// Reason.
+        source: UnixSocketError,
+    },
 }
 
 impl Listeners {
-    /// Returns the addresses that other machines may reach, without those of this machine for itself.
-    pub fn reachable(&self) -> impl Iterator<Item = SocketAddr> {
-        let all = [&self.grpc, &self.rest, &self.management];
-        let addresses = all.into_iter().flatten();
-        let addresses = addresses.filter_map(|listener| listener.local_addr().ok());
-        addresses.filter(|address| !address.ip().to_canonical().is_loopback())
+    /// Returns the addresses that other machines may reach, without those of this machine for itself, and
+    /// whether they have TLS.
+    pub fn reachable(&self, tls: Option<&TlsSettings>) -> impl Iterator<Item = (SocketAddr, bool)> {
+        let all = [
+            (&self.grpc, tls.is_some_and(|tls| tls.grpc)),
+            (&self.rest, tls.is_some_and(|tls| tls.rest)),
+            (&self.management, tls.is_some_and(|tls| tls.management)),
+        ];
+        let addresses = all.into_iter().flat_map(|(listeners, has_tls)| {
+            let listeners = listeners.iter();
+            listeners.filter_map(move |listener| match listener {
+                Listener::Tcp(listener) => Some((listener.local_addr().ok()?, has_tls)),
+                Listener::Unix(_) => None,
+            })
+        });
+        addresses.filter(|(address, _)| !address.ip().to_canonical().is_loopback())
     }
 }
 
-/// Opens every address of all sides.
+/// Opens every address and Unix socket of all sides.
 ///
 /// # Errors
 ///
 /// Fails at the first that cannot be opened; the others are closed again.
 pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
-    Ok(Listeners {
-        grpc: bind_all("gRPC", &settings.grpc_bind_addresses, settings.port)?,
-        rest: bind_all("REST", &settings.rest_bind_addresses, settings.rest_port)?,
-        management: bind_all(
+    let tcp = |side, addresses: &[String], port| {
+        let listeners = bind_all(side, addresses, port)?.into_iter();
+        Ok(listeners.map(Listener::Tcp).collect::<Vec<_>>())
+    };
+    let unix = |side, path: &Option<PathBuf>| {
+        let opened = path
+            .as_deref()
+            .map(|path| unix(side, path, settings.unix_socket_mode));
+        opened.transpose().map(|it| it.map(Listener::Unix))
+    };
+    // Before any port is open.
+    let tls = settings.tls.as_ref().map(ServerTls::open).transpose();
+    let tls = tls.map_err(BindError::Tls)?.map(Arc::new);
+    let mut listeners = Listeners {
+        tls,
+        grpc: tcp("gRPC", &settings.grpc_bind_addresses, settings.port)?,
+        rest: tcp("REST", &settings.rest_bind_addresses, settings.rest_port)?,
+        management: tcp(
             "management",
             &settings.management_bind_addresses,
             settings.management_port,
         )?,
+    };
+    let flags = &settings.flags;
+    listeners
+        .grpc
+        .extend(unix("gRPC", &flags.grpc_unix_socket)?);
+    listeners
+        .rest
+        .extend(unix("REST", &flags.rest_unix_socket)?);
+    Ok(listeners)
+}
+
+/// Finds what keeps Unix sockets from being opened, without opening them. A server that runs on them does
+/// not: it may be the one that is to be replaced.
+pub fn check_unix_sockets(settings: &ServerSettings) -> Vec<BindError> {
+    let flags = &settings.flags;
+    let sides = [
+        ("gRPC", &flags.grpc_unix_socket),
+        ("REST", &flags.rest_unix_socket),
+    ];
+    let errors = sides.into_iter().filter_map(|(side, path)| {
+        let path = path.as_ref()?;
+        match UnixSocket::check(path) {
+            Ok(_) | Err(UnixSocketError::InUse) => None,
+            Err(source) => Some(BindError::UnixSocket {
+                side,
+                path: path.clone(),
+                source,
+            }),
+        }
+    });
+    errors.collect()
+}
+
+fn unix(side: &'static str, path: &Path, mode: u32) -> Result<UnixSocket, BindError> {
+    UnixSocket::open(path, mode).map_err(|source| BindError::UnixSocket {
+        side,
+        path: path.to_owned(),
+        source,
     })
 }
 
@@ -69,7 +161,7 @@ fn bind_all(
     let Some(port) = port else {
         return Ok(Vec::new());
     };
-    let failure = |address: &str, source: std::io::Error| BindError {
+    let failure = |address: &str, source: std::io::Error| BindError::Port {
         side,
         address: address.to_owned(),
         port,
@@ -178,7 +270,7 @@ mod tests {
 
     use socket2::{Domain, SockRef};
 
-    use super::{Families, bind_all, bind_one, open};
+    use super::{BindError, Families, bind_all, bind_one, open};
 
     /// A port that is free on every address of the machine.
     fn free_port() -> u16 {
@@ -245,7 +337,7 @@ mod tests {
         let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let error = bind_all("REST", &["::".to_owned()], Some(port)).unwrap_err();
-        assert!(error.source.is_none());
+        assert!(matches!(error, BindError::Port { source: None, .. }));
     }
 
     #[test]
@@ -254,7 +346,7 @@ mod tests {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let error = bind_all("gRPC", &local, Some(port)).unwrap_err();
-        assert!(error.source.is_none());
+        assert!(matches!(error, BindError::Port { source: None, .. }));
         assert_eq!(
             error.to_string(),
             format!("Failed to start gRPC server at 127.0.0.1:{port} - port is busy")

@@ -16,6 +16,9 @@ mod pace;
 mod pieces;
 mod poll_turns;
 mod reaper;
+mod stream;
+mod tls;
+mod unix_socket;
 mod waiting_calls;
 mod watchdog;
 
@@ -26,7 +29,7 @@ use std::{
 };
 
 use super::{
-    config::{Config, ServerSettings},
+    config::{Config, ServerSettings, TlsSettings},
     engine::{
         Engine,
         reload::{ReloadError, Reloader},
@@ -47,7 +50,8 @@ use super::{
 };
 
 pub use accept::{Service, serve_stream};
-pub use listen::{BindError, Listeners, bind};
+pub use listen::{BindError, Listeners, bind, check_unix_sockets};
+pub use {stream::Listener, tls::ServerTls, unix_socket::UnixSocketError};
 
 /// The least time that connections have to close after the last request is answered.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -144,6 +148,10 @@ pub async fn serve(
     let (grpc, mut health) =
         frontends::grpc::service(engine.clone(), intake.with_message_size(message_size));
     health.set(false).await;
+    let _certificates = listeners.tls.clone().map(|tls| {
+        let interval = TlsSettings::poll(flags);
+        Task::spawn(tls.watch(interval, Arc::clone(&metrics)))
+    });
     let (shared, counted) = (intake.clone(), Arc::clone(&metrics));
     let rest = Rest::new(HttpPort::Rest, engine.clone(), intake, settings, metrics);
     let management = Rest::new(

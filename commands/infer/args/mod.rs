@@ -2,15 +2,18 @@
 
 mod request;
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{
     Arg, Args as _, Command, Id,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use ovms::client::{
-    Api,
-    input::{Argument, ElementSource, InputError},
+use ovms::{
+    client::{
+        Api,
+        input::{Argument, ElementSource, InputError},
+    },
+    tls::ClientTlsOptions,
 };
 
 use super::{failure, job::URL, sequence::SequenceArgs, stream::StreamArgs};
@@ -173,6 +176,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 #[command(next_help_heading = "Server")]
 pub(in crate::infer) struct ServerArgs {
     /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
+    ///
+    /// With https:// or grpcs:// before it, over TLS. unix:PATH is a Unix socket, with any protocol.
     #[arg(long, value_name = "HOST:PORT", env = URL, hide_env_values = true)]
     pub(in crate::infer) url: Option<String>,
 
@@ -210,6 +215,40 @@ pub(in crate::infer) struct ServerArgs {
         hide_env_values = true
     )]
     pub(in crate::infer) header: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(in crate::infer) tls: TlsArgs,
+}
+
+/// Flags of TLS, for each command that asks a server.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TlsArgs {
+    /// Authorities in PEM to trust instead of those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// Certificate of the client in PEM; needs --key
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// Private key of --cert in PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+
+    /// Accept any certificate of the server
+    #[arg(long)]
+    pub(crate) insecure: bool,
+}
+
+impl From<TlsArgs> for ClientTlsOptions {
+    fn from(args: TlsArgs) -> Self {
+        Self {
+            cacert: args.cacert,
+            cert: args.cert,
+            key: args.key,
+            insecure: args.insecure,
+        }
+    }
 }
 
 /// Reads protocols by their names.

@@ -16,17 +16,21 @@ use std::{
         Arc,
         mpsc::{self, RecvTimeoutError},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use ovms::{
     config::{
         self, CheckDepth, Config, ConfigSource, Defaults, EntryError, FileConfig, Flags,
-        ModelEntry, RefusedEntry,
+        ModelEntry, RefusedEntry, TlsSettings,
     },
     diagnostic::{Diagnostics, FilePosition},
+    error::chain,
     metrics::Metrics,
-    python, task,
+    python,
+    server::{self, ServerTls},
+    task,
+    tls::CertificateFacts,
 };
 use serde::Serialize;
 
@@ -141,7 +145,8 @@ impl Report {
                     hints::explain(&error, "--config_path")
                 })?;
                 self.file(&path, &file, &defaults, environment);
-                let ports = config.settings.port.or(config.settings.rest_port).is_some();
+                let settings = &config.settings;
+                let ports = settings.port.is_some() || settings.has_http();
                 match config.add_monitoring(&file) {
                     Err(config::FlagError::FileMetricsWithoutPort) if !ports => {}
                     Err(error) => self.findings.errors.push(error.to_string()),
@@ -149,11 +154,41 @@ impl Report {
                 }
             }
         }
+        if !self.is_syntax {
+            self.tls(config.settings.tls.as_ref());
+            let errors = server::check_unix_sockets(&config.settings);
+            let errors = errors.iter().map(|error| chain(error));
+            self.findings.errors.extend(errors);
+        }
         let metrics = &config.settings.metrics;
         if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
             self.findings.errors.push(error.to_string());
         }
         Ok(())
+    }
+
+    /// Reads the certificate of the ports, with its key and the authorities of clients.
+    fn tls(&mut self, settings: Option<&TlsSettings>) {
+        let Some(settings) = settings else { return };
+        match ServerTls::open(settings) {
+            Err(error) => {
+                self.findings.errors.push(chain(&error));
+                self.hints.extend(error.hint());
+            }
+            Ok(tls) => {
+                let facts = tls.facts();
+                let (path, end) = (settings.cert.display(), facts.not_after);
+                let text = match facts.days_left(SystemTime::now()) {
+                    days if days < 0 => format!("has expired: it was valid until {end}"),
+                    days if days < CertificateFacts::WARN_DAYS => {
+                        format!("expires in {days} days, at {end}")
+                    }
+                    _ => return,
+                };
+                let warning = format!("the TLS certificate {path} {text}");
+                self.findings.warnings.push(warning);
+            }
+        }
     }
 
     fn file(

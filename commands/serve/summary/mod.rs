@@ -3,6 +3,8 @@
 //! On a terminal it is a block of its own; elsewhere it is lines of the log, or one event of a log
 //! in JSON. Reasons for missing servables are in the log before.
 
+use std::path::PathBuf;
+
 use ovms::{
     config::{LogFormat, ServerSettings},
     engine::{Engine, Servable, ServableFacts, reload::ReloadError},
@@ -44,6 +46,7 @@ struct Place {
     /// Host as used by a client on this machine.
     host: String,
     port: u16,
+    is_tls: bool,
     /// Additional information.
     about: String,
 }
@@ -56,6 +59,9 @@ pub(super) struct Summary {
     grpc: Option<Place>,
     rest: Option<Place>,
     management: Option<Place>,
+    /// Paths of the Unix sockets.
+    grpc_socket: Option<String>,
+    rest_socket: Option<String>,
     has_dashboard: bool,
     /// Devices of this machine.
     pub(super) devices: Vec<String>,
@@ -89,13 +95,29 @@ impl Summary {
             }
         }
         let management = &settings.management_bind_addresses;
+        let (grpc_socket, rest_socket) = sockets(settings);
+        let tls = settings.tls.as_ref();
         Self {
             openvino: openvino.split('-').next().unwrap_or(openvino).to_owned(),
             // `Python 3.11.2 of …`
             python: python.map(|text| text.split(" of ").next().unwrap_or_default().to_owned()),
-            grpc: Place::of(settings.port, &settings.grpc_bind_addresses),
-            rest: Place::of(settings.rest_port, &settings.rest_bind_addresses),
-            management: Place::of(settings.management_port, management),
+            grpc: Place::of(
+                settings.port,
+                &settings.grpc_bind_addresses,
+                tls.is_some_and(|tls| tls.grpc),
+            ),
+            rest: Place::of(
+                settings.rest_port,
+                &settings.rest_bind_addresses,
+                tls.is_some_and(|tls| tls.rest),
+            ),
+            management: Place::of(
+                settings.management_port,
+                management,
+                tls.is_some_and(|tls| tls.management),
+            ),
+            grpc_socket,
+            rest_socket,
             has_dashboard: !settings.flags.no_dashboard,
             devices: Vec::new(),
             missing: servables.len() - served.len(),
@@ -113,9 +135,11 @@ impl Summary {
                 served = self.served.len(),
                 failed = self.missing,
                 names = names.get(..LISTED).unwrap_or(&names).join(","),
-                grpc = self.grpc.as_ref().map(Place::address),
-                rest = self.rest.as_ref().map(Place::address),
-                management = self.management.as_ref().map(Place::address),
+                grpc = self.grpc.as_ref().map(Place::grpc),
+                rest = self.rest.as_ref().map(Place::rest),
+                management = self.management.as_ref().map(Place::rest),
+                grpc_unix_socket = self.grpc_socket,
+                rest_unix_socket = self.rest_socket,
                 openvino = self.openvino,
                 python = self.python,
                 "serving"
@@ -173,30 +197,24 @@ impl Summary {
     /// Returns the rows below the heading: a name, and one or more lines.
     fn rows(&self, is_terminal: bool) -> Vec<(&'static str, Vec<String>)> {
         let (rest, management) = (self.rest.as_ref(), self.management.as_ref());
-        let http = |place: &Place| format!("http://{}{}", place.address(), place.about);
+        let http = |place: &Place| place.http() + &place.about;
         let dashboard = rest.or(management).filter(|_| self.has_dashboard);
-        let single = [
-            (
-                "gRPC",
-                self.grpc
-                    .as_ref()
-                    .map(|place| place.address() + &place.about),
-            ),
-            ("REST", rest.map(http)),
-            (
-                "dashboard",
-                dashboard.map(|place| format!("http://{}/", place.address())),
-            ),
-            ("management", management.map(http)),
+        let at_socket = |path: &Option<String>| path.as_ref().map(|path| format!("unix:{path}"));
+        let both = |one: Option<String>, other| one.into_iter().chain(other).collect();
+        let grpc = self.grpc.as_ref();
+        let grpc = grpc.map(|place| place.grpc() + &place.about);
+        let one = |text: Option<String>| text.into_iter().collect();
+        let mut rows: Vec<(&str, Vec<String>)> = vec![
+            ("gRPC", both(grpc, at_socket(&self.grpc_socket))),
+            ("REST", both(rest.map(http), at_socket(&self.rest_socket))),
+            ("dashboard", one(dashboard.map(|place| place.http() + "/"))),
+            ("management", one(management.map(http))),
             (
                 "devices",
-                (!self.devices.is_empty()).then(|| self.devices.join(", ")),
+                one((!self.devices.is_empty()).then(|| self.devices.join(", "))),
             ),
         ];
-        let single = single
-            .into_iter()
-            .filter_map(|(name, text)| Some((name, vec![text?])));
-        let mut rows: Vec<(&str, Vec<String>)> = single.collect();
+        rows.retain(|(_, texts)| !texts.is_empty());
         let reported = self.served.iter().take(MAX);
         rows.extend(reported.map(|it| (it.kind, vec![it.name.clone() + &it.about])));
         if self.served.len() > MAX {
@@ -261,7 +279,7 @@ impl Entry {
 }
 
 impl Place {
-    fn of(port: Option<u16>, addresses: &[String]) -> Option<Self> {
+    fn of(port: Option<u16>, addresses: &[String], is_tls: bool) -> Option<Self> {
         let everywhere = addresses.iter().any(|it| it == "0.0.0.0" || it == "::");
         let here = |address: &String| address == "localhost" || address == "127.0.0.1";
         let host = match addresses.first() {
@@ -279,12 +297,31 @@ impl Place {
         Some(Self {
             host,
             port: port?,
+            is_tls,
             about,
         })
     }
 
     fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
+    }
+
+    /// Returns the address for clients of gRPC.
+    fn grpc(&self) -> String {
+        let scheme = if self.is_tls { "grpcs://" } else { "" };
+        format!("{scheme}{}", self.address())
+    }
+
+    /// Returns the address for clients of REST.
+    fn rest(&self) -> String {
+        let scheme = if self.is_tls { "https://" } else { "" };
+        format!("{scheme}{}", self.address())
+    }
+
+    /// Returns the URL without a path.
+    fn http(&self) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.address())
     }
 }
 
@@ -329,26 +366,70 @@ impl Summary {
             Tries::Look => "--metadata",
         };
         let mut tries = vec![self.infer(&format!("{name} {how}"), None)];
-        if let Some(rest) = &self.rest
+        let url = match (&self.rest, &self.rest_socket) {
+            (Some(rest), _) => Some(rest.http()),
+            (None, Some(path)) => Some(format!(
+                "--unix-socket {} http://localhost",
+                quoted_path(path)
+            )),
+            (None, None) => None,
+        };
+        if let Some(url) = url
             && is_plain(&first.name)
         {
-            tries.push(format!("curl http://{}/v2/models/{name}", rest.address()));
+            tries.push(format!("curl {url}/v2/models/{name}"));
         }
         tries
     }
 
     /// Returns a command of `ovms infer`, with the address if it is not the default one.
     fn infer(&self, arguments: &str, usual: Option<&str>) -> String {
-        let (api, place, port) = match (&self.grpc, &self.rest) {
-            (Some(grpc), _) => ("", grpc, 9000),
-            (None, Some(rest)) => (" --api kserve-rest", rest, 8000),
-            (None, None) => return format!("ovms infer {}", usual.unwrap_or(arguments)),
-        };
-        let url = match place.host == "localhost" && place.port == port {
+        let url = |place: &Place, port, url: String| match place.host == "localhost"
+            && place.port == port
+            && !place.is_tls
+        {
             true => String::new(),
-            false => format!(" --url {}", place.address()),
+            false => format!(" --url {url}"),
+        };
+        let at_socket = |path: &str| format!(" --url unix:{}", quoted_path(path));
+        let (api, url) = match (&self.grpc, &self.grpc_socket, &self.rest, &self.rest_socket) {
+            (Some(grpc), _, _, _) => ("", url(grpc, 9000, grpc.grpc())),
+            (None, Some(path), _, _) => ("", at_socket(path)),
+            (None, None, Some(rest), _) => (REST, url(rest, 8000, rest.rest())),
+            (None, None, None, Some(path)) => (REST, at_socket(path)),
+            _ => return format!("ovms infer {}", usual.unwrap_or(arguments)),
         };
         format!("ovms infer {arguments}{api}{url}")
+    }
+}
+
+/// Flag of `ovms infer` where gRPC is not served.
+const REST: &str = " --api kserve-rest";
+
+/// Returns the paths of the Unix sockets, for any folder.
+fn sockets(settings: &ServerSettings) -> (Option<String>, Option<String>) {
+    let path = |path: &Option<PathBuf>| {
+        let path = path.as_ref()?;
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        Some(path.display().to_string())
+    };
+    let flags = &settings.flags;
+    (path(&flags.grpc_unix_socket), path(&flags.rest_unix_socket))
+}
+
+/// Returns the flags of `ovms infer` that lead to the server, with a blank before them.
+pub(in crate::serve) fn demo_server(settings: &ServerSettings) -> String {
+    let at_socket = |path: &str| format!("unix:{}", quoted_path(path));
+    let tls = settings.tls.as_ref();
+    let scheme = |has_tls: bool, scheme| if has_tls { scheme } else { "" };
+    let grpc = scheme(tls.is_some_and(|tls| tls.grpc), "grpcs://");
+    let rest = scheme(tls.is_some_and(|tls| tls.rest), "https://");
+    match (settings.port, settings.rest_port, sockets(settings)) {
+        (Some(port), _, _) => format!(" --url {grpc}localhost:{port}"),
+        (None, _, (Some(path), _)) => format!(" --url {}", at_socket(&path)),
+        (None, Some(port), _) => format!("{REST} --url {rest}localhost:{port}"),
+        (None, None, (_, Some(path))) => format!("{REST} --url {}", at_socket(&path)),
+        (None, None, (None, None)) => String::new(),
     }
 }
 
@@ -364,6 +445,17 @@ pub(in crate::serve) fn demo_arguments(folder: &str) -> String {
 fn is_plain(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
+}
+
+/// Quotes a path for a shell if it needs quotes.
+fn quoted_path(path: &str) -> String {
+    match path
+        .split('/')
+        .all(|part| part.is_empty() || is_plain(part))
+    {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', r"'\''")),
+    }
 }
 
 /// Quotes a name for a shell.

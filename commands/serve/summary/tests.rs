@@ -15,7 +15,7 @@ fn model(name: &str, about: &str) -> Entry {
 fn example() -> Summary {
     let place = |port, addresses: &[&str]| {
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        Place::of(Some(port), &addresses)
+        Place::of(Some(port), &addresses, false)
     };
     let mut summary = Summary {
         openvino: "2026.4.1".to_owned(),
@@ -23,6 +23,8 @@ fn example() -> Summary {
         grpc: place(9000, &["0.0.0.0"]),
         rest: place(8123, &["127.0.0.1", "192.0.2.1"]),
         management: place(8124, &["127.0.0.1"]),
+        grpc_socket: None,
+        rest_socket: None,
         has_dashboard: true,
         devices: Vec::new(),
         served: vec![
@@ -118,7 +120,7 @@ fn the_page_is_on_the_management_port_where_there_is_no_other() {
 fn commands_name_the_server_where_it_is_not_the_usual_one() {
     let mut summary = example();
     assert_eq!(summary.tries(true)[0], "ovms infer resnet --random");
-    summary.grpc = Place::of(Some(9001), &["::1".to_owned()]);
+    summary.grpc = Place::of(Some(9001), &["::1".to_owned()], false);
     assert_eq!(
         summary.tries(true)[0],
         "ovms infer resnet --random --url [::1]:9001"
@@ -132,4 +134,45 @@ fn commands_name_the_server_where_it_is_not_the_usual_one() {
     summary.rest = None;
     summary.served.clear();
     assert_eq!(summary.tries(true), Vec::<String>::new());
+}
+
+#[test]
+fn unix_sockets_are_shown_and_tried() {
+    let mut summary = example();
+    summary.grpc_socket = Some("/run/ovms/grpc.sock".to_owned());
+    let drawn = summary.drawn(Some(80));
+    let both = "  gRPC        localhost:9000 (all addresses of this machine)\n              \
+                unix:/run/ovms/grpc.sock\n";
+    assert!(drawn.contains(both), "{drawn}");
+    (summary.grpc, summary.rest) = (None, None);
+    summary.rest_socket = Some("/run/o v/rest.sock".to_owned());
+    assert_eq!(
+        summary.tries(true),
+        [
+            "ovms infer resnet --random --url unix:/run/ovms/grpc.sock",
+            "curl --unix-socket '/run/o v/rest.sock' http://localhost/v2/models/resnet"
+        ]
+    );
+    summary.grpc_socket = None;
+    assert_eq!(
+        summary.tries(true)[0],
+        "ovms infer resnet --random --api kserve-rest --url unix:'/run/o v/rest.sock'"
+    );
+}
+
+#[test]
+fn tls_is_in_the_addresses() {
+    let mut summary = example();
+    summary.grpc = Place::of(Some(9000), &["0.0.0.0".to_owned()], true);
+    summary.rest = Place::of(Some(8000), &["127.0.0.1".to_owned()], true);
+    let drawn = summary.drawn(Some(80));
+    for line in [
+        "  gRPC        grpcs://localhost:9000 (all addresses",
+        "  REST        https://localhost:8000\n",
+        "  dashboard   https://localhost:8000/\n",
+        "  try         ovms infer resnet --random --url grpcs://localhost:9000\n",
+        "              curl https://localhost:8000/v2/models/resnet\n",
+    ] {
+        assert!(drawn.contains(line), "{line}: {drawn}");
+    }
 }

@@ -21,6 +21,7 @@ use super::{
     tfs_grpc::TfsGrpc,
     tfs_rest::{self, TfsRest},
 };
+use crate::tls::{ClientTls, ClientTlsError, ClientTlsOptions};
 
 /// How long an address is tried for another protocol.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
@@ -42,6 +43,8 @@ pub struct ClientOptions {
     pub headers: HeaderMap,
     /// How many calls will be in flight at once.
     pub concurrency: usize,
+    /// TLS, for an address that has it; the authorities of the system if `None`.
+    pub tls: Option<ClientTls>,
 }
 
 /// A connection to a server.
@@ -369,6 +372,15 @@ impl Reply<'_> {
 }
 
 impl ClientOptions {
+    /// Returns the TLS for the address; blocks while the authorities of the system are read.
+    pub(super) fn tls(&self) -> Result<Option<ClientTls>, ClientTlsError> {
+        match (self.address.is_tls(), &self.tls) {
+            (false, _) => Ok(None),
+            (true, Some(tls)) => Ok(Some(tls.clone())),
+            (true, None) => ClientTls::new(ClientTlsOptions::default()).map(Some),
+        }
+    }
+
     /// Runs a step of a call within the time limit.
     async fn within<T>(
         &self,

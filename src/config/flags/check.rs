@@ -19,7 +19,10 @@ use crate::{
         Config, ConfigSource,
         file::{Defaults, FileConfig, GraphConfig},
         plugin, preprocessing,
-        settings::{ChannelArgument, CheckDepth, MetricsSettings, ModelConfig, ServerSettings},
+        settings::{
+            ChannelArgument, CheckDepth, ClientAuth, MetricsSettings, ModelConfig, ServerSettings,
+            TlsSettings,
+        },
         shape, version_policy,
     },
     openvino::{PerTensor, Placement, Preprocessing},
@@ -155,10 +158,14 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
     }
     let metrics_list = flags.metrics_list.as_deref();
     let metrics_list = metrics_list.filter(|list| !list.is_empty());
+    let (no_grpc, no_rest) = (
+        flags.port == 0 && flags.grpc_unix_socket.is_none(),
+        flags.rest_port == 0 && flags.rest_unix_socket.is_none(),
+    );
     // Without any port there is nothing to check of them.
-    let no_ports = flags.port == 0 && flags.rest_port == 0;
+    let no_ports = no_grpc && no_rest;
     let serving = !(flags.check != CheckDepth::Off && no_ports);
-    let no_http = flags.rest_port == 0 && flags.management_port == 0;
+    let no_http = no_rest && flags.management_port == 0;
     if serving && flags.metrics_enable && no_http {
         return Err(FlagError::MetricsWithoutPort);
     }
@@ -172,7 +179,7 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
         if !(2..=10_000).contains(&workers) {
             return Err(FlagError::RestWorkers);
         }
-        if serving && flags.rest_port == 0 {
+        if serving && no_rest {
             return Err(FlagError::RestWorkersWithoutPort);
         }
     }
@@ -184,10 +191,12 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
     let rest_bind_addresses = addresses("rest_bind_address", rest)?;
     let grpc = flags.grpc_bind_address.as_deref().unwrap_or(usual);
     let grpc_bind_addresses = addresses("grpc_bind_address", grpc)?;
-    if serving && port == rest_port {
+    if serving && port == rest_port && port != 0 {
         return Err(FlagError::SamePorts);
     }
     let (management_port, management_bind_addresses) = management(flags, &rest_bind_addresses)?;
+    let unix_socket_mode = unix_sockets(flags)?;
+    let tls = tls(flags, serving)?;
     let allowed_hosts = allowed_hosts(flags.allowed_hosts.as_deref())?;
     if let Some(path) = flags.cpu_extension.as_ref().filter(|path| !path.exists()) {
         return Err(FlagError::CpuExtension(path.display().to_string()));
@@ -247,6 +256,8 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
         grpc_bind_addresses,
         rest_bind_addresses,
         management_bind_addresses,
+        unix_socket_mode,
+        tls,
         budget: Budget::new(flags.max_bytes_in_flight.unwrap_or_else(budget::usual)),
         allowed_hosts,
         metrics: MetricsSettings {
@@ -285,6 +296,100 @@ fn management(flags: &Flags, rest: &[String]) -> Result<(Option<u16>, Vec<String
         None => rest.to_vec(),
     };
     Ok(((port != 0).then_some(port), addresses))
+}
+
+/// Mode of Unix sockets unless another one is given: only the user of the server may use them.
+const SOCKET_MODE: u32 = 0o600;
+
+/// Checks the Unix sockets, and returns their mode.
+fn unix_sockets(flags: &Flags) -> Result<u32, FlagError> {
+    let (grpc, rest) = (&flags.grpc_unix_socket, &flags.rest_unix_socket);
+    if let (Some(grpc), Some(rest)) = (grpc, rest)
+        && grpc == rest
+    {
+        return Err(FlagError::SameUnixSockets(grpc.display().to_string()));
+    }
+    let Some(text) = &flags.unix_socket_mode else {
+        return Ok(SOCKET_MODE);
+    };
+    if grpc.is_none() && rest.is_none() {
+        return Err(FlagError::ModeWithoutUnixSocket);
+    }
+    let is_octal =
+        (3..=4).contains(&text.len()) && text.bytes().all(|it| (b'0'..=b'7').contains(&it));
+    let mode = u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| is_octal && *mode <= 0o777);
+    mode.ok_or_else(|| FlagError::UnixSocketMode(text.clone()))
+}
+
+/// Reads the TLS of the ports; nothing is opened.
+fn tls(flags: &Flags, serving: bool) -> Result<Option<TlsSettings>, FlagError> {
+    let (cert, key) = match (&flags.tls_cert, &flags.tls_key) {
+        (Some(cert), Some(key)) => (cert.clone(), key.clone()),
+        (Some(_), None) => return Err(FlagError::TlsPair("tls_cert", "tls_key")),
+        (None, Some(_)) => return Err(FlagError::TlsPair("tls_key", "tls_cert")),
+        (None, None) => {
+            let without = [
+                ("grpc_tls", flags.grpc_tls == Some(true)),
+                ("rest_tls", flags.rest_tls == Some(true)),
+                ("management_tls", flags.management_tls),
+                ("tls_client_ca", flags.tls_client_ca.is_some()),
+                (
+                    "tls_client_auth",
+                    flags
+                        .tls_client_auth
+                        .is_some_and(|it| it != ClientAuth::Off),
+                ),
+            ];
+            let without = without.into_iter().find(|(_, is_given)| *is_given);
+            return without.map_or(Ok(None), |(name, _)| {
+                Err(FlagError::TlsPair(name, "tls_cert"))
+            });
+        }
+    };
+    let has_ca = flags.tls_client_ca.is_some();
+    let client_auth = match flags.tls_client_auth {
+        Some(ClientAuth::Optional | ClientAuth::Required) if !has_ca => {
+            return Err(FlagError::ClientAuthWithoutCa);
+        }
+        Some(given) => given,
+        None if has_ca => ClientAuth::Required,
+        None => ClientAuth::Off,
+    };
+    let ports = [
+        ("grpc_tls", flags.grpc_tls, "port", flags.port),
+        ("rest_tls", flags.rest_tls, "rest_port", flags.rest_port),
+        (
+            "management_tls",
+            Some(flags.management_tls),
+            "management_port",
+            flags.management_port,
+        ),
+    ];
+    for (name, given, port, number) in ports {
+        if serving && given == Some(true) && number == 0 {
+            return Err(FlagError::TlsPair(name, port));
+        }
+    }
+    // One of the two that is given as true stands alone.
+    let usual = |other: Option<bool>| other != Some(true);
+    let grpc = flags.grpc_tls.unwrap_or(usual(flags.rest_tls));
+    let rest = flags.rest_tls.unwrap_or(usual(flags.grpc_tls));
+    let settings = TlsSettings {
+        cert,
+        key,
+        client_ca: flags.tls_client_ca.clone(),
+        client_auth,
+        min_version: flags.tls_min_version,
+        grpc: grpc && flags.port != 0,
+        rest: rest && flags.rest_port != 0,
+        management: flags.management_tls,
+    };
+    if serving && !settings.grpc && !settings.rest && !settings.management {
+        return Err(FlagError::TlsNowhere);
+    }
+    Ok(Some(settings))
 }
 
 /// Reads the names under which browsers may manage the server.

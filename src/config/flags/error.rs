@@ -51,6 +51,21 @@ pub enum FlagError {
     ManagementPortTaken(u16),
     #[error("management_bind_address is set but management_port is not set")]
     ManagementAddressWithoutPort,
+    #[error("grpc_unix_socket and rest_unix_socket cannot have the same path; found {0} twice")]
+    SameUnixSockets(String),
+    #[error("unix_socket_mode is set but neither grpc_unix_socket nor rest_unix_socket is set")]
+    ModeWithoutUnixSocket,
+    #[error(
+        "unix_socket_mode has invalid format: expected permission bits in octal from 000 to 0777, such \
+         as 0660; found {0}"
+    )]
+    UnixSocketMode(String),
+    #[error("{0} is set but {1} is not set")]
+    TlsPair(&'static str, &'static str),
+    #[error("tls_client_auth needs the authorities of clients, but tls_client_ca is not set")]
+    ClientAuthWithoutCa,
+    #[error("tls_cert is set but no port has TLS")]
+    TlsNowhere,
     #[error(
         "allowed_hosts has invalid format: expected host names and IP addresses without ports, \
          separated by commas, or * for any; found {0}"

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    config::settings::{AccessLogTarget, CheckDepth, LogFormat},
+    config::settings::{AccessLogTarget, CheckDepth, ClientAuth, LogFormat, TlsVersion},
     openvino::StateMode,
     store::SequenceDurability,
 };
@@ -130,6 +130,14 @@ impl FlagValue for CheckDepth {
 
 impl FlagValue for LogFormat {
     const KIND: FlagKind = FlagKind::Choice(&["text", "json"]);
+}
+
+impl FlagValue for ClientAuth {
+    const KIND: FlagKind = FlagKind::Choice(&["off", "optional", "required"]);
+}
+
+impl FlagValue for TlsVersion {
+    const KIND: FlagKind = FlagKind::Choice(&["1.2", "1.3"]);
 }
 
 impl FlagValue for StateMode {

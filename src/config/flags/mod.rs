@@ -19,7 +19,7 @@ use self::flag::{
     FlagScope::{AllModels, Model, ModelIgnored},
     FlagValue, flags,
 };
-use super::settings::{AccessLogTarget, CheckDepth, LogFormat};
+use super::settings::{AccessLogTarget, CheckDepth, ClientAuth, LogFormat, TlsVersion};
 use crate::{openvino::StateMode, store::SequenceDurability};
 
 flags! {
@@ -139,6 +139,13 @@ flags! {
         rest_bind_address: String, "LIST";
         /// Addresses or host names for management, separated by commas [default: those of REST]
         management_bind_address: String, "LIST";
+        /// Unix socket for gRPC, beside --port or instead of it; created, and removed at the end
+        grpc_unix_socket: PathBuf, "PATH";
+        /// Unix socket for REST, beside --rest_port or instead of it; created, and removed at the end
+        rest_unix_socket: PathBuf, "PATH";
+        /// Mode of the Unix sockets, in octal: those who may write to them may use the server [default:
+        /// 0600]
+        unix_socket_mode: String, "MODE";
         /// gRPC channel arguments by their names in gRPC C++, such as
         /// grpc.max_concurrent_streams=100,grpc.max_connection_age_ms=60000; unsupported ones are
         /// logged
@@ -147,6 +154,33 @@ flags! {
         grpc_max_concurrent_streams: u32, "N", least: 1;
         /// Disable the web dashboard
         no_dashboard: bool = false, "BOOL";
+    }
+    "TLS" {
+        /// Certificate of the server in PEM, with those that lead to its authority: turns TLS on
+        ///
+        /// It is read again when the file changes. Unix sockets have no TLS.
+        tls_cert: PathBuf, "FILE";
+        /// Private key of --tls_cert in PEM
+        tls_key: PathBuf, "FILE";
+        /// TLS on the gRPC port [default: with --tls_cert, unless --rest_tls is given alone]
+        grpc_tls: bool, "BOOL";
+        /// TLS on the REST port [default: with --tls_cert, unless --grpc_tls is given alone]
+        rest_tls: bool, "BOOL";
+        /// TLS on the management port as well
+        management_tls: bool = false, "BOOL";
+        /// Authorities in PEM whose certificates clients may have
+        tls_client_ca: PathBuf, "FILE";
+        /// Certificates of clients: off, optional, or required; needs --tls_client_ca [default: required
+        /// with --tls_client_ca]
+        tls_client_auth: ClientAuth, "MODE";
+        /// Minimum version of TLS
+        tls_min_version: TlsVersion = TlsVersion::V12, "VERSION";
+        /// Seconds between two checks of the files of TLS for changes; 0 disables them
+        tls_poll_wait_seconds: u32 = 5, "N";
+        /// Timeout in seconds of a TLS handshake
+        tls_handshake_timeout_seconds: u32 = 10, "N", least: 1;
+        /// Maximum number of concurrent TLS handshakes of each port; further ones wait
+        max_tls_handshakes: usize = 256, "N", least: 1;
     }
     "Access" {
         /// Allow cross-origin requests with credentials
@@ -209,7 +243,8 @@ flags! {
         max_connections: usize = 4096, "N", least: 1;
         /// Maximum number of connections from one address; further ones are closed; 0 means no limit
         ///
-        /// A /64 network of IPv6 counts as one address. Clients behind a proxy share its address.
+        /// A /64 network of IPv6 counts as one address, and so does each user of a Unix socket. Clients
+        /// behind a proxy share its address.
         max_connections_per_address: usize = 0, "N";
         /// Maximum number of queued requests of a model; further ones are rejected (UNAVAILABLE, 503)
         max_queued_requests: usize = 1024, "N";

@@ -8,8 +8,8 @@ use crate::{
         Config, ConfigSource,
         file::FileConfig,
         settings::{
-            AccessLogTarget, ChannelArgument, CheckDepth, LogFormat, MetricsSettings, ModelConfig,
-            StatefulConfig, VersionPolicy,
+            AccessLogTarget, ChannelArgument, CheckDepth, ClientAuth, LogFormat, MetricsSettings,
+            ModelConfig, StatefulConfig, VersionPolicy,
         },
     },
     openvino::{BatchOption, PerTensor, ShapeOption, StateMode},
@@ -524,5 +524,122 @@ fn texts_become_the_values_of_their_flags() {
             "port: 9000",
             "rest_port: 8000"
         ]
+    );
+}
+
+#[test]
+fn unix_sockets_do_without_ports() {
+    let sockets = |f: &mut Flags| {
+        (f.port, f.rest_port) = (0, 0);
+        f.grpc_unix_socket = Some("/run/g".into());
+        f.rest_unix_socket = Some("/run/r".into());
+    };
+    let settings = accepted(|f| {
+        sockets(f);
+        f.metrics_enable = true;
+        f.rest_workers = Some(4);
+    })
+    .settings;
+    assert_eq!((settings.port, settings.rest_port), (None, None));
+    assert_eq!(settings.unix_socket_mode, 0o600);
+    assert!(settings.has_http());
+    let alone = accepted(|f| {
+        (f.port, f.rest_port) = (0, 0);
+        f.grpc_unix_socket = Some("/run/g".into());
+    });
+    assert!(!alone.settings.has_http());
+    for (text, mode) in [
+        ("660", Some(0o660)),
+        ("0777", Some(0o777)),
+        ("000", Some(0)),
+    ] {
+        let changed = |f: &mut Flags| {
+            sockets(f);
+            f.unix_socket_mode = Some(text.to_owned());
+        };
+        assert_eq!(Some(accepted(changed).settings.unix_socket_mode), mode);
+    }
+    for text in ["", "8", "0o660", "1777", "rw-rw----", "+660"] {
+        let refused = error(|f| {
+            sockets(f);
+            f.unix_socket_mode = Some(text.to_owned());
+        });
+        assert_eq!(refused, FlagError::UnixSocketMode(text.to_owned()));
+        assert!(refused.is_usage());
+    }
+    let refused = error(|f| f.unix_socket_mode = Some("660".to_owned()));
+    assert_eq!(refused, FlagError::ModeWithoutUnixSocket);
+    let refused = error(|f| {
+        sockets(f);
+        f.rest_unix_socket = Some("/run/g".into());
+    });
+    assert_eq!(refused, FlagError::SameUnixSockets("/run/g".to_owned()));
+}
+
+#[test]
+fn tls_is_on_both_ports_unless_one_is_named() {
+    let with = |change: fn(&mut Flags)| {
+        move |f: &mut Flags| {
+            f.tls_cert = Some("a.pem".into());
+            f.tls_key = Some("a.key".into());
+            change(f);
+        }
+    };
+    let ports = |change| {
+        let tls = accepted(with(change)).settings.tls.unwrap();
+        (tls.grpc, tls.rest, tls.management)
+    };
+    assert_eq!(ports(|_| {}), (true, true, false));
+    assert_eq!(ports(|f| f.grpc_tls = Some(true)), (true, false, false));
+    assert_eq!(ports(|f| f.rest_tls = Some(true)), (false, true, false));
+    assert_eq!(ports(|f| f.grpc_tls = Some(false)), (false, true, false));
+    assert_eq!(
+        ports(|f| (f.grpc_tls, f.rest_tls) = (Some(true), Some(true))),
+        (true, true, false)
+    );
+    assert_eq!(ports(|f| f.rest_port = 0), (true, false, false));
+    let management = |f: &mut Flags| {
+        (f.management_tls, f.management_port) = (true, 7000);
+        (f.grpc_tls, f.rest_tls) = (Some(false), Some(false));
+    };
+    assert_eq!(ports(management), (false, false, true));
+    assert_eq!(
+        error(with(
+            |f| (f.grpc_tls, f.rest_tls) = (Some(false), Some(false))
+        )),
+        FlagError::TlsNowhere
+    );
+    assert_eq!(
+        error(with(|f| f.management_tls = true)),
+        FlagError::TlsPair("management_tls", "management_port")
+    );
+    let auth = |change| accepted(with(change)).settings.tls.unwrap().client_auth;
+    assert_eq!(auth(|_| {}), ClientAuth::Off);
+    assert_eq!(
+        auth(|f| f.tls_client_ca = Some("ca".into())),
+        ClientAuth::Required
+    );
+    let off = |f: &mut Flags| {
+        f.tls_client_ca = Some("ca".into());
+        f.tls_client_auth = Some(ClientAuth::Off);
+    };
+    assert_eq!(auth(off), ClientAuth::Off);
+    let optional: fn(&mut Flags) = |f| f.tls_client_auth = Some(ClientAuth::Optional);
+    assert_eq!(error(with(optional)), FlagError::ClientAuthWithoutCa);
+    let alone: [(Break, &str); 5] = [
+        (|f| f.grpc_tls = Some(true), "grpc_tls"),
+        (|f| f.rest_tls = Some(true), "rest_tls"),
+        (|f| f.management_tls = true, "management_tls"),
+        (|f| f.tls_client_ca = Some("ca".into()), "tls_client_ca"),
+        (optional, "tls_client_auth"),
+    ];
+    for (change, name) in alone {
+        assert_eq!(error(change), FlagError::TlsPair(name, "tls_cert"));
+    }
+    assert!(
+        accepted(|f| f.grpc_tls = Some(false))
+            .settings
+            .tls
+            .is_none()
     );
 }

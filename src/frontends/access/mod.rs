@@ -4,11 +4,11 @@
 //! Nothing here waits: what the thread cannot keep up with is dropped, counted and reported. Without a
 //! log there is no record and no thread.
 
+mod peer;
 mod writer;
 
 use std::{
     io::{self, Write},
-    net::SocketAddr,
     pin::Pin,
     sync::{
         Arc, OnceLock,
@@ -21,6 +21,7 @@ use std::{
 use axum::http::{Extensions, HeaderMap, Request, Response};
 use hyper::body::{Body, Frame, SizeHint};
 
+pub(crate) use self::peer::{Peer, Source};
 use self::writer::{Record, Writer};
 use super::shortened;
 use crate::config::LogFormat;
@@ -61,7 +62,7 @@ impl AccessLog {
     pub(crate) fn begin<B>(
         &self,
         protocol: Protocol,
-        peer: SocketAddr,
+        peer: Peer,
         request: &mut Request<B>,
     ) -> Option<Entry> {
         let writer = self.0.as_ref()?;

@@ -3,7 +3,6 @@
 use std::{
     fmt::{Display, Write as _},
     io::{self, BufWriter, Write},
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,7 +15,7 @@ use axum::http::Method;
 use prost_types::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::{Open, Protocol};
+use super::{Open, Peer, Protocol};
 use crate::{config::LogFormat, task};
 
 /// Records that may wait to be written.
@@ -169,7 +168,7 @@ pub(super) const LONGEST: usize = 1024;
 pub(super) struct Record {
     #[serde(serialize_with = "shown")]
     pub(super) timestamp: Timestamp,
-    pub(super) peer: SocketAddr,
+    pub(super) peer: Peer,
     #[serde(serialize_with = "shown")]
     pub(super) protocol: Protocol,
     #[serde(serialize_with = "shown")]
@@ -237,14 +236,14 @@ mod tests {
 
     use axum::http::Method;
 
-    use super::{Protocol, Record};
+    use super::{Peer, Protocol, Record};
     use crate::config::LogFormat;
 
     fn record() -> Record {
         Record {
             timestamp: (SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456))
                 .into(),
-            peer: "127.0.0.1:50000".parse().unwrap(),
+            peer: Peer::Address("127.0.0.1:50000".parse().unwrap()),
             protocol: Protocol::Http,
             method: Method::POST,
             path: "/v2/models/m/infer".to_owned(),

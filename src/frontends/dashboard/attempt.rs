@@ -23,6 +23,10 @@ pub(super) struct Address {
     rest_port: Option<u16>,
     /// Where REST is; `None` if there is none.
     rest: Option<String>,
+    /// Unix sockets of gRPC and REST, which count where there is no port.
+    sockets: [Option<String>; 2],
+    /// Whether the ports of gRPC and REST have TLS.
+    tls: [bool; 2],
 }
 
 impl Address {
@@ -48,17 +52,25 @@ impl Address {
             port: dashboard.port,
             rest_port,
             rest,
+            sockets: dashboard.sockets.clone(),
+            tls: dashboard.tls,
         }
     }
 
     /// Returns the flags of `ovms infer` that lead to the server.
     fn flags(&self) -> String {
-        match self.port {
-            Some(port) => format!(" --url {}", quoted(&format!("{}:{port}", self.host))),
-            None => format!(
-                " --api kserve-rest --url {}",
-                quoted(self.rest.as_deref().unwrap_or(&self.host))
-            ),
+        let rest = |url: &str| format!(" --api kserve-rest --url {}", quoted(url));
+        let [grpc_tls, rest_tls] = self.tls;
+        let with = |has_tls: bool, scheme| if has_tls { scheme } else { "" };
+        let (grpcs, https) = (with(grpc_tls, "grpcs://"), with(rest_tls, "https://"));
+        match (self.port, &self.rest, &self.sockets) {
+            (Some(port), _, _) => {
+                format!(" --url {}", quoted(&format!("{grpcs}{}:{port}", self.host)))
+            }
+            (None, _, [Some(path), _]) => format!(" --url {}", quoted(path)),
+            (None, Some(address), _) => rest(&format!("{https}{address}")),
+            (None, None, [None, Some(path)]) => rest(path),
+            (None, None, [None, None]) => rest(&self.host),
         }
     }
 
@@ -66,7 +78,8 @@ impl Address {
     pub(super) fn ports(&self) -> String {
         let grpc = self.port.map(|port| format!("gRPC {port}"));
         let rest = self.rest_port.map(|port| format!("REST {port}"));
-        let both: Vec<String> = grpc.into_iter().chain(rest).collect();
+        let sockets = self.sockets.iter().flatten().cloned();
+        let both: Vec<String> = grpc.into_iter().chain(rest).chain(sockets).collect();
         both.join(", ")
     }
 }
@@ -98,7 +111,8 @@ pub(super) fn attempts(view: &View, address: &Address) -> Vec<Attempt> {
         return Vec::new();
     };
     let curl = address.rest.as_ref().map(|rest| {
-        let path = format!("http://{rest}/v2/models/{}", encoded(&view.name));
+        let scheme = if address.tls[1] { "https" } else { "http" };
+        let path = format!("{scheme}://{rest}/v2/models/{}", encoded(&view.name));
         match body(view.kind, loaded) {
             Some(body) => format!(
                 "curl {} -d {}",

@@ -68,6 +68,10 @@ pub(super) struct Dashboard {
     images: Arc<Images>,
     port: Option<u16>,
     rest_port: Option<u16>,
+    /// Unix sockets of gRPC and REST, as `unix:PATH`.
+    sockets: [Option<String>; 2],
+    /// Whether the ports of gRPC and REST have TLS.
+    tls: [bool; 2],
     /// The one that it is looked at through.
     looked_through: HttpPort,
     /// Content security policy of the page.
@@ -80,6 +84,7 @@ impl Dashboard {
     /// Makes the page of a server that has just begun.
     pub(super) fn new(settings: &ServerSettings, looked_through: HttpPort) -> Arc<Self> {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let flags = &settings.flags;
         let started_ms = since_1970.unwrap_or_default().as_millis();
         Arc::new(Self {
             runtime: runtime::version(),
@@ -90,6 +95,14 @@ impl Dashboard {
             images: Arc::default(),
             port: settings.port,
             rest_port: settings.rest_port,
+            sockets: [&flags.grpc_unix_socket, &flags.rest_unix_socket].map(|path| {
+                let path = path.as_ref()?;
+                Some(format!("unix:{}", path.display()))
+            }),
+            tls: settings
+                .tls
+                .as_ref()
+                .map_or([false; 2], |tls| [tls.grpc, tls.rest]),
             looked_through,
             policy: page::policy(),
             policy_of_parts: page::policy_of_parts(),

@@ -7,3 +7,6 @@ mod metrics;
 mod sheets;
 mod shutdown;
 mod start_errors;
+mod tls;
+mod tls_errors;
+mod unix_sockets;

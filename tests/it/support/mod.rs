@@ -2,6 +2,7 @@
 
 pub(crate) mod busy;
 pub(crate) mod bytes;
+pub(crate) mod certificates;
 pub(crate) mod checks;
 pub(crate) mod cli;
 pub(crate) mod cloud;

@@ -19,6 +19,7 @@ const LAYERS: [&[&str]; 9] = [
         "shared_memory",
         "task",
         "https",
+        "tls",
         "proto",
         "tensor",
     ],

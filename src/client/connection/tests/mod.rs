@@ -47,6 +47,7 @@ fn options(api: Api, port: u16) -> ClientOptions {
         timeout: Duration::from_secs(10),
         headers: headers.into_iter().collect(),
         concurrency: 1,
+        tls: None,
     }
 }
 

@@ -36,6 +36,7 @@ fn options(api: Api, port: u16) -> ClientOptions {
         timeout: Duration::from_secs(10),
         headers: reqwest::header::HeaderMap::new(),
         concurrency: 1,
+        tls: None,
     }
 }
 

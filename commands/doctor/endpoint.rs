@@ -1,0 +1,140 @@
+//! A server anywhere: its TLS, and whether it answers.
+
+use std::time::{Duration, SystemTime};
+
+use ovms::{
+    client::{Address, Api, Client, ClientError, ClientOptions, TlsEndpoint},
+    error::chain,
+    tls::{CertificateFacts, ClientTls, ClientTlsOptions, TlsProblem},
+};
+use reqwest::header::HeaderMap;
+
+use super::{Check, Status};
+use crate::{
+    error::Failure,
+    infer::{TlsArgs, address_failure, of_handshake, tls_failure},
+};
+
+/// Time limit for a response.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Checks the server of an address, if one is given.
+pub(super) fn checks(url: Option<&str>, tls: &TlsArgs) -> Result<Vec<Check>, Failure> {
+    let tls = ClientTlsOptions::from(tls.clone());
+    let Some(url) = url else {
+        return match tls == ClientTlsOptions::default() {
+            true => Ok(Vec::new()),
+            false => Err(Failure::usage("flags of TLS are for the server of `--url`")),
+        };
+    };
+    let is_rest = ["http://", "https://"].iter().any(|scheme| {
+        let start = url.get(..scheme.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    });
+    let api = if is_rest {
+        Api::KserveRest
+    } else {
+        Api::KserveGrpc
+    };
+    let address = Address::parse(url, api).map_err(|error| address_failure(url, &error))?;
+    let mut options = ClientOptions {
+        address,
+        api,
+        timeout: LIMIT,
+        headers: HeaderMap::new(),
+        concurrency: 1,
+        tls: None,
+    };
+    if options.address.is_tls() {
+        let read = ClientTls::new(tls.clone());
+        options.tls = Some(read.map_err(|error| tls_failure(&error))?);
+    } else if tls != ClientTlsOptions::default() {
+        let text = format!("flags of TLS do not fit the address {url}, which has none");
+        return Err(Failure::usage(text).hint("write grpcs:// or https:// before it"));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut checks = Vec::new();
+        if options.address.is_tls() {
+            checks.push(handshake(&options, tls).await?);
+        }
+        checks.push(server(&options).await);
+        Ok(checks)
+    })
+}
+
+async fn handshake(options: &ClientOptions, tls: ClientTlsOptions) -> Result<Check, Failure> {
+    let looked = TlsEndpoint::look(options, tls).await;
+    let endpoint = match looked.map_err(|error| tls_failure(&error))? {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            let text = format!("no handshake with {}: {}", options.address, chain(&error));
+            let check = Check::new("TLS", Status::Warn, text);
+            return Ok(match TlsProblem::of(&error) {
+                Some(problem) => check.hint(of_handshake(problem)),
+                None => check,
+            });
+        }
+    };
+    let protocol = endpoint.protocol.as_deref().unwrap_or("no ALPN");
+    let text = format!("{} at {}, {protocol}", endpoint.version, options.address);
+    let days = endpoint
+        .facts
+        .as_ref()
+        .map(|it| it.days_left(SystemTime::now()));
+    let is_near = days.is_some_and(|days| days < CertificateFacts::WARN_DAYS);
+    let status = match endpoint.identity.verdict.is_ok() && !is_near {
+        true => Status::Ok,
+        false => Status::Warn,
+    };
+    let mut check = Check::new("TLS", status, text);
+    if let Some(facts) = &endpoint.facts {
+        check = check.detail(described(facts));
+    }
+    if let Some(days) = days.filter(|_| is_near) {
+        check = check.hint(match days < 0 {
+            true => "the certificate has expired; renew it".to_owned(),
+            false => format!("the certificate expires in {days} days; renew it"),
+        });
+    }
+    if let Err(error) = &endpoint.identity.verdict {
+        check = check
+            .detail(format!("it would be refused: {error}"))
+            .hint(of_handshake(TlsProblem::of_tls(error)));
+    }
+    Ok(check)
+}
+
+fn described(facts: &CertificateFacts) -> String {
+    format!("certificate {facts}")
+}
+
+async fn server(options: &ClientOptions) -> Check {
+    let address = &options.address;
+    let asked = async {
+        let client = Client::connect(options).await?;
+        client.server_metadata().await
+    };
+    match asked.await {
+        Ok(Some(server)) => {
+            let not = if server.is_ready { "" } else { "not " };
+            let (name, version) = (&server.name, &server.version);
+            let text = format!("{name} {version} answers at {address}, {not}ready");
+            Check::new("server", Status::Ok, text)
+        }
+        Ok(None) => Check::new("server", Status::Ok, format!("{address} answers")),
+        Err(error) => {
+            let text = chain(&error);
+            let check = Check::new("server", Status::Warn, text);
+            match &error {
+                ClientError::Unreachable { source, .. } => match TlsProblem::of(&**source) {
+                    Some(problem) => check.hint(of_handshake(problem)),
+                    None => check.hint("is it running, and is the address right?"),
+                },
+                _ => check,
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The other end of a connection.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+};
+
+use serde::{Serialize, Serializer};
+
+/// The client of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// An address, IPv4 never as a mapped one.
+    Address(SocketAddr),
+    /// A process of this machine, over a Unix socket.
+    Unix {
+        /// Its user id.
+        user: u32,
+        /// Its process id when it connected, as far as the system has one.
+        process: Option<i32>,
+    },
+}
+
+/// Clients that limits count as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// Of an IP address.
+    Address(IpAddr),
+    /// Of a user of this machine, over Unix sockets.
+    User(u32),
+}
+
+impl Peer {
+    /// Makes the client of an address; a listener of both families has those of IPv4 as mapped ones.
+    pub(crate) fn of_address(address: SocketAddr) -> Self {
+        Self::Address(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    }
+
+    /// Returns the clients that it counts as one with.
+    pub(crate) fn source(self) -> Source {
+        match self {
+            Self::Address(address) => Source::Address(address.ip()),
+            Self::Unix { user, .. } => Source::User(user),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Unix { user, process } => {
+                write!(f, "unix:uid={user}")?;
+                process.map_or(Ok(()), |process| write!(f, ",pid={process}"))
+            }
+        }
+    }
+}
+
+impl Serialize for Peer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::User(user) => write!(f, "the user with id {user}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Peer;
+
+    #[test]
+    fn peers_are_addresses_or_processes() {
+        let mapped = Peer::of_address("[::ffff:10.0.0.1]:80".parse().unwrap());
+        assert_eq!(mapped.to_string(), "10.0.0.1:80");
+        let unix = |process| Peer::Unix { user: 7, process };
+        assert_eq!(unix(Some(12)).to_string(), "unix:uid=7,pid=12");
+        assert_eq!(unix(None).to_string(), "unix:uid=7");
+    }
+}

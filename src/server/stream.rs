@@ -1,0 +1,148 @@
+//! The streams of connections, and the listeners that give them.
+
+use std::{
+    io,
+    net::TcpListener as StdTcpListener,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+};
+use tokio_rustls::server::TlsStream;
+
+use super::unix_socket::{SocketFile, UnixSocket};
+use crate::frontends::access::Peer;
+
+/// After this much silence the system asks whether the client's machine is still there, and asks
+/// again as often.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// An open port or Unix socket.
+#[derive(Debug)]
+pub enum Listener {
+    /// An address and port.
+    Tcp(StdTcpListener),
+    /// A Unix socket.
+    Unix(UnixSocket),
+}
+
+/// A [`Listener`] within a runtime.
+pub(super) enum Acceptor {
+    Tcp(TcpListener),
+    Unix {
+        // Dropped first, so that the file goes before the socket is closed.
+        #[expect(dead_code, reason = "its drop removes the file")]
+        file: SocketFile,
+        listener: UnixListener,
+    },
+}
+
+/// The stream of a connection.
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Acceptor {
+    /// Takes a listener; needs a runtime.
+    pub(super) fn new(listener: Listener) -> io::Result<Self> {
+        Ok(match listener {
+            Listener::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)?),
+            Listener::Unix(UnixSocket { file, listener }) => {
+                let listener = UnixListener::from_std(listener)?;
+                Self::Unix { file, listener }
+            }
+        })
+    }
+
+    /// Waits for the next connection.
+    pub(super) async fn accept(&self) -> io::Result<(Stream, Peer)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((Stream::Tcp(stream), Peer::of_address(peer)))
+            }
+            Self::Unix { listener, .. } => {
+                let (stream, _) = listener.accept().await?;
+                let credentials = stream.peer_cred()?;
+                let (user, process) = (credentials.uid(), credentials.pid());
+                Ok((Stream::Unix(stream), Peer::Unix { user, process }))
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Makes answers leave at once, and a client whose machine is gone lose its place.
+    pub(super) fn prepare(&self) {
+        let Self::Tcp(stream) = self else { return };
+        // Answers are whole; waiting for more to send with them gains nothing.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!("cannot set TCP_NODELAY: {error}");
+        }
+        let alive = TcpKeepalive::new()
+            .with_time(SILENCE)
+            .with_interval(SILENCE);
+        if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&alive) {
+            tracing::debug!("cannot set SO_KEEPALIVE: {error}");
+        }
+    }
+}
+
+/// Passes a call on to the stream that it is.
+macro_rules! each {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Self::Tcp($stream) => $call,
+            Self::Unix($stream) => $call,
+            Self::Tls($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        each!(self, stream => Pin::new(stream).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, stream => Pin::new(stream).poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, stream => Pin::new(stream).poll_write_vectored(context, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        // Each of them is.
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => Pin::new(stream).poll_shutdown(context))
+    }
+}

@@ -1,0 +1,125 @@
+//! Handshakes, within bounds of time and number.
+
+use std::{future::poll_fn, io, sync::Arc, time::Duration};
+
+use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Semaphore, time::timeout};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use super::{ServerTls, TlsProtocol};
+use crate::{
+    config::Flags,
+    frontends::access::Peer,
+    server::{
+        accept::{Stop, stopped},
+        limits::LogLimit,
+        linger::Linger,
+        reaper::Reaper,
+        stream::Stream,
+        watchdog::{Close, Watchdog},
+    },
+};
+
+/// TLS of a port.
+#[derive(Clone)]
+pub(in crate::server) struct Handshakes {
+    name: &'static str,
+    tls: Arc<ServerTls>,
+    protocol: TlsProtocol,
+    limit: Duration,
+    /// Places for those in progress.
+    room: Arc<Semaphore>,
+    failed: Arc<LogLimit>,
+}
+
+impl Handshakes {
+    pub(in crate::server) fn new(
+        name: &'static str,
+        tls: Arc<ServerTls>,
+        protocol: TlsProtocol,
+        flags: &Flags,
+    ) -> Self {
+        Self {
+            name,
+            tls,
+            protocol,
+            limit: Duration::from_secs(flags.tls_handshake_timeout_seconds.into()),
+            room: Arc::new(Semaphore::new(flags.max_tls_handshakes)),
+            failed: Arc::default(),
+        }
+    }
+
+    /// Makes the stream of a port one of TLS, within the time for it; `None` if that fails, or the server
+    /// stops or needs the place for another connection.
+    pub(in crate::server) async fn secure(
+        self,
+        stream: Stream,
+        peer: Peer,
+        reaper: Arc<Reaper>,
+        mut stop: Stop,
+    ) -> Option<Stream> {
+        let Stream::Tcp(stream) = stream else {
+            return Some(stream);
+        };
+        // Idle until its first request, as the reaper sees it.
+        let watchdog = Arc::new(Watchdog::http2());
+        reaper.watch(&watchdog);
+        tokio::select! {
+            secured = self.attempt(stream, peer) => secured,
+            () = poll_fn(|context| watchdog.poll_asked(Close::Now, context)) => None,
+            () = stopped(&mut stop) => None,
+        }
+    }
+
+    async fn attempt(&self, stream: TcpStream, peer: Peer) -> Option<Stream> {
+        match timeout(self.limit, self.accept(stream)).await {
+            Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
+            Ok(Err((error, stream))) => {
+                self.log(peer, &error);
+                end(stream).await;
+            }
+            Err(_) => self.log(peer, &io::ErrorKind::TimedOut.into()),
+        }
+        None
+    }
+
+    async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, (io::Error, TcpStream)> {
+        // One that says nothing takes no place from those that do.
+        if let Err(error) = stream.readable().await {
+            return Err((error, stream));
+        }
+        // It is never closed.
+        let _place = self.room.acquire().await.ok();
+        let config = self.tls.config(self.protocol);
+        TlsAcceptor::from(config)
+            .accept(stream)
+            .into_fallible()
+            .await
+    }
+
+    /// Logs a failed handshake: at a bounded rate, and without those that only look whether a port is open.
+    fn log(&self, peer: Peer, error: &io::Error) {
+        use io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof};
+        let name = self.name;
+        tracing::debug!("TLS handshake of {name} with {peer} failed: {error}");
+        if !matches!(error.kind(), ConnectionReset | TimedOut | UnexpectedEof)
+            && let Some(more) = self.failed.next()
+        {
+            tracing::warn!(
+                more,
+                "TLS handshake of {name} with {} failed: {error}",
+                peer.source()
+            );
+        }
+    }
+}
+
+/// Ends a connection whose client may still be sending: a reset would take the alert from it.
+async fn end(mut stream: TcpStream) {
+    if stream.shutdown().await.is_ok() {
+        let mut linger = Linger::new();
+        poll_fn(|context| linger.poll(&mut stream, false, context)).await;
+    }
+}

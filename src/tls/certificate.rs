@@ -1,0 +1,122 @@
+//! Facts of a certificate that people read, and its time.
+
+use std::{fmt, net::IpAddr, time::SystemTime};
+
+use rustls::pki_types::CertificateDer;
+use x509_cert::{
+    Certificate,
+    der::{self, DateTime, Decode as _},
+    ext::pkix::{SubjectAltName, name::GeneralName},
+};
+
+/// A certificate's owner, authority, names, and time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// Its owner, in the form of RFC 4514; empty if only its names say it.
+    pub subject: String,
+    /// Its authority, in the same form.
+    pub issuer: String,
+    /// Host names and addresses that it is for.
+    pub names: Vec<String>,
+    /// Its first moment, in UTC.
+    pub not_before: DateTime,
+    /// Its last moment, in UTC.
+    pub not_after: DateTime,
+}
+
+impl CertificateFacts {
+    /// Days before its end from which on a certificate is warned of.
+    pub const WARN_DAYS: i64 = 14;
+
+    /// Reads a certificate.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is no X.509 certificate.
+    pub fn read(certificate: &CertificateDer<'_>) -> Result<Self, der::Error> {
+        let certificate = Certificate::from_der(certificate)?;
+        let fields = certificate.tbs_certificate();
+        let names = fields.get_extension::<SubjectAltName>();
+        // A list that cannot be read is nothing that an error would help with.
+        let names = names.ok().flatten().map(|(_, names)| names.0);
+        let validity = fields.validity();
+        Ok(Self {
+            subject: fields.subject().to_string(),
+            issuer: fields.issuer().to_string(),
+            names: names.into_iter().flatten().filter_map(name).collect(),
+            not_before: validity.not_before.to_date_time(),
+            not_after: validity.not_after.to_date_time(),
+        })
+    }
+
+    /// Returns the days that are left of its time, rounded down; negative once it is over.
+    pub fn days_left(&self, now: SystemTime) -> i64 {
+        const DAY: i64 = 24 * 60 * 60;
+        let seconds = |time: SystemTime| {
+            let since = time.duration_since(SystemTime::UNIX_EPOCH);
+            since.map_or(0, |it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX))
+        };
+        let end = seconds(self.not_after.to_system_time());
+        end.saturating_sub(seconds(now)).div_euclid(DAY)
+    }
+}
+
+impl fmt::Display for CertificateFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.subject[..], &self.names[..]) {
+            ("", []) => f.write_str("a certificate without a name")?,
+            ("", names) => f.write_str(&names.join(", "))?,
+            (subject, []) => f.write_str(subject)?,
+            (subject, names) => write!(f, "{subject} ({})", names.join(", "))?,
+        }
+        write!(f, ", of {}, until {}", self.issuer, self.not_after)
+    }
+}
+
+/// Returns a name as a URL has it, if it is one of a host.
+fn name(name: GeneralName) -> Option<String> {
+    match name {
+        GeneralName::DnsName(name) => Some(name.to_string()),
+        GeneralName::IpAddress(bytes) => {
+            let bytes = bytes.as_bytes();
+            let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+            let v6 = || <[u8; 16]>::try_from(bytes).map(IpAddr::from);
+            Some(v4.or_else(|_| v6()).ok()?.to_string())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+
+    use super::CertificateFacts;
+
+    #[test]
+    fn facts_are_read_and_days_are_counted() {
+        let names = [
+            "models.example".to_owned(),
+            "10.0.0.1".to_owned(),
+            "::1".to_owned(),
+        ];
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = date_time_ymd(2024, 1, 1);
+        params.not_after = date_time_ymd(2024, 3, 1);
+        params.distinguished_name.push(DnType::CommonName, "models");
+        let key = KeyPair::generate().unwrap();
+        let made = params.self_signed(&key).unwrap();
+        let facts = CertificateFacts::read(made.der()).unwrap();
+        assert_eq!(facts.names, ["models.example", "10.0.0.1", "::1"]);
+        assert_eq!(facts.not_before.to_string(), "2024-01-01T00:00:00Z");
+        insta::assert_snapshot!(facts, @"CN=models (models.example, 10.0.0.1, ::1), of CN=models, until 2024-03-01T00:00:00Z");
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(1_709_251_200);
+        let hour = Duration::from_secs(3600);
+        assert_eq!(facts.days_left(end - 24 * hour), 1);
+        assert_eq!(facts.days_left(end - 23 * hour), 0);
+        assert_eq!(facts.days_left(end + hour), -1);
+        assert!(CertificateFacts::read(&b"no certificate".to_vec().into()).is_err());
+    }
+}

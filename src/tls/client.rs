@@ -1,0 +1,345 @@
+//! TLS of clients: the authorities they trust, their own certificate, and what they see of a server.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{
+        CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature,
+        verify_tls13_signature,
+    },
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+
+use super::files::{self, TlsFileError, TlsFileReason};
+
+/// Settings of a client's TLS, as its user gives them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClientTlsOptions {
+    /// Certificates of the authorities to trust; those of the system if `None`.
+    pub cacert: Option<PathBuf>,
+    /// Certificate of the client.
+    pub cert: Option<PathBuf>,
+    /// Private key of the client; needs a certificate.
+    pub key: Option<PathBuf>,
+    /// Whether any certificate of a server will do.
+    pub insecure: bool,
+}
+
+/// Settings of a client's TLS, read and checked.
+#[derive(Debug, Clone)]
+pub struct ClientTls {
+    options: ClientTlsOptions,
+    config: ClientConfig,
+}
+
+/// Why a client's TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientTlsError {
+    /// One of its files cannot be used.
+    #[error(transparent)]
+    File(#[from] TlsFileError),
+    /// The system has no authorities where they are usually kept.
+    #[error("there are no certificates of authorities on this system")]
+    NoAuthorities,
+    /// The TLS library refuses its settings.
+    #[error("TLS cannot be set up")]
+    Setup(#[from] Error),
+}
+
+impl ClientTls {
+    /// Reads the files of the options; blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one of them cannot be used, or the system has no authorities and none are given.
+    pub fn new(options: ClientTlsOptions) -> Result<Self, ClientTlsError> {
+        let config = match options.insecure {
+            true => config(&options, ObservedCertificate::new(None))?,
+            false => config(&options, verifier(&options)?)?,
+        };
+        Ok(Self { options, config })
+    }
+
+    /// Reads the files of the options for a client that goes on whatever the certificate of the server
+    /// is, and keeps it with the verdict; blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Self::new`] does.
+    pub fn observing(
+        options: ClientTlsOptions,
+    ) -> Result<(Self, Arc<ObservedCertificate>), ClientTlsError> {
+        let verifier = match options.insecure {
+            true => None,
+            false => Some(verifier(&options)?),
+        };
+        let observed = ObservedCertificate::new(verifier);
+        let config = config(&options, Arc::clone(&observed))?;
+        Ok((Self { options, config }, observed))
+    }
+
+    /// Returns the options that it was made of.
+    pub fn options(&self) -> &ClientTlsOptions {
+        &self.options
+    }
+
+    /// Returns the settings for a protocol, by its name in ALPN (RFC 7301).
+    pub(crate) fn config(&self, protocol: &[u8]) -> ClientConfig {
+        let mut config = self.config.clone();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        config
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// Makes what verifies the certificates of servers.
+fn verifier(options: &ClientTlsOptions) -> Result<Arc<WebPkiServerVerifier>, ClientTlsError> {
+    let roots = match &options.cacert {
+        Some(path) => Arc::new(files::roots("cacert", path)?),
+        None => system_roots().ok_or(ClientTlsError::NoAuthorities)?,
+    };
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider());
+    let verifier = verifier.build();
+    // It refuses an empty list alone, which is refused before.
+    verifier.map_err(|error| Error::General(error.to_string()).into())
+}
+
+fn config(
+    options: &ClientTlsOptions,
+    verifier: Arc<impl ServerCertVerifier + 'static>,
+) -> Result<ClientConfig, ClientTlsError> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let (Some(cert), Some(key)) = (&options.cert, &options.key) else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let chain = files::chain("cert", cert)?;
+    let private = files::key("key", key)?;
+    let made = builder.with_client_auth_cert(chain, private);
+    made.map_err(|error| {
+        let reason = match error {
+            Error::InconsistentKeys(_) => TlsFileReason::Mismatch(cert.clone()),
+            error => TlsFileReason::Refused(error),
+        };
+        files::failed("key", key)(reason).into()
+    })
+}
+
+/// Returns the authorities that the system trusts, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`; `None`
+/// if there are none. Blocks the first time, while it reads them.
+pub(crate) fn system_roots() -> Option<Arc<RootCertStore>> {
+    static ROOTS: OnceLock<Option<Arc<RootCertStore>>> = OnceLock::new();
+    let roots = ROOTS.get_or_init(|| {
+        let found = rustls_native_certs::load_native_certs();
+        for error in &found.errors {
+            tracing::debug!(%error, "certificates that cannot be read");
+        }
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(found.certs);
+        (!roots.is_empty()).then(|| Arc::new(roots))
+    });
+    roots.clone()
+}
+
+/// The certificate of a server that was taken whatever it is.
+#[derive(Debug)]
+pub struct ObservedCertificate {
+    verifier: Option<Arc<WebPkiServerVerifier>>,
+    algorithms: WebPkiSupportedAlgorithms,
+    seen: OnceLock<ServerIdentity>,
+}
+
+/// A server's certificate, and the verdict on it.
+#[derive(Debug, Clone)]
+pub struct ServerIdentity {
+    /// The certificate of the server itself.
+    pub certificate: CertificateDer<'static>,
+    /// Why it would be refused, if it would be; also `Ok` if nobody was to verify it.
+    pub verdict: Result<(), Error>,
+}
+
+impl ObservedCertificate {
+    fn new(verifier: Option<Arc<WebPkiServerVerifier>>) -> Arc<Self> {
+        Arc::new(Self {
+            verifier,
+            algorithms: ring::default_provider().signature_verification_algorithms,
+            seen: OnceLock::new(),
+        })
+    }
+
+    /// Returns what the first handshake has shown.
+    pub fn seen(&self) -> Option<&ServerIdentity> {
+        self.seen.get()
+    }
+}
+
+impl ServerCertVerifier for ObservedCertificate {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.seen.get_or_init(|| {
+            let verifier = self.verifier.as_ref();
+            let verdict = verifier.map_or(Ok(()), |verifier| {
+                let verified =
+                    verifier.verify_server_cert(certificate, intermediates, name, ocsp, now);
+                verified.map(drop)
+            });
+            ServerIdentity {
+                certificate: certificate.clone().into_owned(),
+                verdict,
+            }
+        });
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// Text of rustls before the name of an alert.
+const ALERT: &str = "received fatal alert: ";
+
+/// A failed handshake, by what its user can do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsProblem {
+    /// The other end does not speak TLS.
+    NotTls,
+    /// The authority of the server's certificate is not among those that are trusted.
+    UnknownAuthority,
+    /// The server's certificate is for other names.
+    OtherName,
+    /// The server's certificate has expired, or its time has not begun.
+    Time,
+    /// The server wants a certificate of the client.
+    CertificateRequired,
+    /// The server does not accept the certificate of the client.
+    CertificateRefused,
+    /// There is no version or cipher that both ends have, or no protocol (ALPN).
+    NothingInCommon,
+    /// Anything else.
+    Other,
+}
+
+impl TlsProblem {
+    /// Finds the error of a handshake among the causes of an error.
+    pub fn of(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<Error>() {
+                return Some(Self::of_tls(error));
+            }
+            // HTTP/2 keeps no more than the text of an alert that comes after the handshake.
+            if let Some((_, name)) = error.to_string().split_once(ALERT) {
+                return Some(Self::of_alert(name));
+            }
+            // One that is within an error of the system is none of its causes.
+            let inner = error.downcast_ref::<std::io::Error>();
+            cause = match inner.and_then(std::io::Error::get_ref) {
+                Some(inner) => Some(inner as &(dyn std::error::Error + 'static)),
+                None => error.source(),
+            };
+        }
+        None
+    }
+
+    /// Returns the problem that an alert of the other end is about, by the alert's name.
+    fn of_alert(name: &str) -> Self {
+        match name {
+            // TLS 1.2 has no alert of its own for a missing certificate.
+            "CertificateRequired" | "HandshakeFailure" => Self::CertificateRequired,
+            "BadCertificate"
+            | "UnknownCA"
+            | "CertificateUnknown"
+            | "CertificateExpired"
+            | "UnsupportedCertificate"
+            | "DecryptError" => Self::CertificateRefused,
+            "ProtocolVersion" | "InsufficientSecurity" | "NoApplicationProtocol" => {
+                Self::NothingInCommon
+            }
+            _ => Self::Other,
+        }
+    }
+
+    /// Returns what can be done about an error of the TLS library.
+    pub fn of_tls(error: &Error) -> Self {
+        match error {
+            Error::InvalidMessage(_) => Self::NotTls,
+            Error::InvalidCertificate(error) => match error {
+                CertificateError::UnknownIssuer => Self::UnknownAuthority,
+                CertificateError::NotValidForName
+                | CertificateError::NotValidForNameContext { .. } => Self::OtherName,
+                CertificateError::Expired
+                | CertificateError::ExpiredContext { .. }
+                | CertificateError::NotValidYet
+                | CertificateError::NotValidYetContext { .. } => Self::Time,
+                // A certificate that signs itself and is marked as an authority is none of a server.
+                CertificateError::Other(_) => Self::UnknownAuthority,
+                _ => Self::Other,
+            },
+            Error::AlertReceived(alert) => Self::of_alert(&format!("{alert:?}")),
+            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Self::NothingInCommon,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustls::{AlertDescription, CertificateError, Error};
+
+    use super::TlsProblem;
+
+    #[test]
+    fn problems_are_found_in_errors_of_the_system_and_in_texts() {
+        let of = |error: Error| TlsProblem::of(&io::Error::other(error));
+        assert_eq!(
+            of(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
+            Some(TlsProblem::UnknownAuthority)
+        );
+        let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
+        let text = io::Error::other(alert.to_string());
+        assert_eq!(TlsProblem::of(&text), Some(TlsProblem::CertificateRequired));
+        assert_eq!(of(alert), Some(TlsProblem::CertificateRequired));
+        let plain = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(TlsProblem::of(&plain), None);
+    }
+}

@@ -1,0 +1,16 @@
+//! TLS for both ends: certificates and keys of files, and the settings of clients.
+//!
+//! All of it is rustls with ring. The settings of the server, and how they follow their files, are in
+//! `server/tls`; [`https`](crate::https) makes HTTP clients of what is here.
+
+mod certificate;
+mod client;
+mod files;
+
+pub use certificate::CertificateFacts;
+pub(crate) use client::system_roots;
+pub use client::{
+    ClientTls, ClientTlsError, ClientTlsOptions, ObservedCertificate, ServerIdentity, TlsProblem,
+};
+pub use files::{TlsFileError, TlsFileReason};
+pub(crate) use files::{chain, failed, key, roots};

@@ -1,0 +1,470 @@
+//! TLS of the ports: all APIs, certificates of clients, files that change, and bounds of handshakes.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Instant,
+};
+
+use serde_json::Value;
+
+use crate::support::{
+    Server,
+    certificates::{Authority, Certificates},
+    cli::{self, Run},
+    eventually, model, thread,
+};
+
+const APIS: [&str; 4] = ["kserve-grpc", "tfs-grpc", "kserve-rest", "tfs-rest"];
+
+fn start(made: &Certificates, flags: &[&str]) -> Server {
+    let pair = made.server("server");
+    let flags: Vec<&str> = pair
+        .iter()
+        .map(String::as_str)
+        .chain(flags.iter().copied())
+        .collect();
+    Server::start_with("dummy", &flags)
+}
+
+/// Returns the address of an API of a server, with a scheme of its transport.
+fn url(server: &Server, api: &str, tls: bool) -> String {
+    match (api.ends_with("grpc"), tls) {
+        (true, true) => format!("grpcs://localhost:{}", server.port),
+        (false, true) => format!("https://localhost:{}", server.rest_port),
+        (true, false) => format!("localhost:{}", server.port),
+        (false, false) => format!("localhost:{}", server.rest_port),
+    }
+}
+
+fn infer(server: &Server, api: &str, flags: &[&str]) -> Run {
+    let url = url(server, api, true);
+    let words = [
+        "infer", "dummy", "--zeros", "--output", "json", "--api", api, "--url", &url,
+    ];
+    cli::run(cli::command().args(words).args(flags))
+}
+
+fn good(run: &Run, what: &str) {
+    assert_eq!(run.code, Some(0), "{what}: {}", run.stderr);
+    assert!(run.text().contains("1.0,1.0"), "{what}: {}", run.text());
+}
+
+/// Asserts that the server cannot be reached, for a reason and with a hint.
+fn unreached(run: &Run, reason: &str, hint: &str) {
+    assert_eq!(run.code, Some(69), "{}", run.stderr);
+    assert!(run.stderr.contains(reason), "{reason}: {}", run.stderr);
+    assert!(run.stderr.contains(hint), "{hint}: {}", run.stderr);
+}
+
+#[test]
+fn all_apis_go_over_tls_and_nothing_else_does() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    let ca = made.text("ca.pem");
+    let access = made.path("access");
+    let metrics = ["--metrics_enable", "--access_log", access.to_str().unwrap()];
+    let server = start(&made, &metrics);
+    assert!(
+        server.log().contains("gRPC: grpcs://localhost:"),
+        "{}",
+        server.log()
+    );
+    assert!(
+        server.log().contains("REST: https://localhost:"),
+        "{}",
+        server.log()
+    );
+    for api in APIS {
+        good(&infer(&server, api, &["--cacert", &ca]), api);
+        good(&infer(&server, api, &["--insecure"]), api);
+        let hint = "`--cacert FILE` names the authority that signed its certificate";
+        let run = cli::run(
+            cli::command()
+                .args([
+                    "infer",
+                    "dummy",
+                    "--zeros",
+                    "--api",
+                    api,
+                    "--url",
+                    &url(&server, api, true),
+                ])
+                // The system may have no authorities at all.
+                .env("SSL_CERT_FILE", made.other()),
+        );
+        unreached(&run, "UnknownIssuer", hint);
+        let plain = url(&server, api, false);
+        let run = cli::ovms(["infer", "dummy", "--zeros", "--api", api, "--url", &plain]);
+        let scheme = if api.ends_with("grpc") {
+            "grpcs"
+        } else {
+            "https"
+        };
+        unreached(
+            &run,
+            "is asked over TLS",
+            &format!("write `--url {scheme}://{plain}`"),
+        );
+    }
+    // The wrong port: what both ends speak differs.
+    let wrong = format!("https://localhost:{}", server.port);
+    let words = [
+        "infer",
+        "dummy",
+        "--zeros",
+        "--api",
+        "kserve-rest",
+        "--cacert",
+        &ca,
+    ];
+    let run = cli::run(cli::command().args(words).args(["--url", &wrong]));
+    unreached(&run, "no server answers", "does the port fit `--api`?");
+    // A name that the certificate does not have.
+    let other = format!("grpcs://127.0.0.2:{}", server.port);
+    let run = cli::ovms([
+        "infer", "dummy", "--zeros", "--cacert", &ca, "--url", &other,
+    ]);
+    assert_eq!(run.code, Some(69), "{}", run.stderr);
+    eventually("the peer in the access log", || {
+        let lines = fs::read_to_string(&access).unwrap_or_default();
+        lines.contains(" 127.0.0.1:").then_some(())
+    });
+    let page = curl(&server, &ca, "/metrics");
+    let sample = "ovms_tls_certificate_expiry_timestamp_seconds ";
+    let expiry = page
+        .lines()
+        .find_map(|line| line.strip_prefix(sample))
+        .expect(&page);
+    assert!(expiry.parse::<u64>().unwrap() > 1_700_000_000);
+}
+
+impl Certificates {
+    /// Writes the certificate of another authority, and returns its path.
+    fn other(&self) -> std::path::PathBuf {
+        let path = self.path("other.pem");
+        if !path.exists() {
+            self.write_of(&Authority::new("other authority"), "other", 90);
+        }
+        path
+    }
+}
+
+fn curl(server: &Server, ca: &str, path: &str) -> String {
+    let url = format!("https://localhost:{}{path}", server.rest_port);
+    let mut command = cli::plain(std::process::Command::new("curl"));
+    let run = cli::run(command.args(["-sS", "--max-time", "20", "--cacert", ca, &url]));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    run.text()
+}
+
+#[test]
+fn one_port_alone_may_have_it() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    let ca = made.text("ca.pem");
+    let server = start(&made, &["--grpc_tls"]);
+    good(&infer(&server, "kserve-grpc", &["--cacert", &ca]), "gRPC");
+    let plain = url(&server, "kserve-rest", false);
+    let words = [
+        "infer",
+        "dummy",
+        "--zeros",
+        "--api",
+        "kserve-rest",
+        "--url",
+        &plain,
+    ];
+    assert_eq!(cli::ovms(words).code, Some(0));
+    let run = infer(&server, "kserve-rest", &["--cacert", &ca]);
+    unreached(&run, "no server answers", "the server has no TLS there");
+}
+
+#[test]
+fn clients_without_a_certificate_are_refused_where_it_is_required() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    made.write("client", 90);
+    made.write("old", -1);
+    made.other();
+    let ca = made.text("ca.pem");
+    let pair = |name: &str| {
+        let file = |end: &str| made.text(&format!("{name}.{end}"));
+        [
+            "--cacert".to_owned(),
+            ca.clone(),
+            "--cert".to_owned(),
+            file("pem"),
+            "--key".to_owned(),
+            file("key"),
+        ]
+    };
+    let server = start(&made, &["--tls_client_ca", &ca]);
+    for api in APIS {
+        let with = |name| {
+            let flags = pair(name);
+            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+            infer(&server, api, &flags)
+        };
+        good(&with("client"), api);
+        let run = infer(&server, api, &["--cacert", &ca]);
+        unreached(&run, "no server answers", "`--cert FILE` and `--key FILE`");
+        for name in ["other", "old"] {
+            let hint = "the server does not accept the certificate of `--cert`";
+            unreached(&with(name), "no server answers", hint);
+        }
+    }
+    server.wait_log("TLS handshake of gRPC with 127.0.0.1 failed: ");
+    drop(server);
+    let server = start(
+        &made,
+        &["--tls_client_ca", &ca, "--tls_client_auth", "optional"],
+    );
+    good(
+        &infer(&server, "kserve-grpc", &["--cacert", &ca]),
+        "without",
+    );
+    let flags = pair("client");
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    good(&infer(&server, "kserve-rest", &flags), "with");
+}
+
+#[test]
+fn changed_files_are_served_without_a_lost_request_and_bad_ones_are_not() {
+    let made = Certificates::new();
+    made.write("server", 10);
+    let ca = made.text("ca.pem");
+    let server = start(&made, &["--tls_poll_wait_seconds", "1", "--metrics_enable"]);
+    assert!(
+        server.log().contains("expires in 10 days"),
+        "{}",
+        server.log()
+    );
+    let load = {
+        let (url, ca) = (url(&server, "kserve-grpc", true), ca.clone());
+        thread(move || {
+            let words = [
+                "infer",
+                "dummy",
+                "--zeros",
+                "--duration",
+                "6s",
+                "--output",
+                "json",
+            ];
+            cli::run(
+                cli::command()
+                    .args(words)
+                    .args(["--cacert", &ca, "--url", &url]),
+            )
+        })
+    };
+    let expiry = || {
+        let page = curl(&server, &ca, "/metrics");
+        let line = page
+            .lines()
+            .find(|line| line.starts_with("ovms_tls_certificate_expiry"));
+        line.unwrap().to_owned()
+    };
+    let before = expiry();
+    made.write("server", 90);
+    server.wait_log(
+        "TLS has a new certificate: CN=server (localhost, 127.0.0.1), of CN=test authority",
+    );
+    assert_ne!(expiry(), before);
+    // The key of another certificate.
+    made.write("stranger", 90);
+    let key = fs::read(made.path("server.key")).unwrap();
+    fs::copy(made.path("stranger.key"), made.path("server.key")).unwrap();
+    server.wait_log("TLS goes on with the certificate that is valid until");
+    let mismatch = server.wait_log("the key is not that of the certificate in");
+    assert!(mismatch.contains(" WARN "), "{mismatch}");
+    good(
+        &infer(&server, "kserve-grpc", &["--cacert", &ca]),
+        "after a mismatch",
+    );
+    // An expired pair, and one that is gone.
+    made.write("server", -2);
+    server.wait_log("the certificate has expired: it was valid until");
+    fs::remove_file(made.path("server.pem")).unwrap();
+    server.wait_log("cannot read the file");
+    good(
+        &infer(&server, "tfs-rest", &["--cacert", &ca]),
+        "without the file",
+    );
+    drop(key);
+    let run = load.join().unwrap();
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let measured: Value = serde_json::from_str(&run.text()).unwrap();
+    assert_eq!(measured["failed"], 0, "{measured}");
+}
+
+#[test]
+fn handshakes_have_a_time_and_a_number() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    let ca = made.text("ca.pem");
+    let flags = [
+        "--tls_handshake_timeout_seconds",
+        "2",
+        "--max_tls_handshakes",
+        "1",
+    ];
+    let server = start(&made, &flags);
+    let connect = || TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    // Those that say nothing hold no place of others.
+    let began = Instant::now();
+    let silent: Vec<TcpStream> = (0..50).map(|_| connect()).collect();
+    good(
+        &infer(&server, "kserve-grpc", &["--cacert", &ca]),
+        "beside silent ones",
+    );
+    // One that has begun and goes on with nothing holds the only place until its time is over.
+    let mut begun = connect();
+    begun.write_all(&[0x16, 0x03, 0x01]).unwrap();
+    let run = infer(&server, "kserve-grpc", &["--cacert", &ca]);
+    good(&run, "behind one that has begun");
+    for mut stream in silent.into_iter().chain([begun]) {
+        assert_eq!(stream.read(&mut [0; 100]).unwrap_or(0), 0, "it is closed");
+    }
+    assert!(began.elapsed().as_secs() >= 2);
+    // What is no TLS ends at once.
+    let mut other = connect();
+    other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = other.read_to_end(&mut answer);
+    assert!(answer.len() < 10, "an alert at most: {answer:?}");
+    server.wait_log("TLS handshake of gRPC with 127.0.0.1 failed: ");
+}
+
+#[test]
+fn a_stop_waits_for_no_handshake() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    let mut server = start(&made, &["--tls_handshake_timeout_seconds", "600"]);
+    let mut silent = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let began = Instant::now();
+    server.signal("TERM");
+    assert!(server.wait().success());
+    assert!(began.elapsed().as_secs() < 10);
+    assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0);
+}
+
+#[test]
+fn a_doctor_sees_the_certificate_and_the_verdict() {
+    let made = Certificates::new();
+    made.write("server", 5);
+    let ca = made.text("ca.pem");
+    let server = start(&made, &[]);
+    let checks = |flags: &[&str]| {
+        let words = ["doctor", "--output", "json", "--url"];
+        let url = url(&server, "kserve-grpc", true);
+        let run = cli::run(cli::command().args(words).arg(url).args(flags));
+        let report: Value = serde_json::from_str(&run.text()).expect(&run.stderr);
+        let checks = report["checks"].as_array().unwrap().clone();
+        let of = move |name: &str| {
+            checks
+                .iter()
+                .find(|it| it["name"] == name)
+                .unwrap()
+                .to_string()
+        };
+        (of("TLS"), of("server"))
+    };
+    let (tls, answers) = checks(&["--cacert", &ca]);
+    assert!(
+        tls.contains("TLSv1_3 at grpcs://localhost:") && tls.contains(", h2\""),
+        "{tls}"
+    );
+    assert!(
+        tls.contains("CN=server (localhost, 127.0.0.1), of CN=test authority"),
+        "{tls}"
+    );
+    assert!(tls.contains("expires in 5 days; renew it"), "{tls}");
+    assert!(
+        answers.contains("\"ok\"") && answers.contains(", ready"),
+        "{answers}"
+    );
+    made.other();
+    let (tls, answers) = checks(&["--cacert", &made.text("other.pem")]);
+    assert!(
+        tls.contains("it would be refused: ") && tls.contains("UnknownIssuer"),
+        "{tls}"
+    );
+    assert!(answers.contains("\"warn\""), "{answers}");
+    let ports = [
+        format!("--port={}", server.port),
+        "--rest_port=1".to_owned(),
+    ];
+    let run = cli::run(
+        cli::command()
+            .args(["doctor", "--output", "json"])
+            .args(ports),
+    );
+    let text = run.text();
+    assert!(text.contains("is in use by a server with TLS"), "{text}");
+    assert!(
+        text.contains("look at it with --url grpcs://127.0.0.1:"),
+        "{text}"
+    );
+}
+
+#[test]
+fn curl_commands_have_the_flags_of_tls() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    let ca = made.text("ca.pem");
+    let server = start(&made, &[]);
+    let run = infer(&server, "kserve-rest", &["--cacert", &ca, "--print-curl"]);
+    let command = run.text();
+    assert!(
+        command.starts_with(&format!("curl -sS --cacert {ca} https://localhost:")),
+        "{command}"
+    );
+    let mut shell = cli::plain(std::process::Command::new("sh"));
+    let run = cli::run(shell.args(["-c", &command]));
+    assert!(
+        run.text().contains("\"data\":[1.0,1.0"),
+        "{} {}",
+        run.text(),
+        run.stderr
+    );
+    let run = infer(&server, "kserve-grpc", &["--insecure", "--print-curl"]);
+    assert!(
+        run.text().starts_with("grpcurl -insecure -d "),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
+fn a_check_reads_the_files() {
+    let made = Certificates::new();
+    made.write("server", 3);
+    let check = |flags: &[String]| {
+        let mut command = cli::command();
+        command.args(["serve", "--check", "--model_name", "dummy", "--model_path"]);
+        cli::run(command.arg(model("dummy")).args(flags))
+    };
+    let run = check(&made.server("server"));
+    assert_eq!(run.code, Some(2), "{}{}", run.text(), run.stderr);
+    let both = run.text() + &run.stderr;
+    assert!(both.contains("server.pem expires in 3 days, at "), "{both}");
+    made.write("other", 90);
+    fs::copy(made.path("other.key"), made.path("server.key")).unwrap();
+    let run = check(&made.server("server"));
+    assert_eq!(run.code, Some(1), "{}{}", run.text(), run.stderr);
+    let both = run.text() + &run.stderr;
+    assert!(
+        both.contains("the key is not that of the certificate in"),
+        "{both}"
+    );
+    let missing = ["--rest_unix_socket".to_owned(), made.text("none/s")];
+    let run = check(&missing);
+    let both = run.text() + &run.stderr;
+    assert!(both.contains("there is no folder"), "{both}");
+    eventually("nothing is made", || {
+        (!made.path("none").exists()).then_some(())
+    });
+}

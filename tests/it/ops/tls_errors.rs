@@ -1,0 +1,108 @@
+//! Flags and files of TLS that cannot be used: the messages, the next steps, and exit codes.
+
+use std::fs;
+
+use crate::support::{certificates::Certificates, cli, model};
+
+/// Returns the text of a start that fails, without the folder.
+fn refused(made: &Certificates, flags: &[&str]) -> String {
+    let mut command = cli::command();
+    command
+        .args(["serve", "--model_name", "dummy", "--model_path"])
+        .arg(model("dummy"))
+        .args(["--port", "1", "--grpc_bind_address", "127.0.0.1"])
+        .args(
+            flags
+                .iter()
+                .map(|flag| flag.replace("DIR", &made.folder.path().display().to_string())),
+        );
+    let text = cli::run(&mut command).failure();
+    text.replace(&made.folder.path().display().to_string(), "DIR")
+}
+
+#[test]
+fn flags_that_contradict_each_other_are_usage_errors() {
+    let made = Certificates::new();
+    insta::assert_snapshot!(refused(&made, &["--tls_cert", "a.pem"]), @"
+    exit 64
+    tls_cert is set but tls_key is not set
+    ");
+    insta::assert_snapshot!(refused(&made, &["--tls_key", "a.key"]), @"
+    exit 64
+    tls_key is set but tls_cert is not set
+    ");
+    insta::assert_snapshot!(refused(&made, &["--grpc_tls"]), @"
+    exit 64
+    grpc_tls is set but tls_cert is not set
+    ");
+    let pair = ["--tls_cert", "a.pem", "--tls_key", "a.key"];
+    let with = |more: &[&str]| refused(&made, &[&pair, more].concat());
+    insta::assert_snapshot!(with(&["--tls_client_auth", "required"]), @"
+    exit 64
+    tls_client_auth needs the authorities of clients, but tls_client_ca is not set
+    hint: give --tls_client_ca FILE with the authority whose certificates clients have, or --tls_client_auth off
+    ");
+    insta::assert_snapshot!(with(&["--rest_tls"]), @"
+    exit 64
+    rest_tls is set but rest_port is not set
+    ");
+    insta::assert_snapshot!(with(&["--grpc_tls=false"]), @"
+    exit 64
+    tls_cert is set but no port has TLS
+    hint: give a --port or --rest_port, and leave out --grpc_tls=false and --rest_tls=false; Unix sockets have no TLS
+    ");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named_with_the_reason() {
+    let made = Certificates::new();
+    made.write("a", 90);
+    made.write("b", 90);
+    let key = fs::read_to_string(made.path("a.key")).unwrap();
+    fs::write(
+        made.path("locked.key"),
+        key.replace("PRIVATE", "ENCRYPTED PRIVATE"),
+    )
+    .unwrap();
+    fs::write(made.path("empty"), "").unwrap();
+    let with = |cert: &str, key: &str, more: &[&str]| {
+        let pair = ["--tls_cert", cert, "--tls_key", key];
+        refused(&made, &[&pair, more].concat())
+    };
+    insta::assert_snapshot!(with("DIR/none", "DIR/a.key", &[]), @"
+    exit 1
+    error: Failed to start the server with TLS
+      caused by: cannot use --tls_cert DIR/none
+      caused by: cannot read the file
+      caused by: No such file or directory (os error 2)
+    hint: check the path
+    ");
+    insta::assert_snapshot!(with("DIR/empty", "DIR/a.key", &[]), @"
+    exit 1
+    error: Failed to start the server with TLS
+      caused by: cannot use --tls_cert DIR/empty
+      caused by: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----`
+    hint: a certificate in DER form becomes PEM by `openssl x509 -inform DER -in DIR/empty`
+    ");
+    insta::assert_snapshot!(with("DIR/a.pem", "DIR/b.key", &[]), @"
+    exit 1
+    error: Failed to start the server with TLS
+      caused by: cannot use --tls_key DIR/b.key
+      caused by: the key is not that of the certificate in DIR/a.pem
+    hint: give the key that the certificate was requested with
+    ");
+    insta::assert_snapshot!(with("DIR/a.pem", "DIR/locked.key", &[]), @"
+    exit 1
+    error: Failed to start the server with TLS
+      caused by: cannot use --tls_key DIR/locked.key
+      caused by: found an encrypted private key, expected one without a password
+    hint: `openssl pkey -in DIR/locked.key` writes it without its password
+    ");
+    insta::assert_snapshot!(with("DIR/a.pem", "DIR/a.key", &["--tls_client_ca", "DIR/a.key"]), @"
+    exit 1
+    error: Failed to start the server with TLS
+      caused by: cannot use --tls_client_ca DIR/a.key
+      caused by: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----`
+    hint: a certificate in DER form becomes PEM by `openssl x509 -inform DER -in DIR/a.key`
+    ");
+}

@@ -1,0 +1,101 @@
+//! Certificates of tests, in a folder of their own.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use tempfile::TempDir;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// An authority.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+/// A folder with `ca.pem`, and pairs that are written to it.
+pub(crate) struct Certificates {
+    pub(crate) folder: TempDir,
+    pub(crate) authority: Authority,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(params, key);
+        Self { issuer, pem }
+    }
+}
+
+impl Certificates {
+    pub(crate) fn new() -> Self {
+        let made = Self {
+            folder: tempfile::tempdir().unwrap(),
+            authority: Authority::new("test authority"),
+        };
+        fs::write(made.path("ca.pem"), &made.authority.pem).unwrap();
+        made
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Returns a path as text.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Writes `NAME.pem` and `NAME.key` of this machine, valid for so many days from now on, or until so
+    /// many days ago.
+    pub(crate) fn write(&self, name: &str, days: i32) {
+        self.write_of(&self.authority, name, days);
+    }
+
+    /// Writes those of another authority.
+    pub(crate) fn write_of(&self, authority: &Authority, name: &str, days: i32) {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap();
+        let now = date_time_ymd(1970, 1, 1) + since;
+        let length = DAY * days.unsigned_abs();
+        params.not_before = now - length - DAY;
+        // An hour more, so that the number of whole days does not depend on the moment.
+        params.not_after = match days < 0 {
+            true => now - length,
+            false => now + length + DAY / 24,
+        };
+        let key = KeyPair::generate().unwrap();
+        let made = params.signed_by(&key, &authority.issuer).unwrap();
+        replace(&self.path(&format!("{name}.key")), &key.serialize_pem());
+        replace(&self.path(&format!("{name}.pem")), &made.pem());
+    }
+
+    /// Returns the flags of a server with the pair of a name.
+    pub(crate) fn server(&self, name: &str) -> [String; 4] {
+        [
+            "--tls_cert".to_owned(),
+            self.text(&format!("{name}.pem")),
+            "--tls_key".to_owned(),
+            self.text(&format!("{name}.key")),
+        ]
+    }
+}
+
+/// Writes a file in the place of another one, whole.
+fn replace(path: &Path, text: &str) {
+    let next = path.with_extension("next");
+    fs::write(&next, text).unwrap();
+    fs::rename(next, path).unwrap();
+}
