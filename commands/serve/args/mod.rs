@@ -1,9 +1,14 @@
 //! The command line of `ovms serve`: the table of flags as arguments.
 
-use std::{any::TypeId, borrow::Cow, ffi::OsString};
+use std::{
+    any::TypeId,
+    borrow::Cow,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use clap::{
-    Arg, ArgMatches, Args, Command, FromArgMatches,
+    Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches,
     builder::{PossibleValue, PossibleValuesParser},
     value_parser,
 };
@@ -18,6 +23,11 @@ use crate::{
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
+PATH is a model file, a folder with one model or with a graph, or a folder of such folders, which is \
+followed: models that come or go there are served or retired. Each has the name of its file or \
+folder. Without --port and --rest_port, gRPC is on 9000 and REST on 8000, and without addresses the \
+server listens on 127.0.0.1. Flags of a model are for all of them.
+
 The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
 highest version is served, unless --model_version_policy says otherwise. A folder that holds a model \
 and no version folder, or a model file, is version 1.
@@ -27,6 +37,8 @@ OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.
 
 Examples:
   ovms serve --demo
+  ovms serve flowers.onnx
+  ovms serve /models --target_device AUTO
   ovms serve --model_name resnet --model_path /models/resnet --port 9000
   ovms serve --config_path /models/config.json --port 9000 --rest_port 8000
   ovms serve --check --config_path /models/config.json
@@ -38,9 +50,14 @@ failed, or --check found errors; 2 --check found warnings only; 64 usage; 72 no 
 /// Arguments of `ovms serve`.
 #[derive(Debug)]
 pub(crate) struct ServeArgs {
+    /// Models that are named by their paths.
+    pub(super) paths: Vec<PathBuf>,
     pub(super) flags: Flags,
     pub(super) output: OutputFormat,
 }
+
+/// Id of the paths of models.
+const PATHS: &str = "paths";
 
 /// The flag that says nothing of the server.
 #[derive(Debug, Args)]
@@ -61,7 +78,14 @@ struct OutputArg {
 
 impl Args for ServeArgs {
     fn augment_args(command: Command) -> Command {
-        let command = command.after_long_help(AFTER_HELP);
+        let command = command.after_long_help(AFTER_HELP).arg(
+            Arg::new(PATHS)
+                .value_name("PATH")
+                .help("Model files, folders of models, or folders of such folders")
+                .num_args(1)
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf)),
+        );
         FLAGS.iter().fold(command, |command, flag| {
             let command = match flag.name {
                 // Below the flags that it is for.
@@ -83,7 +107,9 @@ impl FromArgMatches for ServeArgs {
             let mut values = matches.get_raw(flag.name)?;
             values.next_back().map(ToOwned::to_owned)
         };
+        let paths = matches.get_many(PATHS);
         Ok(Self {
+            paths: paths.unwrap_or_default().cloned().collect(),
             flags: Flags::default().with(given),
             output: OutputArg::from_arg_matches(matches)?.output,
         })
@@ -126,7 +152,7 @@ fn argument(flag: &Flag) -> Arg {
         false => arg,
     };
     let arg = match flag.name {
-        "demo" => arg.conflicts_with_all(["model_name", "model_path", "config_path"]),
+        "demo" => arg.conflicts_with_all([PATHS, "model_name", "model_path", "config_path"]),
         "model_name" => arg.add(names::models()),
         "batch_size" | "shape" => arg.add(usual(&["auto"])),
         "layout" => arg.add(usual(&["NCHW", "NHWC", "CHW", "HWC"])),
@@ -254,19 +280,39 @@ fn absent(name: &str) -> Option<&'static str> {
     found.map(|(what, _)| *what)
 }
 
-/// Rejects arguments that are no flags of `serve`, all at once and in the format expected by start scripts.
+/// Flags that name what is served, or what is done instead: a path beside them means nothing.
+const SOURCES: [&str; 6] = [
+    "model_path",
+    "config_path",
+    "demo",
+    "list_models",
+    "add_to_config",
+    "remove_from_config",
+];
+
+/// Returns whether a word is meant as the path of a model: it is there, looks like one, or leads.
+fn is_path(text: &str, leads: bool) -> bool {
+    !text.starts_with('-') && (leads || text.contains(['/', '.']) || Path::new(text).exists())
+}
+
+/// Rejects arguments that are neither flags of `serve` nor paths of models, all at once and in the format
+/// expected by start scripts.
 pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let mut unmatched = Vec::new();
+    let mut paths = 0;
     // Flags with `true` or `false` behind a blank.
     let mut parted = Vec::new();
     let mut optional = None;
+    let (mut has_flags, mut takes_paths) = (false, true);
     for TypedArg { text, flag, .. } in typed(&command, args) {
         let before = optional.take();
+        let leads = !has_flags;
+        has_flags |= text.starts_with('-');
         if let Some(flag) = flag {
-            optional = flag
-                .get_long()
-                .filter(|_| !takes_text(flag) && !text.contains('='));
+            let name = flag.get_long();
+            takes_paths &= !name.is_some_and(|name| SOURCES.contains(&name));
+            optional = name.filter(|_| !takes_text(flag) && !text.contains('='));
             continue;
         }
         if let (Some(flag), "true" | "false" | "True" | "False") = (before, &*text) {
@@ -275,11 +321,15 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             ));
         }
         let name = text.split('=').next().unwrap_or_default();
-        if !matches!(&*text, "-h" | "-q") && !matches!(name, "--help" | "--version" | "--quiet") {
+        let is_common = matches!(&*text, "-h" | "-q")
+            || matches!(name, "--help" | "--version" | "--quiet");
+        if !is_common {
+            let is_path = is_path(&text, leads);
+            paths += usize::from(is_path);
             unmatched.push(text.into_owned());
         }
     }
-    if unmatched.is_empty() {
+    if unmatched.is_empty() || (takes_paths && paths == unmatched.len()) {
         return Ok(());
     }
     let list: String = unmatched.iter().map(|arg| format!("{arg}, ")).collect();
@@ -365,6 +415,30 @@ mod tests {
         hint: `--pooling` is absent from this server on purpose: it is for graphs of embeddings; docs/moving.md lists what is absent
         hint: `ovms serve --help` lists the flags
         ");
+    }
+
+    #[test]
+    fn a_path_beside_what_names_a_model_is_a_stranger() {
+        for paths in [
+            &["flowers.onnx"][..],
+            &["flowers"],
+            &["./a/", "b.xml", "--port", "1"],
+            &["--port=1", "/models"],
+            &["--stateful", "s3://bucket/model"],
+            &["a.onnx", "--model_name", "b"],
+        ] {
+            assert_eq!(refused(paths), None, "{paths:?}");
+        }
+        let first = |args: &[&str]| refused(args).map(|text| text.lines().next().unwrap().to_owned());
+        for (args, expected) in [
+            (&["--port=1", "flowers"][..], "flowers, "),
+            (&["a.onnx", "--model_path", "b"], "a.onnx, "),
+            (&["--demo", "a.onnx"], "a.onnx, "),
+            (&["a.onnx", "--prt", "1"], "a.onnx, --prt, 1, "),
+        ] {
+            let expected = format!("error parsing options - unmatched arguments: {expected}");
+            assert_eq!(first(args), Some(expected), "{args:?}");
+        }
     }
 
     #[test]
