@@ -10,10 +10,13 @@ use ovms::{
     tensor::{DataType, ShapeText, Tensor, named, npy, values::Value},
 };
 
-use super::{run::Show, sequence::Whole};
+use super::{
+    run::{Labels, Show},
+    sequence::Whole,
+};
 use crate::{
     error::Failure,
-    ui::{self, Look, NOTHING, Table, visible},
+    ui::{self, Look, NOTHING, Table, counted, visible},
 };
 
 /// Returns the model that has answered: `` Model `m`, version 1 ``.
@@ -80,8 +83,14 @@ pub(crate) fn described(summary: &Summary) -> [String; 5] {
     ]
 }
 
-/// Prints a response; `only` is the single output to show, if any.
-pub(super) fn show(whole: &Whole, show: &Show, only: Option<&str>) -> Result<(), Failure> {
+/// Prints a response; `only` is the single output to show, if any, and `of_model` are the names of the
+/// model's scores.
+pub(super) fn show(
+    whole: &Whole,
+    show: &Show,
+    only: Option<&str>,
+    of_model: &[String],
+) -> Result<(), Failure> {
     let (answer, sequence) = (&whole.answer, whole.of);
     // For people.
     let print_table = |table: Table| {
@@ -131,6 +140,7 @@ pub(super) fn show(whole: &Whole, show: &Show, only: Option<&str>) -> Result<(),
         } => {
             let (name, tensor) = one()?;
             let rows = rank(name, tensor, *count)?;
+            let labels = labels_of(name, tensor, labels.as_ref(), of_model)?;
             if *is_json {
                 let json = output::ranking_json(answer, sequence, name, &rows, labels);
                 return ui::print(json_line(json));
@@ -205,6 +215,27 @@ fn outputs_table(answer: &ClientResponse) -> Table {
         ]);
     }
     table
+}
+
+/// Returns the labels of an output: those of the flag, which must be as many as the scores, or those of the
+/// model, which may be of another output.
+fn labels_of<'a>(
+    name: &str,
+    tensor: &Tensor,
+    given: Option<&'a Labels>,
+    of_model: &'a [String],
+) -> Result<&'a [String], Failure> {
+    let scores = tensor.shape().last().copied().unwrap_or(1);
+    match given {
+        Some(Labels { path, names }) if names.len() != scores => {
+            let (path, found) = (path.display(), counted(names.len(), "label"));
+            let text = format!("{path} has {found}, output `{name}` has {}", counted(scores, "score"));
+            Err(Failure::usage(text).hint("give a file with one label per line, in the order of the scores"))
+        }
+        Some(Labels { names, .. }) => Ok(names),
+        None if of_model.len() == scores => Ok(of_model),
+        None => Ok(&[]),
+    }
 }
 
 fn rank<'a>(name: &str, tensor: &'a Tensor, count: usize) -> Result<Vec<Vec<Ranked<'a>>>, Failure> {

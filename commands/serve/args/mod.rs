@@ -21,6 +21,35 @@ use crate::{
     ui::OutputFormat,
 };
 
+/// Flags in the short help.
+const SHORT: [&str; 17] = [
+    "model_name",
+    "model_path",
+    "model_repository_path",
+    "demo",
+    "shape",
+    "target_device",
+    "plugin_config",
+    "stateful",
+    "config_path",
+    "cache_dir",
+    "port",
+    "rest_port",
+    "rest_bind_address",
+    "grpc_bind_address",
+    "log_level",
+    "metrics_enable",
+    "check",
+];
+
+/// Text at the end of the short help.
+const AFTER_SHORT_HELP: &str = "\
+Examples:
+  ovms serve flowers.onnx
+  ovms serve --config_path /models/config.json --port 9000 --rest_port 8000
+
+`ovms serve --help` has all flags.";
+
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
 PATH is a model file, a folder with one model or with a graph, or a folder of such folders, which is \
@@ -78,6 +107,7 @@ struct OutputArg {
 
 impl Args for ServeArgs {
     fn augment_args(command: Command) -> Command {
+        let command = command.after_help(AFTER_SHORT_HELP);
         let command = command.after_long_help(AFTER_HELP).arg(
             Arg::new(PATHS)
                 .value_name("PATH")
@@ -130,6 +160,7 @@ fn argument(flag: &Flag) -> Arg {
         .value_name(flag.value)
         .help_heading(flag.heading)
         .allow_hyphen_values(flag.takes_hyphen)
+        .hide_short_help(!SHORT.contains(&flag.name))
         .require_equals(is_optional);
     let arg = match flag.kind {
         FlagKind::Switch => arg.value_parser(booleans()).hide_possible_values(true),

@@ -41,7 +41,7 @@ use crate::{
         facts::{ConfigurationFacts, Reported},
     },
     places,
-    ui::{Look, NOTHING, OutputFormat, Table},
+    ui::{Cell, Look, NOTHING, OutputFormat, Table, Tone},
 };
 
 /// Results of a check.
@@ -358,8 +358,14 @@ impl Report {
                 versions => versions,
             };
             let kind = has_kinds.then(|| row.kind.name().to_owned());
-            let rest = [versions, row.state.to_owned()];
-            table.row([row.name.clone()].into_iter().chain(kind).chain(rest));
+            let tone = match row.state {
+                GOOD => Tone::Good,
+                ERROR | REFUSED => Tone::Bad,
+                _ => Tone::Warn,
+            };
+            let state = Cell::toned(row.state.to_owned(), Some(tone));
+            let words = [row.name.clone()].into_iter().chain(kind).chain([versions]);
+            table.row(words.map(Cell::from).chain([state]));
         }
         table.draw(look)
     }
