@@ -7,7 +7,9 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui};
+use crate::{
+    completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, spelling, ui,
+};
 
 /// Text at the end of the short help.
 const AFTER_SHORT_HELP: &str = "\
@@ -86,8 +88,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
     let is_serve = args.get(name).is_some_and(|name| name == "serve");
     if is_serve {
-        let flags = serve::without_empty(&args[name + 1..]);
+        let flags = serve::normalized(&args[name + 1..]);
         args.splice(name + 1.., flags);
+    } else {
+        args = spelling::normalized(&Cli::command(), args);
     }
     let flags = args.get(name + 1..).unwrap_or_default();
     let parsed = match is_serve {

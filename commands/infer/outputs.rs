@@ -1,6 +1,6 @@
 //! Tensors of a response, in a line or a table.
 
-use std::{fmt::Display, path::Path, time::Duration};
+use std::{fmt::Display, fs, path::Path, time::Duration};
 
 use ovms::{
     client::{
@@ -150,8 +150,11 @@ pub(super) fn show(
     }
 }
 
-/// Saves every output.
+/// Saves every output to a folder, or the only one to a file.
 pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure> {
+    if folder.extension().is_some_and(|ending| ending == "npy") && !folder.is_dir() {
+        return save_one(answer, folder);
+    }
     let saved = output::save_tensors(&answer.outputs, folder).map_err(|error| {
         let failure = Failure::cannot("save to", folder, &error);
         if folder.is_file() {
@@ -174,6 +177,22 @@ pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure
         }
         ui::note(&format!("Saved `{output}` to {}", path.display()));
     }
+    Ok(())
+}
+
+fn save_one(answer: &ClientResponse, path: &Path) -> Result<(), Failure> {
+    let mut outputs = answer.outputs.iter();
+    let (Some((name, tensor)), None) = (outputs.next(), outputs.next()) else {
+        let found = counted(answer.outputs.len(), "output");
+        let text = format!("cannot save {found} to the file {}", path.display());
+        let hint = "`--output-name` asks for one; a folder, as in `--save results`, takes them all";
+        return Err(Failure::usage(text).hint(hint));
+    };
+    let mut file = Vec::with_capacity(tensor.data().len() + 128);
+    npy::write(tensor, &mut file)?;
+    fs::write(path, file).map_err(|error| Failure::cannot("save to", path, &error))?;
+    note_if_widened(name, tensor.dtype());
+    ui::note(&format!("Saved `{name}` to {}", path.display()));
     Ok(())
 }
 

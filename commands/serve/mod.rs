@@ -38,7 +38,7 @@ use super::{
     ui::{self, OutputFormat},
 };
 
-pub(crate) use args::{ServeArgs, refuse_unmatched, without_empty};
+pub(crate) use args::{ServeArgs, normalized, refuse_unmatched};
 pub(crate) use check::{is_asked as asks_for_document, of_failure as document_of};
 
 /// Ports of `--demo` if none is given.

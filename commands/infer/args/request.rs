@@ -254,10 +254,11 @@ pub(in crate::infer) struct OutputArgs {
     #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(in crate::infer) output: Format,
 
-    /// Save each output as a .npy file in this folder
+    /// Save the one output to a .npy file, or each to one in this folder
     ///
-    /// Created if missing. BF16, which NumPy lacks, becomes FP32.
-    #[arg(long, value_name = "DIR")]
+    /// A path that ends in .npy is a file. Folders are created if missing. BF16, which NumPy lacks, becomes
+    /// FP32.
+    #[arg(short = 'o', long, value_name = "PATH")]
     pub(in crate::infer) save: Option<PathBuf>,
 
     /// Show the K highest scores of the last axis of the output

@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::{
     completions::{names, usual},
     error::Failure,
+    spelling::{hyphenated, with_hyphens},
     ui::OutputFormat,
 };
 
@@ -156,7 +157,7 @@ fn argument(flag: &Flag) -> Arg {
     let least = flag.least;
     let is_optional = matches!(flag.kind, FlagKind::Switch | FlagKind::Check);
     let arg = Arg::new(flag.name)
-        .long(flag.name)
+        .long(hyphenated(flag.name))
         .value_name(flag.value)
         .help_heading(flag.heading)
         .allow_hyphen_values(flag.takes_hyphen)
@@ -235,9 +236,10 @@ fn typed<'a>(command: &'a Command, args: &'a [OsString]) -> impl Iterator<Item =
         let text = rest.first()?.to_string_lossy();
         let name = text
             .strip_prefix("--")
-            .and_then(|long| long.split('=').next());
+            .and_then(|long| long.split('=').next())
+            .map(hyphenated);
         let mut known = command.get_arguments();
-        let flag = known.find(|arg| name.is_some() && arg.get_long() == name);
+        let flag = known.find(|arg| name.is_some() && arg.get_long() == name.as_deref());
         let takes_next = !text.contains('=') && flag.is_some_and(takes_text);
         let words;
         (words, rest) = rest.split_at(rest.len().min(1 + usize::from(takes_next)));
@@ -253,9 +255,9 @@ fn takes_text(flag: &Arg) -> bool {
 /// Flags with a meaningful empty value: the header is left out.
 const MEANT: [&str; 3] = ["allowed_origins", "allowed_methods", "allowed_headers"];
 
-/// Removes the flags of `serve` with an empty value, and their earlier values: the last value
-/// counts, and that is none.
-pub(crate) fn without_empty(args: &[OsString]) -> Vec<OsString> {
+/// Returns the flags of `serve` as its table has them: with hyphens, and without those of an empty value and
+/// their earlier values: the last value counts, and that is none.
+pub(crate) fn normalized(args: &[OsString]) -> Vec<OsString> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let mut kept: Vec<TypedArg<'_>> = Vec::new();
     for arg in typed(&command, args) {
@@ -268,7 +270,15 @@ pub(crate) fn without_empty(args: &[OsString]) -> Vec<OsString> {
             None => kept.push(arg),
         }
     }
-    kept.iter().flat_map(|arg| arg.words).cloned().collect()
+    let words = kept.iter().flat_map(|arg| {
+        let (first, rest) = arg.words.split_first()?;
+        let first = match arg.flag {
+            Some(_) => with_hyphens(first),
+            None => first.clone(),
+        };
+        Some(std::iter::once(first).chain(rest.iter().cloned()))
+    });
+    words.flatten().collect()
 }
 
 /// Returns whether a flag takes text, unless an empty value is meaningful.
@@ -277,7 +287,7 @@ fn is_text(flag: &Arg) -> bool {
     let is_number = value == TypeId::of::<u32>()
         || value == TypeId::of::<u64>()
         || value == TypeId::of::<usize>();
-    takes_text(flag) && !MEANT.contains(&flag.get_long().unwrap_or_default()) && !is_number
+    takes_text(flag) && !MEANT.contains(&flag.get_id().as_str()) && !is_number
 }
 
 /// Flags of the C++ server that are absent, by purpose; a guess at another flag would mislead.
@@ -306,7 +316,8 @@ const ABSENT: [(&str, &str); 6] = [
 
 /// Returns the purpose of an absent flag of the C++ server.
 fn absent(name: &str) -> Option<&'static str> {
-    let is_one = |names: &str| names.split(' ').any(|other| other == name);
+    let name = hyphenated(name);
+    let is_one = |names: &str| names.split(' ').any(|other| hyphenated(other) == name);
     let found = ABSENT.iter().find(|(_, names)| is_one(names));
     found.map(|(what, _)| *what)
 }
@@ -341,9 +352,8 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
         let leads = !has_flags;
         has_flags |= text.starts_with('-');
         if let Some(flag) = flag {
-            let name = flag.get_long();
-            takes_paths &= !name.is_some_and(|name| SOURCES.contains(&name));
-            optional = name.filter(|_| !takes_text(flag) && !text.contains('='));
+            takes_paths &= !SOURCES.contains(&flag.get_id().as_str());
+            optional = flag.get_long().filter(|_| !takes_text(flag) && !text.contains('='));
             continue;
         }
         if let (Some(flag), "true" | "false" | "True" | "False") = (before, &*text) {
@@ -378,7 +388,8 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             continue;
         }
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
-        let near = ovms::error::nearest(name, known).filter(|known| is_slip(name, known));
+        let typed = hyphenated(name);
+        let near = ovms::error::nearest(&typed, known).filter(|known| is_slip(&typed, known));
         failure =
             failure.may_hint(near.map(|name| format!("for `{arg}`, did you mean `--{name}`?")));
     }
@@ -395,11 +406,11 @@ fn is_slip(typed: &str, known: &str) -> bool {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{refuse_unmatched, without_empty};
+    use super::{normalized, refuse_unmatched};
 
     fn left(args: &[&str]) -> String {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        without_empty(&args)
+        normalized(&args)
             .join(" ".as_ref())
             .into_string()
             .unwrap()
@@ -413,17 +424,28 @@ mod tests {
         assert_eq!(left(&["--shape=", "--shape=(1)"]), "--shape=(1)");
         assert_eq!(left(&["--log_level=", "--log_format="]), "");
         for kept in [
-            "--allowed_origins=",
+            "--allowed-origins=",
             "--port=",
-            "--max_connections=",
+            "--max-connections=",
             "--stateful=",
             "--unknown=",
+            "--un_known=",
             "--shape",
-            "--model_name --shape= x",
+            "--model-name --shape= x",
+            "--model-name --rest_port",
         ] {
             let args: Vec<&str> = kept.split(' ').collect();
             assert_eq!(left(&args), kept);
         }
+    }
+
+    #[test]
+    fn underscores_are_hyphens_in_flags_and_stay_in_values() {
+        assert_eq!(
+            left(&["--model_name", "a_b", "--rest_port=1", "--log-level", "--x_y"]),
+            "--model-name a_b --rest-port=1 --log-level --x_y"
+        );
+        assert_eq!(refused(&["--rest-bind_address", "a", "--model_name=--x_y"]), None);
     }
 
     fn refused(args: &[&str]) -> Option<String> {
@@ -483,7 +505,7 @@ mod tests {
             refused(&["--modelname", "x", "--port=1", "--qqq=1"]).unwrap(),
             @"
         error parsing options - unmatched arguments: --modelname, x, --qqq=1, 
-        hint: for `--modelname`, did you mean `--model_name`?
+        hint: for `--modelname`, did you mean `--model-name`?
         hint: `ovms serve --help` lists the flags
         "
         );
