@@ -18,7 +18,13 @@ use crate::{
 #[command(next_help_heading = "Output")]
 pub(crate) struct DiagramArgs {
     /// Output format
-    #[arg(long = "output", alias = "format", value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(
+        long = "output",
+        alias = "format",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t
+    )]
     pub(crate) format: Format,
 
     /// Draw with the characters of ASCII only

@@ -41,7 +41,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long = "port", value_name = "PORT", default_value_t = 9000)]
     port: u16,
     /// Port for REST to look at
-    #[arg(long = "rest-port", value_name = "PORT", default_value_t = 8000)]
+    #[arg(long = "rest_port", value_name = "PORT", default_value_t = 8000)]
     rest_port: u16,
     #[command(flatten)]
     output: ui::OutputArgs,

@@ -78,8 +78,14 @@ pub(crate) struct RequestFeed<'a> {
 enum Source {
     One,
     Parts(Steps),
-    Lines { lines: Lines, argument: Argument },
-    Samples { samples: Samples, argument: Argument },
+    Lines {
+        lines: Lines,
+        argument: Argument,
+    },
+    Samples {
+        samples: Samples,
+        argument: Argument,
+    },
 }
 
 impl RequestPlan {
@@ -228,10 +234,10 @@ impl<'a> RequestFeed<'a> {
             Source::Samples { samples, argument } => {
                 let Some(samples) = samples.next().await? else {
                     return match self.role {
-                        Role::Steps if self.given == 0 => Err(Failure::failed(
-                            "standard input has no samples",
-                        )
-                        .hint("did the command before it fail?")),
+                        Role::Steps if self.given == 0 => {
+                            Err(Failure::failed("standard input has no samples")
+                                .hint("did the command before it fail?"))
+                        }
                         Role::Steps | Role::Stream(_) => Ok(None),
                     };
                 };

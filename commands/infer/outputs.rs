@@ -248,8 +248,12 @@ fn labels_of<'a>(
     match given {
         Some(Labels { path, names }) if names.len() != scores => {
             let (path, found) = (path.display(), counted(names.len(), "label"));
-            let text = format!("{path} has {found}, output `{name}` has {}", counted(scores, "score"));
-            Err(Failure::usage(text).hint("give a file with one label per line, in the order of the scores"))
+            let text = format!(
+                "{path} has {found}, output `{name}` has {}",
+                counted(scores, "score")
+            );
+            Err(Failure::usage(text)
+                .hint("give a file with one label per line, in the order of the scores"))
         }
         Some(Labels { names, .. }) => Ok(names),
         None if of_model.len() == scores => Ok(of_model),

@@ -47,7 +47,9 @@ fn of_model(info: &RtInfo) -> Option<String> {
     let Some(RtInfo::Text(labels)) = tree.get("labels") else {
         return None;
     };
-    let labels = labels.split_whitespace().map(|label| label.replace('_', " "));
+    let labels = labels
+        .split_whitespace()
+        .map(|label| label.replace('_', " "));
     let labels = labels.collect::<Vec<_>>().join("\n");
     Some(labels).filter(|labels| !labels.is_empty())
 }
@@ -66,7 +68,10 @@ mod tests {
         assert_eq!(read(&version, None), None);
         let labels = RtInfo::Text("fire_engine cat".to_owned());
         let info = RtInfo::Tree(BTreeMap::from([("labels".to_owned(), labels)]));
-        assert_eq!(read(&version, Some(&info)).as_deref(), Some("fire engine\ncat"));
+        assert_eq!(
+            read(&version, Some(&info)).as_deref(),
+            Some("fire engine\ncat")
+        );
         fs::write(root.path().join("labels.txt"), "a\nb\n").unwrap();
         assert_eq!(read(&version, Some(&info)).as_deref(), Some("a\nb"));
         fs::write(version.join("labels.txt"), "c\n").unwrap();

@@ -13,8 +13,7 @@ use tokio::sync::oneshot;
 use super::{
     decoding::Decoding,
     ir::{IrFacts, RtInfo},
-    labels,
-    mapping,
+    labels, mapping,
     repository::{self, RepositoryError},
     storage::SourceError,
     warmup,

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::{
     completions::{names, usual},
     error::Failure,
-    spelling::{hyphenated, with_hyphens},
+    spelling::{hyphenated, spelled},
     ui::OutputFormat,
 };
 
@@ -157,7 +157,7 @@ fn argument(flag: &Flag) -> Arg {
     let least = flag.least;
     let is_optional = matches!(flag.kind, FlagKind::Switch | FlagKind::Check);
     let arg = Arg::new(flag.name)
-        .long(hyphenated(flag.name))
+        .long(flag.name)
         .value_name(flag.value)
         .help_heading(flag.heading)
         .allow_hyphen_values(flag.takes_hyphen)
@@ -239,7 +239,7 @@ fn typed<'a>(command: &'a Command, args: &'a [OsString]) -> impl Iterator<Item =
             .and_then(|long| long.split('=').next())
             .map(hyphenated);
         let mut known = command.get_arguments();
-        let flag = known.find(|arg| name.is_some() && arg.get_long() == name.as_deref());
+        let flag = known.find(|arg| name.is_some() && arg.get_long().map(hyphenated) == name);
         let takes_next = !text.contains('=') && flag.is_some_and(takes_text);
         let words;
         (words, rest) = rest.split_at(rest.len().min(1 + usize::from(takes_next)));
@@ -255,8 +255,8 @@ fn takes_text(flag: &Arg) -> bool {
 /// Flags with a meaningful empty value: the header is left out.
 const MEANT: [&str; 3] = ["allowed_origins", "allowed_methods", "allowed_headers"];
 
-/// Returns the flags of `serve` as its table has them: with hyphens, and without those of an empty value and
-/// their earlier values: the last value counts, and that is none.
+/// Returns the flags of `serve` as the help spells them, without those of an empty value and their earlier
+/// values: the last value counts, and that is none.
 pub(crate) fn normalized(args: &[OsString]) -> Vec<OsString> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let mut kept: Vec<TypedArg<'_>> = Vec::new();
@@ -272,8 +272,8 @@ pub(crate) fn normalized(args: &[OsString]) -> Vec<OsString> {
     }
     let words = kept.iter().flat_map(|arg| {
         let (first, rest) = arg.words.split_first()?;
-        let first = match arg.flag {
-            Some(_) => with_hyphens(first),
+        let first = match arg.flag.and_then(Arg::get_long) {
+            Some(long) => spelled(first, long),
             None => first.clone(),
         };
         Some(std::iter::once(first).chain(rest.iter().cloned()))
@@ -353,7 +353,9 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
         has_flags |= text.starts_with('-');
         if let Some(flag) = flag {
             takes_paths &= !SOURCES.contains(&flag.get_id().as_str());
-            optional = flag.get_long().filter(|_| !takes_text(flag) && !text.contains('='));
+            optional = flag
+                .get_long()
+                .filter(|_| !takes_text(flag) && !text.contains('='));
             continue;
         }
         if let (Some(flag), "true" | "false" | "True" | "False") = (before, &*text) {
@@ -362,8 +364,8 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             ));
         }
         let name = text.split('=').next().unwrap_or_default();
-        let is_common = matches!(&*text, "-h" | "-q")
-            || matches!(name, "--help" | "--version" | "--quiet");
+        let is_common =
+            matches!(&*text, "-h" | "-q") || matches!(name, "--help" | "--version" | "--quiet");
         if !is_common {
             let is_path = is_path(&text, leads);
             paths += usize::from(is_path);
@@ -388,8 +390,7 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             continue;
         }
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
-        let typed = hyphenated(name);
-        let near = ovms::error::nearest(&typed, known).filter(|known| is_slip(&typed, known));
+        let near = ovms::error::nearest(name, known).filter(|known| is_slip(name, known));
         failure =
             failure.may_hint(near.map(|name| format!("for `{arg}`, did you mean `--{name}`?")));
     }
@@ -410,10 +411,7 @@ mod tests {
 
     fn left(args: &[&str]) -> String {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        normalized(&args)
-            .join(" ".as_ref())
-            .into_string()
-            .unwrap()
+        normalized(&args).join(" ".as_ref()).into_string().unwrap()
     }
 
     #[test]
@@ -424,15 +422,15 @@ mod tests {
         assert_eq!(left(&["--shape=", "--shape=(1)"]), "--shape=(1)");
         assert_eq!(left(&["--log_level=", "--log_format="]), "");
         for kept in [
-            "--allowed-origins=",
+            "--allowed_origins=",
             "--port=",
-            "--max-connections=",
+            "--max_connections=",
             "--stateful=",
             "--unknown=",
             "--un_known=",
             "--shape",
-            "--model-name --shape= x",
-            "--model-name --rest_port",
+            "--model_name --shape= x",
+            "--model_name --rest-port",
         ] {
             let args: Vec<&str> = kept.split(' ').collect();
             assert_eq!(left(&args), kept);
@@ -440,12 +438,28 @@ mod tests {
     }
 
     #[test]
-    fn underscores_are_hyphens_in_flags_and_stay_in_values() {
+    fn underscores_and_hyphens_are_equal_in_flags() {
         assert_eq!(
-            left(&["--model_name", "a_b", "--rest_port=1", "--log-level", "--x_y"]),
-            "--model-name a_b --rest-port=1 --log-level --x_y"
+            left(&[
+                "--model-name",
+                "a-b",
+                "--rest_port=1",
+                "--log-level",
+                "--x-y"
+            ]),
+            left(&[
+                "--model_name",
+                "a-b",
+                "--rest-port=1",
+                "--log_level",
+                "--x-y"
+            ])
         );
-        assert_eq!(refused(&["--rest-bind_address", "a", "--model_name=--x_y"]), None);
+        assert!(left(&["--model-name", "a_b"]).ends_with(" a_b"));
+        assert_eq!(
+            refused(&["--rest-bind_address", "a", "--model_name=--x_y"]),
+            None
+        );
     }
 
     fn refused(args: &[&str]) -> Option<String> {
@@ -482,7 +496,8 @@ mod tests {
         ] {
             assert_eq!(refused(paths), None, "{paths:?}");
         }
-        let first = |args: &[&str]| refused(args).map(|text| text.lines().next().unwrap().to_owned());
+        let first =
+            |args: &[&str]| refused(args).map(|text| text.lines().next().unwrap().to_owned());
         for (args, expected) in [
             (&["--port=1", "flowers"][..], "flowers, "),
             (&["a.onnx", "--model_path", "b"], "a.onnx, "),
@@ -505,7 +520,7 @@ mod tests {
             refused(&["--modelname", "x", "--port=1", "--qqq=1"]).unwrap(),
             @"
         error parsing options - unmatched arguments: --modelname, x, --qqq=1, 
-        hint: for `--modelname`, did you mean `--model-name`?
+        hint: for `--modelname`, did you mean `--model_name`?
         hint: `ovms serve --help` lists the flags
         "
         );

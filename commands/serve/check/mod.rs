@@ -21,8 +21,8 @@ use std::{
 
 use ovms::{
     config::{
-        self, CheckDepth, ConfigSource, Defaults, EntryError, FileConfig, Flags,
-        ModelEntry, RefusedEntry,
+        self, CheckDepth, ConfigSource, Defaults, EntryError, FileConfig, Flags, ModelEntry,
+        RefusedEntry,
     },
     diagnostic::{Diagnostics, FilePosition},
     engine::reload::read_paths,

@@ -21,8 +21,13 @@ pub(super) fn of_wav(file: &[u8]) -> Result<Vec<f32>, hound::Error> {
         SampleFormat::Float => reader.samples::<f32>().collect::<Result<_, _>>()?,
         SampleFormat::Int => {
             let full = 2_f32.powi(i32::from(spec.bits_per_sample) - 1);
-            #[expect(clippy::cast_precision_loss, reason = "samples of more bits than that are rounded")]
-            let scaled = reader.samples::<i32>().map(|sample| Ok(sample? as f32 / full));
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "samples of more bits than that are rounded"
+            )]
+            let scaled = reader
+                .samples::<i32>()
+                .map(|sample| Ok(sample? as f32 / full));
             scaled.collect::<Result<_, hound::Error>>()?
         }
     };
@@ -58,7 +63,9 @@ impl Target<'_> {
     pub(super) fn samples_at_once(&self) -> Result<usize, ValueProblem> {
         let shape = self.wanted().as_ref().and_then(PartialShape::fixed);
         let count = shape.and_then(|shape| elements(&shape));
-        count.filter(|count| *count > 0).ok_or(ValueProblem::StepLength)
+        count
+            .filter(|count| *count > 0)
+            .ok_or(ValueProblem::StepLength)
     }
 
     /// Makes the tensor of all steps, and the shape of one. The last step is filled with zeros.
@@ -83,7 +90,9 @@ fn packed(samples: &[f32], length: usize, dtype: DataType) -> Result<bytes::Byte
             packer.push_f64(sample.into())?;
         } else {
             #[expect(clippy::cast_possible_truncation, reason = "clamped to 16 bits")]
-            let whole = (sample * FULL_SCALE).round().clamp(-FULL_SCALE, FULL_SCALE - 1.0) as i64;
+            let whole = (sample * FULL_SCALE)
+                .round()
+                .clamp(-FULL_SCALE, FULL_SCALE - 1.0) as i64;
             packer.push_i64(whole)?;
         }
     }
@@ -100,7 +109,7 @@ pub fn skip_wav_header(stream: &mut impl BufRead) -> io::Result<usize> {
     if !stream.fill_buf()?.starts_with(RIFF) {
         return Ok(1);
     }
-    io::copy(&mut stream.take(12), &mut io::sink())?;
+    skip(stream, 12)?;
     let mut channels = 1;
     loop {
         let mut chunk = [0; 8];
@@ -119,11 +128,16 @@ pub fn skip_wav_header(stream: &mut impl BufRead) -> io::Result<usize> {
                     )));
                 }
                 channels = u16::from_le_bytes([format[2], format[3]]).max(1).into();
-                io::copy(&mut stream.take(u64::from(length) - 16), &mut io::sink())?;
+                skip(stream, u64::from(length) - 16)?;
             }
-            _ => drop(io::copy(&mut stream.take(length.into()), &mut io::sink())?),
+            _ => skip(stream, length.into())?,
         }
     }
+}
+
+/// Passes over bytes of a stream.
+fn skip(stream: &mut impl Read, length: u64) -> io::Result<()> {
+    io::copy(&mut stream.take(length), &mut io::sink()).map(drop)
 }
 
 /// Reads the next 16-bit samples of a stream, `count` for each channel or what is left; none at the end.
@@ -131,11 +145,7 @@ pub fn skip_wav_header(stream: &mut impl BufRead) -> io::Result<usize> {
 /// # Errors
 ///
 /// Fails if the stream cannot be read.
-pub fn next_samples(
-    stream: &mut impl Read,
-    count: usize,
-    channels: usize,
-) -> io::Result<Vec<f32>> {
+pub fn next_samples(stream: &mut impl Read, count: usize, channels: usize) -> io::Result<Vec<f32>> {
     let length = (2 * count * channels) as u64;
     let mut bytes = Vec::new();
     stream.take(length).read_to_end(&mut bytes)?;
@@ -172,7 +182,10 @@ mod tests {
         assert_eq!(of_wav(&wav(1, &mono)).unwrap(), [0.0, 0.5, -1.0]);
         let stereo = [0, 16384, -32768, 0];
         assert_eq!(of_wav(&wav(2, &stereo)).unwrap(), [0.25, -0.5]);
-        let raw: Vec<u8> = mono.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+        let raw: Vec<u8> = mono
+            .iter()
+            .flat_map(|sample| sample.to_le_bytes())
+            .collect();
         assert_eq!(of_pcm16(&raw), [0.0, 0.5, -1.0]);
         assert!(of_wav(b"RIFFxxxxWAVE").is_err());
     }
@@ -180,7 +193,10 @@ mod tests {
     #[test]
     fn a_stream_may_begin_with_a_header() {
         let samples = [0, 16384, -32768, 8192, 0];
-        let raw: Vec<u8> = samples.iter().flat_map(|it: &i16| it.to_le_bytes()).collect();
+        let raw: Vec<u8> = samples
+            .iter()
+            .flat_map(|it: &i16| it.to_le_bytes())
+            .collect();
         for stream in [raw, wav(1, &samples)] {
             let mut stream = &stream[..];
             assert_eq!(skip_wav_header(&mut stream).unwrap(), 1);

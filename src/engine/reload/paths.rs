@@ -158,7 +158,9 @@ pub(super) fn changes(before: &[Found], now: &[Found]) -> String {
     };
     let parts = [("new", others(now, before)), ("gone", others(before, now))].into_iter();
     let parts = parts.filter(|(_, names)| !names.is_empty());
-    let parts: Vec<String> = parts.map(|(what, names)| format!("{what}: {names}")).collect();
+    let parts: Vec<String> = parts
+        .map(|(what, names)| format!("{what}: {names}"))
+        .collect();
     format!("the model folders have changed; {}", parts.join("; "))
 }
 
@@ -266,7 +268,8 @@ fn nearest_of(path: &Path) -> Option<String> {
 
 /// Returns the name of a model: that of its file or folder.
 fn name_of(path: &Path) -> String {
-    let text = |name: Option<&std::ffi::OsStr>| name.map(|name| name.to_string_lossy().into_owned());
+    let text =
+        |name: Option<&std::ffi::OsStr>| name.map(|name| name.to_string_lossy().into_owned());
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     let folder = |path: &Path| {
         let mut folders = path.ancestors().filter_map(|path| text(path.file_name()));
@@ -433,7 +436,10 @@ mod tests {
             ("graph", "graph"),
         ] {
             let found = plain(root, &[path]).unwrap();
-            assert!(found[0].starts_with(&format!("{name}: ")), "{path}: {found:?}");
+            assert!(
+                found[0].starts_with(&format!("{name}: ")),
+                "{path}: {found:?}"
+            );
         }
         let several = plain(root, &["flowers.onnx", "yolo.xml", "resnet"]).unwrap();
         assert_eq!(
@@ -482,7 +488,12 @@ mod tests {
         fs::remove_dir_all(root.join("all/b")).unwrap();
         // A file beside the folders does not make it another thing than it was.
         touch(root, &["all/c/1/model.onnx", "all/d.onnx"]);
-        let names: Vec<_> = paths.found().unwrap().into_iter().map(|it| it.name).collect();
+        let names: Vec<_> = paths
+            .found()
+            .unwrap()
+            .into_iter()
+            .map(|it| it.name)
+            .collect();
         assert_eq!(names, ["a", "c", "g"]);
         let config = super::configured(&source, paths.found().unwrap());
         assert_eq!((config.models.len(), config.graphs.len()), (2, 1));

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     error::ReloadError,
-    paths::{Found, Paths, changes, configured},
+    paths::{Found, PathError, Paths, changes, configured},
 };
 use crate::{
     config::{self, Defaults, FileConfig, FileError, PathSource},
@@ -102,7 +102,7 @@ impl Reader {
             Origin::Paths { source, looked } => {
                 let of = Arc::clone(source);
                 let before = looked.as_ref().map(|(paths, _)| paths.clone());
-                let look = move || {
+                let look = move || -> Result<_, PathError> {
                     let paths = before.map_or_else(|| Paths::open(&of), Ok)?;
                     let found = paths.found()?;
                     Ok((paths, found))

@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 const INDENT: usize = 10;
 
 /// Flags with another meaning or description in another subcommand.
-const OF_THEIR_OWN: [&str; 8] = [
+const OF_THEIR_OWN: [&str; 9] = [
     // A tensor's layout in `serve`, that of images in `infer`.
     "--layout",
     // Preprocessing by the model in `serve`; elsewhere, preprocessing of an image before.
@@ -25,6 +25,8 @@ const OF_THEIR_OWN: [&str; 8] = [
     // What `serve` listens on, and what `doctor` looks at.
     "--port",
     "--rest_port",
+    // Files, or a folder of them.
+    "--save",
 ];
 
 /// Runs the program in the terminal.

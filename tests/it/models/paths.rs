@@ -45,7 +45,11 @@ fn a_file_is_served_under_its_name_for_this_machine() {
     assert!(is_ready(&server, "adder"));
     let line = server.wait_log("try: ovms infer");
     let log = server.log();
-    assert_eq!(log.matches(" listens on 127.0.0.1 port ").count(), 2, "{log}");
+    assert_eq!(
+        log.matches(" listens on 127.0.0.1 port ").count(),
+        2,
+        "{log}"
+    );
     let (_, command) = line.split_once("try: ovms ").unwrap();
     let tried = cli::ovms(command.split(' '));
     assert_eq!(tried.code, Some(0), "{command}: {}", tried.stderr);
@@ -71,7 +75,9 @@ fn models_come_and_go_with_their_folders() {
         // A folder that is not whole is put in place by its name.
         repository::copy(&model("add").join("1"), &root.join(".new/1"));
         fs::rename(root.join(".new"), root.join("all/new")).unwrap();
-        eventually("the new model is served", || is_ready(&server, "new").then_some(()));
+        eventually("the new model is served", || {
+            is_ready(&server, "new").then_some(())
+        });
         fs::remove_dir_all(root.join("all/new")).unwrap();
         eventually("the removed model is retired", || {
             (!is_ready(&server, "new")).then_some(())

@@ -124,7 +124,8 @@ fn flags(text: &str) -> BTreeSet<String> {
     let is_of_flag = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     text.split(|c| !is_of_flag(c))
         .filter(|word| word.starts_with("--") && word.len() > 2)
-        .map(str::to_owned)
+        // Both are read.
+        .map(|word| word.replace('_', "-"))
         .collect()
 }
 
@@ -199,13 +200,19 @@ fn the_commands_for_models_of_ones_own_are_understood() {
         seen += 1;
         let (port, rest_port) = free_ports();
         let command = match command.starts_with("ovms serve") {
-            true => format!("ovms serve --port {port} --rest_port {rest_port} {}", &command[11..]),
+            true => format!(
+                "ovms serve --port {port} --rest_port {rest_port} {}",
+                &command[11..]
+            ),
             false => command.clone(),
         };
         let run = shell(&command, folder.path());
         assert_eq!(run.code, Some(1), "{command}: {}", run.failure());
         let text = &run.stderr;
-        let missing = ["No such file or directory", "there is no such file or folder"];
+        let missing = [
+            "No such file or directory",
+            "there is no such file or folder",
+        ];
         assert!(
             missing.iter().any(|missing| text.contains(missing)),
             "{command}: {text}"

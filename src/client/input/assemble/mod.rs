@@ -285,10 +285,12 @@ impl Inputs {
         match content {
             Content::Inline(text) => match target.dtype_of(&text) {
                 DataType::String if !text.starts_with(['[', '"']) => target.string(text.as_bytes()),
-                dtype => target.json(&text, dtype).map_err(|problem| match is_file_name(&text) {
-                    true => ValueProblem::FileName(text),
-                    false => problem,
-                }),
+                dtype => target
+                    .json(&text, dtype)
+                    .map_err(|problem| match is_file_name(&text) {
+                        true => ValueProblem::FileName(text),
+                        false => problem,
+                    }),
             },
             Content::Json(text) => {
                 let read = target.json(&text, target.dtype_of(&text));
