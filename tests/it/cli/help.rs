@@ -217,3 +217,18 @@ fn help_takes_help() {
         assert_eq!(found.text(), expected.text(), "ovms {line}");
     }
 }
+
+#[test]
+fn short_help_fits_a_screen() {
+    let lines = |args: &[&str]| at_80(args).text().lines().count();
+    assert!(lines(&["-h"]) <= 24, "{}", at_80(&["-h"]).text());
+    for (path, _) in all().into_iter().filter(|(path, _)| !path.is_empty()) {
+        let words: Vec<&str> = path.split_whitespace().chain(["-h"]).collect();
+        let help = at_80(&words).text();
+        assert!(
+            help.lines().count() <= 60,
+            "ovms {path}: {}\n{help}",
+            help.lines().count()
+        );
+    }
+}
