@@ -60,7 +60,6 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         mut flags,
         output,
     } = args;
-    flags.model_repository_path = directives::repository_path(&flags);
     let demo = prepare_demo(&mut flags)?;
     if flags.check != CheckDepth::Off {
         return check::run(flags, paths, output);
@@ -174,10 +173,15 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
 }
 
 /// Checks the flags, beside the paths of models if there are any.
-fn configured(flags: Flags, paths: Vec<PathBuf>) -> Result<Config, FlagError> {
-    let names_one = flags.config_path.is_some() || flags.model_path.is_some();
-    if paths.is_empty() && (names_one || flags.model_repository_path.is_none()) {
-        return Config::from_flags(flags, &environment());
+fn configured(mut flags: Flags, paths: Vec<PathBuf>) -> Result<Config, FlagError> {
+    if paths.is_empty() {
+        if flags.config_path.is_some() || flags.model_path.is_some() {
+            return Config::from_flags(flags, &environment());
+        }
+        flags.model_repository_path = directives::repository_path(&flags);
+        if flags.model_repository_path.is_none() {
+            return Config::from_flags(flags, &environment());
+        }
     }
     Config::from_paths(flags, paths, &environment())
 }
