@@ -439,27 +439,21 @@ mod tests {
 
     #[test]
     fn underscores_and_hyphens_are_equal_in_flags() {
-        assert_eq!(
-            left(&[
-                "--model-name",
+        let typed = |dash: &str| {
+            let flags = [
+                "--model*name",
                 "a-b",
-                "--rest_port=1",
-                "--log-level",
-                "--x-y"
-            ]),
-            left(&[
-                "--model_name",
-                "a-b",
-                "--rest-port=1",
-                "--log_level",
-                "--x-y"
-            ])
-        );
-        assert!(left(&["--model-name", "a_b"]).ends_with(" a_b"));
-        assert_eq!(
-            refused(&["--rest-bind_address", "a", "--model_name=--x_y"]),
-            None
-        );
+                "--rest*port=1_2",
+                "--log*level",
+                "--x-y",
+            ];
+            let flags = flags.map(|flag| flag.replace('*', dash));
+            left(&flags.each_ref().map(String::as_str))
+        };
+        assert_eq!(typed("_"), typed("-"));
+        assert!(typed("_").contains(" a-b ") && typed("_").contains("=1_2 "));
+        let mixed = format!("--rest-bind{}address", '_');
+        assert_eq!(refused(&[&mixed, "a"]), None);
     }
 
     fn refused(args: &[&str]) -> Option<String> {
