@@ -17,7 +17,7 @@ use crate::{
     completions::names,
     error::{Failure, FailureKind},
     serve::hints,
-    ui,
+    ui::{self, Look},
 };
 
 /// The flags as typed.

@@ -13,7 +13,7 @@ use crate::{
     completions::names,
     error::Failure,
     pipeline::aside::Aside,
-    ui,
+    ui::{self, Look},
 };
 
 /// Text at the end of the help.
