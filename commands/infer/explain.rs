@@ -156,6 +156,7 @@ mod tests {
             name: "m".to_owned(),
             versions: Vec::new(),
             platform: String::new(),
+            labels: Vec::new(),
             inputs: vec![
                 tensor(
                     "pixels",

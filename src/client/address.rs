@@ -216,6 +216,15 @@ pub enum Api {
 }
 
 impl Api {
+    /// Returns KServe's over the transport that an address names by its scheme; gRPC without one.
+    pub fn of_scheme(address: &str) -> Self {
+        let scheme = address.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        match scheme.as_deref() {
+            Some("http" | "https") => Self::KserveRest,
+            _ => Self::KserveGrpc,
+        }
+    }
+
     /// Returns the port that servers usually have it on.
     pub const fn port(self) -> u16 {
         if self.is_grpc() { 9000 } else { 8000 }
@@ -291,6 +300,21 @@ mod tests {
             assert_eq!(address.unix_socket(), Some(path.as_ref()), "{text}");
             assert_eq!(address.to_string(), format!("unix:{path}"));
             assert_eq!(address.url(), "http://localhost");
+        }
+    }
+
+    #[test]
+    fn the_scheme_names_the_transport() {
+        for (text, expected) in [
+            ("http://a", Api::KserveRest),
+            ("HTTP://a:1", Api::KserveRest),
+            ("https://a", Api::KserveRest),
+            ("grpcs://a", Api::KserveGrpc),
+            ("unix:/run/o.sock", Api::KserveGrpc),
+            ("grpc://a", Api::KserveGrpc),
+            ("a:8000", Api::KserveGrpc),
+        ] {
+            assert_eq!(Api::of_scheme(text), expected, "{text}");
         }
     }
 
