@@ -7,7 +7,9 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{bench, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui};
+use crate::{
+    bench, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui,
+};
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
@@ -171,11 +173,13 @@ fn with_whole_headers(command: Clap, args: &[OsString]) -> Clap {
     if !args.iter().any(is_header) {
         return command;
     }
-    ["infer", "bench"].into_iter().fold(command, |command, name| {
-        command.mut_subcommand(name, |command| {
-            command.mut_arg("header", |header| header.value_delimiter(None))
+    ["infer", "bench"]
+        .into_iter()
+        .fold(command, |command, name| {
+            command.mut_subcommand(name, |command| {
+                command.mut_arg("header", |header| header.value_delimiter(None))
+            })
         })
-    })
 }
 
 /// Makes empty environment variables count as unset.

@@ -74,7 +74,12 @@ pub(super) struct LevelArgs {
     /// Requests in flight at once, level after level [default: 1]
     ///
     /// A closed loop: the next request is sent when an answer has come.
-    #[arg(long, alias = "concurrency-range", value_name = "LEVELS", conflicts_with = "rate")]
+    #[arg(
+        long,
+        alias = "concurrency-range",
+        value_name = "LEVELS",
+        conflicts_with = "rate"
+    )]
     pub(super) concurrency: Option<Levels>,
 
     /// Requests per second, level after level
@@ -262,7 +267,9 @@ fn responses(text: &str) -> Result<Responses, String> {
     }
     match text.parse() {
         Ok(count) if count > 0 => Ok(Responses::Count(count)),
-        _ => Err(format!("found `{text}`, expected a number above 0, or `end`")),
+        _ => Err(format!(
+            "found `{text}`, expected a number above 0, or `end`"
+        )),
     }
 }
 

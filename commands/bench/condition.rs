@@ -99,9 +99,12 @@ impl FromStr for FailCondition {
                     )
                 })?;
                 let mut units = UNITS.iter();
-                let unit = units.find_map(|(unit, factor)| Some((value.strip_suffix(unit)?, factor)));
+                let unit =
+                    units.find_map(|(unit, factor)| Some((value.strip_suffix(unit)?, factor)));
                 let (value, factor) = unit.ok_or_else(|| {
-                    format!("found `{value}` for a latency, expected a unit: us, ms or s, as in 20ms")
+                    format!(
+                        "found `{value}` for a latency, expected a unit: us, ms or s, as in 20ms"
+                    )
                 })?;
                 (figure, value, *factor)
             }
@@ -161,15 +164,12 @@ impl FailCondition {
 
 /// Returns the text for a level at which a figure is on the wrong side of a limit. A level without an answer is on
 /// the wrong side of every limit of its latencies.
-fn finding(
-    figure: Figure,
-    relation: Relation,
-    limit: f64,
-    level: &LevelReport,
-) -> Option<String> {
+fn finding(figure: Figure, relation: Relation, limit: f64, level: &LevelReport) -> Option<String> {
     let at = level_name(level.concurrency, level.target_rate);
     let Some(value) = figure.of(level) else {
-        return Some(format!("{figure} has no value at {at}: nothing was answered"));
+        return Some(format!(
+            "{figure} has no value at {at}: nothing was answered"
+        ));
     };
     let holds = match relation {
         Relation::Less => value < limit,
@@ -237,14 +237,20 @@ mod tests {
     fn conditions_are_a_metric_a_relation_and_a_limit() {
         for (text, expected) in [
             ("p99>20ms", limit(Figure::P99, Relation::Greater, 20e3)),
-            (" P50 >= 1.5s ", limit(Figure::P50, Relation::GreaterOrEqual, 1.5e6)),
+            (
+                " P50 >= 1.5s ",
+                limit(Figure::P50, Relation::GreaterOrEqual, 1.5e6),
+            ),
             ("p90>300us", limit(Figure::P90, Relation::Greater, 300.0)),
             ("p95>300µs", limit(Figure::P95, Relation::Greater, 300.0)),
             ("max<=2ms", limit(Figure::Max, Relation::LessOrEqual, 2e3)),
             ("rate<100", limit(Figure::Rate, Relation::Less, 100.0)),
             ("rate<0.5/s", limit(Figure::Rate, Relation::Less, 0.5)),
             ("errors>0", limit(Figure::Errors, Relation::Greater, 0.0)),
-            ("errors>1%", limit(Figure::ErrorShare, Relation::Greater, 1.0)),
+            (
+                "errors>1%",
+                limit(Figure::ErrorShare, Relation::Greater, 1.0),
+            ),
             ("worse", FailCondition::Worse),
             ("unstable", FailCondition::Unstable),
         ] {

@@ -20,8 +20,14 @@ fn line(level: &LevelReport) -> String {
     let first = level.first_response_us;
     let server = level.server;
     let cells = [
-        level.concurrency.map(|it| it.to_string()).unwrap_or_default(),
-        level.target_rate.map(|it| it.to_string()).unwrap_or_default(),
+        level
+            .concurrency
+            .map(|it| it.to_string())
+            .unwrap_or_default(),
+        level
+            .target_rate
+            .map(|it| it.to_string())
+            .unwrap_or_default(),
         format!("{:.3}", level.rate),
         level.ok.to_string(),
         level.failed.to_string(),

@@ -12,7 +12,9 @@ pub(super) struct Levels(pub(super) Vec<f64>);
 /// Reason why a text is no levels.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum LevelsError {
-    #[error("found `{0}`, expected a number above 0, such as 8, or a range, such as 1:64 or 1:64:2x")]
+    #[error(
+        "found `{0}`, expected a number above 0, such as 8, or a range, such as 1:64 or 1:64:2x"
+    )]
     Form(String),
     #[error("the range `{0}` ends before it begins")]
     Backwards(String),
@@ -180,7 +182,10 @@ mod tests {
     #[test]
     fn shapes_have_the_name_of_an_input() {
         let shape: NamedShape = "a:0:1,3".parse().unwrap();
-        assert_eq!((shape.name.as_str(), &shape.shape[..]), ("a:0", &[1, 3][..]));
+        assert_eq!(
+            (shape.name.as_str(), &shape.shape[..]),
+            ("a:0", &[1, 3][..])
+        );
         for text in ["", "a", ":1", "a:", "a:1,b", "a:-1"] {
             let error = text.parse::<NamedShape>().unwrap_err();
             assert!(error.contains("expected NAME:DIMS"), "{text}");

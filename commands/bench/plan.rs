@@ -14,7 +14,9 @@ use ovms::client::{
 };
 
 use super::{
-    args::{BenchArgs, BenchFormat, BenchOutputArgs, LevelArgs, Responses, TrafficArgs, VerdictArgs},
+    args::{
+        BenchArgs, BenchFormat, BenchOutputArgs, LevelArgs, Responses, TrafficArgs, VerdictArgs,
+    },
     report::{BenchReport, FORM},
 };
 use crate::{

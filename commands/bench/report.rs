@@ -100,12 +100,18 @@ pub(super) fn example() -> BenchReport {
             },
             reported: 3,
             windows: vec![window; 3],
-            histogram: [(1_800.0, 20), (1_964.0, 880), (2_141.0, 1900), (2_335.0, 0), (2_546.0, 200)]
-                .map(|(below, count)| HistogramBin {
-                    below_us: below * scale,
-                    count,
-                })
-                .to_vec(),
+            histogram: [
+                (1_800.0, 20),
+                (1_964.0, 880),
+                (2_141.0, 1900),
+                (2_335.0, 0),
+                (2_546.0, 200),
+            ]
+            .map(|(below, count)| HistogramBin {
+                below_us: below * scale,
+                count,
+            })
+            .to_vec(),
             errors: (failed > 0)
                 .then(|| ErrorCount {
                     times: failed,

@@ -44,7 +44,13 @@ impl BenchPlan {
         let started_at = SystemTime::now();
         let (client, model) = unless_interrupted(self.job.open()).await?;
         let mix = requests(&self, &model)?;
-        let traffic = Traffic::new(&client, mix.requests, self.kind, self.max_lanes(), self.seed);
+        let traffic = Traffic::new(
+            &client,
+            mix.requests,
+            self.kind,
+            self.max_lanes(),
+            self.seed,
+        );
         let traffic = traffic.map_err(infer::client_failure)?;
         let probe = async {
             traffic.probe().await.map_err(|(index, error)| {

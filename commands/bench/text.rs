@@ -60,7 +60,10 @@ pub(super) fn report(report: &BenchReport, has_histograms: bool) -> String {
 
 fn levels(report: &BenchReport) -> Table {
     let is_open = report.levels.iter().any(|it| it.target_rate.is_some());
-    let has_firsts = report.levels.iter().any(|it| it.first_response_us.is_some());
+    let has_firsts = report
+        .levels
+        .iter()
+        .any(|it| it.first_response_us.is_some());
     let has_server = report.levels.iter().any(|it| it.server.is_some());
     let mut table = Table::new().right([match is_open {
         true => "rate/s",
@@ -148,7 +151,11 @@ fn histogram(level: &LevelReport) -> Option<String> {
         });
         bins = pairs.collect();
     }
-    let most = bins.iter().map(|bin| bin.count).max().filter(|it| *it > 0)?;
+    let most = bins
+        .iter()
+        .map(|bin| bin.count)
+        .max()
+        .filter(|it| *it > 0)?;
     let level = level_name(level.concurrency, level.target_rate);
     let mut lines = vec![format!("Latencies at {level}:")];
     let width = |texts: &[String]| texts.iter().map(String::len).max().unwrap_or(0);

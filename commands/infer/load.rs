@@ -75,7 +75,7 @@ struct LoadFigures {
 }
 
 /// Latencies in milliseconds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 struct Latencies {
     mean: f64,
     p50: f64,
@@ -215,7 +215,9 @@ mod tests {
 
     use ovms::client::load::{ErrorCount, LoadPlan, LoadProgress, LoadTarget, Until};
 
-    use super::{Latencies, LoadFigures, measurement_json, measurement_table, outcome, thousandths};
+    use super::{
+        Latencies, LoadFigures, measurement_json, measurement_table, outcome, thousandths,
+    };
     use crate::{error::Failure, ui::Look};
 
     fn report(failed: u64) -> LoadFigures {

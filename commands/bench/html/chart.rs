@@ -164,7 +164,10 @@ impl Plot {
             let path: Vec<String> = path.collect();
             put(
                 svg,
-                format_args!("<polyline class=\"c{colour}\" points=\"{}\"/>", path.join(" ")),
+                format_args!(
+                    "<polyline class=\"c{colour}\" points=\"{}\"/>",
+                    path.join(" ")
+                ),
             );
             for (place, value) in points {
                 put(
@@ -187,7 +190,11 @@ impl Plot {
     fn bars(&self, svg: &mut String, y: impl Fn(f64) -> f64) {
         let count = self.places.count();
         let width = (WIDTH - LEFT - RIGHT) / index(count.max(1));
-        let width = if count > 12 { width * 0.92 } else { width * 0.6 };
+        let width = if count > 12 {
+            width * 0.92
+        } else {
+            width * 0.6
+        };
         for place in 0..count {
             let mut below = 0.0;
             for (colour, series) in self.series.iter().enumerate() {
@@ -279,7 +286,10 @@ mod tests {
             assert!((top - expected_top).abs() < 1e-9, "{largest}: {top}");
             assert!((step - expected_step).abs() < 1e-9, "{largest}: {step}");
         }
-        assert_eq!([0.2, 5.0, 1.25, 1500.0].map(number), ["0.2", "5", "1.25", "1500"]);
+        assert_eq!(
+            [0.2, 5.0, 1.25, 1500.0].map(number),
+            ["0.2", "5", "1.25", "1500"]
+        );
     }
 
     #[test]

@@ -112,9 +112,7 @@ const PERCENTILES: [Percentile; 4] = [
     ("p99", |it| it.p99),
 ];
 
-fn percentiles<'a>(
-    all: impl Iterator<Item = Option<&'a LatencyFigures>> + Clone,
-) -> Vec<Series> {
+fn percentiles<'a>(all: impl Iterator<Item = Option<&'a LatencyFigures>> + Clone) -> Vec<Series> {
     let series = |&(name, value): &Percentile| Series {
         name,
         values: all.clone().map(|it| it.map(|it| value(it) / 1e3)).collect(),
@@ -331,7 +329,9 @@ mod tests {
         example.findings = vec!["p99 is 9 ms".to_owned()];
         let page = report(&example);
         assert!(page.starts_with("<!DOCTYPE html>"));
-        for outside in ["http://", "https://", "src=", "<link", "@import", "url(", "<script"] {
+        for outside in [
+            "http://", "https://", "src=", "<link", "@import", "url(", "<script",
+        ] {
             assert!(!page.contains(outside), "{outside}");
         }
         assert!(page.contains("UNAVAILABLE: busy &#60;b&#62;"), "{page}");

@@ -21,9 +21,9 @@ use crate::{
     proto::kserve::{
         InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse,
         ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
-        ModelStatisticsRequest, ModelStatisticsResponse,
-        RepositoryIndexRequest, RepositoryIndexResponse, ServerMetadataRequest,
-        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+        ModelStatisticsRequest, ModelStatisticsResponse, RepositoryIndexRequest,
+        RepositoryIndexResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest,
+        ServerReadyResponse,
         infer_parameter::ParameterChoice,
         model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
         model_metadata_response::TensorMetadata as TensorMessage,

@@ -24,11 +24,15 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
+    #[expect(
+        deprecated,
+        reason = "what took its place is unsafe for descriptors that others may close; an owned one is closed here"
+    )]
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Self {
-            timer: AsyncFd::register(timer)?,
+            timer: AsyncFd::new(timer)?,
             set_for: None,
         })
     }
@@ -45,7 +49,11 @@ impl Alarm {
                 return Poll::Ready(Ok(()));
             }
             if self.set_for != Some(moment) {
-                timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::empty(), &after(left))?;
+                timerfd_settime(
+                    self.timer.get_ref(),
+                    TimerfdTimerFlags::empty(),
+                    &after(left),
+                )?;
                 self.set_for = Some(moment);
             }
             let mut guard = ready!(self.timer.poll_read_ready(context))?;

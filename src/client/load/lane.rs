@@ -119,9 +119,7 @@ impl Lane {
             Some(stream) => stream,
             None => http2.open(self.index, request).await?,
         };
-        let answered = http2
-            .step(answers(&mut stream, request, responses))
-            .await?;
+        let answered = http2.step(answers(&mut stream, request, responses)).await?;
         if responses.is_some() {
             self.stream = Some(stream);
         }

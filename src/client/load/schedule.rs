@@ -70,9 +70,7 @@ mod tests {
     #[test]
     fn poisson_intervals_have_the_mean_and_the_spread_of_an_exponential_distribution() {
         let mut schedule = Schedule::new(200.0, ArrivalProcess::Poisson { seed: 7 });
-        let due: Vec<f64> = (0..40_000)
-            .map(|_| schedule.next().as_secs_f64())
-            .collect();
+        let due: Vec<f64> = (0..40_000).map(|_| schedule.next().as_secs_f64()).collect();
         assert!(due.is_sorted());
         let gaps: Vec<f64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let count = gaps.len() as f64;

@@ -56,9 +56,15 @@ fn report(server: &Server, api: &str, args: &[&str]) -> Value {
 fn is_measured(level: &Value) {
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{level}"));
     assert!(number(&level["ok"]) > 0.0, "{level}");
-    assert_eq!((&level["failed"], level["errors"].as_array().map(Vec::len)), (&0.into(), Some(0)));
+    assert_eq!(
+        (&level["failed"], level["errors"].as_array().map(Vec::len)),
+        (&0.into(), Some(0))
+    );
     let (rate, seconds) = (number(&level["rate"]), number(&level["seconds"]));
-    assert!((rate * seconds - number(&level["ok"])).abs() < 0.01, "{level}");
+    assert!(
+        (rate * seconds - number(&level["ok"])).abs() < 0.01,
+        "{level}"
+    );
     let latency = &level["latency_us"];
     let figures = ["p50", "p90", "p95", "p99", "max"].map(|name| number(&latency[name]));
     assert!(figures.is_sorted() && figures[0] > 0.0, "{level}");
@@ -74,7 +80,10 @@ fn levels_are_measured_over_every_api() {
     let server = Server::shared("dummy");
     for api in ALL {
         let report = report(server, api, &words("dummy --concurrency 1,20"));
-        assert_eq!((&report["model"], &report["api"]), (&"dummy".into(), &api.into()));
+        assert_eq!(
+            (&report["model"], &report["api"]),
+            (&"dummy".into(), &api.into())
+        );
         let levels = report["levels"].as_array().unwrap();
         let lanes: Vec<_> = levels.iter().map(|it| it["concurrency"].as_u64()).collect();
         assert_eq!(lanes, [Some(1), Some(20)]);
@@ -84,7 +93,10 @@ fn levels_are_measured_over_every_api() {
             let part = |name: &str| split[name].as_f64().unwrap();
             assert!(part("requests") >= level["ok"].as_f64().unwrap(), "{level}");
             let parts = part("queue_us") + part("input_us") + part("infer_us") + part("output_us");
-            assert!(part("infer_us") > 0.0 && parts <= part("total_us") * 1.01, "{level}");
+            assert!(
+                part("infer_us") > 0.0 && parts <= part("total_us") * 1.01,
+                "{level}"
+            );
         }
     }
 }
@@ -97,7 +109,10 @@ fn an_open_loop_keeps_its_rate() {
         let report = report(server, api, &flags);
         let level = &report["levels"][0];
         is_measured(level);
-        assert_eq!((&level["target_rate"], &report["seed"]), (&200.0.into(), &5.into()));
+        assert_eq!(
+            (&level["target_rate"], &report["seed"]),
+            (&200.0.into(), &5.into())
+        );
         // 40 requests are due, with the spread of their distribution.
         let ok = level["ok"].as_u64().unwrap();
         assert!((15..=80).contains(&ok), "{level}");
@@ -120,10 +135,18 @@ fn sequences_begin_and_end_over_every_api() {
     }
     let refused = bench(&server, TFS_GRPC, &words("running_total --sequence 1"));
     assert_eq!(refused.code, Some(64));
-    assert!(refused.stderr.contains("`--sequence 1` does not fit"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("`--sequence 1` does not fit"),
+        "{}",
+        refused.stderr
+    );
     let alone = bench(&server, GRPC, &words("running_total"));
     assert_eq!(alone.code, Some(1), "{}", alone.stderr);
-    assert!(alone.stderr.contains("Sequence ID has not been provided"), "{}", alone.stderr);
+    assert!(
+        alone.stderr.contains("Sequence ID has not been provided"),
+        "{}",
+        alone.stderr
+    );
 }
 
 #[test]
@@ -136,7 +159,11 @@ fn streams_have_an_answer_for_each_request() {
     }
     let refused = bench(server, REST, &["dummy", "--stream"]);
     assert_eq!(refused.code, Some(64));
-    assert!(refused.stderr.contains("only kserve-grpc has streams"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("only kserve-grpc has streams"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -176,7 +203,10 @@ fn recorded_requests_are_a_mix() {
     let server = Server::shared("dummy");
     let folder = repository::folder();
     let path = folder.path().join("mix.jsonl");
-    let lines = format!("{}\n\n{}\n", r#"{"b": [0,1,2,3,4,5,6,7,8,9], "weight": 3}"#, r#"{"b": [9,8,7,6,5,4,3,2,1,0]}"#);
+    let lines = format!(
+        "{}\n\n{}\n",
+        r#"{"b": [0,1,2,3,4,5,6,7,8,9], "weight": 3}"#, r#"{"b": [9,8,7,6,5,4,3,2,1,0]}"#
+    );
     fs::write(&path, lines).unwrap();
     let path = path.to_str().unwrap();
     for api in ALL {
@@ -213,7 +243,13 @@ fn errors_before_the_load_are_told_as_they_are() {
     insta::assert_snapshot!(said(&["dummy", "--fail-if", "worse"]), @"");
     let absent = cli::run(at(1, GRPC).arg("dummy"));
     assert_eq!(absent.code, Some(69));
-    assert!(absent.stderr.starts_with("error: no server answers at 127.0.0.1:1\n"), "{}", absent.stderr);
+    assert!(
+        absent
+            .stderr
+            .starts_with("error: no server answers at 127.0.0.1:1\n"),
+        "{}",
+        absent.stderr
+    );
 }
 
 /// Flags of a load that goes on for minutes.
@@ -242,14 +278,21 @@ fn loaded(server: &Server, api: &str, args: &[&str]) -> std::process::Child {
 fn ctrl_c_reports_what_there_is() {
     let server = Server::start("dummy");
     for api in ALL {
-        let child = loaded(&server, api, &[&ENDLESS[..], &["--concurrency=3,9"]].concat());
+        let child = loaded(
+            &server,
+            api,
+            &[&ENDLESS[..], &["--concurrency=3,9"]].concat(),
+        );
         interrupt(&child);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["interrupted"], true);
         let levels = report["levels"].as_array().unwrap();
-        assert_eq!((levels.len(), &levels[0]["end"]), (1, &"interrupted".into()));
+        assert_eq!(
+            (levels.len(), &levels[0]["end"]),
+            (1, &"interrupted".into())
+        );
         assert!(levels[0]["ok"].as_u64().unwrap() > 0, "{report}");
         let total = &levels[0]["total"];
         let text = String::from_utf8(output.stderr).unwrap();
@@ -269,12 +312,18 @@ fn requests_that_fail_under_load_are_counted_by_kind() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{api}");
         let text = String::from_utf8(output.stderr).unwrap();
-        assert!(text.contains(" requests failed\nhint: `--allow-errors`"), "{text}");
+        assert!(
+            text.contains(" requests failed\nhint: `--allow-errors`"),
+            "{text}"
+        );
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let level = &report["levels"][0];
         assert!(level["failed"].as_u64().unwrap() > 0, "{api}: {level}");
         let error = level["errors"][0]["error"].as_str().unwrap();
-        assert!(error.starts_with("no server answers at 127.0.0.1:"), "{api}: {error}");
+        assert!(
+            error.starts_with("no server answers at 127.0.0.1:"),
+            "{api}: {error}"
+        );
     }
 }
 
@@ -283,13 +332,23 @@ fn conditions_decide_over_the_exit_code() {
     let server = Server::shared("dummy");
     let short = &SHORT[..4];
     let run = |args: &[&str]| bench(server, GRPC, &[&["dummy"], short, args].concat());
-    let held = run(&["--fail-if=p50>1us", "--fail-if=rate<1", "--fail-if=errors>0"]);
+    let held = run(&[
+        "--fail-if=p50>1us",
+        "--fail-if=rate<1",
+        "--fail-if=errors>0",
+    ]);
     assert_eq!(held.code, Some(1), "{}", held.stderr);
-    let said = held.stderr.lines().filter(|line| !line.starts_with("note: "));
+    let said = held
+        .stderr
+        .lines()
+        .filter(|line| !line.starts_with("note: "));
     let said: Vec<&str> = said.collect();
     assert_eq!(said[0], "error: 1 finding of `--fail-if`");
     assert!(said[1].starts_with("  p50 is 0."), "{said:?}");
-    assert!(said[1].ends_with(" ms at concurrency 1, which is above 0.001 ms"), "{said:?}");
+    assert!(
+        said[1].ends_with(" ms at concurrency 1, which is above 0.001 ms"),
+        "{said:?}"
+    );
     let passed = run(&["--fail-if=p50>10s", "--fail-if=rate<1"]);
     assert_eq!(passed.code, Some(0), "{}", passed.stderr);
 }
@@ -300,14 +359,31 @@ fn reports_are_saved_compared_and_drawn() {
     let folder = repository::folder();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (before, page) = (file("before.json"), file("report.html"));
-    report(server, GRPC, &["dummy", "--concurrency=1,2", "--save", &before]);
-    let args = ["dummy", "--concurrency=2,4", "--against", &before, "--html", &page];
+    report(
+        server,
+        GRPC,
+        &["dummy", "--concurrency=1,2", "--save", &before],
+    );
+    let args = [
+        "dummy",
+        "--concurrency=2,4",
+        "--against",
+        &before,
+        "--html",
+        &page,
+    ];
     let compared = report(server, GRPC, &args);
     let comparison = compared["comparison"].as_array().unwrap();
     // Only the level that both have.
-    assert_eq!((comparison.len(), &comparison[0]["concurrency"]), (1, &2.into()));
+    assert_eq!(
+        (comparison.len(), &comparison[0]["concurrency"]),
+        (1, &2.into())
+    );
     let metrics = comparison[0]["metrics"].as_array().unwrap();
-    let names: Vec<_> = metrics.iter().map(|it| it["metric"].as_str().unwrap()).collect();
+    let names: Vec<_> = metrics
+        .iter()
+        .map(|it| it["metric"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["rate", "p50", "p90", "p95", "p99"]);
     for metric in metrics {
         let interval = metric["interval"].as_array().unwrap();
@@ -315,22 +391,44 @@ fn reports_are_saved_compared_and_drawn() {
         assert!(interval[0].as_f64().unwrap() <= change && change <= interval[1].as_f64().unwrap());
     }
     let html = fs::read_to_string(&page).unwrap();
-    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("<svg"), "{html}");
+    assert!(
+        html.starts_with("<!DOCTYPE html>") && html.contains("<svg"),
+        "{html}"
+    );
     assert!(!html.contains("<script") && !html.contains("src="));
 
-    let csv = bench(server, REST, &[&["dummy", "--concurrency=1,2"], &SHORT[..4], &["--output=csv"]].concat());
+    let csv = bench(
+        server,
+        REST,
+        &[
+            &["dummy", "--concurrency=1,2"],
+            &SHORT[..4],
+            &["--output=csv"],
+        ]
+        .concat(),
+    );
     assert_eq!(csv.code, Some(0), "{}", csv.stderr);
     let text = csv.text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
-    assert!(lines[0].starts_with("concurrency,target_rate,rate,"), "{text}");
+    assert!(
+        lines[0].starts_with("concurrency,target_rate,rate,"),
+        "{text}"
+    );
     let cells = |line: &str| line.split(',').count();
-    assert!(lines.iter().all(|line| cells(line) == cells(lines[0])), "{text}");
+    assert!(
+        lines.iter().all(|line| cells(line) == cells(lines[0])),
+        "{text}"
+    );
 
     fs::write(Path::new(&before), "{}").unwrap();
     let refused = bench(server, GRPC, &["dummy", "--against", &before]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("is no report of `ovms bench`"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("is no report of `ovms bench`"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -343,6 +441,13 @@ fn a_report_is_a_table_with_a_histogram() {
     let titles: Vec<&str> = lines[0].split_whitespace().collect();
     assert_eq!(titles[..4], ["concurrency", "ok/s", "p50", "ms"], "{text}");
     assert_eq!(lines[1].split_whitespace().next(), Some("1"), "{text}");
-    assert_eq!((lines[2], lines[3]), ("", "Latencies at concurrency 1:"), "{text}");
-    assert!(lines[4..].iter().all(|line| line.starts_with("  < ")), "{text}");
+    assert_eq!(
+        (lines[2], lines[3]),
+        ("", "Latencies at concurrency 1:"),
+        "{text}"
+    );
+    assert!(
+        lines[4..].iter().all(|line| line.starts_with("  < ")),
+        "{text}"
+    );
 }

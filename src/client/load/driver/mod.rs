@@ -359,7 +359,10 @@ impl LoadRun {
         let (concurrency, target_rate) = LevelReport::level(self.plan.target);
         let (total, failed) = recorder.counts();
         let (cpu, wall) = self.cpu.get().used.unwrap_or_default();
-        let server = self.server.get().and_then(|(before, after)| after?.since(&before));
+        let server = self
+            .server
+            .get()
+            .and_then(|(before, after)| after?.since(&before));
         Some(LevelReport {
             concurrency,
             target_rate,
@@ -412,7 +415,7 @@ enum Pace {
         lanes: usize,
     },
     Open {
-        schedule: Schedule,
+        schedule: Box<Schedule>,
         start: Instant,
         next: Instant,
         max_in_flight: usize,
@@ -428,7 +431,7 @@ impl Pace {
                 arrivals,
                 max_in_flight,
             } => {
-                let mut schedule = Schedule::new(per_second, arrivals);
+                let mut schedule = Box::new(Schedule::new(per_second, arrivals));
                 Self::Open {
                     next: start + schedule.next(),
                     schedule,
