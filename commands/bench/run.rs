@@ -181,6 +181,11 @@ fn notes(report: &BenchReport) -> Vec<String> {
             LevelEnd::MaxTime => notes.push(format!("note: {at} is not stable at `--max-time`")),
             LevelEnd::Stable | LevelEnd::Limit | LevelEnd::Interrupted => {}
         }
+        if level.latency_us.is_none() && level.failed == 0 {
+            notes.push(format!(
+                "note: nothing was answered at {at}: `--interval` has to be longer than a request takes"
+            ));
+        }
         if let Some(target) = level.target_rate.filter(|it| level.rate < it * REACHED) {
             notes.push(format!(
                 "note: the server answered {} of {} requests a second",

@@ -23,7 +23,8 @@ pub(super) fn is_stable(all: &[WindowMeans], windows: usize, tolerance: f64) -> 
 #[expect(clippy::cast_precision_loss, reason = "a few windows")]
 fn agree(values: &[f64], tolerance: f64) -> bool {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let is_near = |value: &f64| (value - mean).abs() <= tolerance * mean;
+    // With room for what rounding adds.
+    let is_near = |value: &f64| (value - mean).abs() <= tolerance * mean * (1.0 + 1e-9);
     values.iter().all(is_near)
 }
 

@@ -304,7 +304,7 @@ fn ctrl_c_reports_what_there_is() {
 fn requests_that_fail_under_load_are_counted_by_kind() {
     for api in ALL {
         let mut server = Server::start("dummy");
-        // Three windows without an answer end a run.
+        // Three windows with nothing but errors end a run.
         let args = ["--output=json", "--concurrency=2", "--interval=500ms"];
         let child = loaded(&server, api, &args);
         server.signal("KILL");

@@ -279,9 +279,10 @@ impl LoadRun {
                     if is_stable(&means, windows, tolerance) {
                         return Some(LevelEnd::Stable);
                     }
-                    let mut last = means.iter().rev().take(windows);
-                    let is_dead = means.len() >= windows && last.all(|it| it.latency.is_none());
-                    if is_dead || means.len() >= max_windows {
+                    let mut last = recorder.windows().iter().rev().take(windows);
+                    // Without errors the windows may be shorter than a request.
+                    let is_dead = ended >= windows && last.all(|it| it.ok == 0 && it.failed > 0);
+                    if is_dead || ended >= max_windows {
                         return Some(LevelEnd::MaxTrials);
                     }
                 }

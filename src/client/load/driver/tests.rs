@@ -224,18 +224,18 @@ async fn an_open_loop_sends_at_its_rate_whatever_is_in_flight() {
 
 #[tokio::test]
 async fn windows_that_agree_end_a_run_and_others_go_on_to_the_limit() {
-    let fake = Fake {
+    let fake = || Fake {
         takes: 2 * MILLISECOND,
         ..Fake::default()
     };
     let run = LoadRun::new(stable(10.0, 20));
-    run.drive(&fake, pending()).await.unwrap();
+    run.drive(&fake(), pending()).await.unwrap();
     let report = run.report().unwrap();
     assert_eq!((report.end, report.reported), (LevelEnd::Stable, 3));
     assert!((report.seconds - 0.15).abs() < 1e-9, "{report:?}");
 
     let run = LoadRun::new(stable(0.0, 5));
-    run.drive(&fake, pending()).await.unwrap();
+    run.drive(&fake(), pending()).await.unwrap();
     let report = run.report().unwrap();
     assert_eq!((report.end, report.reported), (LevelEnd::MaxTrials, 3));
     assert!(report.windows.len() >= 5);
@@ -251,14 +251,14 @@ async fn windows_that_agree_end_a_run_and_others_go_on_to_the_limit() {
         ..stable(0.0, 0)
     };
     let run = LoadRun::new(plan);
-    run.drive(&fake, pending()).await.unwrap();
+    run.drive(&fake(), pending()).await.unwrap();
     let report = run.report().unwrap();
     assert_eq!(report.end, LevelEnd::MaxTime);
     assert!(report.reported > 0 && report.windows.len() < 1000);
 }
 
 #[tokio::test]
-async fn a_server_that_answers_nothing_ends_a_run_after_three_windows() {
+async fn nothing_but_errors_ends_a_run_after_three_windows() {
     let fake = Fake {
         takes: MILLISECOND,
         dies: true,
