@@ -306,7 +306,7 @@ mod tests {
         }
         let table = comparison(&[Comparison::of(before, &after)]);
         insta::assert_snapshot!(table.draw(Look::Plain), @"
-        level          metric    before     after   change     95 % interval  verdict
+        level          metric    before     after   change       95 % interval  verdict
         concurrency 1  rate       500/s     600/s  +20.0 %  +17.5 % to +22.5 %  better
         concurrency 1  p50     2.000 ms  2.400 ms  +20.0 %  +17.5 % to +22.5 %  worse
         concurrency 1  p90     2.500 ms  2.500 ms   +0.0 %    +0.0 % to +0.0 %  no difference

@@ -218,13 +218,27 @@ fn recorded_requests_are_a_mix() {
         assert_eq!(run.text(), "");
         run.failure().replace(path, "mix.jsonl")
     };
-    insta::assert_snapshot!(said("{\"b\": [1]}\n"), @"");
-    insta::assert_snapshot!(said("\n{\"b\": [0,1,2,3,4,5,6,7,8,9], \"weight\": 0}\n"), @"");
-    insta::assert_snapshot!(said("\n"), @"");
+    insta::assert_snapshot!(said("{\"b\": [1]}\n"), @"
+    exit 64
+    error: mix.jsonl:1: cannot use the value given for input `b`
+      caused by: found 1 element, shape (1,10) takes 10
+    ");
+    insta::assert_snapshot!(said("\n{\"b\": [0,1,2,3,4,5,6,7,8,9], \"weight\": 0}\n"), @"
+    exit 64
+    error: mix.jsonl:2: found the weight 0, expected a number above 0
+    ");
+    insta::assert_snapshot!(said("\n"), @"
+    exit 64
+    error: mix.jsonl has no requests
+    hint: each line is one, as a JSON object
+    ");
     // A line that fits by itself, but not the model, is found before the load.
     let good = r#"{"b": [0,1,2,3,4,5,6,7,8,9]}"#;
     let bad = r#"{"inputs": [{"name": "b", "shape": [2, 5], "data": [0,1,2,3,4,5,6,7,8,9]}]}"#;
-    insta::assert_snapshot!(said(&format!("{good}\n{bad}\n")), @"");
+    insta::assert_snapshot!(said(&format!("{good}\n{bad}\n")), @"
+    exit 1
+    error: mix.jsonl:2: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 2; input name: b
+    ");
 }
 
 #[test]
@@ -235,12 +249,36 @@ fn errors_before_the_load_are_told_as_they_are() {
         assert_eq!(run.text(), "", "{args:?}");
         run.failure()
     };
-    insta::assert_snapshot!(said(&["dumy"]), @"");
-    insta::assert_snapshot!(said(&["dummy", "--shape", "b:3,10"]), @"");
-    insta::assert_snapshot!(said(&["dummy", "--shape", "c:1,10"]), @"");
-    insta::assert_snapshot!(said(&["dummy", "--save", "missing/a.json"]), @"");
-    insta::assert_snapshot!(said(&["dummy", "--concurrency", "1.5"]), @"");
-    insta::assert_snapshot!(said(&["dummy", "--fail-if", "worse"]), @"");
+    insta::assert_snapshot!(said(&["dumy"]), @"
+    exit 1
+    error: the server refused the request: NOT_FOUND: Model with requested name is not found
+    hint: did you mean `dummy`?
+    hint: the server has `dummy`
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--shape", "b:3,10"]), @"
+    exit 1
+    error: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 3; input name: b
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--shape", "c:1,10"]), @"
+    exit 64
+    error: the model has no input `c`
+    hint: the inputs are `b`
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--save", "missing/a.json"]), @"
+    exit 1
+    error: cannot write to missing
+      caused by: No such file or directory (os error 2)
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--concurrency", "1.5"]), @"
+    exit 64
+    error: found 1.5 requests at once, expected whole numbers up to 65535
+    hint: `--rate` takes fractions
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--fail-if", "worse"]), @"
+    exit 64
+    error: `--fail-if worse` needs `--against`
+    hint: `--save FILE` writes a report to compare with
+    ");
     let absent = cli::run(at(1, GRPC).arg("dummy"));
     assert_eq!(absent.code, Some(69));
     assert!(
