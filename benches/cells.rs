@@ -1,9 +1,12 @@
 //! The table of absolute figures: each side with each number of clients.
 
-use std::{path::Path, time::Duration};
+use std::{future::pending, path::Path, time::Duration};
 
 use ovms::{
-    client::{Api, Client, ModelId, Request, TensorForm, bench},
+    client::{
+        Api, Client, ModelId, Request, TensorForm,
+        load::{LoadPlan, LoadRun, LoadTarget, Traffic, TrafficKind, Until, WeightedRequest},
+    },
     tensor::{DataType, Tensor},
 };
 
@@ -105,34 +108,41 @@ fn served(peer: &Peer, api: Api, model: &Model, concurrency: usize, seconds: f64
     runtime.block_on(async {
         let options = peer.options(api, concurrency);
         let client = Client::connect(&options).await.expect("the server listens");
-        let call = client
-            .call(&request)
+        let requests = vec![WeightedRequest {
+            request,
+            weight: 1.0,
+        }];
+        let traffic = Traffic::new(&client, requests, TrafficKind::Unary, concurrency, 0)
             .expect("the request has a form in the protocol");
-        let warm = bench::Bench::new(plan(concurrency, seconds / 4.0));
-        warm.run(&call).await.expect("requests are answered");
+        let warm = LoadRun::new(plan(concurrency, seconds / 4.0));
+        let warmed = warm.run(&traffic, pending()).await;
+        warmed.expect("requests are answered");
         let cpu = process::cpu(peer.id());
-        let measured = bench::Bench::new(plan(concurrency, seconds));
-        measured.run(&call).await.expect("requests are answered");
+        let measured = LoadRun::new(plan(concurrency, seconds));
+        let run = measured.run(&traffic, pending()).await;
+        run.expect("requests are answered");
         let cpu = process::cpu(peer.id()) - cpu;
-        let report = measured.report();
+        let report = measured.report().expect("requests were sent");
         assert_eq!(report.failed, 0, "{:?}", report.errors);
-        let latency = report.latency_ms.expect("there were answers");
+        let latency = report.latency_us.expect("there were answers");
         Cell {
-            per_second: report.ok_per_second,
-            p50_us: latency.p50 * 1e3,
-            p99_us: latency.p99 * 1e3,
+            per_second: report.rate,
+            p50_us: latency.p50,
+            p99_us: latency.p99,
             cpu_us: cpu.as_secs_f64() * 1e6 / report.ok as f64,
             peak_mb: process::peak_mb(peer.id()),
         }
     })
 }
 
-fn plan(concurrency: usize, seconds: f64) -> bench::LoadPlan {
-    bench::LoadPlan {
-        requests: None,
-        duration: Some(Duration::from_secs_f64(seconds)),
-        concurrency,
+fn plan(concurrency: usize, seconds: f64) -> LoadPlan {
+    LoadPlan {
+        target: LoadTarget::Concurrency(concurrency),
         warmup: 0,
+        until: Until::Limits {
+            requests: None,
+            duration: Some(Duration::from_secs_f64(seconds)),
+        },
     }
 }
 

@@ -8,7 +8,8 @@ use clap::{
 };
 
 use crate::{
-    completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, spelling, ui,
+    bench, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup,
+    spelling, ui,
 };
 
 /// Text at the end of the short help.
@@ -56,6 +57,8 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Send inference requests to a server, or ask what it serves
     Infer(Box<infer::InferArgs>),
+    /// Measure a server under load: rate, latencies, errors
+    Bench(Box<bench::BenchArgs>),
     /// Write, draw, check and try pipelines
     #[command(subcommand, after_help = pipeline::AFTER_HELP)]
     Pipeline(pipeline::PipelineCommand),
@@ -110,6 +113,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     match cli.command {
         Command::Serve(args) => serve::run(*args),
         Command::Infer(args) => infer::run(*args),
+        Command::Bench(args) => bench::run(*args),
         Command::Pipeline(command) => pipeline::run(command),
         Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
@@ -179,9 +183,13 @@ fn with_whole_headers(command: Clap, args: &[OsString]) -> Clap {
     if !args.iter().any(is_header) {
         return command;
     }
-    command.mut_subcommand("infer", |infer| {
-        infer.mut_arg("header", |header| header.value_delimiter(None))
-    })
+    ["infer", "bench"]
+        .into_iter()
+        .fold(command, |command, name| {
+            command.mut_subcommand(name, |command| {
+                command.mut_arg("header", |header| header.value_delimiter(None))
+            })
+        })
 }
 
 /// Makes empty environment variables count as unset.
@@ -330,7 +338,7 @@ fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
         "status" | "list" | "models" => Some("ovms infer --status"),
         "metadata" => Some("ovms infer --metadata"),
         "check" => Some("ovms serve --check"),
-        "load" | "bench" | "benchmark" => Some("ovms infer --load"),
+        "load" | "benchmark" | "perf" | "perf_analyzer" => Some("ovms bench"),
         "top" => Some("ovms infer --top"),
         _ => None,
     }

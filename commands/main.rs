@@ -4,6 +4,7 @@
 //! subcommands do is in the library; what they print is here.
 
 mod apart;
+mod bench;
 mod check;
 mod cli;
 mod completions;

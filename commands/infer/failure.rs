@@ -21,7 +21,7 @@ use crate::{
 const NO_SEQUENCE: &str = "Sequence ID has not been provided";
 
 /// Returns the failure of a call.
-pub(super) fn client(error: ClientError) -> Failure {
+pub(crate) fn client(error: ClientError) -> Failure {
     let text = error.to_string();
     match error {
         ClientError::Unreachable { source, .. } => {

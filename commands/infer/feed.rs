@@ -274,7 +274,7 @@ fn step(
 }
 
 /// Adds the contents of a line to a request; returns its timestamp.
-fn add(
+pub(crate) fn add(
     line: RequestLine,
     inputs: &Inputs,
     model: &ModelMetadata,

@@ -25,10 +25,10 @@ pub(super) const URL: &str = "OVMS_URL";
 
 /// Work to be done.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) server: ClientOptions,
-    pub(super) model: ModelId,
-    pub(super) inputs: Inputs,
+pub(crate) struct Job {
+    pub(crate) server: ClientOptions,
+    pub(crate) model: ModelId,
+    pub(crate) inputs: Inputs,
     /// Requested outputs; empty for all.
     pub(super) outputs: Vec<String>,
     pub(super) id: String,
@@ -48,6 +48,41 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// Makes the job of a load, which sends by itself: only [`Self::open`] and [`Self::base`] are for it.
+    pub(crate) fn of_load(
+        model: String,
+        server: ServerArgs,
+        request: RequestArgs,
+        inputs: Inputs,
+    ) -> Result<Self, Failure> {
+        let server = self::server(server, 1)?;
+        let (form, is_form_given) = form(&request, server.api)?;
+        if server.api.is_tfs() {
+            refuse_beyond_tfs(&request, server.api)?;
+        }
+        Ok(Self {
+            server,
+            model: ModelId {
+                name: model,
+                version: request.model_version.map(|version| version.to_string()),
+            },
+            inputs,
+            outputs: request.output_name,
+            id: request.id.unwrap_or_default(),
+            parameters: request.param,
+            form,
+            is_form_given,
+            is_printed: false,
+            shows_secrets: false,
+            task: Task::Show {
+                show: Show::Table,
+                save: None,
+            },
+            sequence: None,
+            stream: None,
+        })
+    }
+
     /// Checks the flags and reads their files.
     pub(super) fn new(mut args: InferArgs) -> Result<Self, Failure> {
         let format = args.output.output;
@@ -60,11 +95,7 @@ impl Job {
             },
             false => Task::new(&args.load, args.output)?,
         };
-        let concurrency = match &task {
-            Task::Show { .. } => 1,
-            Task::Measure { plan, .. } => plan.concurrency,
-        };
-        let server = server(args.server, concurrency)?;
+        let server = server(args.server, 1)?;
         let (form, is_form_given) = form(&args.request, server.api)?;
         if server.api.is_tfs() {
             refuse_beyond_tfs(&args.request, server.api)?;
@@ -215,7 +246,10 @@ mod tests {
     use std::time::Duration;
 
     use clap::Parser;
-    use ovms::client::{Api, TensorForm, bench::LoadPlan};
+    use ovms::client::{
+        Api, TensorForm,
+        load::{LoadPlan, LoadTarget, Until},
+    };
 
     use super::{InferArgs, Job, Task};
 
@@ -248,13 +282,14 @@ mod tests {
         assert_eq!(
             plan,
             LoadPlan {
-                requests: Some(5),
-                duration: Some(Duration::from_secs(60)),
-                concurrency: 7,
+                target: LoadTarget::Concurrency(7),
                 warmup: 2,
+                until: Until::Limits {
+                    requests: Some(5),
+                    duration: Some(Duration::from_secs(60)),
+                },
             }
         );
-        assert_eq!(load.server.concurrency, 7);
         for (flags, form) in [
             ("", TensorForm::Bytes),
             ("--typed", TensorForm::Values),

@@ -1,16 +1,23 @@
 //! Load measurement: a bar during the run, then the results.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::pending,
+    time::{Duration, Instant},
+};
 
 use ovms::client::{
     Client, Request,
-    bench::{Bench, BenchProgress, ErrorCount, LoadPlan, Report},
+    load::{
+        ErrorCount, LevelReport, LoadError, LoadPlan, LoadProgress, LoadRun, Traffic, TrafficKind,
+        Until, WeightedRequest,
+    },
     output::number,
 };
+use serde::Serialize;
 
 use super::failure;
 use crate::{
-    error::Failure,
+    error::{Failure, FailureKind},
     ui::{self, Look, Table},
 };
 
@@ -27,30 +34,88 @@ pub(super) async fn run(
     plan: LoadPlan,
     is_json: bool,
 ) -> Result<(), Failure> {
-    let call = client.call(request).map_err(failure::client)?;
-    let bench = Bench::new(plan);
+    let requests = vec![WeightedRequest {
+        request: request.clone(),
+        weight: 1.0,
+    }];
+    let lanes = plan.target.max_in_flight();
+    let traffic = Traffic::new(client, requests, TrafficKind::Unary, lanes, 0);
+    let traffic = traffic.map_err(failure::client)?;
+    let load = LoadRun::new(plan);
     let interrupted = tokio::select! {
-        result = bench.run(&call) => {
-            result.map_err(failure::client)?;
+        result = load.run(&traffic, pending()) => {
+            result.map_err(failed)?;
             false
         }
-        () = draw(&bench, plan) => false,
+        () = draw(&load, plan) => false,
         _ = tokio::signal::ctrl_c() => true,
     };
-    let mut report = bench.report();
-    report.errors.truncate(MAX_ERRORS);
+    let report = LoadFigures::of(load.report());
     print(&report, is_json)?;
     outcome(&report, interrupted)
 }
 
+/// Returns the failure of a run.
+pub(crate) fn failed(error: LoadError) -> Failure {
+    match error {
+        LoadError::Client(error) => failure::client(error),
+        LoadError::Timer(_) => Failure::of(FailureKind::SystemPart, &error),
+    }
+}
+
+/// Results as one JSON object.
+#[derive(Debug, Default, Serialize)]
+struct LoadFigures {
+    ok: u64,
+    failed: u64,
+    seconds: f64,
+    ok_per_second: f64,
+    latency_ms: Option<Latencies>,
+    errors: Vec<ErrorCount>,
+}
+
+/// Latencies in milliseconds.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Latencies {
+    mean: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    max: f64,
+}
+
+impl LoadFigures {
+    /// Takes the figures of a report; there is none before the first request that counts.
+    fn of(report: Option<LevelReport>) -> Self {
+        let Some(mut report) = report else {
+            return Self::default();
+        };
+        report.errors.truncate(MAX_ERRORS);
+        Self {
+            ok: report.ok,
+            failed: report.failed,
+            seconds: report.seconds,
+            ok_per_second: report.rate,
+            latency_ms: report.latency_us.map(|it| Latencies {
+                mean: it.mean / 1e3,
+                p50: it.p50 / 1e3,
+                p90: it.p90 / 1e3,
+                p99: it.p99 / 1e3,
+                max: it.max / 1e3,
+            }),
+            errors: report.errors,
+        }
+    }
+}
+
 /// Draws the bar until it is dropped; if none can be drawn, prints a line at intervals.
-async fn draw(bench: &Bench, plan: LoadPlan) {
+async fn draw(load: &LoadRun, plan: LoadPlan) {
     let bar = ui::bar(1000);
     let mut step = tokio::time::interval(ui::BAR_STEP);
     let mut reported = Instant::now();
     loop {
         step.tick().await;
-        let progress = bench.progress();
+        let progress = load.progress();
         let done = thousandths(progress, plan);
         if !bar.is_hidden() {
             bar.set_position(done);
@@ -69,25 +134,26 @@ async fn draw(bench: &Bench, plan: LoadPlan) {
     clippy::cast_sign_loss,
     reason = "a share of a thousand"
 )]
-fn thousandths(progress: BenchProgress, plan: LoadPlan) -> u64 {
-    let by_number = plan
-        .requests
-        .map_or(0.0, |requests| progress.done as f64 / requests as f64);
-    let by_time = plan.duration.map_or(0.0, |limit| {
+fn thousandths(progress: LoadProgress, plan: LoadPlan) -> u64 {
+    let Until::Limits { requests, duration } = plan.until else {
+        return 0;
+    };
+    let by_number = requests.map_or(0.0, |requests| progress.done as f64 / requests as f64);
+    let by_time = duration.map_or(0.0, |limit| {
         progress.elapsed.as_secs_f64() / limit.as_secs_f64()
     });
     (by_number.max(by_time).min(1.0) * 1000.0) as u64
 }
 
-fn message(progress: BenchProgress) -> String {
-    let BenchProgress { done, failed, .. } = progress;
+fn message(progress: LoadProgress) -> String {
+    let LoadProgress { done, failed, .. } = progress;
     match failed {
         0 => format!("{done} answers"),
         _ => format!("{done} answers, {failed} failed"),
     }
 }
 
-fn print(report: &Report, is_json: bool) -> Result<(), Failure> {
+fn print(report: &LoadFigures, is_json: bool) -> Result<(), Failure> {
     if is_json {
         return ui::print(measurement_json(report) + "\n");
     }
@@ -104,7 +170,7 @@ fn print(report: &Report, is_json: bool) -> Result<(), Failure> {
 }
 
 /// Returns the result of the measurement: interruption and failures show in the exit code.
-fn outcome(report: &Report, interrupted: bool) -> Result<(), Failure> {
+fn outcome(report: &LoadFigures, interrupted: bool) -> Result<(), Failure> {
     let (done, failed) = (report.ok + report.failed, report.failed);
     if interrupted {
         let text = format!("interrupted after {done} requests");
@@ -118,7 +184,7 @@ fn outcome(report: &Report, interrupted: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn measurement_table(report: &Report) -> Table {
+fn measurement_table(report: &LoadFigures) -> Table {
     let mut table = Table::new().right([
         "ok", "failed", "seconds", "ok/s", "mean ms", "p50 ms", "p90 ms", "p99 ms", "max ms",
     ]);
@@ -139,7 +205,7 @@ fn measurement_table(report: &Report) -> Table {
     table
 }
 
-fn measurement_json(report: &Report) -> String {
+fn measurement_json(report: &LoadFigures) -> String {
     serde_json::to_string(report).expect("numbers and texts have a JSON form")
 }
 
@@ -147,18 +213,20 @@ fn measurement_json(report: &Report) -> String {
 mod tests {
     use std::time::Duration;
 
-    use ovms::client::bench::{BenchProgress, ErrorCount, LatencySummary, LoadPlan, Report};
+    use ovms::client::load::{ErrorCount, LoadPlan, LoadProgress, LoadTarget, Until};
 
-    use super::{measurement_json, measurement_table, outcome, thousandths};
+    use super::{
+        Latencies, LoadFigures, measurement_json, measurement_table, outcome, thousandths,
+    };
     use crate::{error::Failure, ui::Look};
 
-    fn report(failed: u64) -> Report {
-        Report {
+    fn report(failed: u64) -> LoadFigures {
+        LoadFigures {
             ok: 1000 - failed,
             failed,
             seconds: 2.5,
             ok_per_second: 400.0,
-            latency_ms: (failed < 1000).then_some(LatencySummary {
+            latency_ms: (failed < 1000).then_some(Latencies {
                 mean: 2.5,
                 p50: 2.0,
                 p90: 4.0,
@@ -212,15 +280,20 @@ mod tests {
     #[test]
     fn the_bar_follows_the_limit_that_is_nearer() {
         let plan = |requests, seconds: Option<u64>| LoadPlan {
-            requests,
-            duration: seconds.map(Duration::from_secs),
-            concurrency: 1,
+            target: LoadTarget::Concurrency(1),
             warmup: 0,
+            until: Until::Limits {
+                requests,
+                duration: seconds.map(Duration::from_secs),
+            },
         };
-        let progress = BenchProgress {
+        let progress = LoadProgress {
             done: 1000,
             failed: 0,
             elapsed: Duration::from_millis(2500),
+            windows: 0,
+            rate: None,
+            p99_us: None,
         };
         assert_eq!(thousandths(progress, plan(Some(4000), None)), 250);
         assert_eq!(thousandths(progress, plan(None, Some(5))), 500);

@@ -19,12 +19,16 @@ mod run;
 mod sequence;
 mod stream;
 
-pub(crate) use args::{ImageArgs, InferArgs, InputArgs, TlsArgs, parameter};
+pub(crate) use args::{
+    ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs, duration, parameter,
+};
 pub(crate) use explain::explanation;
 pub(crate) use failure::{
-    address as address_failure, input as input_failure, of_handshake, tls as tls_failure,
+    address as address_failure, client as client_failure, input as input_failure, of_handshake,
+    tls as tls_failure,
 };
-pub(crate) use feed::{RequestFeed, RequestPlan};
-pub(crate) use job::inputs;
+pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
+pub(crate) use job::{Job, inputs};
+pub(crate) use load::failed as load_failure;
 pub(crate) use outputs::{described, table as outputs_table};
-pub(crate) use run::run;
+pub(crate) use run::{run, runtime, unless_interrupted};

@@ -4,7 +4,8 @@ use std::{fs, path::PathBuf, time::Instant};
 
 use ovms::{
     client::{
-        Api, Client, ClientError, ClientOptions, ModelMetadata, Request, TensorForm, bench,
+        Api, Client, ClientError, ClientOptions, ModelMetadata, Request, TensorForm,
+        load::{LoadPlan, LoadTarget, Until},
         speaks_tls,
     },
     tensor::TensorMap,
@@ -35,7 +36,7 @@ pub(crate) fn run(args: InferArgs) -> Result<(), Failure> {
     runtime()?.block_on(job.run())
 }
 
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -118,19 +119,25 @@ impl Job {
     }
 
     /// Connects and gets the model's metadata.
-    pub(super) async fn open(&self) -> Result<(Client, ModelMetadata), Failure> {
+    pub(crate) async fn open(&self) -> Result<(Client, ModelMetadata), Failure> {
         let question = async |client: &Client| client.model_metadata(&self.model).await;
         ask(&self.server, Some(&self.model.name), question).await
     }
 
     pub(super) fn request(&self, model: &ModelMetadata) -> Result<Request, Failure> {
+        let mut request = self.base(model)?;
         // Every step of a sequence and every request of a stream has its own.
         let is_one = self.stream.is_none() && !matches!(self.sequence, Some(Sequence::All(_)));
-        let inputs = match is_one {
-            true => self.inputs.tensors(model),
-            false => Ok(TensorMap::default()),
-        };
-        let inputs = inputs.map_err(|error| failure::input(error, Some(&self.model.name)))?;
+        if is_one {
+            let inputs = self.inputs.tensors(model);
+            let name = Some(&*self.model.name);
+            request.inputs = inputs.map_err(|error| failure::input(error, name))?;
+        }
+        Ok(request)
+    }
+
+    /// Returns the request without its inputs.
+    pub(crate) fn base(&self, model: &ModelMetadata) -> Result<Request, Failure> {
         // As far as the server lists its outputs.
         let known = model.output_names();
         let unknown = self.outputs.iter().find(|name| !known.contains(name));
@@ -149,7 +156,7 @@ impl Job {
             model: self.model.clone(),
             id: self.id.clone(),
             parameters: self.parameters.clone(),
-            inputs,
+            inputs: TensorMap::default(),
             outputs,
             model_outputs: model.outputs.clone(),
             form: self.form,
@@ -221,7 +228,7 @@ fn the_output(asked: &[String], model: &ModelMetadata) -> Result<String, Failure
 }
 
 /// Waits for a future until Ctrl-C is pressed.
-pub(super) async fn unless_interrupted<T>(
+pub(crate) async fn unless_interrupted<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     tokio::select! {
@@ -236,10 +243,7 @@ pub(super) enum Task {
     /// Single response, shown and saved.
     Show { show: Show, save: Option<PathBuf> },
     /// Many responses, counted.
-    Measure {
-        plan: bench::LoadPlan,
-        is_json: bool,
-    },
+    Measure { plan: LoadPlan, is_json: bool },
 }
 
 /// Form of a single response.
@@ -274,11 +278,13 @@ impl Task {
     pub(super) fn new(load: &LoadArgs, output: OutputArgs) -> Result<Self, Failure> {
         if load.repeat.is_some() || load.duration.is_some() {
             let is_json = output.output.of_many("a measurement")? == OutputFormat::Json;
-            let plan = bench::LoadPlan {
-                requests: load.repeat,
-                duration: load.duration,
-                concurrency: load.concurrency.unwrap_or(1).into(),
+            let plan = LoadPlan {
+                target: LoadTarget::Concurrency(load.concurrency.unwrap_or(1).into()),
                 warmup: load.warmup.unwrap_or(0),
+                until: Until::Limits {
+                    requests: load.repeat,
+                    duration: load.duration,
+                },
             };
             return Ok(Self::Measure { plan, is_json });
         }

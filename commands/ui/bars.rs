@@ -25,6 +25,11 @@ pub(crate) fn bar(length: u64) -> ProgressBar {
     drawn(Some(length), "{wide_bar} {percent:>3} %  {msg}")
 }
 
+/// Starts a spinner with a message on stderr, which is removed when it is dropped.
+pub(crate) fn waiting() -> ProgressBar {
+    drawn(None, "{spinner} {msg}")
+}
+
 /// Starts a bar that counts steps; only a counter if their number is unknown.
 pub(crate) fn steps(length: Option<usize>) -> ProgressBar {
     let template = match length {

@@ -29,7 +29,7 @@ use super::{
     connection::ClientOptions,
     connector,
     error::{AnswerError, BoxError, ClientError, RequestError, ServerError, ServerErrorCode},
-    protocol::{Call, RawReply},
+    protocol::{Call, CallParts, RawReply},
 };
 
 /// The largest message, both ways; servers have the same limit.
@@ -40,11 +40,11 @@ pub(super) const FRAME: usize = 1 + size_of::<u32>();
 
 /// How much a server may send before we say that we have read it. The protocol's own default of
 /// 64 KiB makes it wait in the middle of every tensor.
-const STREAM_WINDOW: u32 = 16 << 20;
-const CONNECTION_WINDOW: u32 = 64 << 20;
+pub(super) const STREAM_WINDOW: u32 = 16 << 20;
+pub(super) const CONNECTION_WINDOW: u32 = 64 << 20;
 
 /// How many calls share a connection. One connection is one task at both ends.
-const CALLS_PER_CONNECTION: usize = 16;
+pub(super) const CALLS_PER_CONNECTION: usize = 16;
 
 /// Connections to one server.
 #[derive(Debug)]
@@ -194,6 +194,14 @@ impl Call for EncodedMessage<'_> {
             bytes: sent.await?,
             headers: HeaderMap::new(),
         })
+    }
+
+    fn parts(&self) -> CallParts {
+        CallParts {
+            path: self.path.to_owned(),
+            headers: HeaderMap::new(),
+            body: self.body.clone(),
+        }
     }
 }
 

@@ -8,14 +8,18 @@ use prost::Message;
 use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
 };
-use reqwest::{RequestBuilder, Url, header::HeaderMap, redirect};
+use reqwest::{
+    RequestBuilder, Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+    redirect,
+};
 use serde::Deserialize;
 
 use super::{
     address::Address,
     connection::ClientOptions,
     error::{AnswerError, ClientError, ServerError, ServerErrorCode},
-    protocol::{Call, RawReply},
+    protocol::{Call, CallParts, RawReply},
 };
 use crate::{https, proto::DESCRIPTORS};
 
@@ -171,6 +175,18 @@ impl Call for EncodedPost<'_> {
         let request = request.body(self.body.bytes.clone());
         self.http.fetch(request).await
     }
+
+    fn parts(&self) -> CallParts {
+        let headers = self.body.headers.iter().filter_map(|(name, value)| {
+            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+            Some((name, HeaderValue::from_str(value).ok()?))
+        });
+        CallParts {
+            path: self.url.path().to_owned(),
+            headers: headers.collect(),
+            body: self.body.bytes.clone(),
+        }
+    }
 }
 
 impl HttpBody {
@@ -201,7 +217,7 @@ fn with_path(mut url: Url, segments: &[&str]) -> Url {
 }
 
 /// Finds the text of an error: the `error` of a model server, or the start of what else came.
-fn refusal_text(body: &[u8]) -> String {
+pub(super) fn refusal_text(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Refused {
         error: String,

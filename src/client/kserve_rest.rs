@@ -10,6 +10,7 @@ use super::{
     http::{EncodedPost, Http, HttpBody, from_json},
     json,
     kserve_grpc::{metadata, server, states},
+    load::ServerCounters,
     message::{
         ClientResponse, ModelId, ModelMetadata, ModelStatus, Opaque, Request, ServerMetadata,
         TensorForm, dtype, lengths,
@@ -77,6 +78,10 @@ impl Protocol for KserveRest {
         answer.map(|_| true)
     }
 
+    async fn statistics(&self, model: &ModelId) -> Result<Option<ServerCounters>, ClientError> {
+        statistics(&self.0, model).await.map(Some)
+    }
+
     fn http(&self) -> Option<&Http> {
         Some(&self.0)
     }
@@ -92,6 +97,16 @@ impl Protocol for KserveRest {
     fn decode(&self, reply: RawReply, _: &Request) -> Result<ClientResponse, AnswerError> {
         answer(&reply)
     }
+}
+
+/// Asks for the counters of a model, an extension that not every server has.
+pub(super) async fn statistics(
+    http: &Http,
+    model: &ModelId,
+) -> Result<ServerCounters, ClientError> {
+    let name = "inference.ModelStatisticsResponse";
+    let message = http.message(name, &segments(model, Some("stats"))).await?;
+    Ok(ServerCounters::of(&message))
 }
 
 /// Returns the path of a model, and of what is done with it.

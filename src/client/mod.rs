@@ -5,13 +5,12 @@
 //! times, or many of them over one stream ([`RequestSender`], [`ResponseReceiver`]). [`spelled`] has a
 //! request for other programs to send. What wires have in common is in `grpc`, `http` and `tfs`. [`input`]
 //! makes tensors of files and JSON, [`output`] makes rows, JSON and files of an [`ClientResponse`],
-//! [`sequence`] sends step after step to models that remember, and [`bench`](mod@bench) measures. Nothing
-//! here prints or reads flags; `commands/infer` does.
+//! [`sequence`] sends step after step to models that remember, and [`load`](mod@load) measures. Nothing
+//! here prints or reads flags; `commands/infer` and `commands/bench` do.
 //!
 //! Any server of the KServe v2 or TensorFlow Serving protocols will do, not only this crate's.
 
 mod address;
-pub mod bench;
 mod connection;
 mod connector;
 mod error;
@@ -21,6 +20,7 @@ pub mod input;
 mod json;
 mod kserve_grpc;
 mod kserve_rest;
+pub mod load;
 mod message;
 pub mod output;
 mod protocol;

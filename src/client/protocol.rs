@@ -10,6 +10,7 @@ use super::{
     error::{AnswerError, ClientError, RequestError},
     http::Http,
     kserve_grpc::{RequestSender, ResponseReceiver},
+    load::ServerCounters,
     message::{ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, ServerMetadata},
 };
 
@@ -47,6 +48,11 @@ pub(super) trait Protocol: Debug + Send + Sync {
         Ok(false)
     }
 
+    /// Asks for the counters of a model, an extension of KServe; `None` if the protocol has none.
+    async fn statistics(&self, _: &ModelId) -> Result<Option<ServerCounters>, ClientError> {
+        Ok(None)
+    }
+
     /// Encodes an inference.
     fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError>;
 
@@ -69,6 +75,19 @@ pub(super) trait Protocol: Debug + Send + Sync {
 pub(super) trait Call: Debug + Send + Sync {
     /// Sends it; calls of different lanes may use different connections.
     async fn send(&self, lane: usize, headers: &HeaderMap) -> Result<RawReply, ClientError>;
+
+    /// Returns its parts, for connections of other kinds.
+    fn parts(&self) -> CallParts;
+}
+
+/// Parts of an encoded inference.
+#[derive(Debug)]
+pub(super) struct CallParts {
+    pub(super) path: String,
+    /// Headers that say what the body is.
+    pub(super) headers: HeaderMap,
+    /// Body, with its frame over gRPC.
+    pub(super) body: Bytes,
 }
 
 /// Response as it came.

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use super::{
     error::{AnswerError, ClientError, RequestError},
     http::{EncodedPost, Http, HttpBody, from_json},
-    json,
+    json, kserve_rest,
+    load::ServerCounters,
     message::{
         ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, TensorMetadata, dtype,
     },
@@ -55,6 +56,11 @@ impl Protocol for TfsRest {
     async fn model_status(&self, model: &ModelId) -> Result<Option<ModelStatus>, ClientError> {
         let message = self.0.message(STATUS, &segments(model, &[])).await?;
         Ok(Some(tfs::status(model.name.clone(), message)))
+    }
+
+    /// The protocol has none; a server that speaks KServe as well has them there.
+    async fn statistics(&self, model: &ModelId) -> Result<Option<ServerCounters>, ClientError> {
+        kserve_rest::statistics(&self.0, model).await.map(Some)
     }
 
     fn http(&self) -> Option<&Http> {

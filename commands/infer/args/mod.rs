@@ -20,10 +20,9 @@ use super::{failure, job::URL, sequence::SequenceArgs, stream::StreamArgs};
 use crate::{completions::names, error::Failure};
 
 pub(super) use request::LoadArgs;
-pub(super) use request::RequestArgs;
 pub(crate) use request::parameter;
 pub(super) use {request::Format, request::OutputArgs};
-pub(crate) use {request::ImageArgs, request::InputArgs};
+pub(crate) use {request::ImageArgs, request::InputArgs, request::RequestArgs};
 
 /// Text at the end of the short help.
 const AFTER_SHORT_HELP: &str = "\
@@ -191,7 +190,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Server")]
-pub(in crate::infer) struct ServerArgs {
+pub(crate) struct ServerArgs {
     /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
     ///
     /// With https:// or grpcs:// before it, over TLS. unix:PATH is a Unix socket, with any protocol.
@@ -207,7 +206,7 @@ pub(in crate::infer) struct ServerArgs {
         env = "OVMS_API",
         hide_env_values = true
     )]
-    pub(in crate::infer) api: Option<Api>,
+    pub(crate) api: Option<Api>,
 
     /// Timeout of the connection and of each request
     #[arg(
@@ -284,7 +283,7 @@ fn api() -> impl TypedValueParser<Value = Api> {
 const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 
 /// Reads a duration above zero, such as `500ms`, `10s`, `1.5m` or `1h`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let expected =
         || format!("found `{text}`, expected a number with a unit, such as 500ms or 10s");
     let (number, unit) = UNITS

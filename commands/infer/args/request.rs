@@ -18,7 +18,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
-pub(in crate::infer) struct RequestArgs {
+pub(crate) struct RequestArgs {
     /// Version of the model [default: the server's choice]
     #[arg(
         long,
@@ -99,23 +99,23 @@ pub(crate) struct InputArgs {
         allow_negative_numbers = true,
         add = names::inputs()
     )]
-    pub(in crate::infer) inputs: Vec<Argument>,
+    pub(crate) inputs: Vec<Argument>,
 
     /// Fill all other inputs with zeros
     ///
     /// Dynamic dimensions become 1.
     #[arg(long)]
-    pub(in crate::infer) zeros: bool,
+    pub(crate) zeros: bool,
 
     /// Fill all other inputs with random values
     ///
     /// Floating-point values are in [0, 1), integers from 0 to 100. Dynamic dimensions become 1.
     #[arg(long, conflicts_with = "zeros")]
-    pub(in crate::infer) random: bool,
+    pub(crate) random: bool,
 
     /// Seed of the random values
     #[arg(long, value_name = "N", requires = "random")]
-    pub(in crate::infer) seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]

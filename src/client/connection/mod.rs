@@ -14,6 +14,7 @@ use super::{
     http::Http,
     kserve_grpc::{KserveGrpc, RequestSender, ResponseReceiver},
     kserve_rest::KserveRest,
+    load::{ServerCounters, WireRequest},
     message::{
         ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, ServerMetadata, VersionStatus,
     },
@@ -176,6 +177,16 @@ impl Client {
             Some(status) => Ok(status),
             None => self.listed_status(model).await,
         }
+    }
+
+    /// Asks for the counters of a model; `None` if the server has none.
+    pub async fn statistics(&self, model: &ModelId) -> Option<ServerCounters> {
+        self.ask(self.wire.statistics(model)).await.ok().flatten()
+    }
+
+    /// Returns the options that it was connected with.
+    pub(super) fn options(&self) -> &ClientOptions {
+        &self.options
     }
 
     /// Asks a question, within the limit.
@@ -343,6 +354,17 @@ impl EncodedRequest<'_> {
     pub async fn send(&self, lane: usize) -> Result<Reply<'_>, ClientError> {
         let raw = self.client.ask(self.call.send(lane, &self.headers)).await?;
         Ok(Reply { call: self, raw })
+    }
+
+    /// Returns the request as bytes, for connections of a load.
+    pub(super) fn on_wire(&self) -> Result<WireRequest, ClientError> {
+        let mut parts = self.call.parts();
+        parts.headers.extend(self.headers.clone());
+        let options = &self.client.options;
+        WireRequest::post(options, &parts.path, parts.headers, parts.body).map_err(|source| {
+            let address = options.address.clone();
+            ClientError::Unreachable { address, source }
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! One request in a line of JSON: inputs, and what else a request has.
 //!
 //! A line is an object of inputs by name, or the value of one input. Beside the inputs stand
-//! `timestamp`, `parameters` and `id`, unless the model has inputs of these names. `inputs` may hold
+//! `timestamp`, `parameters`, `id` and, for loads, `weight`, unless the model has inputs of these names. `inputs` may hold
 //! them as well, by name or as a list of `{"name", "datatype", "shape", "data"}`, which is how REST
 //! requests have them.
 
@@ -28,6 +28,8 @@ pub struct RequestLine {
     pub parameters: Parameters,
     /// The timestamp of the request.
     pub timestamp: Option<i64>,
+    /// How often a load sends the request, compared with others.
+    pub weight: Option<f64>,
 }
 
 /// Why a line is no request.
@@ -84,6 +86,7 @@ impl RequestLine {
                 inputs: vec![(only.clone(), text.trim().to_owned())],
                 id: (!head.id.is_empty()).then_some(head.id),
                 timestamp: head.timestamp,
+                weight: None,
                 parameters: Parameters::new(),
             });
         }
@@ -104,6 +107,7 @@ impl RequestLine {
         let mut line = Self {
             id: field("id", take("id"))?,
             timestamp: field("timestamp", take("timestamp"))?,
+            weight: field("weight", take("weight"))?,
             parameters: parameters(field("parameters", take("parameters"))?.unwrap_or_default())?,
             inputs: Vec::new(),
         };

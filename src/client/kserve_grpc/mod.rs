@@ -9,6 +9,7 @@ use prost::Message;
 use super::{
     error::{AnswerError, ClientError, RequestError},
     grpc::{EncodedMessage, Grpc, framed},
+    load::ServerCounters,
     message::{
         ClientResponse, ModelId, ModelMetadata, ModelStatus, Opaque, Request, ServerMetadata,
         TensorForm, TensorMetadata, VersionStatus, by_model, lengths, narrow, push_all,
@@ -20,8 +21,9 @@ use crate::{
     proto::kserve::{
         InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse,
         ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
-        RepositoryIndexRequest, RepositoryIndexResponse, ServerMetadataRequest,
-        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
+        ModelStatisticsRequest, ModelStatisticsResponse, RepositoryIndexRequest,
+        RepositoryIndexResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest,
+        ServerReadyResponse,
         infer_parameter::ParameterChoice,
         model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
         model_metadata_response::TensorMetadata as TensorMessage,
@@ -40,6 +42,7 @@ pub(super) const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
 pub(super) const STREAM: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 pub(super) const METADATA: &str = "/inference.GRPCInferenceService/ModelMetadata";
 pub(super) const INDEX: &str = "/inference.GRPCInferenceService/RepositoryIndex";
+const STATISTICS: &str = "/inference.GRPCInferenceService/ModelStatistics";
 const MODEL_READY: &str = "/inference.GRPCInferenceService/ModelReady";
 const SERVER: &str = "/inference.GRPCInferenceService/ServerMetadata";
 const SERVER_READY: &str = "/inference.GRPCInferenceService/ServerReady";
@@ -79,6 +82,10 @@ impl Protocol for KserveGrpc {
         Ok(answer.ready)
     }
 
+    async fn statistics(&self, model: &ModelId) -> Result<Option<ServerCounters>, ClientError> {
+        statistics(&self.0, model).await.map(Some)
+    }
+
     fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError> {
         Ok(Box::new(EncodedMessage {
             grpc: &self.0,
@@ -109,6 +116,19 @@ pub(super) async fn index(grpc: &Grpc) -> Result<Vec<ModelStatus>, ClientError> 
     let request = RepositoryIndexRequest::default();
     let message: RepositoryIndexResponse = grpc.ask(INDEX, &request).await?;
     Ok(states(message.models))
+}
+
+/// Asks for the counters of a model, an extension that not every server has.
+pub(super) async fn statistics(
+    grpc: &Grpc,
+    model: &ModelId,
+) -> Result<ServerCounters, ClientError> {
+    let request = ModelStatisticsRequest {
+        name: model.name.clone(),
+        version: model.version.clone().unwrap_or_default(),
+    };
+    let message: ModelStatisticsResponse = grpc.ask(STATISTICS, &request).await?;
+    Ok(ServerCounters::of(&message))
 }
 
 /// Reads a server's metadata.

@@ -9,6 +9,7 @@ use super::{
     error::{AnswerError, ClientError, RequestError, ServerError, ServerErrorCode},
     grpc::{EncodedMessage, Grpc, framed},
     kserve_grpc,
+    load::ServerCounters,
     message::{
         ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, TensorForm, lengths, narrow,
         push_all,
@@ -78,6 +79,11 @@ impl Protocol for TfsGrpc {
     async fn model_status(&self, model: &ModelId) -> Result<Option<ModelStatus>, ClientError> {
         let message = self.0.ask(STATUS, &status_request(model)?).await?;
         Ok(Some(tfs::status(model.name.clone(), message)))
+    }
+
+    /// The protocol has none; a server that speaks KServe as well has them there.
+    async fn statistics(&self, model: &ModelId) -> Result<Option<ServerCounters>, ClientError> {
+        kserve_grpc::statistics(&self.0, model).await.map(Some)
     }
 
     fn encode<'a>(&'a self, request: &Request) -> Result<Box<dyn Call + 'a>, RequestError> {

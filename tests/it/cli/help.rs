@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 const INDENT: usize = 10;
 
 /// Flags with another meaning or description in another subcommand.
-const OF_THEIR_OWN: [&str; 10] = [
+const OF_THEIR_OWN: [&str; 14] = [
     // A tensor's layout in `serve`, that of images in `infer`.
     "--layout",
     // Preprocessing by the model in `serve`; elsewhere, preprocessing of an image before.
@@ -22,6 +22,16 @@ const OF_THEIR_OWN: [&str; 10] = [
     "--output-name",
     // Where the runtime, a graph, or the manual goes to.
     "--dir",
+    // One number in `infer`, levels in `bench`.
+    "--concurrency",
+    // Inputs with their steps in `infer`, a number of requests in `bench`.
+    "--sequence",
+    // With what it shows in `infer`, with what it measures in `bench`.
+    "--stream",
+    // A model's shape in `serve`, that of a random input in `bench`.
+    "--shape",
+    // A folder of outputs in `infer`, a report in `bench`.
+    "--save",
     // What `serve` listens on, and what `doctor` looks at.
     "--port",
     "--rest_port",

@@ -1,5 +1,6 @@
 //! The command line: arguments, output, completions, the manual.
 
+mod bench;
 mod completions_names;
 mod completions_shells;
 mod doctor;

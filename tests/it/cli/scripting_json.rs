@@ -116,6 +116,34 @@ fn answers_fit_their_schemas() {
 }
 
 #[test]
+fn loads_fit_their_schema() {
+    let server = Server::shared("dummy");
+    let folder = repository::folder();
+    let saved = folder.path().join("before.json");
+    let run = |flags: &[&str]| {
+        let mut command = cli::command();
+        command
+            .args(["bench", "dummy", "--url"])
+            .arg(format!("127.0.0.1:{}", server.port))
+            .args(words(
+                "--interval 50ms --windows 2 --max-trials 2 --output json",
+            ));
+        cli::run(command.args(flags))
+    };
+    let saved = saved.to_str().unwrap();
+    checked("bench", 0, &run(&["--save", saved]));
+    let flags = ["--against", saved, "--fail-if", "rate>0"];
+    let compared = checked("bench", 1, &run(&flags));
+    assert!(
+        !compared[0]["comparison"][0]["metrics"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    checked("bench", 0, &run(&["--rate", "50", "--stream"]));
+}
+
+#[test]
 fn values_without_a_form_are_told_beside_the_others() {
     let server = Server::shared("passthrough_f32");
     let run = infer(

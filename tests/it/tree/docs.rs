@@ -32,6 +32,7 @@ macro_rules! pages {
 
 pages! {
     apis: "apis.md",
+    bench: "bench.md",
     completions: "completions.md",
     configuration: "configuration.md",
     dashboard: "dashboard.md",

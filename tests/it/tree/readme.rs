@@ -15,10 +15,11 @@ use crate::support::{
 };
 
 /// Subcommands, with their own subcommands that have flags.
-const SUBCOMMANDS: [(&str, &[&str]); 8] = [
+const SUBCOMMANDS: [(&str, &[&str]); 9] = [
     ("setup", &[]),
     ("serve", &[]),
     ("infer", &[]),
+    ("bench", &[]),
     ("pipeline", &["show", "check", "run", "new"]),
     ("graph", &["new", "check", "show", "run", "stubs"]),
     ("doctor", &[]),
@@ -27,9 +28,10 @@ const SUBCOMMANDS: [(&str, &[&str]); 8] = [
 ];
 
 /// Subcommands whose flags a page may name alone; pages that are not listed may name any.
-const OF_PAGES: [(&str, &[&str]); 11] = [
+const OF_PAGES: [(&str, &[&str]); 12] = [
     ("README.md", &["serve"]),
     ("apis.md", &["serve"]),
+    ("bench.md", &["bench"]),
     ("configuration.md", &["serve", "infer"]),
     ("graphs.md", &["serve", "graph"]),
     ("infer.md", &["infer"]),

@@ -1,0 +1,289 @@
+//! Flags of `ovms bench` as typed; their comments are the help.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::ValueEnum;
+
+use super::{
+    condition::FailCondition,
+    levels::{Levels, NamedShape},
+};
+use crate::{
+    completions::names,
+    infer::{ImageArgs, InputArgs, RequestArgs, ServerArgs, duration},
+};
+
+const AFTER_HELP: &str = "\
+LEVELS are numbers, ranges, and lists of both: 8; 1,4,16; 1:64 doubles from 1 to 64; 1:64:2x does \
+the same with the factor written out; 100:500:100 adds 100 each time.
+
+Each level is measured in windows of --interval until three of them agree within 10 % in rate and \
+mean latency; the figures are of these three. Without agreement after --max-trials windows, the \
+figures are of the last three, and a note says so.
+
+Values of inputs are those of `ovms infer`; see `ovms infer --help`. Without any, they are random, \
+with the datatypes and shapes of the model's metadata.
+
+A condition of --fail-if is METRIC, one of < <= > >=, and a number: p50, p90, p95, p99, and max \
+with us, ms, or s; rate in requests a second; errors as a number or with % of all requests. `worse` \
+is one too, with --against; so is `unstable`.
+
+Examples:
+  ovms bench resnet
+  ovms bench resnet --concurrency 1:64 --html report.html
+  ovms bench resnet --rate 100:2000:100 --poisson --output csv
+  ovms bench vad -i audio=@frame.npy --sequence 50 --concurrency 16
+  ovms bench ocr --requests recorded.jsonl --rate 20 --fail-if 'p99>200ms'
+  ovms bench resnet --api tfs-rest --shape 0:1,3,224,224 --save after.json
+  ovms bench resnet --against before.json --fail-if worse
+
+Exit codes: 0 done; 1 a condition holds, or requests failed; 64 usage; 69 the server cannot be \
+reached; 130 Ctrl-C.";
+
+/// Flags of `ovms bench`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub(crate) struct BenchArgs {
+    /// Name of the model, pipeline or graph
+    #[arg(add = names::servables())]
+    pub(super) model: String,
+
+    #[command(flatten)]
+    pub(super) load: LevelArgs,
+    #[command(flatten)]
+    pub(super) measurement: MeasurementArgs,
+    #[command(flatten)]
+    pub(super) traffic: TrafficArgs,
+    #[command(flatten)]
+    pub(super) inputs: InputArgs,
+    #[command(flatten)]
+    pub(super) image: ImageArgs,
+    #[command(flatten)]
+    pub(super) request: RequestArgs,
+    #[command(flatten)]
+    pub(super) output: BenchOutputArgs,
+    #[command(flatten)]
+    pub(super) verdict: VerdictArgs,
+    #[command(flatten)]
+    pub(super) server: ServerArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Load")]
+pub(super) struct LevelArgs {
+    /// Requests in flight at once, level after level [default: 1]
+    ///
+    /// A closed loop: the next request is sent when an answer has come.
+    #[arg(
+        long,
+        alias = "concurrency-range",
+        value_name = "LEVELS",
+        conflicts_with = "rate"
+    )]
+    pub(super) concurrency: Option<Levels>,
+
+    /// Requests per second, level after level
+    ///
+    /// An open loop: requests are sent when they are due, whatever the server does. Latencies count
+    /// from the due moment, so that a request that could not be sent in time has waited.
+    #[arg(long, alias = "request-rate-range", value_name = "LEVELS")]
+    pub(super) rate: Option<Levels>,
+
+    /// Send at random moments, as many independent clients would
+    ///
+    /// The intervals have an exponential distribution with the mean of the rate.
+    #[arg(long, requires = "rate")]
+    pub(super) poisson: bool,
+
+    /// Maximum number of requests in flight with --rate
+    ///
+    /// A request that is due beyond it waits, and its latency counts on.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 512,
+        value_parser = clap::value_parser!(u16).range(1..),
+        requires = "rate"
+    )]
+    pub(super) max_in_flight: u16,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Measurement")]
+pub(super) struct MeasurementArgs {
+    /// Length of a window
+    #[arg(
+        long,
+        alias = "measurement-interval",
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "2s"
+    )]
+    pub(super) interval: Duration,
+
+    /// Number of consecutive windows that have to agree
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u16).range(1..=1000)
+    )]
+    pub(super) windows: u16,
+
+    /// Distance from their mean within which windows agree, in percent
+    #[arg(
+        long,
+        alias = "stability-percentage",
+        value_name = "PERCENT",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u16).range(1..=1000)
+    )]
+    pub(super) stability: u16,
+
+    /// Maximum number of windows of a level
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u16).range(1..=1000)
+    )]
+    pub(super) max_trials: u16,
+
+    /// Time limit for all levels together
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
+    pub(super) max_time: Duration,
+
+    /// Number of warm-up requests, which are not measured
+    ///
+    /// They are sent at the beginning of each level.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(super) warmup: u64,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Requests")]
+pub(super) struct TrafficArgs {
+    /// File with one request per line; - is standard input
+    ///
+    /// A line is an object of inputs by name, as for `ovms infer --stream`. Its `weight` says how
+    /// often it is sent, compared with the others; without one it is 1. With --sequence, the lines
+    /// are the steps in their order.
+    #[arg(long, value_name = "FILE")]
+    pub(super) requests: Option<PathBuf>,
+
+    /// Shape of an input with dynamic dimensions
+    ///
+    /// The same as `-i NAME::DIMS=`. Can be repeated.
+    #[arg(long, value_name = "NAME:DIMS", conflicts_with = "requests")]
+    pub(super) shape: Vec<NamedShape>,
+
+    /// Send sequences of N requests, each with an id of its own, to a stateful model
+    ///
+    /// Each request in flight is of another sequence, which begins anew when it has ended.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with = "stream"
+    )]
+    pub(super) sequence: Option<u32>,
+
+    /// Send requests over streams (kserve-grpc only), one stream for each request in flight
+    #[arg(long)]
+    pub(super) stream: bool,
+
+    /// Responses that answer a request of a stream: a number, or `end` [default: 1]
+    ///
+    /// `end` is for generators: each request has a stream of its own, and its answer is all that
+    /// comes until the server ends it. The time to the first response is measured as well.
+    #[arg(long, value_name = "N|end", requires = "stream", value_parser = responses)]
+    pub(super) responses: Option<Responses>,
+}
+
+/// Number of responses that answer a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Responses {
+    Count(u64),
+    End,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct BenchOutputArgs {
+    /// Output format
+    #[arg(long, value_enum, default_value_t = BenchFormat::Table, value_name = "FORMAT")]
+    pub(super) output: BenchFormat,
+
+    /// Show a histogram of the latencies of every level, not only of a single one
+    #[arg(long)]
+    pub(super) histogram: bool,
+
+    /// Write a report with plots to this HTML file
+    ///
+    /// The file needs nothing else, so it can be sent by mail or kept as an artifact.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+
+    /// Write the report as JSON to this file, for --against
+    #[arg(long, value_name = "FILE")]
+    pub(super) save: Option<PathBuf>,
+}
+
+/// Format of stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum BenchFormat {
+    /// A table of levels
+    Table,
+    /// The report as one JSON object
+    Json,
+    /// A line for each level
+    Csv,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Verdict")]
+pub(super) struct VerdictArgs {
+    /// Compare with a report of --save: better, worse, or no difference
+    ///
+    /// A difference counts if its 95 % confidence interval leaves no change out: Welch's
+    /// t-interval over the windows of both reports.
+    #[arg(long, value_name = "FILE")]
+    pub(super) against: Option<PathBuf>,
+
+    /// Exit with code 1 if this holds at any level, such as 'p99>20ms'
+    ///
+    /// Can be repeated.
+    #[arg(long, value_name = "CONDITION")]
+    pub(super) fail_if: Vec<FailCondition>,
+
+    /// Exit with code 0 even if requests failed
+    #[arg(long)]
+    pub(super) allow_errors: bool,
+}
+
+fn responses(text: &str) -> Result<Responses, String> {
+    if text == "end" {
+        return Ok(Responses::End);
+    }
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(Responses::Count(count)),
+        _ => Err(format!(
+            "found `{text}`, expected a number above 0, or `end`"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Responses, responses};
+
+    #[test]
+    fn responses_are_a_number_or_all() {
+        assert_eq!(responses("end"), Ok(Responses::End));
+        assert_eq!(responses("3"), Ok(Responses::Count(3)));
+        for text in ["0", "", "-1", "all"] {
+            let expected = format!("found `{text}`, expected a number above 0, or `end`");
+            assert_eq!(responses(text), Err(expected));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! `ovms bench`: load measurement.
+//!
+//! [`BenchArgs`] are the flags as typed; `plan` checks them and reads their files before anything is sent. `mix` makes
+//! the requests, `measure` runs level after level with the engine in [`ovms::client::load`], `report` has the
+//! results. `text`, `csv`, and `html` show them, `condition` judges them.
+
+mod args;
+mod condition;
+mod csv;
+mod html;
+mod levels;
+mod measure;
+mod mix;
+mod plan;
+mod report;
+mod run;
+mod text;
+
+pub(crate) use args::BenchArgs;
+pub(crate) use run::run;

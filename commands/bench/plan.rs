@@ -1,0 +1,281 @@
+//! Checked flags, with their files read before anything is sent.
+
+use std::{
+    fs, io,
+    io::Read as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ovms::client::{
+    Api,
+    input::{Argument, ElementSource},
+    load::{ArrivalProcess, LoadPlan, LoadTarget, TrafficKind, Until},
+};
+
+use super::{
+    args::{
+        BenchArgs, BenchFormat, BenchOutputArgs, LevelArgs, Responses, TrafficArgs, VerdictArgs,
+    },
+    report::{BenchReport, FORM},
+};
+use crate::{
+    error::Failure,
+    infer::{self, Job},
+};
+
+/// Maximum size of a file of requests, in bytes.
+const MAX_REQUESTS: u64 = 256 << 20;
+
+/// Work to be done.
+#[derive(Debug)]
+pub(super) struct BenchPlan {
+    pub(super) job: Job,
+    pub(super) targets: Vec<LoadTarget>,
+    pub(super) kind: TrafficKind,
+    /// Requests as lines, with what to call them in messages.
+    pub(super) lines: Option<RequestLines>,
+    pub(super) seed: u64,
+    pub(super) warmup: u64,
+    pub(super) rule: StabilityRule,
+    pub(super) output: BenchOutputArgs,
+    pub(super) verdict: VerdictArgs,
+    /// Report to compare with.
+    pub(super) before: Option<BenchReport>,
+}
+
+/// Lines of a file of requests.
+#[derive(Debug)]
+pub(super) struct RequestLines {
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+/// Rule for the end of a level, without the time that is left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StabilityRule {
+    window: Duration,
+    windows: u16,
+    percent: u16,
+    max_windows: u16,
+    pub(super) max_time: Duration,
+}
+
+impl BenchPlan {
+    /// Checks the flags and reads their files.
+    pub(super) fn new(args: BenchArgs) -> Result<Self, Failure> {
+        let BenchArgs {
+            model,
+            load,
+            measurement,
+            traffic,
+            mut inputs,
+            image,
+            request,
+            output,
+            verdict,
+            server,
+        } = args;
+        let seed = inputs.seed.unwrap_or_else(rand_seed);
+        let targets = targets(&load, seed)?;
+        let kind = kind(&traffic, server.api)?;
+        check_verdict(&verdict)?;
+        let before = verdict.against.as_deref().map(read_report).transpose()?;
+        for path in [&output.html, &output.save].into_iter().flatten() {
+            check_folder(path)?;
+        }
+        let lines = traffic.requests.as_deref().map(read_lines).transpose()?;
+        for shape in traffic.shape {
+            inputs.inputs.push(Argument {
+                name: Some(shape.name),
+                shape: Some(shape.shape),
+                ..Argument::default()
+            });
+        }
+        // Values that were given want to be completed by their giver.
+        let is_filled = |it: &Argument| it.source == ElementSource::Fill;
+        if lines.is_none() && !inputs.zeros && inputs.inputs.iter().all(is_filled) {
+            inputs.random = true;
+        }
+        if inputs.random {
+            inputs.seed = Some(seed);
+        }
+        let job = Job::of_load(model, server, request, infer::inputs(inputs, image)?)?;
+        Ok(Self {
+            job,
+            targets,
+            kind,
+            lines,
+            seed,
+            warmup: measurement.warmup,
+            rule: StabilityRule {
+                window: measurement.interval,
+                windows: measurement.windows,
+                percent: measurement.stability,
+                max_windows: measurement.max_trials.max(measurement.windows),
+                max_time: measurement.max_time,
+            },
+            output,
+            verdict,
+            before,
+        })
+    }
+
+    /// Returns the plan of a level, with the time that is left for it.
+    pub(super) fn level(&self, target: LoadTarget, left: Duration) -> LoadPlan {
+        LoadPlan {
+            target,
+            warmup: self.warmup,
+            until: Until::Stable {
+                window: self.rule.window,
+                windows: self.rule.windows.into(),
+                tolerance: f64::from(self.rule.percent) / 100.0,
+                max_windows: self.rule.max_windows.into(),
+                max_time: left,
+            },
+        }
+    }
+
+    /// Returns the maximum number of requests in flight of all levels.
+    pub(super) fn max_lanes(&self) -> usize {
+        let lanes = self.targets.iter().map(LoadTarget::max_in_flight);
+        lanes.max().unwrap_or(1)
+    }
+
+    /// Returns whether stdout has a table for people.
+    pub(super) fn is_table(&self) -> bool {
+        self.output.output == BenchFormat::Table
+    }
+}
+
+/// Chooses a seed, small enough for every reader of JSON.
+fn rand_seed() -> u64 {
+    ovms::client::sequence::random_id() & u64::from(u32::MAX)
+}
+
+fn targets(load: &LevelArgs, seed: u64) -> Result<Vec<LoadTarget>, Failure> {
+    if let Some(rates) = &load.rate {
+        let arrivals = match load.poisson {
+            true => ArrivalProcess::Poisson { seed },
+            false => ArrivalProcess::Constant,
+        };
+        let target = |per_second: &f64| LoadTarget::Rate {
+            per_second: *per_second,
+            arrivals,
+            max_in_flight: load.max_in_flight.into(),
+        };
+        return Ok(rates.0.iter().map(target).collect());
+    }
+    let Some(levels) = &load.concurrency else {
+        return Ok(vec![LoadTarget::Concurrency(1)]);
+    };
+    let levels = levels.whole().map_err(|level| {
+        Failure::usage(format!(
+            "found {level} requests at once, expected whole numbers up to {}",
+            u16::MAX
+        ))
+        .hint("`--rate` takes fractions")
+    })?;
+    Ok(levels.into_iter().map(LoadTarget::Concurrency).collect())
+}
+
+fn kind(traffic: &TrafficArgs, api: Api) -> Result<TrafficKind, Failure> {
+    if let Some(length) = traffic.sequence {
+        if length == 1 && api.is_tfs() {
+            let failure = Failure::usage(format!("`--sequence 1` does not fit `--api {api}`"));
+            return Err(failure.hint(
+                "its requests can start a sequence or end it: two requests are the shortest one",
+            ));
+        }
+        return Ok(TrafficKind::Sequences {
+            length: length as usize,
+        });
+    }
+    if !traffic.stream {
+        return Ok(TrafficKind::Unary);
+    }
+    if api != Api::KserveGrpc {
+        let failure = Failure::usage(format!("`--stream` does not fit `--api {api}`"));
+        return Err(failure.hint("only kserve-grpc has streams"));
+    }
+    Ok(TrafficKind::Streams {
+        responses: match traffic.responses {
+            None => Some(1),
+            Some(Responses::Count(count)) => Some(count),
+            Some(Responses::End) => None,
+        },
+    })
+}
+
+fn check_verdict(verdict: &VerdictArgs) -> Result<(), Failure> {
+    let needs_report = verdict
+        .fail_if
+        .contains(&super::condition::FailCondition::Worse);
+    if needs_report && verdict.against.is_none() {
+        return Err(Failure::usage("`--fail-if worse` needs `--against`")
+            .hint("`--save FILE` writes a report to compare with"));
+    }
+    Ok(())
+}
+
+/// Reads a report of `--save`.
+fn read_report(path: &Path) -> Result<BenchReport, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::cannot("read", path, &error))?;
+    let report: BenchReport = serde_json::from_str(&text).map_err(|error| {
+        Failure::failed(format!("{} is no report of `ovms bench`", path.display()))
+            .caused_by(&error)
+            .hint("`--save FILE` writes one")
+    })?;
+    if report.ovms_bench != FORM {
+        let text = format!(
+            "{} has form {}, expected {FORM}",
+            path.display(),
+            report.ovms_bench
+        );
+        return Err(Failure::failed(text).hint("measure again with this program, and `--save`"));
+    }
+    Ok(report)
+}
+
+/// Checks that a file can be written, as far as that is known before a run of minutes.
+fn check_folder(path: &Path) -> Result<(), Failure> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if path.is_dir() {
+        return Err(Failure::usage(format!("{} is a folder", path.display())));
+    }
+    match fs::metadata(folder) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::cannot("write to", folder, &error)),
+    }
+}
+
+fn read_lines(path: &Path) -> Result<RequestLines, Failure> {
+    let cannot = |error: io::Error| Failure::cannot("read", path, &error);
+    let is_stdin = path == Path::new("-");
+    let mut text = String::new();
+    if is_stdin {
+        io::stdin()
+            .lock()
+            .take(MAX_REQUESTS + 1)
+            .read_to_string(&mut text)
+            .map_err(cannot)?;
+    } else {
+        fs::File::open(path)
+            .and_then(|file| file.take(MAX_REQUESTS + 1).read_to_string(&mut text))
+            .map_err(cannot)?;
+    }
+    if text.len() as u64 > MAX_REQUESTS {
+        let text = format!("{} has more than {MAX_REQUESTS} bytes", path.display());
+        return Err(Failure::failed(text).hint("a part of the recording will do"));
+    }
+    Ok(RequestLines {
+        name: match is_stdin {
+            true => "standard input".to_owned(),
+            false => PathBuf::from(path).display().to_string(),
+        },
+        text,
+    })
+}

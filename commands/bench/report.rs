@@ -1,0 +1,139 @@
+//! Results of a run, as `--output json` and `--save` write them.
+
+use ovms::client::load::{Comparison, LevelReport};
+use serde::{Deserialize, Serialize};
+
+/// Version of the form.
+pub(super) const FORM: u32 = 1;
+
+/// Results of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct BenchReport {
+    /// Version of the form.
+    pub(super) ovms_bench: u32,
+    /// Name of the model.
+    pub(super) model: String,
+    /// Version that was asked for.
+    pub(super) model_version: Option<String>,
+    /// Protocol.
+    pub(super) api: String,
+    /// Address of the server.
+    pub(super) url: String,
+    /// Name and version of the server's product, if the protocol has them.
+    pub(super) server: Option<String>,
+    /// Start, in seconds since 1970.
+    pub(super) started_at: u64,
+    /// Use of the requests: `unary`, `sequences of 5`, `streams`.
+    pub(super) requests: String,
+    /// Seed of random inputs, intervals, and choices.
+    pub(super) seed: u64,
+    /// Whether Ctrl-C ended the run before its time.
+    pub(super) interrupted: bool,
+    /// Levels, in their order.
+    pub(super) levels: Vec<LevelReport>,
+    /// Comparisons with the report of `--against`.
+    #[serde(default, skip_deserializing)]
+    pub(super) comparison: Vec<Comparison>,
+    /// Findings of `--fail-if`.
+    #[serde(default)]
+    pub(super) findings: Vec<String>,
+}
+
+impl BenchReport {
+    /// Returns the number of requests that failed, and of all.
+    pub(super) fn failures(&self) -> (u64, u64) {
+        let levels = self.levels.iter();
+        levels.fold((0, 0), |(failed, total), level| {
+            (failed + level.failed, total + level.total)
+        })
+    }
+}
+
+/// Makes a report for tests.
+#[cfg(test)]
+pub(super) fn example() -> BenchReport {
+    use ovms::client::load::{
+        ErrorCount, HistogramBin, LatencyFigures, LevelEnd, ServerSplit, WindowReport,
+    };
+    let latency = |scale: f64| LatencyFigures {
+        mean: 2_100.0 * scale,
+        p50: 2_000.0 * scale,
+        p90: 2_500.0 * scale,
+        p95: 2_800.0 * scale,
+        p99: 3_000.0 * scale,
+        max: 4_000.0 * scale,
+    };
+    let level = |lanes: usize, scale: f64, failed: u64| {
+        let window = WindowReport {
+            seconds: 2.0,
+            ok: 1000,
+            failed,
+            rate: 500.0 * scale,
+            latency_us: Some(latency(scale)),
+        };
+        LevelReport {
+            concurrency: Some(lanes),
+            target_rate: None,
+            ok: 3000,
+            failed,
+            total: 40 * failed.max(100),
+            seconds: 6.0,
+            rate: 500.0 * scale,
+            latency_us: Some(latency(scale)),
+            first_response_us: None,
+            responses_per_second: None,
+            send_delay_us: None,
+            server: Some(ServerSplit {
+                requests: 3000,
+                executions: 3000,
+                total_us: 1_500.0,
+                queue_us: 200.0 * scale,
+                input_us: 10.0,
+                infer_us: 1_200.0,
+                output_us: 5.0,
+            }),
+            client_cpu_us: 20.0,
+            client_load: 0.05,
+            end: match failed {
+                0 => LevelEnd::Stable,
+                _ => LevelEnd::MaxTrials,
+            },
+            reported: 3,
+            windows: vec![window; 3],
+            histogram: [
+                (1_800.0, 20),
+                (1_964.0, 880),
+                (2_141.0, 1900),
+                (2_335.0, 0),
+                (2_546.0, 200),
+            ]
+            .map(|(below, count)| HistogramBin {
+                below_us: below * scale,
+                count,
+            })
+            .to_vec(),
+            errors: (failed > 0)
+                .then(|| ErrorCount {
+                    times: failed,
+                    error: "the server refused the request: UNAVAILABLE: busy <b>".to_owned(),
+                })
+                .into_iter()
+                .collect(),
+        }
+    };
+    BenchReport {
+        ovms_bench: FORM,
+        model: "resnet".to_owned(),
+        model_version: None,
+        api: "kserve-grpc".to_owned(),
+        url: "localhost:9000".to_owned(),
+        server: Some("OpenVINO Model Server 0.1.0".to_owned()),
+        started_at: 1_790_000_000,
+        requests: "unary".to_owned(),
+        seed: 7,
+        interrupted: false,
+        levels: vec![level(1, 1.0, 0), level(4, 3.0, 100)],
+        comparison: Vec::new(),
+        findings: Vec::new(),
+    }
+}

@@ -1,0 +1,235 @@
+//! A run: connect, probe, measure, show, judge.
+
+use std::{
+    fs,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use ovms::client::{
+    Client, ModelMetadata,
+    load::{Comparison, LevelEnd, LevelReport, Traffic, TrafficKind},
+};
+
+use super::{
+    args::{BenchArgs, BenchFormat},
+    csv, html,
+    measure::measure,
+    mix::requests,
+    plan::BenchPlan,
+    report::{BenchReport, FORM},
+    text::{self, level_name, rate},
+};
+use crate::{
+    error::Failure,
+    infer::{self, runtime, unless_interrupted},
+    ui,
+};
+
+/// Share of a processor from which on the client may be what limits the load.
+const BUSY_CLIENT: f64 = 0.9;
+
+/// Share of its rate that an open loop has to reach, and how many deviations of a random number of requests may be
+/// missing beside that.
+const REACHED: f64 = 0.95;
+const DEVIATIONS: f64 = 3.0;
+
+/// Runs `ovms bench`.
+pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
+    // Files and standard input are read here, where Ctrl-C still ends the process by itself.
+    let plan = BenchPlan::new(args)?;
+    runtime()?.block_on(plan.run())
+}
+
+impl BenchPlan {
+    async fn run(self) -> Result<(), Failure> {
+        let started_at = SystemTime::now();
+        let (client, model) = unless_interrupted(self.job.open()).await?;
+        let mix = requests(&self, &model)?;
+        let traffic = Traffic::new(
+            &client,
+            mix.requests,
+            self.kind,
+            self.max_lanes(),
+            self.seed,
+        );
+        let traffic = traffic.map_err(infer::client_failure)?;
+        let probe = async {
+            traffic.probe().await.map_err(|(index, error)| {
+                let failure = infer::client_failure(error);
+                match mix.places.get(index) {
+                    Some(place) => failure.at(place),
+                    None => failure,
+                }
+            })
+        };
+        unless_interrupted(probe).await?;
+        let server = unless_interrupted(async { Ok(server_of(&client).await) }).await?;
+        let (levels, interrupted) = measure(&self, &traffic).await?;
+        let mut report = self.report(&model, levels, interrupted);
+        report.server = server;
+        report.started_at = started_at
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        self.show(&report)?;
+        self.judge(&report)
+    }
+
+    fn report(
+        &self,
+        model: &ModelMetadata,
+        levels: Vec<LevelReport>,
+        interrupted: bool,
+    ) -> BenchReport {
+        let before = self.before.iter().flat_map(|before| &before.levels);
+        let before: Vec<_> = before.collect();
+        let comparison = levels.iter().filter_map(|level| {
+            let mut before = before.iter();
+            let before = before.find(|before| before.is_same_level(level))?;
+            Some(Comparison::of(before, level))
+        });
+        let comparison: Vec<_> = comparison.collect();
+        let conditions = self.verdict.fail_if.iter();
+        let findings = conditions.flat_map(|it| it.findings(&levels, &comparison));
+        BenchReport {
+            ovms_bench: FORM,
+            model: model.name.clone(),
+            model_version: self.job.model.version.clone(),
+            api: self.job.server.api.to_string(),
+            url: self.job.server.address.to_string(),
+            server: None,
+            started_at: 0,
+            requests: match self.kind {
+                TrafficKind::Unary => "unary".to_owned(),
+                TrafficKind::Sequences { length } => format!("sequences of {length}"),
+                TrafficKind::Streams { .. } => "streams".to_owned(),
+            },
+            seed: self.seed,
+            interrupted,
+            findings: findings.collect(),
+            levels,
+            comparison,
+        }
+    }
+
+    fn show(&self, report: &BenchReport) -> Result<(), Failure> {
+        let json = || serde_json::to_string(report).expect("numbers and texts have a JSON form");
+        match self.output.output {
+            BenchFormat::Table => ui::print(text::report(report, self.output.histogram))?,
+            BenchFormat::Json => ui::print(json() + "\n")?,
+            BenchFormat::Csv => ui::print(csv::report(report))?,
+        }
+        if let Some(path) = &self.output.save {
+            write(path, &(json() + "\n"))?;
+        }
+        if let Some(path) = &self.output.html {
+            write(path, &html::report(report))?;
+        }
+        for note in notes(report) {
+            ui::note(&note);
+        }
+        if self.before.is_some() && report.comparison.is_empty() {
+            ui::warn("warning: the report of `--against` has none of these levels");
+        }
+        if self.is_table() {
+            for path in [&self.output.save, &self.output.html].into_iter().flatten() {
+                ui::note(&format!("Wrote {}", path.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the result of the run as an exit code.
+    fn judge(&self, report: &BenchReport) -> Result<(), Failure> {
+        let (failed, total) = report.failures();
+        let findings = &report.findings;
+        let failure = if report.interrupted {
+            Failure::interrupted(format!("interrupted after {total} requests"))
+        } else if !findings.is_empty() {
+            let conditions = ui::counted(findings.len(), "finding");
+            Failure::failed(format!("{conditions} of `--fail-if`"))
+        } else if failed > 0 && !self.verdict.allow_errors {
+            Failure::failed(format!("{failed} of {total} requests failed"))
+                .hint("`--allow-errors` accepts that")
+        } else {
+            return Ok(());
+        };
+        let findings = findings.iter();
+        Err(findings.fold(failure, Failure::detail))
+    }
+}
+
+/// Returns name and version of the server, if it says so.
+async fn server_of(client: &Client) -> Option<String> {
+    let metadata = client.server_metadata().await.ok().flatten()?;
+    Some(format!("{} {}", metadata.name, metadata.version))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::cannot("write", path, &error))
+}
+
+/// Returns what is to be known before the figures are believed.
+fn notes(report: &BenchReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    for level in &report.levels {
+        let at = level_name(level.concurrency, level.target_rate);
+        match level.end {
+            LevelEnd::MaxTrials => notes.push(format!(
+                "note: {at} is not stable after {}; `--interval`, `--max-trials` and `--stability` \
+                 give it more room",
+                ui::counted(level.windows.len(), "window")
+            )),
+            LevelEnd::MaxTime => notes.push(format!("note: {at} is not stable at `--max-time`")),
+            LevelEnd::Stable | LevelEnd::Limit | LevelEnd::Interrupted => {}
+        }
+        if level.latency_us.is_none() && level.failed == 0 {
+            notes.push(format!(
+                "note: nothing was answered at {at}: `--interval` has to be longer than a request takes"
+            ));
+        }
+        if let Some(target) = level.target_rate.filter(|it| is_behind(level, *it)) {
+            notes.push(format!(
+                "note: the server answered {} of {} requests a second",
+                rate(level.rate),
+                rate(target)
+            ));
+        }
+        if level.client_load > BUSY_CLIENT {
+            notes.push(format!(
+                "note: at {at} the client took {:.0} % of a processor, and may be what limits the load",
+                level.client_load * 100.0
+            ));
+        }
+    }
+    notes
+}
+
+/// Returns whether fewer requests were answered than were due, by more than chance.
+#[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+fn is_behind(level: &LevelReport, target: f64) -> bool {
+    let due = target * level.seconds;
+    (level.ok as f64) < due * REACHED - DEVIATIONS * due.sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::notes;
+    use crate::bench::report::example;
+
+    #[test]
+    fn notes_tell_what_figures_are_not() {
+        let mut report = example();
+        report.levels[0].client_load = 0.97;
+        let mut open = report.levels[0].clone();
+        open.concurrency = None;
+        open.target_rate = Some(1000.0);
+        open.client_load = 0.1;
+        report.levels.push(open);
+        insta::assert_snapshot!(notes(&report).join("\n"), @"
+        note: at concurrency 1 the client took 97 % of a processor, and may be what limits the load
+        note: concurrency 4 is not stable after 3 windows; `--interval`, `--max-trials` and `--stability` give it more room
+        note: the server answered 500 of 1000 requests a second
+        ");
+    }
+}

@@ -1,0 +1,174 @@
+//! Lane: what a request needs for itself, and no other request has meanwhile.
+
+use std::{collections::HashMap, time::Instant};
+
+use prost::Message;
+
+use super::{
+    driver::Answered,
+    traffic::Traffic,
+    wire::{Http2, MessageError, MessageStream, WireRequest},
+};
+use crate::client::{
+    error::{AnswerError, ClientError, ServerError, ServerErrorCode},
+    sequence::{StepControl, mark, random_id},
+};
+
+/// Place of one request in flight.
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// Number of the lane, which decides over its connection.
+    pub(super) index: usize,
+    pub(super) sequence: Option<SequenceLane>,
+    pub(super) stream: Option<MessageStream>,
+}
+
+/// Sequence of a lane; its id begins anew after each end.
+#[derive(Debug)]
+pub(super) struct SequenceLane {
+    id: u64,
+    length: usize,
+    /// Number of steps that were answered.
+    step: usize,
+    /// Encoded steps, by request and role.
+    encoded: HashMap<(usize, u8), WireRequest>,
+}
+
+impl SequenceLane {
+    pub(super) fn new(length: usize) -> Self {
+        Self {
+            id: random_id(),
+            length,
+            step: 0,
+            encoded: HashMap::new(),
+        }
+    }
+
+    /// Sends the next step. After an error, the next one begins another sequence: it is not known whether the
+    /// server still has this one.
+    pub(super) async fn step(
+        &mut self,
+        traffic: &Traffic<'_>,
+        lane: usize,
+    ) -> Result<Answered, ClientError> {
+        let is_last = self.step + 1 >= self.length;
+        let control = StepControl::of(self.step > 0, is_last, traffic.client.api().is_tfs());
+        match self.send(traffic, lane, control).await {
+            Ok(()) => {
+                self.step = if is_last { 0 } else { self.step + 1 };
+                Ok(Answered::ONCE)
+            }
+            Err(error) => {
+                *self = Self::new(self.length);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends a sequence that has begun. If that fails, the server ends it when it is idle.
+    pub(super) async fn end(&mut self, traffic: &Traffic<'_>, lane: usize) {
+        if self.step > 0 {
+            let _ = self.send(traffic, lane, StepControl::End).await;
+            self.step = 0;
+        }
+    }
+
+    async fn send(
+        &mut self,
+        traffic: &Traffic<'_>,
+        lane: usize,
+        control: StepControl,
+    ) -> Result<(), ClientError> {
+        let item = self.step % traffic.items.len();
+        let key = (item, control as u8);
+        if let Some(wire) = self.encoded.get(&key) {
+            return traffic.wire.send(lane, wire).await;
+        }
+        let mut request = traffic.items[item].request.clone();
+        mark(
+            &mut request,
+            traffic.client.api().is_tfs(),
+            self.id,
+            control,
+        );
+        let wire = traffic.client.call_of(self.id, &request)?.on_wire()?;
+        let sent = traffic.wire.send(lane, &wire).await;
+        if traffic.keeps_steps {
+            self.encoded.insert(key, wire);
+        }
+        sent
+    }
+}
+
+/// Only the error of a stream's response; its tensors are passed over.
+#[derive(Clone, PartialEq, Message)]
+struct ResponseError {
+    #[prost(string, tag = "1")]
+    error_message: String,
+}
+
+impl Lane {
+    /// Sends a request over the stream of the lane, which is opened if there is none, and waits for its responses.
+    pub(super) async fn over_stream(
+        &mut self,
+        http2: &Http2,
+        request: &WireRequest,
+        responses: Option<u64>,
+    ) -> Result<Answered, ClientError> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => http2.open(self.index, request).await?,
+        };
+        let answered = http2.step(answers(&mut stream, request, responses)).await?;
+        if responses.is_some() {
+            self.stream = Some(stream);
+        }
+        answered.map_err(|message| {
+            ClientError::Refused(ServerError {
+                code: ServerErrorCode::Grpc(tonic::Code::Unknown),
+                message,
+            })
+        })
+    }
+
+    /// Ends a stream, and waits until the server has.
+    pub(super) async fn end_stream(http2: &Http2, mut stream: MessageStream) {
+        let ended = async {
+            stream.finish()?;
+            while stream.next().await?.is_some() {}
+            Ok(())
+        };
+        // The load is over, whatever becomes of it.
+        let _ = http2.step(ended).await;
+    }
+}
+
+/// Waits for the responses to a request; an error of the request alone is a text.
+async fn answers(
+    stream: &mut MessageStream,
+    request: &WireRequest,
+    responses: Option<u64>,
+) -> Result<Result<Answered, String>, MessageError> {
+    stream.send(request.body.clone(), responses.is_none())?;
+    let (mut first, mut count) = (None, 0);
+    while responses.is_none_or(|wanted| count < wanted) {
+        let Some(message) = stream.next().await? else {
+            if responses.is_none() {
+                break;
+            }
+            let error = AnswerError::decode("the stream has ended before the answer");
+            return Err(MessageError::Answer(error));
+        };
+        let error = ResponseError::decode(message)
+            .map_err(|error| MessageError::Answer(AnswerError::decode(error)))?;
+        if !error.error_message.is_empty() {
+            return Ok(Err(error.error_message));
+        }
+        first.get_or_insert_with(Instant::now);
+        count += 1;
+    }
+    Ok(Ok(Answered {
+        first,
+        responses: count,
+    }))
+}

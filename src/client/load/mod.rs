@@ -1,0 +1,32 @@
+//! Load: many requests at once or at a rate, measured in windows until they agree.
+//!
+//! A [`LoadRun`] measures one level of a [`LoadPlan`]: its driver keeps lanes busy (closed loop), or starts each
+//! request at its due moment (open loop), whose latency counts from there, whenever it is sent. A lane has what
+//! a request needs for itself: a sequence, a stream, a connection. [`Traffic`] has the requests,
+//! encoded once, and connections of its own: less processor time a request than with those of
+//! [`Client`](super::Client), which make single requests simple. [`Comparison`] holds two reports against each other.
+//!
+//! Everything runs in the task of the caller; only connections are tasks. Nothing here prints.
+
+mod alarm;
+mod compare;
+mod driver;
+mod lane;
+mod plan;
+mod record;
+mod report;
+mod schedule;
+mod server_side;
+mod stability;
+mod traffic;
+mod wire;
+
+pub use compare::{Comparison, Difference, Metric, MetricDifference};
+pub use driver::{LoadProgress, LoadRun};
+pub use plan::{ArrivalProcess, LoadEnd, LoadError, LoadPlan, LoadTarget, Until};
+pub use report::{
+    ErrorCount, HistogramBin, LatencyFigures, LevelEnd, LevelReport, ServerSplit, WindowReport,
+};
+pub use server_side::ServerCounters;
+pub use traffic::{Traffic, TrafficKind, WeightedRequest};
+pub(super) use wire::WireRequest;

@@ -1,0 +1,142 @@
+//! Connections for load: requests are bytes that were made before, and of the answers only the end is read.
+//!
+//! The clients of [`crate::client`] are made for any request; this one spends a fraction of their processor time on
+//! each, see `docs/bench.md`.
+
+mod http1;
+mod http2;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::{
+    HeaderMap, Request, Uri,
+    header::{HOST, HeaderValue, USER_AGENT},
+    http::uri::PathAndQuery,
+};
+
+use crate::client::{
+    address::Address,
+    connection::ClientOptions,
+    error::{BoxError, CallPhase, ClientError},
+};
+
+use http1::Http1;
+pub(super) use http2::{Http2, MessageError, MessageStream};
+
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("ovms/", env!("CARGO_PKG_VERSION")));
+
+/// Request as its bytes.
+#[derive(Debug, Clone)]
+pub(in crate::client) struct WireRequest {
+    /// Method, URI, and headers.
+    pub(in crate::client) head: Request<()>,
+    /// Body, with its frame over gRPC.
+    pub(in crate::client) body: Bytes,
+}
+
+impl WireRequest {
+    /// Makes a POST to a path of a server. Over gRPC the URI is whole, as HTTP/2 has it.
+    pub(in crate::client) fn post(
+        options: &ClientOptions,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Self, BoxError> {
+        let uri = match options.api.is_grpc() {
+            true => format!("{}{path}", options.address.url()),
+            false => path.to_owned(),
+        };
+        let mut head = Request::post(uri).body(())?;
+        let all = head.headers_mut();
+        all.extend(options.headers.clone());
+        all.extend(headers);
+        all.insert(USER_AGENT, AGENT);
+        if options.api.is_grpc() {
+            all.insert("content-type", HeaderValue::from_static("application/grpc"));
+            all.insert("te", HeaderValue::from_static("trailers"));
+        } else {
+            all.insert(HOST, HeaderValue::from_str(&options.address.to_string())?);
+        }
+        Ok(Self { head, body })
+    }
+
+    /// Returns the same request for another method of a gRPC service.
+    pub(super) fn at(mut self, path: &'static str) -> Self {
+        let mut parts = self.head.uri().clone().into_parts();
+        parts.path_and_query = Some(PathAndQuery::from_static(path));
+        *self.head.uri_mut() = Uri::from_parts(parts).expect("only the path is another one");
+        self
+    }
+}
+
+/// Connections to one server.
+#[derive(Debug)]
+pub(super) enum Wire {
+    /// gRPC.
+    Http2(Http2),
+    /// REST.
+    Http1(Http1),
+}
+
+impl Wire {
+    pub(super) fn new(options: &ClientOptions) -> Self {
+        let target = Target {
+            address: options.address.clone(),
+            timeout: options.timeout,
+        };
+        match options.api.is_grpc() {
+            true => Self::Http2(Http2::new(target)),
+            false => Self::Http1(Http1::new(target)),
+        }
+    }
+
+    /// Sends a request and waits for the end of a good answer.
+    pub(super) async fn send(&self, lane: usize, request: &WireRequest) -> Result<(), ClientError> {
+        match self {
+            Self::Http2(wire) => wire.send(lane, request).await,
+            Self::Http1(wire) => wire.send(lane, request).await,
+        }
+    }
+}
+
+/// Server, and the time limit for it.
+#[derive(Debug, Clone)]
+struct Target {
+    address: Address,
+    timeout: Duration,
+}
+
+impl Target {
+    fn unreachable(&self, source: impl Into<BoxError>) -> ClientError {
+        ClientError::Unreachable {
+            address: self.address.clone(),
+            source: source.into(),
+        }
+    }
+
+    /// Runs a step within the time limit.
+    async fn within<T>(
+        &self,
+        step: CallPhase,
+        work: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        match tokio::time::timeout(self.timeout, work).await {
+            Ok(result) => result,
+            Err(_) => Err(ClientError::Timeout {
+                address: self.address.clone(),
+                limit: self.timeout,
+                step,
+            }),
+        }
+    }
+
+    async fn connect(&self) -> Result<tokio::net::TcpStream, ClientError> {
+        let socket = tokio::net::TcpStream::connect(self.address.to_string()).await;
+        let socket = socket.map_err(|error| self.unreachable(error))?;
+        socket
+            .set_nodelay(true)
+            .map_err(|error| self.unreachable(error))?;
+        Ok(socket)
+    }
+}

@@ -1,0 +1,491 @@
+//! `ovms bench`: levels over every API, sequences, streams, and what ends a run.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::support::{
+    Server, busy,
+    cli::{self, Run, words},
+    generator::Generator,
+    infer::{GRPC, REST, TFS_GRPC, interrupt, port},
+    pipelines::{Config, dl},
+    repository,
+    sequence::counts,
+    steps::{ALL, stateful},
+};
+
+/// Flags of runs that are as short as can be.
+const SHORT: [&str; 6] = [
+    "--interval=100ms",
+    "--windows=2",
+    "--max-trials=2",
+    "--warmup=2",
+    "--output",
+    "json",
+];
+
+const TEN: &str = "b=[0,1,2,3,4,5,6,7,8,9]";
+
+/// Makes a command for a port of this machine.
+fn at(port: u16, api: &str) -> Command {
+    let mut command = cli::command();
+    command
+        .args(["bench", "--api", api, "--url"])
+        .arg(format!("127.0.0.1:{port}"));
+    command
+}
+
+/// Runs a command for a server to its end.
+fn bench(server: &Server, api: &str, args: &[&str]) -> Run {
+    cli::run(at(port(server, api), api).args(args))
+}
+
+/// Runs a short command that succeeds, and returns its report.
+fn report(server: &Server, api: &str, args: &[&str]) -> Value {
+    let run = bench(server, api, &[args, &SHORT[..]].concat());
+    assert_eq!(run.code, Some(0), "{api} {args:?}: {}", run.stderr);
+    serde_json::from_slice(&run.stdout).expect("the output is one JSON object")
+}
+
+/// Panics unless a level has answers, no errors, and figures that go with each other.
+fn is_measured(level: &Value) {
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{level}"));
+    assert!(number(&level["ok"]) > 0.0, "{level}");
+    assert_eq!(
+        (&level["failed"], level["errors"].as_array().map(Vec::len)),
+        (&0.into(), Some(0))
+    );
+    let (rate, seconds) = (number(&level["rate"]), number(&level["seconds"]));
+    assert!(
+        (rate * seconds - number(&level["ok"])).abs() < 0.01,
+        "{level}"
+    );
+    let latency = &level["latency_us"];
+    let figures = ["p50", "p90", "p95", "p99", "max"].map(|name| number(&latency[name]));
+    assert!(figures.is_sorted() && figures[0] > 0.0, "{level}");
+    let bins = level["histogram"].as_array().unwrap();
+    let counted: u64 = bins.iter().map(|bin| bin["count"].as_u64().unwrap()).sum();
+    assert_eq!(Some(counted), level["ok"].as_u64(), "{level}");
+    assert_eq!(level["windows"].as_array().unwrap().len(), 2, "{level}");
+    assert!(number(&level["client_cpu_us"]) > 0.0, "{level}");
+}
+
+#[test]
+fn levels_are_measured_over_every_api() {
+    let server = Server::shared("dummy");
+    for api in ALL {
+        let report = report(server, api, &words("dummy --concurrency 1,20"));
+        assert_eq!(
+            (&report["model"], &report["api"]),
+            (&"dummy".into(), &api.into())
+        );
+        let levels = report["levels"].as_array().unwrap();
+        let lanes: Vec<_> = levels.iter().map(|it| it["concurrency"].as_u64()).collect();
+        assert_eq!(lanes, [Some(1), Some(20)]);
+        for level in levels {
+            is_measured(level);
+            let split = &level["server"];
+            let part = |name: &str| split[name].as_f64().unwrap();
+            assert!(part("requests") >= level["ok"].as_f64().unwrap(), "{level}");
+            let parts = part("queue_us") + part("input_us") + part("infer_us") + part("output_us");
+            assert!(
+                part("infer_us") > 0.0 && parts <= part("total_us") * 1.01,
+                "{level}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate() {
+    let server = Server::shared("dummy");
+    for api in ALL {
+        let flags = words("dummy --rate 200 --poisson --random --seed 5");
+        let report = report(server, api, &flags);
+        let level = &report["levels"][0];
+        is_measured(level);
+        assert_eq!(
+            (&level["target_rate"], &report["seed"]),
+            (&200.0.into(), &5.into())
+        );
+        // 40 requests are due, with the spread of their distribution.
+        let ok = level["ok"].as_u64().unwrap();
+        assert!((15..=80).contains(&ok), "{level}");
+        assert!(level["send_delay_us"]["p50"].as_f64().is_some(), "{level}");
+    }
+}
+
+#[test]
+fn sequences_begin_and_end_over_every_api() {
+    let server = stateful("running_total", &["--metrics_enable"]);
+    for api in ALL {
+        let flags = words("running_total -i x=[1,2,3,4] --sequence 3 --concurrency 3");
+        is_measured(&report(&server, api, &flags)["levels"][0]);
+        let flags = words("running_total -i x=[1,2,3,4] --sequence 5 --rate 100");
+        is_measured(&report(&server, api, &flags)["levels"][0]);
+        let counts = counts(&server);
+        let count = |name: &str| counts[&format!(r#"{name}{{name="running_total",version="1"}}"#)];
+        assert_eq!(count("active"), 0, "{api}: {counts:?}");
+        assert_eq!((count("started"), count("evicted")), (count("ended"), 0));
+    }
+    let refused = bench(&server, TFS_GRPC, &words("running_total --sequence 1"));
+    assert_eq!(refused.code, Some(64));
+    assert!(
+        refused.stderr.contains("`--sequence 1` does not fit"),
+        "{}",
+        refused.stderr
+    );
+    let alone = bench(&server, GRPC, &words("running_total"));
+    assert_eq!(alone.code, Some(1), "{}", alone.stderr);
+    assert!(
+        alone.stderr.contains("Sequence ID has not been provided"),
+        "{}",
+        alone.stderr
+    );
+}
+
+#[test]
+fn streams_have_an_answer_for_each_request() {
+    let server = Server::shared("dummy");
+    for pace in ["--concurrency=4", "--rate=100"] {
+        let report = report(server, GRPC, &["dummy", "--stream", pace]);
+        is_measured(&report["levels"][0]);
+        assert_eq!(report["requests"], "streams");
+    }
+    let refused = bench(server, REST, &["dummy", "--stream"]);
+    assert_eq!(refused.code, Some(64));
+    assert!(
+        refused.stderr.contains("only kserve-grpc has streams"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn generators_are_measured_to_their_first_response_and_to_the_end() {
+    let server = Generator::start();
+    for responses in ["end", "5"] {
+        let mut command = at(server.port, GRPC);
+        command.args(["graph", "--stream", "--param", "count=5", "-i", "text=x"]);
+        let run = cli::run(command.args(["--responses", responses]).args(SHORT));
+        assert_eq!(run.code, Some(0), "{responses}: {}", run.stderr);
+        let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+        let level = &report["levels"][0];
+        is_measured(level);
+        let number = |value: &Value| value.as_f64().unwrap();
+        let (first, last) = (&level["first_response_us"], &level["latency_us"]);
+        assert!(number(&first["p50"]) <= number(&last["p50"]), "{level}");
+        let responses = number(&level["responses_per_second"]) / number(&level["rate"]);
+        assert!((responses - 5.0).abs() < 0.01, "{level}");
+        // It has no statistics.
+        assert_eq!(level["server"], Value::Null);
+    }
+}
+
+#[test]
+fn pipelines_are_servables_like_models() {
+    let mut config = Config::of(&["dummy"]);
+    let node = dl("only", "dummy", "b=request.x", "a=y");
+    config.pipeline("chain", "x", &[node], "y=only.y");
+    let server = config.serve();
+    for api in ALL {
+        is_measured(&report(&server, api, &["chain", "--concurrency=2"])["levels"][0]);
+    }
+}
+
+#[test]
+fn recorded_requests_are_a_mix() {
+    let server = Server::shared("dummy");
+    let folder = repository::folder();
+    let path = folder.path().join("mix.jsonl");
+    let lines = format!(
+        "{}\n\n{}\n",
+        r#"{"b": [0,1,2,3,4,5,6,7,8,9], "weight": 3}"#, r#"{"b": [9,8,7,6,5,4,3,2,1,0]}"#
+    );
+    fs::write(&path, lines).unwrap();
+    let path = path.to_str().unwrap();
+    for api in ALL {
+        is_measured(&report(server, api, &["dummy", "--requests", path])["levels"][0]);
+    }
+    let said = |text: &str| {
+        fs::write(path, text).unwrap();
+        let run = bench(server, GRPC, &["dummy", "--requests", path]);
+        assert_eq!(run.text(), "");
+        run.failure().replace(path, "mix.jsonl")
+    };
+    insta::assert_snapshot!(said("{\"b\": [1]}\n"), @"
+    exit 64
+    error: mix.jsonl:1: cannot use the value given for input `b`
+      caused by: found 1 element, shape (1,10) takes 10
+    ");
+    insta::assert_snapshot!(said("\n{\"b\": [0,1,2,3,4,5,6,7,8,9], \"weight\": 0}\n"), @"
+    exit 64
+    error: mix.jsonl:2: found the weight 0, expected a number above 0
+    ");
+    insta::assert_snapshot!(said("\n"), @"
+    exit 64
+    error: mix.jsonl has no requests
+    hint: each line is one, as a JSON object
+    ");
+    // A line that fits by itself, but not the model, is found before the load.
+    let good = r#"{"b": [0,1,2,3,4,5,6,7,8,9]}"#;
+    let bad = r#"{"inputs": [{"name": "b", "shape": [2, 5], "data": [0,1,2,3,4,5,6,7,8,9]}]}"#;
+    insta::assert_snapshot!(said(&format!("{good}\n{bad}\n")), @"
+    exit 1
+    error: mix.jsonl:2: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 2; input name: b
+    ");
+}
+
+#[test]
+fn errors_before_the_load_are_told_as_they_are() {
+    let server = Server::shared("dummy");
+    let said = |args: &[&str]| {
+        let run = bench(server, GRPC, args);
+        assert_eq!(run.text(), "", "{args:?}");
+        run.failure()
+    };
+    insta::assert_snapshot!(said(&["dumy"]), @"
+    exit 1
+    error: the server refused the request: NOT_FOUND: Model with requested name is not found
+    hint: did you mean `dummy`?
+    hint: the server has `dummy`
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--shape", "b:3,10"]), @"
+    exit 1
+    error: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 3; input name: b
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--shape", "c:1,10"]), @"
+    exit 64
+    error: the model has no input `c`
+    hint: the inputs are `b`
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--save", "missing/a.json"]), @"
+    exit 1
+    error: cannot write to missing
+      caused by: No such file or directory (os error 2)
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--concurrency", "1.5"]), @"
+    exit 64
+    error: found 1.5 requests at once, expected whole numbers up to 65535
+    hint: `--rate` takes fractions
+    ");
+    insta::assert_snapshot!(said(&["dummy", "--fail-if", "worse"]), @"
+    exit 64
+    error: `--fail-if worse` needs `--against`
+    hint: `--save FILE` writes a report to compare with
+    ");
+    let absent = cli::run(at(1, GRPC).arg("dummy"));
+    assert_eq!(absent.code, Some(69));
+    assert!(
+        absent
+            .stderr
+            .starts_with("error: no server answers at 127.0.0.1:1\n"),
+        "{}",
+        absent.stderr
+    );
+}
+
+/// Flags of a load that goes on for minutes.
+const ENDLESS: [&str; 4] = [
+    "--windows=900",
+    "--max-trials=900",
+    "--interval=100ms",
+    "--output=json",
+];
+
+/// Starts a load, and waits until the server is busy with it.
+fn loaded(server: &Server, api: &str, args: &[&str]) -> std::process::Child {
+    let before = server.processor_time();
+    let child = at(port(server, api), api)
+        .arg("dummy")
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    busy::wait_running(server, before);
+    child
+}
+
+#[test]
+fn ctrl_c_reports_what_there_is() {
+    let server = Server::start("dummy");
+    for api in ALL {
+        let child = loaded(
+            &server,
+            api,
+            &[&ENDLESS[..], &["--concurrency=3,9"]].concat(),
+        );
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["interrupted"], true);
+        let levels = report["levels"].as_array().unwrap();
+        assert_eq!(
+            (levels.len(), &levels[0]["end"]),
+            (1, &"interrupted".into())
+        );
+        assert!(levels[0]["ok"].as_u64().unwrap() > 0, "{report}");
+        let total = &levels[0]["total"];
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(text, format!("error: interrupted after {total} requests\n"));
+    }
+}
+
+#[test]
+fn requests_that_fail_under_load_are_counted_by_kind() {
+    for api in ALL {
+        let mut server = Server::start("dummy");
+        // Three windows with nothing but errors end a run.
+        let args = ["--output=json", "--concurrency=2", "--interval=500ms"];
+        let child = loaded(&server, api, &args);
+        server.signal("KILL");
+        server.wait();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{api}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            text.contains(" requests failed\nhint: `--allow-errors`"),
+            "{text}"
+        );
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let level = &report["levels"][0];
+        assert!(level["failed"].as_u64().unwrap() > 0, "{api}: {level}");
+        let error = level["errors"][0]["error"].as_str().unwrap();
+        assert!(
+            error.starts_with("no server answers at 127.0.0.1:"),
+            "{api}: {error}"
+        );
+    }
+}
+
+#[test]
+fn conditions_decide_over_the_exit_code() {
+    let server = Server::shared("dummy");
+    let short = &SHORT[..4];
+    let run = |args: &[&str]| bench(server, GRPC, &[&["dummy"], short, args].concat());
+    let held = run(&[
+        "--fail-if=p50>1us",
+        "--fail-if=rate<1",
+        "--fail-if=errors>0",
+    ]);
+    assert_eq!(held.code, Some(1), "{}", held.stderr);
+    let said = held
+        .stderr
+        .lines()
+        .filter(|line| !line.starts_with("note: "));
+    let said: Vec<&str> = said.collect();
+    assert_eq!(said[0], "error: 1 finding of `--fail-if`");
+    assert!(said[1].starts_with("  p50 is 0."), "{said:?}");
+    assert!(
+        said[1].ends_with(" ms at concurrency 1, which is above 0.001 ms"),
+        "{said:?}"
+    );
+    let passed = run(&["--fail-if=p50>10s", "--fail-if=rate<1"]);
+    assert_eq!(passed.code, Some(0), "{}", passed.stderr);
+}
+
+#[test]
+fn reports_are_saved_compared_and_drawn() {
+    let server = Server::shared("dummy");
+    let folder = repository::folder();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (before, page) = (file("before.json"), file("report.html"));
+    report(
+        server,
+        GRPC,
+        &["dummy", "--concurrency=1,2", "--save", &before],
+    );
+    let args = [
+        "dummy",
+        "--concurrency=2,4",
+        "--against",
+        &before,
+        "--html",
+        &page,
+    ];
+    let compared = report(server, GRPC, &args);
+    let comparison = compared["comparison"].as_array().unwrap();
+    // Only the level that both have.
+    assert_eq!(
+        (comparison.len(), &comparison[0]["concurrency"]),
+        (1, &2.into())
+    );
+    let metrics = comparison[0]["metrics"].as_array().unwrap();
+    let names: Vec<_> = metrics
+        .iter()
+        .map(|it| it["metric"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["rate", "p50", "p90", "p95", "p99"]);
+    for metric in metrics {
+        let interval = metric["interval"].as_array().unwrap();
+        let change = metric["change"].as_f64().unwrap();
+        assert!(interval[0].as_f64().unwrap() <= change && change <= interval[1].as_f64().unwrap());
+    }
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(
+        html.starts_with("<!DOCTYPE html>") && html.contains("<svg"),
+        "{html}"
+    );
+    assert!(!html.contains("<script") && !html.contains("src="));
+
+    let csv = bench(
+        server,
+        REST,
+        &[
+            &["dummy", "--concurrency=1,2"],
+            &SHORT[..4],
+            &["--output=csv"],
+        ]
+        .concat(),
+    );
+    assert_eq!(csv.code, Some(0), "{}", csv.stderr);
+    let text = csv.text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines[0].starts_with("concurrency,target_rate,rate,"),
+        "{text}"
+    );
+    let cells = |line: &str| line.split(',').count();
+    assert!(
+        lines.iter().all(|line| cells(line) == cells(lines[0])),
+        "{text}"
+    );
+
+    fs::write(Path::new(&before), "{}").unwrap();
+    let refused = bench(server, GRPC, &["dummy", "--against", &before]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains("is no report of `ovms bench`"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_report_is_a_table_with_a_histogram() {
+    let server = Server::shared("dummy");
+    let run = bench(server, GRPC, &[&["dummy", "-i", TEN], &SHORT[..4]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let text = run.text();
+    let lines: Vec<&str> = text.lines().collect();
+    let titles: Vec<&str> = lines[0].split_whitespace().collect();
+    assert_eq!(titles[..4], ["concurrency", "ok/s", "p50", "ms"], "{text}");
+    assert_eq!(lines[1].split_whitespace().next(), Some("1"), "{text}");
+    assert_eq!(
+        (lines[2], lines[3]),
+        ("", "Latencies at concurrency 1:"),
+        "{text}"
+    );
+    assert!(
+        lines[4..].iter().all(|line| line.starts_with("  < ")),
+        "{text}"
+    );
+}
