@@ -78,7 +78,7 @@ impl BenchPlan {
         } = args;
         let seed = inputs.seed.unwrap_or_else(rand_seed);
         let targets = targets(&load, seed)?;
-        let kind = kind(&traffic, server.api)?;
+        let kind = kind(&traffic, server.api())?;
         check_verdict(&verdict)?;
         let before = verdict.against.as_deref().map(read_report).transpose()?;
         for path in [&output.html, &output.save].into_iter().flatten() {

@@ -141,8 +141,8 @@ impl Job {
 
 /// Reads the flags that lead to the server.
 pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptions, Failure> {
+    let api = args.api();
     let url = args.url.unwrap_or_else(|| "localhost".to_owned());
-    let api = args.api.unwrap_or_else(|| Api::of_scheme(&url));
     let address = Address::parse(&url, api).map_err(|error| {
         let failure = failure::address(&url, &error);
         // Flags go first, so it may be there and not be meant.

@@ -218,7 +218,9 @@ pub enum Api {
 impl Api {
     /// Returns KServe's over the transport that an address names by its scheme; gRPC without one.
     pub fn of_scheme(address: &str) -> Self {
-        let scheme = address.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let scheme = address
+            .split_once("://")
+            .map(|(scheme, _)| scheme.to_ascii_lowercase());
         match scheme.as_deref() {
             Some("http" | "https") => Self::KserveRest,
             _ => Self::KserveGrpc,

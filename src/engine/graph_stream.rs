@@ -61,11 +61,13 @@ pub(super) async fn open(
     };
     let (course, grace) = (engine.course(), engine.stream_grace());
     let over = stopped(course, grace, Arc::clone(&ending));
-    let mut counted = CountedStream {
+    let counted = CountedStream {
         counts,
         is_well: false,
     };
     let task = Task::spawn(async move {
+        // As a whole: the task would take a field of it alone.
+        let mut counted = counted;
         let running = counted.counts.running();
         let served = session.serve(&mut requests, read, &sender, &counted.counts);
         let served = tokio::select! {

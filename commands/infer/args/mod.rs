@@ -236,6 +236,14 @@ pub(crate) struct ServerArgs {
     pub(in crate::infer) tls: TlsArgs,
 }
 
+impl ServerArgs {
+    /// Returns the API to ask: the one that is named, or else the one of the address.
+    pub(crate) fn api(&self) -> Api {
+        self.api
+            .unwrap_or_else(|| Api::of_scheme(self.url.as_deref().unwrap_or_default()))
+    }
+}
+
 /// Flags of TLS, for each command that asks a server.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TlsArgs {

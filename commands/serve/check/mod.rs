@@ -21,8 +21,8 @@ use std::{
 
 use ovms::{
     config::{
-        self, CheckDepth, Config, ConfigSource, Defaults, EntryError, FileConfig, Flags,
-        ModelEntry, RefusedEntry, TlsSettings,
+        self, CheckDepth, ConfigSource, Defaults, EntryError, FileConfig, Flags, ModelEntry,
+        RefusedEntry, TlsSettings,
     },
     diagnostic::{Diagnostics, FilePosition},
     engine::reload::read_paths,

@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 const INDENT: usize = 10;
 
 /// Flags with another meaning or description in another subcommand.
-const OF_THEIR_OWN: [&str; 14] = [
+const OF_THEIR_OWN: [&str; 15] = [
     // A tensor's layout in `serve`, that of images in `infer`.
     "--layout",
     // Preprocessing by the model in `serve`; elsewhere, preprocessing of an image before.

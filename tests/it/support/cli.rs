@@ -107,6 +107,7 @@ pub(crate) fn bare(home: &Path) -> Command {
 pub(crate) fn runtime_folder() -> PathBuf {
     let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let places = RuntimeSearchPath {
+        own: None,
         install_dir: path("OPENVINO_INSTALL_DIR"),
         venv: path("VIRTUAL_ENV"),
         managed: path("HOME").map(|home| home.join(".local/share/ovms/runtime")),
