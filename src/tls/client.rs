@@ -267,7 +267,8 @@ impl TlsProblem {
             }
             // HTTP/2 keeps no more than the text of an alert that comes after the handshake.
             if let Some((_, name)) = error.to_string().split_once(ALERT) {
-                return Some(Self::of_alert(name));
+                let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next();
+                return Some(Self::of_alert(name.unwrap_or_default()));
             }
             // One that is within an error of the system is none of its causes.
             let inner = error.downcast_ref::<std::io::Error>();
@@ -336,7 +337,7 @@ mod tests {
             Some(TlsProblem::UnknownAuthority)
         );
         let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
-        let text = io::Error::other(alert.to_string());
+        let text = io::Error::other(format!("h2: {alert}\", …"));
         assert_eq!(TlsProblem::of(&text), Some(TlsProblem::CertificateRequired));
         assert_eq!(of(alert), Some(TlsProblem::CertificateRequired));
         let plain = io::Error::from(io::ErrorKind::ConnectionRefused);

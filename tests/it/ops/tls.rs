@@ -120,7 +120,11 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
         &ca,
     ];
     let run = cli::run(cli::command().args(words).args(["--url", &wrong]));
-    unreached(&run, "no server answers", "does the port fit `--api`?");
+    unreached(
+        &run,
+        "does not speak kserve-rest",
+        "it speaks `--api kserve-grpc`",
+    );
     // A name that the certificate does not have.
     let other = format!("grpcs://127.0.0.2:{}", server.port);
     let run = cli::ovms([
