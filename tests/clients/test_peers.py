@@ -67,7 +67,7 @@ def test_h2load_is_read():
         # An error of gRPC: status 200, and no message.
         (said(data=0), H2LOAD_LOG, "answers of 0.0 bytes, expected 10"),
         (said(), H2LOAD_LOG.replace("200", "500", 1), "a status that is not 200"),
-        (said(), H2LOAD_LOG[:12], "has 1 lines of 4"),
+        (said(), H2LOAD_LOG[:11], "has 1 lines of 4"),
         ("Unknown option\n", "", "Unknown option"),
     ],
 )
