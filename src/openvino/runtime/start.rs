@@ -60,6 +60,6 @@ mod tests {
     #[test]
     fn what_was_given_back_runs_again() {
         release();
-        assert_eq!("42".parse(), Ok(42));
+        assert_eq!("42".parse::<u8>(), Ok(42));
     }
 }
