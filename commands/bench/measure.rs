@@ -110,15 +110,18 @@ fn message(progress: LoadProgress) -> String {
         p99_us,
         ..
     } = progress;
-    let mut text = format!("{done} answers");
-    if failed > 0 {
-        text += &format!(", {failed} failed");
-    }
-    if let (Some(last), Some(p99)) = (last, p99_us) {
-        let (last, p99) = (rate(last), milliseconds(p99));
-        text += &format!("; window {windows}: {last}/s, p99 {p99} ms");
-    }
-    text
+    let failed = match failed {
+        0 => String::new(),
+        _ => format!(", {failed} failed"),
+    };
+    let window = match (last, p99_us) {
+        (Some(last), Some(p99)) => {
+            let (last, p99) = (rate(last), milliseconds(p99));
+            format!("; window {windows}: {last}/s, p99 {p99} ms")
+        }
+        _ => String::new(),
+    };
+    format!("{done} answers{failed}{window}")
 }
 
 #[cfg(test)]

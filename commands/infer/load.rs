@@ -8,8 +8,8 @@ use std::{
 use ovms::client::{
     Client, Request,
     load::{
-        ErrorCount, LevelReport, LoadError, LoadPlan, LoadProgress, LoadRun, Traffic, TrafficKind,
-        Until, WeightedRequest,
+        ErrorCount, LevelReport, LoadPlan, LoadProgress, LoadRun, LoadRunError, Traffic,
+        TrafficKind, Until, WeightedRequest,
     },
     output::number,
 };
@@ -56,10 +56,10 @@ pub(super) async fn run(
 }
 
 /// Returns the failure of a run.
-pub(crate) fn failed(error: LoadError) -> Failure {
+pub(crate) fn failed(error: LoadRunError) -> Failure {
     match error {
-        LoadError::Client(error) => failure::client(error),
-        LoadError::Timer(_) => Failure::of(FailureKind::SystemPart, &error),
+        LoadRunError::Client(error) => failure::client(error),
+        LoadRunError::Timer(_) => Failure::of(FailureKind::SystemPart, &error),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Alarm {
 impl Alarm {
     #[expect(
         deprecated,
-        reason = "what took its place is unsafe for descriptors that others may close; an owned one is closed here"
+        reason = "it asks for a descriptor that stays open: an owned one does"
     )]
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;

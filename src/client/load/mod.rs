@@ -23,7 +23,7 @@ mod wire;
 
 pub use compare::{Comparison, Difference, Metric, MetricDifference};
 pub use driver::{LoadProgress, LoadRun};
-pub use plan::{ArrivalProcess, LoadEnd, LoadError, LoadPlan, LoadTarget, Until};
+pub use plan::{ArrivalProcess, LoadEnd, LoadPlan, LoadRunError, LoadTarget, Until};
 pub use report::{
     ErrorCount, HistogramBin, LatencyFigures, LevelEnd, LevelReport, ServerSplit, WindowReport,
 };

@@ -79,7 +79,7 @@ pub enum LoadEnd {
 
 /// Error of a run, apart from those of requests that count.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum LoadRunError {
     /// A request that is only to warm up has failed.
     #[error(transparent)]
     Client(#[from] ClientError),

@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{
     alarm::Alarm,
-    plan::{LoadEnd, LoadError, LoadPlan, LoadTarget, Until},
+    plan::{LoadEnd, LoadPlan, LoadRunError, LoadTarget, Until},
     record::{Recorder, Times},
     report::{LatencyFigures, LevelEnd, LevelReport},
     schedule::Schedule,
@@ -51,7 +51,7 @@ impl Answered {
 
 /// Work of a load: [`Traffic`](super::Traffic), and what stands for it in tests.
 pub(super) trait Exchange {
-    /// What a request has for itself.
+    /// Place of one request in flight.
     type Lane;
 
     /// Makes a lane, counted from 0.
@@ -140,7 +140,7 @@ impl LoadRun {
         &self,
         traffic: &super::Traffic<'_>,
         stop: impl Future<Output = ()>,
-    ) -> Result<LoadEnd, LoadError> {
+    ) -> Result<LoadEnd, LoadRunError> {
         self.drive(traffic, stop).await
     }
 
@@ -148,7 +148,7 @@ impl LoadRun {
         &self,
         exchange: &E,
         stop: impl Future<Output = ()>,
-    ) -> Result<LoadEnd, LoadError> {
+    ) -> Result<LoadEnd, LoadRunError> {
         let mut stop = pin!(stop.fuse());
         let mut lanes = tokio::select! {
             biased;
@@ -158,7 +158,7 @@ impl LoadRun {
         self.server
             .set(exchange.counters().await.map(|before| (before, None)));
         let mut running = FuturesUnordered::new();
-        let mut alarm = Alarm::new().map_err(LoadError::Timer)?;
+        let mut alarm = Alarm::new().map_err(LoadRunError::Timer)?;
         let mut made = lanes.len();
 
         let start = Instant::now();
@@ -201,7 +201,7 @@ impl LoadRun {
                     lanes.push(self.record(ended));
                 }
                 rung = alarm.until(wake) => {
-                    rung.map_err(LoadError::Timer)?;
+                    rung.map_err(LoadRunError::Timer)?;
                 }
             }
         };

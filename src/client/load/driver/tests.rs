@@ -7,7 +7,7 @@ use std::{
 use super::{Answered, Exchange, LoadRun};
 use crate::client::{
     error::{ClientError, ServerError, ServerErrorCode},
-    load::{ArrivalProcess, LevelEnd, LoadEnd, LoadError, LoadPlan, LoadTarget, Until},
+    load::{ArrivalProcess, LevelEnd, LoadEnd, LoadPlan, LoadRunError, LoadTarget, Until},
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -124,7 +124,10 @@ async fn a_failure_while_warming_up_ends_the_run() {
     };
     let run = LoadRun::new(plan);
     let error = run.drive(&fake, pending()).await.unwrap_err();
-    assert!(matches!(error, LoadError::Client(ClientError::Refused(_))));
+    assert!(matches!(
+        error,
+        LoadRunError::Client(ClientError::Refused(_))
+    ));
     assert_eq!(run.progress().done, 0);
     assert_eq!(run.report(), None);
 }
