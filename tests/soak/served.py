@@ -76,7 +76,7 @@ class Served:
     """One `ovms` with everything, in a folder that can be changed."""
 
     def __init__(self, folder):
-        self.folder, self.changes = folder, 0
+        self.folder, self.changes, self.nireq = folder, 0, 1
         self.port, self.rest_port = free_ports(2)
         self.rest = f"http://127.0.0.1:{self.rest_port}"
         for name, handler in (("upper", UPPER), ("mortal", UPPER)):
@@ -98,7 +98,7 @@ class Served:
         config = {
             "model_config_list": [
                 # Another number of infer requests is another configuration, so that it is loaded again.
-                model("dummy", MODELS / "dummy", nireq=1 + self.changes % 2),
+                model("dummy", MODELS / "dummy", nireq=self.nireq),
                 model("copy", MODELS / "passthrough_f32"),
                 model("vad_stateful", MODELS / "vad_stateful", stateful=True, max_sequence_number=2000),
                 model("fragile", self.folder / "fragile"),
@@ -146,11 +146,11 @@ class Served:
     async def changed(self):
         """Have it look at its files, which have changed for the better."""
         status, text = await self.reload()
-        assert status == 201, f"reload: {status} {text}"
+        assert status == 201, f"reload: {status} {text[:300]}"
 
     async def change_model(self):
         """A model is loaded again, and the pipelines with it."""
-        self.changes += 1
+        self.nireq = 3 - self.nireq
         self.write()
         await self.changed()
 
