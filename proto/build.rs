@@ -5,10 +5,11 @@
 use std::{env, fs, path::PathBuf};
 
 /// Answers that REST has as JSON, whose members are in the order of the fields.
-const JSON: [&str; 16] = [
+const JSON: [&str; 17] = [
     ".inference.InferBatchStatistics",
     ".inference.InferStatistics",
     ".inference.ModelConfig",
+    ".inference.ModelDynamicBatching",
     ".inference.ModelInput",
     ".inference.ModelMetadataResponse",
     ".inference.ModelOutput",
@@ -82,6 +83,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         messages = messages.field_attribute(field, attribute);
     }
     messages
+        .field_attribute(
+            ".inference.ModelConfig.dynamic_batching",
+            "#[serde(skip_serializing_if = \"Option::is_none\")]",
+        )
         .field_attribute(
             ".inference.ModelConfig.sequence_batching",
             "#[serde(skip_serializing_if = \"Option::is_none\")]",

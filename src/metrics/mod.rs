@@ -5,6 +5,7 @@
 //! additions in `cells`; everything else is done when a page is asked for, by `page`. What is
 //! shown is chosen by [`Families`].
 
+mod batches;
 mod cells;
 mod families;
 mod graphs;
@@ -19,6 +20,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 
+pub use batches::BatchRun;
 pub use families::{Families, Family, NameError, SampleKind};
 pub use graphs::{GraphCall, Method, Running};
 pub use health::ServableHealth;
@@ -28,7 +30,7 @@ pub(crate) use reporter::Active;
 pub(crate) use reporter::MAX_STUCK;
 pub use reporter::Times;
 pub use reporter::{Query, Reporter, RequestRecord};
-pub use statistics::{Figures, Stage, Statistics};
+pub use statistics::{Executions, Figures, Stage, Statistics};
 
 /// The families that are switched on, and their values.
 #[derive(Debug, Default)]

@@ -16,13 +16,13 @@ use super::{
 use crate::{
     budget::{self, Budget},
     config::{
-        Config, ConfigSource,
+        Config, ConfigSource, batching,
         file::{Defaults, FileConfig, GraphConfig},
         plugin, preprocessing,
         settings::{ChannelArgument, CheckDepth, MetricsSettings, ModelConfig, ServerSettings},
         shape, version_policy,
     },
-    openvino::{PerTensor, Placement, Preprocessing},
+    openvino::{Batching, PerTensor, Placement, Preprocessing},
 };
 
 /// The log levels, from all to least.
@@ -346,6 +346,15 @@ fn model(
     let load = &mut model.load;
     load.properties = plugin::properties(&load.device, flags.plugin_config.as_deref())
         .map_err(FlagError::PluginConfig)?;
+    if let Some(text) = &flags.dynamic_batching {
+        let batching = batching::parse(text)?;
+        if batching != Batching::Off && flags.stateful {
+            return Err(FlagError::BatchingStateful);
+        }
+        if !flags.stateful {
+            load.batching = batching;
+        }
+    }
     load.shapes = shape::parse(flags.shape.as_deref().unwrap_or_default())?;
     load.layouts = shape::parse_layouts(flags.layout.as_deref().unwrap_or_default())?;
     if let Some(text) = &flags.model_version_policy {
