@@ -346,10 +346,10 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
 
 #[test]
 fn models_that_have_no_batch_run_requests_one_by_one_and_say_why() {
-    for (name, flags, reason) in [
+    const CASES: [(&str, &[&str], &str); 4] = [
         (
             "columns",
-            &[][..],
+            &[],
             "an input has no first dimension of length 1, or open for 2",
         ),
         (
@@ -367,7 +367,8 @@ fn models_that_have_no_batch_run_requests_one_by_one_and_say_why() {
             &[],
             "has no row for each request of a batch",
         ),
-    ] {
+    ];
+    for (name, flags, reason) in CASES {
         let server = serve_with(name, r#"{"max_batch":2}"#, flags);
         let line = server.wait_log("dynamic_batching is off");
         assert!(line.contains(reason), "{name}: {line}");
