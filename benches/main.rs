@@ -10,6 +10,7 @@
 mod against;
 mod attackers;
 mod attacks;
+mod batching;
 mod cells;
 mod curves;
 mod echo;

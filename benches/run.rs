@@ -233,6 +233,7 @@ fn measures(part: &str) -> fn(&Lengths) -> Vec<Row> {
         "metrics" => metrics::run,
         "reload" => reload::run,
         "sequences" => sequences::run,
+        "batching" => batching::run,
         "pipelines" => pipelines::run,
         "graphs" => graphs::run,
         "attacks" => attacks::run,

@@ -9,6 +9,7 @@ const JSON: [&str; 17] = [
     ".inference.InferBatchStatistics",
     ".inference.InferStatistics",
     ".inference.ModelConfig",
+    ".inference.ModelDynamicBatching",
     ".inference.ModelInput",
     ".inference.ModelMetadataResponse",
     ".inference.ModelOutput",
@@ -83,6 +84,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         messages = messages.field_attribute(field, attribute);
     }
     messages
+        .field_attribute(
+            ".inference.ModelConfig.dynamic_batching",
+            "#[serde(skip_serializing_if = \"Option::is_none\")]",
+        )
         .field_attribute(
             ".inference.ModelConfig.sequence_batching",
             "#[serde(skip_serializing_if = \"Option::is_none\")]",

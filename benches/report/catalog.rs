@@ -45,6 +45,11 @@ pub(crate) fn parts() -> Vec<Part> {
             sequences(),
         ),
         part(
+            "batching",
+            "dynamic batching against the same without",
+            batching(),
+        ),
+        part(
             "pipelines",
             "pipelines against raw OpenVINO and against single calls",
             pipelines(),
@@ -393,6 +398,39 @@ fn sequences() -> Vec<Spec> {
         rows.push(row(id, Micros, wanted.map(Most), &text));
     }
     rows
+}
+
+fn batching() -> Vec<Spec> {
+    let with = "with dynamic_batching auto over";
+    [
+        (
+            "batch-p50-1",
+            Most(1.03),
+            "perceptron, 1 client: p50",
+            "that",
+        ),
+        (
+            "batch-rate-pays",
+            Least(2.0),
+            "perceptron, 16 clients: requests/s",
+            "those",
+        ),
+        (
+            "batch-rate-never",
+            Least(0.98),
+            "classifier, 16 clients: requests/s",
+            "those",
+        ),
+    ]
+    .map(|(id, wanted, text, those)| {
+        row(
+            id,
+            Ratio,
+            Some(wanted),
+            &format!("{text} {with} {those} without"),
+        )
+    })
+    .into()
 }
 
 fn pipelines() -> Vec<Spec> {

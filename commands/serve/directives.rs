@@ -279,8 +279,8 @@ fn in_file(key: &str, value: Value) -> Result<Value, Failure> {
                 "error parsing options - --{key}: found `{text}`; expected a JSON object"
             ))
         }),
-        // One for each tensor.
-        "shape" | "layout" => Ok(object.unwrap_or(value)),
+        // One for each tensor, or a text.
+        "shape" | "layout" | "dynamic_batching" => Ok(object.unwrap_or(value)),
         _ => Ok(value),
     }
 }

@@ -323,7 +323,7 @@ mod tests {
             |
           3 |         {"config": {"name": "resnet", "base_path": "/models/resnet", "nireq": "4"}},
             |                                                                               ^^^
-          model_config_list[1].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, state_mode, sequence_batch, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup
+          model_config_list[1].config.base_pth: found the unknown key `base_pth`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, dynamic_batching, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, state_mode, sequence_batch, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup
            --> /models/config.json:4:30
             |
           4 |     {"config": {"name": "face", "base_pth": "/models/face"}}

@@ -9,11 +9,11 @@ use super::{
     error::{AnswerError, BoxError, ClientError, RequestError, ServerErrorCode},
     http::{EncodedPost, Http, HttpBody, from_json},
     json,
-    kserve_grpc::{metadata, server, states},
+    kserve_grpc::{batching, metadata, server, states},
     load::ServerCounters,
     message::{
-        ClientResponse, ModelId, ModelMetadata, ModelStatus, Opaque, Request, ServerMetadata,
-        TensorForm, dtype, lengths,
+        ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelStatus, Opaque, Request,
+        ServerMetadata, TensorForm, dtype, lengths,
     },
     protocol::{Call, Protocol, RawReply},
     tfs_rest,
@@ -56,6 +56,12 @@ impl Protocol for KserveRest {
         let name = "inference.ModelMetadataResponse";
         let message = self.0.message(name, &segments(model, None)).await?;
         Ok(metadata(message))
+    }
+
+    async fn model_batching(&self, model: &ModelId) -> Result<Option<ModelBatching>, ClientError> {
+        let name = "inference.ModelConfig";
+        let segments = segments(model, Some("config"));
+        Ok(batching(self.0.message(name, &segments).await?))
     }
 
     /// Asks for the list of models, an extension of the protocol that not every server has.

@@ -63,6 +63,17 @@ pub struct ModelMetadata {
     pub labels: Vec<String>,
 }
 
+/// Batching of requests that wait, by a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelBatching {
+    /// Maximum number of rows of a batch.
+    pub max_batch_size: i32,
+    /// Rows of batches that the server prefers.
+    pub preferred_batch_size: Vec<i32>,
+    /// Maximum time that a request waits for others, in microseconds.
+    pub max_queue_delay_microseconds: u64,
+}
+
 fn reported<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     Some(text).filter(|it| !it.is_empty()).serialize(serializer)
 }

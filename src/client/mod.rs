@@ -39,6 +39,7 @@ pub use error::{
 };
 pub use kserve_grpc::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
 pub use message::{
-    ClientResponse, ModelId, ModelMetadata, Opaque, Request, TensorForm, TensorMetadata, header,
+    ClientResponse, ModelBatching, ModelId, ModelMetadata, Opaque, Request, TensorForm,
+    TensorMetadata, header,
 };
 pub use {message::ModelStatus, message::ServerMetadata, message::VersionStatus};

@@ -11,7 +11,9 @@ use super::{
     http::Http,
     kserve_grpc::{RequestSender, ResponseReceiver},
     load::ServerCounters,
-    message::{ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, ServerMetadata},
+    message::{
+        ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelStatus, Request, ServerMetadata,
+    },
 };
 
 /// Connection to a server in one protocol.
@@ -28,6 +30,11 @@ pub(super) trait Protocol: Debug + Send + Sync {
 
     /// Asks for the inputs and outputs of a model.
     async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError>;
+
+    /// Asks how requests to a model are batched; `None` if they are not, or the protocol has no such question.
+    async fn model_batching(&self, _: &ModelId) -> Result<Option<ModelBatching>, ClientError> {
+        Ok(None)
+    }
 
     /// Asks for all models and their states, by name.
     async fn models(&self) -> Result<Vec<ModelStatus>, ClientError>;

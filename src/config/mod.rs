@@ -3,6 +3,7 @@
 //! [`Flags`] are the flags as typed; [`Config::from_flags`] checks them in the order, and with
 //! the texts, that start scripts of model servers know. Nothing is checked again later.
 
+mod batching;
 mod file;
 mod flags;
 mod plugin;
@@ -13,6 +14,7 @@ mod version_policy;
 
 use std::path::{Path, PathBuf};
 
+pub use batching::ParseBatchingError;
 pub use file::{
     Connection, Defaults, EditError, EmptyResults, EntryError, FileConfig, FileError,
     FilePositions, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind, NodeOutput,

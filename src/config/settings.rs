@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{file::Defaults, flags::Flags};
 use crate::{
     budget::Budget,
-    openvino::{LoadOptions, PerTensor, Preprocessing},
+    openvino::{Batching, LoadOptions, PerTensor, Preprocessing},
     shared_memory::KeyPrefix,
     store::StoreAddress,
     tensor::images::PixelLimit,
@@ -239,7 +239,13 @@ impl ModelConfig {
             properties: Vec::new(),
             stateful: flags.stateful,
             state_mode: flags.state_mode.unwrap_or_default(),
-            sequence_batch: flags.sequence_batch.map_or(1, |most| most as usize),
+            batching: match flags.sequence_batch {
+                Some(rows @ 2..) => Batching::UpTo {
+                    rows: rows as usize,
+                    delay: Duration::ZERO,
+                },
+                _ => Batching::Off,
+            },
             nireq: flags.nireq,
             max_waiting: flags.max_queued_requests,
             max_image_pixels: PixelLimit(flags.max_image_pixels),

@@ -7,6 +7,7 @@ use crate::{
     graph::{self, Graph, GraphPort},
     metrics::Reporter,
     model::{Loaded, Model, Served, Status, Version, VersionState, ir::RtInfo},
+    openvino::BatchingFacts,
     pipeline::{self, Pipeline, PipelineDefinition},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Layout, PartialShape},
@@ -191,6 +192,15 @@ impl ServableFacts {
     /// Returns whether requests belong to sequences.
     pub fn is_stateful(&self) -> bool {
         matches!(self, Self::Model(loaded) if loaded.is_stateful())
+    }
+
+    /// Describes the batches of requests that wait, if there are any; those of steps of sequences are none.
+    #[must_use]
+    pub fn batching(&self) -> Option<BatchingFacts> {
+        match self {
+            Self::Model(loaded) if !loaded.is_stateful() => loaded.batching(),
+            _ => None,
+        }
     }
 
     /// Returns true if it is a pipeline that splits tensors: how many parts a request has to have, and

@@ -20,6 +20,8 @@ pub enum Family {
     InferenceTime,
     /// Waits for an infer request.
     WaitTime,
+    /// Batches of requests by their rows.
+    BatchSize,
     /// Infer requests.
     QueueSize,
     /// Infer requests in use.
@@ -96,6 +98,7 @@ const TABLE: [Entry; 26] = {
     (F::PendingRequests, "ovms_pending_requests", Gauge, true, "Number of requests to all models, DAGs and graphs that wait or run."),
     (F::InferenceTime, "ovms_inference_time_us", Histogram, true, "Inference execution time in the OpenVINO backend."),
     (F::WaitTime, "ovms_wait_for_infer_req_time_us", Histogram, true, "Request waiting time for a free infer request."),
+    (F::BatchSize, "ovms_batch_size", Histogram, true, "Number of rows of the batches that requests to a model with dynamic batching ran in."),
     (F::QueueSize, "ovms_infer_req_queue_size", Gauge, false, "Number of infer requests (nireq)."),
     (F::Active, "ovms_infer_req_active", Gauge, false, "Number of infer requests currently in use."),
     (F::Stuck, "ovms_inferences_stuck", Gauge, true, "Number of inferences that go on beyond their time limit and cannot be cancelled."),

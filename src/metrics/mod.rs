@@ -5,6 +5,7 @@
 //! additions in `cells`; everything else is done when a page is asked for, by `page`. What is
 //! shown is chosen by [`Families`].
 
+mod batches;
 mod cells;
 mod families;
 mod graphs;
@@ -25,6 +26,7 @@ use std::{
 
 use parking_lot::Mutex;
 
+pub use batches::BatchRun;
 pub use families::{Families, Family, NameError, SampleKind};
 pub use graphs::{GraphCall, Method, Running};
 pub use health::ServableHealth;
@@ -34,7 +36,7 @@ pub(crate) use reporter::Active;
 pub(crate) use reporter::MAX_STUCK;
 pub use reporter::Times;
 pub use reporter::{Query, Reporter, RequestRecord};
-pub use statistics::{Figures, Stage, Statistics};
+pub use statistics::{Executions, Figures, Stage, Statistics};
 
 /// The families that are switched on, and their values.
 #[derive(Debug, Default)]

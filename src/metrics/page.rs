@@ -17,6 +17,7 @@ use super::{
     graphs::{Method, WAYS, WayCounts},
     parts::{SequenceCounts, WorkerCounts},
     reporter::{Outcomes, Reporter},
+    statistics::Executions,
 };
 use crate::request::{ApiFamily, Interface, RequestOrigin};
 
@@ -66,6 +67,11 @@ pub(super) fn write(
     });
     times(page, F::InferenceTime, |it| (&it.run_ns, &it.run));
     times(page, F::WaitTime, |it| (&it.wait_ns, &it.wait));
+    each(page, F::BatchSize, models, |page, labels, reporter| {
+        if let Some(executions) = reporter.batches.shown().then(|| reporter.executions()) {
+            page.batches(labels, &executions);
+        }
+    });
     number(page, F::QueueSize, Reporter::slots);
     number(page, F::Active, |it| it.cells.level(|shard| &shard.active));
     number(page, F::Stuck, |it| it.inferences_stuck() as u64);
@@ -339,6 +345,24 @@ impl Page {
         }
         self.sample(family, "_sum", labels, nanoseconds / 1000);
         self.sample(family, "_count", labels, count);
+    }
+
+    /// Writes the executions of a version by their rows.
+    fn batches(&mut self, labels: &str, executions: &[Executions]) {
+        let counts = |most: u64| -> u64 {
+            let within = executions.iter().filter(move |it| it.rows <= most);
+            within.map(|it| it.run.count).sum()
+        };
+        for bound in (0..=10).map(|power| 1 << power) {
+            let labels = format!(r#"{labels},le="{bound}""#);
+            self.sample(Family::BatchSize, "_bucket", &labels, counts(bound));
+        }
+        let count = counts(u64::MAX);
+        let labels_of_all = format!(r#"{labels},le="+Inf""#);
+        self.sample(Family::BatchSize, "_bucket", &labels_of_all, count);
+        let rows = executions.iter().map(|it| it.rows * it.run.count).sum();
+        self.sample(Family::BatchSize, "_sum", labels, rows);
+        self.sample(Family::BatchSize, "_count", labels, count);
     }
 
     fn sample(&mut self, family: Family, suffix: &str, labels: &str, value: u64) {

@@ -12,13 +12,14 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
+    batches::{BatchCounts, BatchRun},
     cells::{self, Cells, ORIGINS, place},
     families::{Families, Family},
     graphs::GraphCounts,
     health::{self, ServableHealth},
     latency::LatencyHistogram,
     parts::{NodeTimes, SequenceCounts, WorkerCounts},
-    statistics::{Figures, Stage, Statistics},
+    statistics::{Executions, Figures, Stage, Statistics},
 };
 use crate::{error::Error, request::RequestOrigin};
 
@@ -47,6 +48,8 @@ pub struct Reporter {
     pub(super) workers: OnceLock<Arc<WorkerCounts>>,
     /// The last requests, if one has failed within.
     recent: health::Recent,
+    /// Batches of requests.
+    pub(super) batches: BatchCounts,
     /// The nodes of a pipeline or graph, by name.
     pub(super) nodes: Mutex<BTreeMap<String, Arc<NodeTimes>>>,
 }
@@ -210,6 +213,22 @@ impl Reporter {
             finish: stage(cells.sum(|shard| &shard.finish_ns)),
             last_ms: cells.max(|shard| &shard.last_ms),
         }
+    }
+
+    /// Returns the executions so far, by the size of their batches. Requests that ran in one are one
+    /// execution.
+    pub fn executions(&self) -> Vec<Executions> {
+        self.batches.executions(&self.statistics())
+    }
+
+    /// Says that requests of the version may run in batches.
+    pub fn has_batches(&self) {
+        self.batches.show();
+    }
+
+    /// Counts a batch that the runtime ran; its requests count by [`Reporter::ran`] as well.
+    pub(crate) fn ran_batch(&self, batch: &BatchRun) {
+        self.batches.ran(batch);
     }
 
     /// Returns what those count who wait for answers. Times of all requests are there only if

@@ -25,6 +25,20 @@ pub struct Statistics {
     pub last_ms: u64,
 }
 
+/// Executions of one size of batch since a version was first loaded. Those of requests alone have size 1,
+/// whatever their first dimension is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Executions {
+    /// Number of rows.
+    pub rows: u64,
+    /// Executions, and what came before their requests ran.
+    pub prepare: Stage,
+    /// Executions in the runtime, with copying in and out.
+    pub run: Stage,
+    /// Executions, and what came after for their requests.
+    pub finish: Stage,
+}
+
 /// Totals of the requests for a version since it was first loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Figures {

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     config::{StatefulConfig, Warmup},
     error::{Error, ErrorKind},
-    openvino::{self, Inspected, Load, LoadOptions, ModelLoadError, SavedVariables},
+    openvino::{self, BatchingFacts, Inspected, Load, LoadOptions, ModelLoadError, SavedVariables},
     sequence::Bounds,
     servable::{ServableInfo, TensorInfo},
     task::{self, Task},
@@ -310,6 +310,11 @@ impl Loaded {
     /// Returns the number of execution streams that the device has for it.
     pub fn streams(&self) -> u32 {
         self.runner.streams()
+    }
+
+    /// Describes the batches of requests that wait, if there are any.
+    pub fn batching(&self) -> Option<BatchingFacts> {
+        self.runner.batching()
     }
 
     /// Returns whether requests run on the states of sequences.

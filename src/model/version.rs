@@ -163,6 +163,9 @@ impl Version {
     pub fn install(self: &Arc<Self>, loaded: Arc<Loaded>) {
         self.attend(&loaded);
         self.reporter.loaded(loaded.streams(), loaded.slots());
+        if loaded.batching().is_some() {
+            self.reporter.has_batches();
+        }
         // What is compiled again after a failure, or for other shapes, is the same model as before.
         self.reporter.renewed();
         if loaded.is_stateful() {

@@ -12,6 +12,10 @@ use std::{
 use openvino::{PropertyKey, RwPropertyKey};
 
 use super::{
+    batch::{
+        BatchRules,
+        ready::{self, Loading},
+    },
     cache, cores,
     describe::{self, Described},
     device,
@@ -21,15 +25,15 @@ use super::{
     health::Nature,
     loader, low_latency,
     names::TensorNames,
-    options::{LoadOptions, StateMode},
+    options::{Batching, LoadOptions, StateMode},
     prepare::{self, Prepared},
     run::Runner,
     runtime_error::OpenVinoError,
     slot::Slot,
     state::{
-        Maker, SavedVariables, batch,
+        Maker, SavedVariables,
         read::{self, SplitModel},
-        tensors::{self, StateTensors},
+        tensors::StateTensors,
     },
 };
 use crate::{
@@ -146,8 +150,8 @@ fn ready<'a>(
     load: &Load<'a>,
 ) -> Result<(Prepared<'a>, CompiledModel, Option<StateTensors>), ModelLoadError> {
     let plain = |core: &mut Core| {
-        if load.options.stateful && load.options.sequence_batch > 1 {
-            tensors::batch_is_off(load.name, "state_mode is requests");
+        if load.options.stateful && load.options.batching != Batching::Off {
+            ready::is_off(load, "state_mode is requests");
         }
         let prepared = prepared(core, load)?;
         let compiled = compile(core, &prepared.model, load.options)?;
@@ -187,30 +191,43 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
     let options = &*options(load.options)?;
     let load = Load { options, ..load };
     let folder = options.cache_dir.as_deref().and_then(cache::prepare);
-    let (prepared, mut compiled, mut states) = cores::with(options, folder.as_deref(), |core| {
-        let (prepared, compiled, states) = ready(core, &load)?;
+    let readied = cores::with(options, folder.as_deref(), |core| {
+        let (mut prepared, mut compiled, mut states) = ready(core, &load)?;
         // Loads for the shapes of requests would say it again and again.
         for stale in prepared.stale.iter().filter(|_| load.asked.is_empty()) {
             let file = load.names.file.display();
             tracing::warn!(model = load.name, "{file}: {stale}");
         }
-        Ok((prepared, compiled, states))
+        let node = |side, port| compiled.port(side, port);
+        let inputs = describe::all(Side::Input, prepared.inputs.clone(), load.layouts, node)?;
+        let outputs = describe::all(Side::Output, prepared.outputs.clone(), load.layouts, node)?;
+        let batches = match options.batching {
+            Batching::Off => None,
+            _ if options.stateful && states.is_none() => None,
+            _ => {
+                let slot = Slot::new(&mut compiled, &inputs, &outputs, states.as_mut())?;
+                let loading = Loading {
+                    core,
+                    load: &load,
+                    cache: folder.as_deref(),
+                    prepared: &mut prepared,
+                    variables: states.as_ref().map_or_else(Vec::new, StateTensors::ports),
+                    inputs: &inputs,
+                    outputs: &outputs,
+                    is_rough: is_rough(&compiled),
+                };
+                ready::ready(loading, slot)
+            }
+        };
+        Ok((prepared.model, compiled, states, inputs, outputs, batches))
     })?;
-    let Prepared {
-        model,
-        inputs,
-        outputs,
-        ..
-    } = prepared;
+    let (model, mut compiled, mut states, inputs, outputs, mut batches) = readied;
     let nature = Nature {
         dynamic: model.is_dynamic(),
         stateful: options.stateful,
     };
     // What was read is compiled now; usually its graph and weights need no longer stay.
     let spare = load.guarded.then_some(model);
-    let node = |side, port| compiled.port(side, port);
-    let inputs = describe::all(Side::Input, inputs, load.layouts, node)?;
-    let outputs = describe::all(Side::Output, outputs, load.layouts, node)?;
     // Devices made of others do not say how many execution streams they have.
     let streams = number(&compiled, &PropertyKey::Rw(RwPropertyKey::NumStreams));
     let from_cache = is_from_cache(&compiled);
@@ -234,15 +251,9 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
             .map(|_| maker.lender())
             .collect::<Result<Vec<_>, _>>()?
     };
-    if let Some(first) = slots.first_mut()
-        && first.batch() > 1
-    {
-        if let Err(error) = batch::check(first, &inputs, outputs.len()) {
-            tensors::batch_is_off(load.name, &chain(&error));
-            slots.iter_mut().for_each(Slot::without_batch);
-        } else {
-            let rows = first.batch();
-            tracing::info!(model = load.name, "up to {rows} steps run as one inference");
+    for batch in batches.iter_mut().flat_map(|it| &mut it.models) {
+        for slot in &mut slots {
+            slot.add_batch(batch)?;
         }
     }
     let steady = inputs
@@ -251,7 +262,15 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
         .all(|info| info.shape.fixed().is_some() && info.dtype != DataType::String);
     let variables = states.as_ref().map(StateTensors::saved);
     let steady = steady && states.is_none_or(|states| states.are_fixed());
-    let runner = Runner::new(slots, options, steady, streams, load.name, nature);
+    let batches = batches.map(BatchRules::from);
+    let runner = Runner::new(
+        slots,
+        options,
+        (steady, batches),
+        streams,
+        load.name,
+        nature,
+    );
     if let Some(spare) = spare {
         runner
             .health()
@@ -354,6 +373,13 @@ fn one_for_each_core(inputs: &[Described], outputs: &[Described]) -> u32 {
 fn number(compiled: &CompiledModel, key: &PropertyKey) -> u32 {
     let text = compiled.get_property(key).ok();
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(1)
+}
+
+/// Asks whether the device computes in numbers of 16 bits.
+fn is_rough(compiled: &CompiledModel) -> bool {
+    let key = PropertyKey::Other("INFERENCE_PRECISION_HINT".into());
+    let precision = compiled.get_property(&key);
+    precision.is_ok_and(|precision| ["bf16", "f16"].contains(&precision.as_str()))
 }
 
 /// Asks whether the model came compiled from the cache; a device that does not say has none.

@@ -5,10 +5,12 @@
 //! [`loader`] schedules threads that load, [`binding`] is about the processors of inference
 //! threads, [`slot`] runs one infer request,
 //! [`low_latency`] has loops unrolled before that, [`state`] is the state of sequences, [`strings`] reads and writes the runtime's
-//! strings, [`pool`] lends slots, [`run`] decides on which thread a slot runs, and [`health`] and
+//! strings, [`pool`] lends slots, [`batch`] has
+//! requests that wait for one run together, [`run`] decides on which thread a slot runs, and [`health`] and
 //! [`guard`] see to it that failed inferences do no harm to others. The rest of the crate sees
 //! [`Runner`] and the tensors of [`crate::tensor`].
 
+mod batch;
 mod binding;
 mod cache;
 mod convert;
@@ -39,6 +41,7 @@ mod strings;
 mod testing;
 mod workers;
 
+pub use batch::{BatchingFacts, MAX_BATCH_SIZES};
 pub use binding::spare_binding;
 pub use cache::check as check_cache;
 pub use error::ModelLoadError;
@@ -47,8 +50,8 @@ pub use health::Health;
 pub use load::{Compiled, Inspected, Load, NIREQ_LIMIT, inspect, load};
 pub use names::{Side, TensorNames};
 pub use options::{
-    BatchOption, ColorFormat, Conversion, LayoutOption, LoadOptions, PerChannel, PerTensor,
-    Placement, Precision, Preprocessing, ShapeOption, StateMode,
+    BatchOption, Batching, ColorFormat, Conversion, LayoutOption, LoadOptions, PerChannel,
+    PerTensor, Placement, Precision, Preprocessing, ShapeOption, StateMode,
 };
 pub use pool::{PoolError, SlotQueue, WaitingCount, WaitingPlace};
 pub use run::{RunError, Runner, Work};

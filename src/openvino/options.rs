@@ -18,8 +18,8 @@ pub struct LoadOptions {
     pub stateful: bool,
     /// Where the states of sequences are kept, if the model allows it.
     pub state_mode: StateMode,
-    /// Maximum number of steps of different sequences that run as one inference.
-    pub sequence_batch: usize,
+    /// Batching of requests that wait for an infer request; of steps, if the model is stateful.
+    pub batching: Batching,
     /// Number of infer requests; 0 for the device's own recommendation, and one for each core at
     /// least if the model's tensors are small.
     pub nireq: u32,
@@ -74,6 +74,23 @@ impl FromStr for StateMode {
             _ => Err(()),
         }
     }
+}
+
+/// Batching of requests that wait for an infer request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Batching {
+    /// Requests run one by one.
+    #[default]
+    Off,
+    /// In batches of the sizes that are measured to raise the throughput.
+    Auto,
+    /// In batches of up to so many rows, whatever they take.
+    UpTo {
+        /// Maximum number of rows.
+        rows: usize,
+        /// Maximum time that a request waits for others although it could run.
+        delay: Duration,
+    },
 }
 
 /// Threads that a model runs on.

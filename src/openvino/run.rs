@@ -17,16 +17,17 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
+    batch::{BatchRules, BatchingFacts},
     health::{Health, Nature},
     options::{LoadOptions, Placement},
-    pool::{Patience, Pool, PoolError, SlotQueue},
+    pool::{Lease, Patience, Pool, PoolError, SlotQueue},
     runtime_error::OpenVinoError,
     slot::{Slot, SlotError, SlotInput},
     state::Hold,
     workers::{Answer, Run, Workers},
 };
 use crate::{
-    metrics::{RequestRecord, Times},
+    metrics::{Reporter, RequestRecord, Times},
     task,
     tensor::Tensor,
 };
@@ -92,8 +93,6 @@ pub struct Runner {
     typical: Average,
     /// Whether every input has a fixed number of bytes.
     steady: bool,
-    /// Whether several steps of sequences may run as one inference.
-    batches: bool,
     placement: Placement,
     streams: u32,
     health: Arc<Health>,
@@ -103,18 +102,18 @@ impl Runner {
     pub(super) fn new(
         slots: Vec<Slot>,
         options: &LoadOptions,
-        steady: bool,
+        (steady, batches): (bool, Option<BatchRules>),
         streams: u32,
         name: &str,
         nature: Nature,
     ) -> Self {
         let health = Arc::new(Health::new(nature));
         let limit = options.inference_timeout;
-        let workers = Workers::new(slots.len(), name, Arc::clone(&health), limit);
-        // Nobody can be answered from within a run in place.
-        let steady = steady && limit.is_none();
+        // Nobody can be answered from within a run in place, nor does one wait for others.
+        let waits = batches.as_ref().is_some_and(|it| !it.delay.is_zero());
+        let steady = steady && limit.is_none() && !waits;
+        let workers = Workers::new(slots.len(), name, Arc::clone(&health), limit, batches);
         Self {
-            batches: slots.iter().any(|slot| slot.batch() > 1),
             pool: Pool::new(slots, options.max_waiting),
             workers,
             average: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
@@ -141,6 +140,11 @@ impl Runner {
         if self.health.lets_go() {
             self.pool.shut();
         }
+    }
+
+    /// Describes the batches of the model, if it has any.
+    pub fn batching(&self) -> Option<BatchingFacts> {
+        self.workers.batches().map(BatchRules::facts)
     }
 
     /// Returns the number of slots.
@@ -201,24 +205,38 @@ impl Runner {
         };
         let lease = match self.pool.lease_now(patience) {
             Some(lease) => Ok(lease),
+            // What waits may be taken along by others.
+            None if self.workers.batches().is_some() => {
+                let run = self.run_on_worker(inputs, wanted, hold, call, queue, asked);
+                return Box::pin(run).await;
+            }
             None => Box::pin(self.pool.lease_in_turn(queue)).await,
         };
-        let mut lease = match lease {
+        let lease = match lease {
             Ok(lease) => lease,
             Err(error) => return Err(self.not_lent(error, Work { inputs, wanted })),
         };
-        let started = Instant::now();
-        let reporter = call.reporter();
+        let times = Times::begun(call, asked, Instant::now());
+        let work = Work { inputs, wanted };
+        self.run_here(lease, work, &mut hold, times, call.reporter())
+    }
+
+    /// Runs on the calling thread.
+    fn run_here(
+        &self,
+        mut lease: Lease,
+        work: Work,
+        hold: &mut dyn Hold,
+        mut times: Times,
+        reporter: &Arc<Reporter>,
+    ) -> Result<(Vec<Tensor>, Times), RunError> {
         let _active = reporter.active();
-        let outputs = lease.slot().infer(hold.state(), &inputs, &wanted, None);
-        let ended = Instant::now();
+        let Work { inputs, wanted } = &work;
+        let outputs = lease.slot().infer(hold.state(), inputs, wanted, None);
+        times.ended = Instant::now();
         hold.ended(outputs.is_ok());
-        self.learn(ended - started);
-        let outputs = self.health.validate(outputs, || Work { inputs, wanted })?;
-        let times = Times {
-            ended,
-            ..Times::begun(call, asked, started)
-        };
+        self.learn(times.ended - times.started);
+        let outputs = self.health.validate(outputs, || work)?;
         reporter.ran(&times);
         Ok((outputs, times))
     }
@@ -234,33 +252,45 @@ impl Runner {
         asked: Instant,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let (reply, answer) = oneshot::channel();
-        let run = |work, started, reply| Run {
-            work,
+        let mut run = Run {
+            work: Work { inputs, wanted },
             hold: Box::new(hold),
             asked,
-            times: Times::begun(call, asked, started),
+            times: Times::begun(call, asked, asked),
             reporter: Arc::clone(call.reporter()),
             reply: Some(reply),
         };
-        let work = Work { inputs, wanted };
+        let batches = self.workers.batches();
+        if batches.is_some_and(|it| !it.delay.is_zero()) {
+            match self.workers.join(run) {
+                Ok(()) => return self.answered(answer.await),
+                Err(back) => run = back,
+            }
+        }
         let free = match queue {
-            SlotQueue::Bounded if !self.batches => {
+            SlotQueue::Bounded if batches.is_none() => {
                 match self.pool.lease(Patience::InTurn, queue).await {
                     Ok(lease) => Some(lease),
-                    Err(error) => return Err(self.not_lent(error, work)),
+                    Err(error) => return Err(self.not_lent(error, run.work)),
                 }
             }
             // Where it waits, a worker thread that runs another one may take it along.
             _ => self.pool.lease_now(Patience::InTurn),
         };
-        let answer = match free {
+        match free {
             Some(lease) => {
-                let run = run(work, Instant::now(), reply);
                 self.workers.submit(run.with(lease))?;
-                answer.await
+                self.answered(answer.await)
             }
-            None => self.offer(run(work, asked, reply), answer, queue).await?,
-        };
+            None => self.offer(run, answer, queue).await,
+        }
+    }
+
+    /// Takes in the answer of a worker thread.
+    fn answered(
+        &self,
+        answer: Result<Answer, oneshot::error::RecvError>,
+    ) -> Result<(Vec<Tensor>, Times), RunError> {
         let (outputs, times) = answer.map_err(|_| RunError::Lost)?;
         self.learn(times.ended - times.started);
         Ok((outputs?, times))
@@ -272,22 +302,41 @@ impl Runner {
         run: Run,
         mut answer: oneshot::Receiver<Answer>,
         queue: SlotQueue,
-    ) -> Result<Result<Answer, oneshot::error::RecvError>, RunError> {
+    ) -> Result<(Vec<Tensor>, Times), RunError> {
         let mut offer = self.workers.offer(run);
         tokio::select! {
             biased;
-            answer = &mut answer => return Ok(answer),
+            answer = &mut answer => return self.answered(answer),
             lease = self.pool.lease(Patience::InTurn, queue) => {
                 if let Some(run) = offer.take_back() {
                     let lease = match lease {
                         Ok(lease) => lease,
                         Err(error) => return Err(self.not_lent(error, run.work)),
                     };
+                    // As if it had waited in turn, unless others can be taken along.
+                    if self.in_place().is_some() && self.workers.has_no_offers() {
+                        return self.run_waited(lease, run);
+                    }
                     self.workers.submit(run.with(lease))?;
                 }
             }
         }
-        Ok(answer.await)
+        self.answered(answer.await)
+    }
+
+    /// Runs on the calling thread after a wait.
+    fn run_waited(&self, lease: Lease, run: Run) -> Result<(Vec<Tensor>, Times), RunError> {
+        let Run {
+            work,
+            mut hold,
+            asked,
+            mut times,
+            reporter,
+            ..
+        } = run;
+        times.started = Instant::now();
+        times.waited = times.started - asked;
+        self.run_here(lease, work, &mut *hold, times, &reporter)
     }
 
     /// Says what a request comes to that was lent no slot.

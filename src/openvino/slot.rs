@@ -14,6 +14,7 @@ use bytes::Bytes;
 use openvino::{ElementType, InferenceError, InferenceErrorKind};
 
 use super::{
+    batch::rows::BatchSlot,
     convert,
     describe::Described,
     ffi::{self, CompiledModel, InferRequest, Side},
@@ -108,24 +109,19 @@ pub(super) enum Late {
     Stuck,
 }
 
-/// A step of a sequence, to run together with those of others.
-pub(super) struct Step<'a> {
-    pub(super) state: &'a mut SequenceState,
-    pub(super) inputs: &'a [SlotInput],
-    pub(super) wanted: &'a [usize],
-}
-
 /// One infer request, or the tensors for one.
 pub(super) struct Slot {
     engine: Engine,
     inputs: Vec<Input>,
-    outputs: Vec<Output>,
+    pub(super) outputs: Vec<Output>,
     /// Number that distinguishes the present tensors from those of other slots, and from earlier ones.
     set: u64,
     /// Small tensors for the inputs whose shape varies, which a sequence has between its runs.
     resting: Vec<(usize, ffi::Tensor)>,
     /// Tensors of the variables, if they are inputs and outputs.
-    states: Option<Box<SlotStates>>,
+    pub(super) states: Option<Box<SlotStates>>,
+    /// Infer requests for batches, smallest first.
+    pub(super) batches: Vec<BatchSlot>,
 }
 
 /// Source of the infer requests of a slot.
@@ -148,7 +144,7 @@ struct Input {
     scalar: Option<String>,
 }
 
-struct Output {
+pub(super) struct Output {
     dtype: DataType,
     /// The runtime's axes in the order that clients have them, if that is another one.
     axes: Option<Vec<usize>>,
@@ -199,6 +195,7 @@ impl Slot {
             set: new_set(),
             resting: Vec::new(),
             states: states.map(Box::new),
+            batches: Vec::new(),
         })
     }
 
@@ -231,6 +228,7 @@ impl Slot {
             set: new_set(),
             resting: resting.collect::<Result<_, SlotError>>()?,
             states: None,
+            batches: Vec::new(),
         })
     }
 
@@ -265,28 +263,57 @@ impl Slot {
         Ok(outputs)
     }
 
-    /// Returns how many steps of sequences it can run at once.
-    pub(super) fn batch(&self) -> usize {
-        let batch = self.states.as_ref().and_then(|states| states.batch());
-        batch.unwrap_or(1)
-    }
-
-    /// Has steps run one by one from now on.
-    pub(super) fn without_batch(&mut self) {
-        if let Some(states) = &mut self.states {
-            states.without_batch();
-        }
-    }
-
-    /// Runs a step of each of several sequences at once; returns the wanted outputs of each. If it
-    /// fails, no state has changed.
-    pub(super) fn infer_batch(
+    /// Has the bytes of an input written into its tensor, which is made again for another shape.
+    pub(super) fn write_input(
         &mut self,
-        steps: &mut [Step<'_>],
-    ) -> Result<Vec<Vec<Tensor>>, SlotError> {
-        match &mut self.states {
-            Some(states) => states.run_batch(steps),
-            None => Err(other_mode()),
+        port: usize,
+        shape: &[usize],
+        write: impl FnOnce(&mut [u8]) -> Result<(), SlotError>,
+    ) -> Result<(), SlotError> {
+        let input = self.inputs.get_mut(port).ok_or_else(|| no_port(port))?;
+        let mut tensor = input.take(shape)?;
+        let target = tensor.get_raw_data_mut();
+        let written = target
+            .map_err(runtime("reach an input tensor"))
+            .and_then(write);
+        input.tensor = Some(tensor);
+        written
+    }
+
+    /// Runs an inference on inputs that have been written.
+    pub(super) fn infer_written(&mut self) -> Result<(), SlotError> {
+        let Engine::Own(Bound { request, .. }) = &mut self.engine else {
+            return Err(other_mode());
+        };
+        for (port, input) in self.inputs.iter_mut().enumerate() {
+            input.bind(request, port)?;
+        }
+        request.infer().map_err(runtime(INFER))
+    }
+
+    /// Reads an output of numbers in place: its type, shape, and bytes.
+    pub(super) fn read_output(
+        &self,
+        port: usize,
+        read: impl FnOnce(DataType, &[usize], &[u8]) -> Result<(), SlotError>,
+    ) -> Result<(), SlotError> {
+        let output = self.outputs.get(port).ok_or_else(|| no_port(port))?;
+        let Engine::Own(Bound { request, .. }) = &self.engine else {
+            return Err(other_mode());
+        };
+        let data = |tensor: &ffi::Tensor, shape: &[usize]| {
+            let data = tensor.get_raw_data();
+            let data = data.map_err(runtime("reach an output tensor"))?;
+            read(output.dtype, shape, data)
+        };
+        match &output.fixed {
+            Some((shape, tensor)) => data(tensor, shape),
+            None => {
+                let tensor = request.tensor(Side::Output, port);
+                let tensor = tensor.map_err(runtime("reach an output tensor"))?;
+                let shape = tensor.get_shape();
+                data(&tensor, &shape.map_err(runtime("read an output's shape"))?)
+            }
         }
     }
 
@@ -325,12 +352,8 @@ impl Slot {
         }
         if bound.set != self.set {
             for (port, input) in self.inputs.iter_mut().enumerate() {
-                if let (Some(tensor), false) = (&input.tensor, input.bound && !lends) {
-                    request
-                        .set_tensor(Side::Input, port, tensor)
-                        .map_err(runtime("set an input tensor"))?;
-                    input.bound = true;
-                }
+                input.bound &= !lends;
+                input.bind(request, port)?;
             }
             if lends {
                 for (port, output) in self.outputs.iter().enumerate() {
@@ -379,17 +402,32 @@ impl Input {
         }
     }
 
+    /// Takes the tensor, or a new one if it has another shape.
+    fn take(&mut self, shape: &[usize]) -> Result<ffi::Tensor, SlotError> {
+        if let Some(tensor) = self.tensor.take()
+            && self.shape == shape
+        {
+            return Ok(tensor);
+        }
+        let tensor = new_tensor(convert::element_type(self.dtype), shape)?;
+        self.shape = shape.to_vec();
+        self.bound = false;
+        Ok(tensor)
+    }
+
+    /// Gives the tensor to an infer request that does not have it.
+    fn bind(&mut self, request: &mut InferRequest, port: usize) -> Result<(), SlotError> {
+        if let (Some(tensor), false) = (&self.tensor, self.bound) {
+            let set = request.set_tensor(Side::Input, port, tensor);
+            set.map_err(runtime("set an input tensor"))?;
+            self.bound = true;
+        }
+        Ok(())
+    }
+
     /// Copies a request's bytes into the tensor; returns whether the tensor is a new one.
     fn write(&mut self, given: &SlotInput) -> Result<bool, SlotError> {
-        let mut tensor = match self.tensor.take() {
-            Some(tensor) if self.shape == given.shape => tensor,
-            _ => {
-                let tensor = new_tensor(convert::element_type(self.dtype), &given.shape)?;
-                self.shape.clone_from(&given.shape);
-                self.bound = false;
-                tensor
-            }
-        };
+        let mut tensor = self.take(&given.shape)?;
         let renewed = !self.bound;
         let filled = self.fill(&mut tensor, given);
         self.tensor = Some(tensor);

@@ -3,12 +3,13 @@
 //! A run comes with its slot. One that waits for a slot may be left with the threads as an offer: a
 //! thread that ends a run, and finds nobody waiting for its slot but offers, continues with the
 //! first of them. That saves the way through a task, which has to be woken for the answer and then
-//! wakes the thread again; meanwhile the slot would stand idle.
+//! wakes the thread again; meanwhile the slot would stand idle. Of a model with batches, a thread takes
+//! the offers along that run together with its run ([`super::batch`]).
 
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -16,14 +17,20 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{
+    batch::{
+        BatchRules,
+        queue::{Batchable, Companions, RunQueue},
+        rows::BatchItem,
+    },
     health::Health,
     pool::Lease,
     run::{RunError, Work},
-    slot::{Late, Limit, SlotError, Step},
+    slot::{Late, Limit, SlotError},
     state::Hold,
 };
 use crate::{
-    metrics::{Active, Reporter, Times},
+    error::chain,
+    metrics::{Active, BatchRun, Reporter, Times},
     task,
     tensor::Tensor,
 };
@@ -58,6 +65,34 @@ impl Run {
     }
 }
 
+impl Batchable for Run {
+    type Shapes = Vec<Vec<usize>>;
+
+    fn rows(&self) -> Option<usize> {
+        let mut rows = self.work.inputs.iter().map(|input| input.shape.first());
+        let first = rows.next()??;
+        let is_same = rows.all(|rows| rows == Some(first));
+        (is_same && *first > 0).then_some(*first)
+    }
+
+    fn shapes(&self) -> Self::Shapes {
+        let rows = self.work.inputs.iter().map(|input| &input.shape);
+        rows.map(|shape| shape[1..].to_vec()).collect()
+    }
+
+    fn has_shapes(&self, shapes: &Self::Shapes) -> bool {
+        let inputs = &self.work.inputs;
+        let of_row = |shape: &[usize], row: &[usize]| shape.get(1..) == Some(row);
+        let mut pairs = inputs.iter().zip(shapes);
+        inputs.len() == shapes.len() && pairs.all(|(input, row)| of_row(&input.shape, row))
+    }
+
+    fn is_wanted(&self) -> bool {
+        let reply = self.reply.as_ref();
+        reply.is_some_and(|reply| !reply.is_closed())
+    }
+}
+
 /// A run that has its slot. There are never more of them than slots.
 pub(super) struct Job {
     lease: Lease,
@@ -75,19 +110,19 @@ pub(super) struct Workers {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    /// Notified when a batch that waits for more rows is full.
+    full: Condvar,
     health: Arc<Health>,
     /// Maximum duration of an inference.
     limit: Option<Duration>,
+    batches: Option<BatchRules>,
 }
 
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Runs that wait for a slot, each with its number.
-    offers: VecDeque<(u64, Run)>,
-    last_offer: u64,
-    /// Number of offers that were taken while their owners keep waiting for a slot.
-    taken: usize,
+    /// Runs that wait for a slot.
+    queue: RunQueue<Run>,
     idle: usize,
     threads: usize,
     closed: bool,
@@ -106,14 +141,7 @@ impl Offer<'_> {
         if std::mem::replace(&mut self.over, true) {
             return None;
         }
-        let mut state = self.shared.state.lock();
-        let mut offers = state.offers.iter();
-        let place = offers.position(|(number, _)| *number == self.number);
-        let Some(place) = place else {
-            state.taken -= 1;
-            return None;
-        };
-        state.offers.remove(place).map(|(_, run)| run)
+        self.shared.state.lock().queue.take_back(self.number)
     }
 }
 
@@ -129,13 +157,16 @@ impl Workers {
         name: &str,
         health: Arc<Health>,
         limit: Option<Duration>,
+        batches: Option<BatchRules>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::default()),
                 wake: Condvar::new(),
+                full: Condvar::new(),
                 health,
                 limit,
+                batches,
             }),
             most,
             name: format!("infer {name}"),
@@ -166,15 +197,32 @@ impl Workers {
     /// Leaves a run with the threads, while its owner keeps waiting for a slot: there may be no
     /// thread that comes to it.
     pub(super) fn offer(&self, run: Run) -> Offer<'_> {
-        let mut state = self.shared.state.lock();
-        state.last_offer += 1;
-        let number = state.last_offer;
-        state.offers.push_back((number, run));
+        let number = self.shared.state.lock().queue.push(run);
         Offer {
             shared: &self.shared,
             number,
             over: false,
         }
+    }
+
+    /// Returns the rules of batches, if the model has any.
+    pub(super) fn batches(&self) -> Option<&BatchRules> {
+        self.shared.batches.as_ref()
+    }
+
+    /// Returns whether no run waits for a slot.
+    pub(super) fn has_no_offers(&self) -> bool {
+        self.shared.state.lock().queue.is_empty()
+    }
+
+    /// Puts a run into a batch that waits for more rows, or gives it back.
+    pub(super) fn join(&self, run: Run) -> Result<(), Run> {
+        let joined = self.shared.state.lock().queue.join(run);
+        if joined.is_ok() {
+            // Each batch finds out itself whether it is full.
+            self.shared.full.notify_all();
+        }
+        joined
     }
 }
 
@@ -216,14 +264,13 @@ impl Shared {
             }
             return None;
         }
-        let most = lease.slot().batch();
-        if most > 1 {
-            let others = self.companions(most - 1);
-            if !others.is_empty() {
-                return self.run_together(lease, active, run, others);
-            }
+        if let Some(rules) = &self.batches
+            && let Some(others) = self.companions(rules, &run)
+        {
+            return self.run_together(rules, (lease, active), run, others);
         }
         run.times.started = Instant::now();
+        run.times.waited = run.times.started - run.asked;
         // A panic is reported to the one client; the thread has others to serve.
         let infer = || self.infer(&mut lease, &mut run);
         let outputs = catch_unwind(AssertUnwindSafe(infer)).ok()?;
@@ -260,64 +307,107 @@ impl Shared {
         (reply, (outputs, times))
     }
 
-    /// Takes runs that wait for a slot, to run with another one.
-    fn companions(&self, most: usize) -> Vec<Run> {
+    /// Takes runs that wait for a slot, to run with another one; waits for more, if the rules say so.
+    fn companions(&self, rules: &BatchRules, run: &Run) -> Option<Companions<Run>> {
+        if rules.is_off.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut state = self.state.lock();
-        let count = most.min(state.offers.len());
-        state.taken += count;
-        let taken = state.offers.drain(..count).map(|(_, run)| run);
-        // Some clients may have left.
-        let waits = |run: &Run| run.reply.as_ref().is_some_and(|reply| !reply.is_closed());
-        taken.filter(waits).collect()
+        let found = state.queue.companions(run, &rules.sizes);
+        let (rows, deadline) = (run.rows()?, run.asked + rules.delay);
+        let waits =
+            |found: &Companions<Run>| -> usize { found.1.iter().filter_map(Run::rows).sum() };
+        let present = rows + found.as_ref().map_or(0, waits);
+        let room = rules.sizes.most().saturating_sub(present);
+        if rules.delay.is_zero() || room == 0 || Instant::now() >= deadline {
+            return found;
+        }
+        let number = state.queue.open(run.shapes(), room);
+        while !state.queue.is_full(number) && !state.closed {
+            if self.full.wait_until(&mut state, deadline).timed_out() {
+                break;
+            }
+        }
+        let mut runs = found.map_or_else(Vec::new, |(_, runs)| runs);
+        runs.extend(state.queue.close(number));
+        drop(state);
+        let waiting = runs.iter().filter_map(Run::rows).sum::<usize>();
+        let size = rules.sizes.choose(rows, rows + waiting)?;
+        Some((size, runs))
     }
 
-    /// Runs steps of different sequences as one inference.
+    /// Runs several requests as one inference.
     fn run_together(
         &self,
-        mut lease: Lease,
-        active: Active,
+        rules: &BatchRules,
+        (mut lease, active): (Lease, Active),
         run: Run,
-        others: Vec<Run>,
+        (size, others): Companions<Run>,
     ) -> Option<Job> {
         let started = Instant::now();
         let mut actives = vec![active];
         let mut runs = vec![run];
-        for mut run in others {
-            run.times.waited = started - run.asked;
-            actives.push(run.reporter.active());
-            runs.push(run);
-        }
+        runs.extend(others);
+        // Clients may have left while it was gathered.
+        runs.retain(Run::is_wanted);
         for run in &mut runs {
+            run.times.waited = started - run.asked;
             run.times.started = started;
         }
-        let infer = || {
-            let mut steps = Vec::with_capacity(runs.len());
-            for Run { hold, work, .. } in &mut runs {
-                steps.push(Step {
-                    state: hold.state()?,
-                    inputs: &work.inputs,
-                    wanted: &work.wanted,
-                });
-            }
-            lease.slot().infer_batch(&mut steps).ok()
+        let others = runs.iter().skip(1);
+        actives.extend(others.map(|run| run.reporter.active()));
+        let rows: usize = runs.iter().filter_map(Run::rows).sum();
+        let infer = || match runs.len() {
+            0 => Some(Ok(Vec::new())),
+            1 => None,
+            _ => Some(lease.slot().infer_batch(size, &mut items(&mut runs))),
         };
         let together = catch_unwind(AssertUnwindSafe(infer)).ok()?;
+        let mut is_batch = false;
         let outputs: Vec<Result<_, SlotError>> = match together {
-            Some(outputs) => outputs.into_iter().map(Ok).collect(),
+            Some(Ok(outputs)) => {
+                is_batch = true;
+                outputs.into_iter().map(Ok).collect()
+            }
             // One that fails is not to fail the others.
-            None => {
+            failed => {
                 let alone = || {
                     let each = runs.iter_mut().map(|run| self.infer(&mut lease, run));
-                    each.collect()
+                    each.collect::<Vec<_>>()
                 };
-                catch_unwind(AssertUnwindSafe(alone)).ok()?
+                let outputs = catch_unwind(AssertUnwindSafe(alone)).ok()?;
+                if let Some(Err(error)) = &failed
+                    && outputs.iter().all(Result::is_ok)
+                {
+                    rules.is_off.store(true, Ordering::Relaxed);
+                    tracing::warn!(
+                        "a batch of {rows} rows failed where each of its requests runs, so that there \
+                         are no more batches of this model: {}",
+                        chain(error)
+                    );
+                }
+                outputs
             }
         };
         let ended = Instant::now();
+        let reporter = runs.first().map(|run| Arc::clone(&run.reporter));
         let mut replies = Vec::with_capacity(runs.len());
+        let (mut requests, mut prepared) = (0, Duration::ZERO);
         for (run, outputs) in runs.into_iter().zip(outputs) {
             let (reply, answer) = self.answer(run, outputs, ended);
+            if answer.0.is_ok() {
+                requests += 1;
+                prepared += answer.1.prepared;
+            }
             replies.extend(reply.map(|reply| (reply, answer)));
+        }
+        if let Some(reporter) = reporter.filter(|_| is_batch && requests > 0) {
+            reporter.ran_batch(&BatchRun {
+                rows,
+                requests,
+                prepared,
+                took: ended - started,
+            });
         }
         drop(actives);
         let next = self.offered(lease);
@@ -365,15 +455,13 @@ impl Shared {
         let run = {
             let mut state = self.state.lock();
             // Who offers waits for a slot, too, and does so until it knows that a thread has come.
-            let others_wait = lease.waiting() > state.offers.len() + state.taken;
+            let others_wait = lease.waiting() > state.queue.owners();
             if others_wait || !state.jobs.is_empty() {
                 return None;
             }
-            let offer = state.offers.pop_front();
-            state.taken += usize::from(offer.is_some());
-            offer
+            state.queue.pop()
         };
-        run.map(|(_, run)| run.with(lease))
+        run.map(|run| run.with(lease))
     }
 
     fn next(&self) -> Option<Job> {
@@ -390,4 +478,19 @@ impl Shared {
             state.idle -= 1;
         }
     }
+}
+
+/// Returns runs as the requests of a batch.
+fn items(runs: &mut [Run]) -> Vec<BatchItem<'_>> {
+    let items = runs.iter_mut().map(|run| {
+        let rows = run.rows().unwrap_or(1);
+        let Run { hold, work, .. } = run;
+        BatchItem {
+            state: hold.state(),
+            inputs: &work.inputs,
+            wanted: &work.wanted,
+            rows,
+        }
+    });
+    items.collect()
 }

@@ -205,7 +205,10 @@ impl PipelineDefinition {
             used.pool_of.push(match used.models.iter().position(same) {
                 Some(before) => used.pool_of[before],
                 None => {
-                    used.pools.push((loaded.slots(), Some(used.models.len())));
+                    // As many more as run together wherever one does.
+                    let rows = loaded.batching().and_then(|it| it.sizes.last().copied());
+                    let most = loaded.slots() * rows.unwrap_or(1);
+                    used.pools.push((most, Some(used.models.len())));
                     used.pools.len() - 1
                 }
             });

@@ -1,8 +1,8 @@
 //! States and metadata of models as tables and JSON.
 
 use ovms::client::{
-    Api, Client, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, ServerMetadata,
-    VersionStatus,
+    Api, Client, ClientError, ClientOptions, ModelBatching, ModelId, ModelMetadata, ModelStatus,
+    ServerMetadata, VersionStatus,
 };
 use serde::Serialize;
 
@@ -49,6 +49,9 @@ pub(super) struct MetadataRow {
     #[serde(flatten)]
     pub(super) metadata: ModelMetadata,
     pub(super) error: Option<String>,
+    /// Batching of its requests, if there is any, and the model is the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) batching: Option<ModelBatching>,
 }
 
 impl Listing {
@@ -76,6 +79,10 @@ impl Listing {
                     None => (!self.is_of_all).then(|| headline(&row.metadata)),
                     Some(error) => Some(format!("Model `{}` has no metadata: {error}", row.name)),
                 }));
+                notes.extend(
+                    rows.iter()
+                        .filter_map(|row| batches(row.batching.as_ref()?)),
+                );
             }
             _ => notes.push("The server has no models.".to_owned()),
         }
@@ -114,6 +121,22 @@ fn headline(model: &ModelMetadata) -> String {
         platform => format!(", platform {platform}"),
     };
     format!("Model `{}`{versions}{platform}.", model.name)
+}
+
+/// Describes the batches of a model.
+fn batches(batching: &ModelBatching) -> Option<String> {
+    let sizes = batching.preferred_batch_size.iter();
+    let sizes: Vec<String> = sizes.map(ToString::to_string).collect();
+    let delay = match batching.max_queue_delay_microseconds {
+        0 => String::new(),
+        delay => format!("; a request waits {delay} µs for others at most"),
+    };
+    (!sizes.is_empty()).then(|| {
+        format!(
+            "Requests that wait run in batches of {} rows{delay}.",
+            sizes.join(", ")
+        )
+    })
 }
 
 /// Returns the table of states, with a column for the reason if there is one.
@@ -277,6 +300,7 @@ impl Inspection {
                 name: model.name.clone(),
                 metadata: client.model_metadata(model).await?,
                 error: None,
+                batching: client.model_batching(model).await,
             }]),
         })
     }
@@ -304,6 +328,7 @@ impl Inspection {
                 name,
                 metadata,
                 error,
+                batching: None,
             });
         }
         Ok((server, Models::Tensors(rows)))

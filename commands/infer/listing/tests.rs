@@ -48,6 +48,7 @@ fn resnet(versions: &[&str]) -> MetadataRow {
             ],
         },
         error: None,
+        batching: None,
     }
 }
 
@@ -56,6 +57,7 @@ fn refused() -> MetadataRow {
         name: "bert".to_owned(),
         metadata: ModelMetadata::default(),
         error: Some("UNAVAILABLE: Model with requested version is not loaded yet".to_owned()),
+        batching: None,
     }
 }
 

@@ -187,6 +187,7 @@ fn argument(flag: &Flag) -> Arg {
         "demo" => arg.conflicts_with_all([PATHS, "model_name", "model_path", "config_path"]),
         "model_name" => arg.add(names::models()),
         "batch_size" | "shape" => arg.add(usual(&["auto"])),
+        "dynamic_batching" => arg.add(usual(&["off", "auto"])),
         "layout" => arg.add(usual(&["NCHW", "NHWC", "CHW", "HWC"])),
         "target_device" => arg.add(usual(&[
             "CPU", "GPU", "NPU", "AUTO", "HETERO", "MULTI", "BATCH",

@@ -16,7 +16,8 @@ use super::{
     kserve_rest::KserveRest,
     load::{ServerCounters, WireRequest},
     message::{
-        ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, ServerMetadata, VersionStatus,
+        ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelStatus, Request,
+        ServerMetadata, VersionStatus,
     },
     protocol::{Call, Protocol, RawReply},
     tfs_grpc::TfsGrpc,
@@ -136,6 +137,11 @@ impl Client {
     /// Fails if no answer comes, or the server does not know the model.
     pub async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError> {
         self.ask(self.wire.model_metadata(model)).await
+    }
+
+    /// Asks how requests to a model are batched; `None` if they are not, or the server does not tell.
+    pub async fn model_batching(&self, model: &ModelId) -> Option<ModelBatching> {
+        self.ask(self.wire.model_batching(model)).await.ok()?
     }
 
     /// Asks for all models and their states, by name.

@@ -11,19 +11,20 @@ use super::{
     grpc::{EncodedMessage, Grpc, framed},
     load::ServerCounters,
     message::{
-        ClientResponse, ModelId, ModelMetadata, ModelStatus, Opaque, Request, ServerMetadata,
-        TensorForm, TensorMetadata, VersionStatus, by_model, lengths, narrow, push_all,
+        ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelStatus, Opaque, Request,
+        ServerMetadata, TensorForm, TensorMetadata, VersionStatus, by_model, lengths, narrow,
+        push_all,
     },
     protocol::{Call, Protocol, RawReply},
 };
 use crate::{
     client,
     proto::kserve::{
-        InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse,
-        ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
-        ModelStatisticsRequest, ModelStatisticsResponse, RepositoryIndexRequest,
-        RepositoryIndexResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest,
-        ServerReadyResponse,
+        InferParameter, InferTensorContents, ModelConfig, ModelConfigRequest, ModelConfigResponse,
+        ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse,
+        ModelReadyRequest, ModelReadyResponse, ModelStatisticsRequest, ModelStatisticsResponse,
+        RepositoryIndexRequest, RepositoryIndexResponse, ServerMetadataRequest,
+        ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
         infer_parameter::ParameterChoice,
         model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
         model_metadata_response::TensorMetadata as TensorMessage,
@@ -44,6 +45,7 @@ pub(super) const METADATA: &str = "/inference.GRPCInferenceService/ModelMetadata
 pub(super) const INDEX: &str = "/inference.GRPCInferenceService/RepositoryIndex";
 const STATISTICS: &str = "/inference.GRPCInferenceService/ModelStatistics";
 const MODEL_READY: &str = "/inference.GRPCInferenceService/ModelReady";
+const CONFIG: &str = "/inference.GRPCInferenceService/ModelConfig";
 const SERVER: &str = "/inference.GRPCInferenceService/ServerMetadata";
 const SERVER_READY: &str = "/inference.GRPCInferenceService/ServerReady";
 
@@ -67,6 +69,15 @@ impl Protocol for KserveGrpc {
     async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError> {
         let message = self.0.ask(METADATA, &metadata_request(model)).await?;
         Ok(metadata(message))
+    }
+
+    async fn model_batching(&self, model: &ModelId) -> Result<Option<ModelBatching>, ClientError> {
+        let request = ModelConfigRequest {
+            name: model.name.clone(),
+            version: model.version.clone().unwrap_or_default(),
+        };
+        let answer: ModelConfigResponse = self.0.ask(CONFIG, &request).await?;
+        Ok(answer.config.and_then(batching))
     }
 
     async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
@@ -138,6 +149,16 @@ pub(super) fn server(message: ServerMetadataResponse, is_ready: bool) -> ServerM
         version: message.version,
         is_ready,
     }
+}
+
+/// Reads how requests to a model are batched.
+pub(super) fn batching(message: ModelConfig) -> Option<ModelBatching> {
+    let batching = message.dynamic_batching?;
+    Some(ModelBatching {
+        max_batch_size: message.max_batch_size,
+        preferred_batch_size: batching.preferred_batch_size,
+        max_queue_delay_microseconds: batching.max_queue_delay_microseconds,
+    })
 }
 
 /// Reads the inputs and outputs of a model.

@@ -26,6 +26,9 @@ pub enum EntryError {
     /// A model with state whose shape or batch size is `auto`.
     #[error("Dynamic shape and dynamic batch size are not supported for stateful models")]
     StatefulAuto,
+    /// A model with state and `dynamic_batching`.
+    #[error("dynamic_batching is for models without state; use sequence_batch")]
+    BatchingStateful,
     /// A text that is no shape.
     #[error(transparent)]
     Shape(#[from] ParseShapeError),

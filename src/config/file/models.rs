@@ -13,12 +13,13 @@ use super::{
 };
 use crate::{
     config::{
+        batching,
         flags::{FLAGS, Flag, FlagKind, Flags},
         plugin, preprocessing,
         settings::ModelConfig,
         shape, version_policy,
     },
-    openvino::{BatchOption, PerTensor, Preprocessing},
+    openvino::{BatchOption, Batching, PerTensor, Preprocessing},
 };
 
 /// The keys of `config`.
@@ -121,6 +122,8 @@ fn entry<'a>(
     );
     let preprocessing = preprocessing(fields);
     let mut batch = batch(fields);
+    let batching = fields.get("dynamic_batching");
+    let batching = batching.and_then(|node| Some((batching::read(node)?, node)));
 
     let find = |base_path: &Path| GraphConfig::find(name, base_path, graph_path, subconfig);
     let is_alone = fields.text("base_path").is_none_or(str::is_empty);
@@ -148,6 +151,14 @@ fn entry<'a>(
     load.layouts = layouts;
     load.preprocessing = preprocessing;
     load.batch = batch;
+    if let Some((batching, node)) = batching {
+        let is_on = batching != Batching::Off;
+        match (model.stateful.is_some(), is_on) {
+            (true, true) => return Err((EntryError::BatchingStateful, node.clone())),
+            (false, _) => load.batching = batching,
+            (true, false) => {}
+        }
+    }
     if model.stateful.is_some() && model.load.is_auto() {
         return Err((EntryError::StatefulAuto, node.clone()));
     }

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     budget::{self, Budget},
     config::{
-        Config, ConfigSource, PathSource,
+        Config, ConfigSource, PathSource, batching,
         file::{Defaults, FileConfig, GraphConfig},
         plugin, preprocessing,
         settings::{
@@ -25,7 +25,7 @@ use crate::{
         },
         shape, version_policy,
     },
-    openvino::{PerTensor, Placement, Preprocessing},
+    openvino::{Batching, PerTensor, Placement, Preprocessing},
     shared_memory::KeyPrefix,
 };
 
@@ -526,6 +526,15 @@ fn model(
     let load = &mut model.load;
     load.properties = plugin::properties(&load.device, flags.plugin_config.as_deref())
         .map_err(FlagError::PluginConfig)?;
+    if let Some(text) = &flags.dynamic_batching {
+        let batching = batching::parse(text)?;
+        if batching != Batching::Off && flags.stateful {
+            return Err(FlagError::BatchingStateful);
+        }
+        if !flags.stateful {
+            load.batching = batching;
+        }
+    }
     load.shapes = shape::parse(flags.shape.as_deref().unwrap_or_default())?;
     load.layouts = shape::parse_layouts(flags.layout.as_deref().unwrap_or_default())?;
     if let Some(text) = &flags.model_version_policy {

@@ -2,7 +2,8 @@
 
 use crate::{
     config::{
-        preprocessing::PreprocessingError, shape::ParseShapeError, version_policy::PolicyError,
+        batching::ParseBatchingError, preprocessing::PreprocessingError, shape::ParseShapeError,
+        version_policy::PolicyError,
     },
     shared_memory::KeyPrefixError,
     store::StoreAddressError,
@@ -106,6 +107,10 @@ pub enum FlagError {
     #[error("Plugin config is in wrong format - {0}")]
     PluginConfig(String),
     #[error(transparent)]
+    Batching(#[from] ParseBatchingError),
+    #[error("dynamic_batching is for models without state; use sequence_batch")]
+    BatchingStateful,
+    #[error(transparent)]
     Shape(#[from] ParseShapeError),
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -129,6 +134,8 @@ impl FlagError {
             self,
             Self::ChannelArguments(_)
                 | Self::PluginConfig(_)
+                | Self::Batching(_)
+                | Self::BatchingStateful
                 | Self::Shape(_)
                 | Self::Layout(_)
                 | Self::Policy(_)

@@ -69,6 +69,11 @@ flags! {
         /// Timeout of an inference in milliseconds: the client gets an error, and a compiled model that
         /// does not end is replaced; 0 disables it
         inference_timeout_ms: u32 = 0, "N", scope: AllModels;
+        /// Run waiting requests together as batches: off, auto, or
+        /// '{"max_batch":8,"max_delay_us":500}' [default: off]
+        ///
+        /// auto measures at load which sizes raise the throughput, and uses these.
+        dynamic_batching: String, "MODE", scope: ModelIgnored, own_form: true;
         /// Device to run on, such as CPU, GPU, AUTO [default: CPU]
         target_device: String, "DEVICE", scope: Model;
         /// Device properties as a JSON object, such as '{"NUM_STREAMS":2}'

@@ -17,8 +17,8 @@ use crate::{
     metrics::{Query, Stage},
     model::{VersionErrorCode, VersionState},
     proto::kserve::{
-        DataType as Type, InferBatchStatistics, InferStatistics, ModelConfig, ModelInput,
-        ModelMetadataResponse, ModelOutput, ModelSequenceBatching, ModelStatistics,
+        DataType as Type, InferBatchStatistics, InferStatistics, ModelConfig, ModelDynamicBatching,
+        ModelInput, ModelMetadataResponse, ModelOutput, ModelSequenceBatching, ModelStatistics,
         ModelStatisticsResponse, ModelTransactionPolicy, ServerMetadataResponse, StatisticDuration,
         model_metadata_response::TensorMetadata, repository_index_response::ModelIndex,
     },
@@ -164,6 +164,16 @@ const BACKEND: &str = "openvino";
 fn model_config(engine: &Engine, name: &str, version: Option<i64>) -> Result<ModelConfig> {
     let servable = engine.servable(name)?;
     let facts = servable.part(version)?.loaded()?;
+    let batching = facts.batching();
+    // In Triton's form: dimensions are those of a row if there are batches.
+    let dims = |info: &TensorInfo| {
+        let mut dims = info.shape.wire();
+        if batching.is_some() && !dims.is_empty() {
+            dims.remove(0);
+        }
+        dims
+    };
+    let rows = |rows: usize| i32::try_from(rows).unwrap_or(i32::MAX);
     let data_type = |info: &TensorInfo| {
         let known = info.decided();
         known.map_or(Type::TypeInvalid, data_type).into()
@@ -171,20 +181,26 @@ fn model_config(engine: &Engine, name: &str, version: Option<i64>) -> Result<Mod
     let inputs = facts.info().inputs.iter().map(|info| ModelInput {
         name: info.name.clone(),
         data_type: data_type(info),
-        dims: info.shape.wire(),
+        dims: dims(info),
     });
     let outputs = facts.info().outputs.iter().map(|info| ModelOutput {
         name: info.name.clone(),
         data_type: data_type(info),
-        dims: info.shape.wire(),
+        dims: dims(info),
     });
     Ok(ModelConfig {
         name: servable.name().to_owned(),
         platform: PLATFORM.to_owned(),
         backend: BACKEND.to_owned(),
-        max_batch_size: 0,
+        max_batch_size: batching
+            .as_ref()
+            .map_or(0, |it| rows(it.sizes.last().copied().unwrap_or(1))),
         input: inputs.collect(),
         output: outputs.collect(),
+        dynamic_batching: batching.as_ref().map(|it| ModelDynamicBatching {
+            preferred_batch_size: it.sizes.iter().map(|&size| rows(size)).collect(),
+            max_queue_delay_microseconds: u64::try_from(it.delay.as_micros()).unwrap_or(u64::MAX),
+        }),
         // By this, load generators know that requests belong to sequences. The time until an idle one goes
         // varies, so that it is unknown: 0.
         sequence_batching: facts.is_stateful().then(ModelSequenceBatching::default),
@@ -229,19 +245,19 @@ fn statistics(
 fn version_statistics(part: &ServableVersion) -> ModelStatistics {
     let figures = part.reporter().statistics();
     let duration = |Stage { count, ns }| Some(StatisticDuration { count, ns });
-    // A request is a batch of its own to the server, whatever its first dimension is.
-    let batch = (figures.run.count > 0).then(|| InferBatchStatistics {
-        batch_size: 1,
-        compute_input: duration(figures.prepare),
-        compute_infer: duration(figures.run),
-        compute_output: duration(figures.finish),
+    let batches = part.reporter().executions();
+    let batch_stats = batches.iter().map(|executions| InferBatchStatistics {
+        batch_size: executions.rows,
+        compute_input: duration(executions.prepare),
+        compute_infer: duration(executions.run),
+        compute_output: duration(executions.finish),
     });
     ModelStatistics {
         name: part.name().to_owned(),
         version: part.number().to_string(),
         last_inference: figures.last_ms,
         inference_count: figures.success.count,
-        execution_count: figures.run.count,
+        execution_count: batches.iter().map(|it| it.run.count).sum(),
         inference_stats: Some(InferStatistics {
             success: duration(figures.success),
             fail: duration(figures.fail),
@@ -252,7 +268,7 @@ fn version_statistics(part: &ServableVersion) -> ModelStatistics {
             cache_hit: Some(StatisticDuration::default()),
             cache_miss: Some(StatisticDuration::default()),
         }),
-        batch_stats: batch.into_iter().collect(),
+        batch_stats: batch_stats.collect(),
     }
 }
 

@@ -4,7 +4,7 @@
 //! of the compiled model ([`split`], [`read`], [`variables`], [`tensors`]); in mode `requests` it is an infer request with the
 //! variables inside.
 
-pub(super) mod batch;
+mod batch;
 pub(super) mod read;
 mod saved;
 mod split;

@@ -8,23 +8,20 @@
 use std::sync::Arc;
 
 use super::{
-    batch::BatchModel,
     read::SplitModel,
     saved::{self, SavedVariables},
     split::TENSOR,
     variables::{self, StateValues, Transfer, Variables, copy},
 };
-use crate::{
-    error::chain,
-    openvino::{
-        convert,
-        describe::{self, Described},
-        error::ModelLoadError,
-        ffi::{self, CompiledModel, Core, FixedTensor, InferRequest, Side},
-        load::{self, Load},
-        prepare::{self, Prepared},
-        slot::{Limit, Slot, SlotError, SlotInput, new_tensor, runtime},
-    },
+use crate::openvino::{
+    convert,
+    describe::{self, Described},
+    error::ModelLoadError,
+    ffi::{self, CompiledModel, Core, FixedTensor, InferRequest, Side},
+    load::{self, Load},
+    names::Port,
+    prepare::{self, Prepared},
+    slot::{Limit, Slot, SlotError, SlotInput, new_tensor, runtime},
 };
 
 /// Variables of a compiled model as its slots have them.
@@ -32,8 +29,6 @@ pub(in crate::openvino) struct StateTensors {
     variables: Arc<Variables>,
     /// The model that computes initial values at each start, if they depend on inputs.
     initial: Option<(CompiledModel, Vec<Described>, Vec<Described>)>,
-    /// The model that runs several steps at once.
-    batch: Option<(BatchModel, usize)>,
 }
 
 impl StateTensors {
@@ -44,7 +39,7 @@ impl StateTensors {
         split: SplitModel,
     ) -> Result<(Prepared<'a>, CompiledModel, Self), ModelLoadError> {
         let names = &split.variables;
-        let mut prepared = prepare::prepare(split.step, load, [names.len(); 2])?;
+        let prepared = prepare::prepare(split.step, load, [names.len(); 2])?;
         let first = [prepared.inputs.len(), prepared.outputs.len()];
         let model = &prepared.model;
         let before = described(names, Side::Input, |place| {
@@ -110,18 +105,9 @@ impl StateTensors {
             }
         }
         let compiled = load::compile(core, &prepared.model, load.options)?;
-        let rows = load.options.sequence_batch;
-        let mut batch = None;
-        if rows > 1 {
-            match BatchModel::ready(core, load, &mut prepared, &variables, rows) {
-                Ok(model) => batch = Some((model, rows)),
-                Err(error) => batch_is_off(load.name, &chain(&error)),
-            }
-        }
         let states = Self {
             variables: Arc::new(variables),
             initial,
-            batch,
         };
         Ok((prepared, compiled, states))
     }
@@ -130,6 +116,11 @@ impl StateTensors {
     pub(in crate::openvino) fn are_fixed(&self) -> bool {
         let mut list = self.variables.list.iter();
         list.all(|variable| variable.shape.fixed().is_some())
+    }
+
+    /// Returns the ports of the variables, in their order.
+    pub(in crate::openvino) fn ports(&self) -> Vec<Port<'static>> {
+        self.variables.ports().collect()
     }
 
     /// Returns the variables, to save and restore states.
@@ -163,23 +154,11 @@ impl StateTensors {
             Some((model, inputs, outputs)) => Some(Slot::new(model, inputs, outputs, None)?),
             None => None,
         };
-        let batch = match &mut self.batch {
-            Some((batch, rows)) => {
-                let BatchModel {
-                    model,
-                    inputs,
-                    outputs,
-                } = batch;
-                Some((Slot::new(model, inputs, outputs, None)?, *rows))
-            }
-            None => None,
-        };
         Ok(SlotStates {
             variables,
             copied,
             spare,
             initial,
-            batch,
         })
     }
 }
@@ -196,11 +175,6 @@ fn described(
     })
 }
 
-/// Logs why steps run one by one.
-pub(in crate::openvino) fn batch_is_off(model: &str, reason: &str) {
-    tracing::info!(model, "sequence_batch is off: {reason}");
-}
-
 /// Tensors of variables of one slot.
 pub(in crate::openvino) struct SlotStates {
     pub(super) variables: Arc<Variables>,
@@ -210,8 +184,6 @@ pub(in crate::openvino) struct SlotStates {
     spare: Vec<Option<ffi::Tensor>>,
     /// Computes initial values that depend on inputs.
     initial: Option<Slot>,
-    /// Runs so many steps at once.
-    pub(super) batch: Option<(Slot, usize)>,
 }
 
 impl SlotStates {

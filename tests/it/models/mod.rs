@@ -1,6 +1,7 @@
 //! Models: formats, shapes, devices, storages, versions and their reload.
 
 mod bad_models;
+mod batching;
 mod cache;
 mod devices;
 mod formats;

@@ -97,7 +97,11 @@ fn every_field_of_a_model_is_read() {
     assert!(model.allow_cache);
     assert!(model.load.low_latency);
     assert_eq!(model.load.state_mode, StateMode::Requests);
-    assert_eq!(model.load.sequence_batch, 6);
+    let batching = Batching::UpTo {
+        rows: 6,
+        delay: Duration::ZERO,
+    };
+    assert_eq!(model.load.batching, batching);
     let load = &model.load;
     assert_eq!((load.nireq, load.device.as_str()), (4, "AUTO"));
     assert_eq!(load.max_waiting, 7);

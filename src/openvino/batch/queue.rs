@@ -1,0 +1,298 @@
+//! The queue of runs that wait for an infer request, and the batches that are made of it. Free of the
+//! runtime and of threads: who has an infer request asks for companions of its own run.
+
+use std::collections::VecDeque;
+
+use super::sizes::BatchSizes;
+
+/// A run, as far as batches are concerned.
+pub(crate) trait Batchable {
+    /// Shapes of a row, by which runs are mixed.
+    type Shapes;
+
+    /// Returns the number of its rows; `None` if it runs alone.
+    fn rows(&self) -> Option<usize>;
+
+    /// Returns the shapes of its rows.
+    fn shapes(&self) -> Self::Shapes;
+
+    /// Returns whether its rows have these shapes.
+    fn has_shapes(&self, shapes: &Self::Shapes) -> bool;
+
+    /// Returns whether its client still waits.
+    fn is_wanted(&self) -> bool;
+}
+
+/// A size of batch by its place, and the runs beside the first one.
+pub(crate) type Companions<R> = (usize, Vec<R>);
+
+/// Runs that wait for an infer request, in order, each with its number.
+pub(crate) struct RunQueue<R: Batchable> {
+    offers: VecDeque<(u64, R)>,
+    last: u64,
+    /// Number of offers that were taken while their owners keep waiting for an infer request.
+    taken: usize,
+    gatherings: Vec<Gathering<R>>,
+}
+
+/// A batch that waits for more rows.
+struct Gathering<R: Batchable> {
+    number: u64,
+    shapes: R::Shapes,
+    room: usize,
+    runs: Vec<R>,
+}
+
+impl<R: Batchable> Default for RunQueue<R> {
+    fn default() -> Self {
+        Self {
+            offers: VecDeque::new(),
+            last: 0,
+            taken: 0,
+            gatherings: Vec::new(),
+        }
+    }
+}
+
+impl<R: Batchable> RunQueue<R> {
+    /// Puts a run at the end; returns its number.
+    pub(crate) fn push(&mut self, run: R) -> u64 {
+        self.last += 1;
+        self.offers.push_back((self.last, run));
+        self.last
+    }
+
+    /// Gives a run back to its owner, who does not wait for an infer request any more; `None` if it was taken.
+    pub(crate) fn take_back(&mut self, number: u64) -> Option<R> {
+        let place = self.offers.iter().position(|(known, _)| *known == number);
+        let Some(place) = place else {
+            self.taken -= 1;
+            return None;
+        };
+        self.offers.remove(place).map(|(_, run)| run)
+    }
+
+    /// Takes the first run.
+    pub(crate) fn pop(&mut self) -> Option<R> {
+        let (_, run) = self.offers.pop_front()?;
+        self.taken += 1;
+        Some(run)
+    }
+
+    /// Returns the number of owners that wait for an infer request.
+    pub(crate) fn owners(&self) -> usize {
+        self.offers.len() + self.taken
+    }
+
+    /// Returns whether no run waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.offers.is_empty()
+    }
+
+    /// Takes the runs that run together with this one, if it is better for them: the first of its shapes that
+    /// there is room for. Those whose clients have left go.
+    pub(crate) fn companions(&mut self, run: &R, sizes: &BatchSizes) -> Option<Companions<R>> {
+        if self.offers.is_empty() {
+            return None;
+        }
+        let own = run.rows()?;
+        let shapes = run.shapes();
+        let rows = |other: &R| {
+            let fits = other.is_wanted() && other.has_shapes(&shapes);
+            other.rows().filter(|_| fits)
+        };
+        let mut waiting = own;
+        for (_, other) in &self.offers {
+            waiting += rows(other).unwrap_or(0);
+            if waiting >= sizes.most() {
+                break;
+            }
+        }
+        let size = sizes.choose(own, waiting)?;
+        let mut room = sizes.list[size].rows - own;
+        let mut runs = Vec::new();
+        let before = self.offers.len();
+        for (number, other) in std::mem::take(&mut self.offers) {
+            match rows(&other) {
+                Some(rows) if rows <= room => {
+                    room -= rows;
+                    runs.push(other);
+                }
+                _ if !other.is_wanted() => {}
+                _ => self.offers.push_back((number, other)),
+            }
+        }
+        self.taken += before - self.offers.len();
+        (!runs.is_empty()).then_some((size, runs))
+    }
+
+    /// Opens a batch to runs that come later, for so many rows of these shapes.
+    pub(crate) fn open(&mut self, shapes: R::Shapes, room: usize) -> u64 {
+        self.last += 1;
+        self.gatherings.push(Gathering {
+            number: self.last,
+            shapes,
+            room,
+            runs: Vec::new(),
+        });
+        self.last
+    }
+
+    /// Puts a run into a batch that waits for it, or gives it back.
+    pub(crate) fn join(&mut self, run: R) -> Result<(), R> {
+        let Some(rows) = run.rows() else {
+            return Err(run);
+        };
+        let mut open = self.gatherings.iter_mut();
+        match open.find(|it| rows <= it.room && run.has_shapes(&it.shapes)) {
+            Some(gathering) => {
+                gathering.room -= rows;
+                gathering.runs.push(run);
+                Ok(())
+            }
+            None => Err(run),
+        }
+    }
+
+    /// Returns whether no more rows fit into an open batch.
+    pub(crate) fn is_full(&self, number: u64) -> bool {
+        let mut open = self.gatherings.iter();
+        open.all(|it| it.number != number || it.room == 0)
+    }
+
+    /// Closes a batch; returns the runs that came.
+    pub(crate) fn close(&mut self, number: u64) -> Vec<R> {
+        let place = self.gatherings.iter().position(|it| it.number == number);
+        place.map_or_else(Vec::new, |place| self.gatherings.swap_remove(place).runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of rows of a width.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    struct Fake {
+        name: char,
+        rows: usize,
+        width: usize,
+        left: bool,
+    }
+
+    impl Batchable for Fake {
+        type Shapes = usize;
+
+        fn rows(&self) -> Option<usize> {
+            (self.rows > 0).then_some(self.rows)
+        }
+
+        fn shapes(&self) -> usize {
+            self.width
+        }
+
+        fn has_shapes(&self, shapes: &usize) -> bool {
+            self.width == *shapes
+        }
+
+        fn is_wanted(&self) -> bool {
+            !self.left
+        }
+    }
+
+    fn fake(name: char, rows: usize, width: usize) -> Fake {
+        Fake {
+            name,
+            rows,
+            width,
+            left: false,
+        }
+    }
+
+    fn names(runs: &[Fake]) -> String {
+        runs.iter().map(|run| run.name).collect()
+    }
+
+    fn queue(runs: impl IntoIterator<Item = Fake>) -> RunQueue<Fake> {
+        let mut queue = RunQueue::default();
+        for run in runs {
+            queue.push(run);
+        }
+        queue
+    }
+
+    #[test]
+    fn companions_are_the_first_of_the_same_shapes_as_far_as_there_is_room() {
+        let mut queue = queue([
+            fake('b', 1, 4),
+            fake('c', 1, 8),
+            fake('d', 3, 4),
+            fake('e', 1, 4),
+            fake('f', 1, 4),
+        ]);
+        let sizes = BatchSizes::up_to(4);
+        let (size, runs) = queue.companions(&fake('a', 1, 4), &sizes).unwrap();
+        assert_eq!((sizes.list[size].rows, &*names(&runs)), (4, "bef"));
+        assert_eq!(queue.owners(), 5, "all of them still wait");
+        let left: String = std::iter::from_fn(|| queue.pop())
+            .map(|run| run.name)
+            .collect();
+        assert_eq!(left, "cd", "in their order");
+    }
+
+    #[test]
+    fn runs_of_other_shapes_or_without_rows_are_alone() {
+        let sizes = BatchSizes::up_to(4);
+        let mut others = queue([fake('b', 1, 8), fake('c', 0, 4)]);
+        assert_eq!(others.companions(&fake('a', 1, 4), &sizes), None);
+        assert_eq!(others.companions(&fake('a', 0, 8), &sizes), None);
+        assert_eq!(others.owners(), 2);
+        let mut same = queue([fake('b', 1, 4)]);
+        let large = fake('a', 4, 4);
+        assert_eq!(same.companions(&large, &sizes), None, "it fills a batch");
+    }
+
+    #[test]
+    fn those_whose_clients_have_left_are_in_no_batch() {
+        let gone = Fake {
+            left: true,
+            ..fake('b', 1, 4)
+        };
+        let sizes = BatchSizes::up_to(4);
+        let mut queue = queue([gone]);
+        assert_eq!(queue.companions(&fake('a', 1, 4), &sizes), None);
+        queue.push(fake('c', 1, 4));
+        let (_, runs) = queue.companions(&fake('a', 1, 4), &sizes).unwrap();
+        assert_eq!(names(&runs), "c");
+        assert!(queue.is_empty());
+        for number in [1, 2] {
+            assert_eq!(queue.take_back(number), None, "it was taken");
+        }
+        assert_eq!(queue.owners(), 0);
+    }
+
+    #[test]
+    fn an_owner_that_stops_waiting_has_its_run_back() {
+        let mut queue = queue([fake('a', 1, 4), fake('b', 1, 4)]);
+        assert_eq!(queue.take_back(1).unwrap().name, 'a');
+        assert_eq!(queue.pop().unwrap().name, 'b');
+        assert_eq!((queue.owners(), queue.take_back(2)), (1, None));
+        assert_eq!(queue.owners(), 0);
+    }
+
+    #[test]
+    fn an_open_batch_takes_what_fits_until_it_is_closed() {
+        let mut queue = RunQueue::default();
+        assert_eq!(queue.join(fake('a', 1, 4)), Err(fake('a', 1, 4)));
+        let number = queue.open(4, 3);
+        assert!(queue.join(fake('b', 1, 4)).is_ok());
+        assert!(queue.join(fake('c', 1, 8)).is_err(), "of another shape");
+        assert!(queue.join(fake('d', 3, 4)).is_err(), "it is too large");
+        assert!(!queue.is_full(number));
+        assert!(queue.join(fake('e', 2, 4)).is_ok());
+        assert!(queue.is_full(number));
+        assert_eq!(names(&queue.close(number)), "be");
+        assert!(queue.join(fake('f', 1, 4)).is_err(), "it is closed");
+        assert!(queue.is_empty());
+    }
+}

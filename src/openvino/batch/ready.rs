@@ -1,0 +1,387 @@
+//! Preparation of batches at load: sizes are compiled, checked, and measured.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    Batches,
+    model::BatchModel,
+    rows::BatchItem,
+    sizes::{BatchSizes, SizeSearch, Verdict},
+    stored::{Measured, StoredSizes},
+};
+use crate::{
+    error::{Error, chain},
+    openvino::{
+        describe::Described,
+        error::ModelLoadError,
+        ffi::Core,
+        load::Load,
+        names::Port,
+        options::Batching,
+        prepare::Prepared,
+        slot::{Slot, SlotError, SlotInput},
+        state::SequenceState,
+    },
+    tensor::{DataType, Dim, Tensor, cast, values::values},
+};
+
+/// The most that a number of a batch may differ from that of a request alone, of the larger of 1 and the
+/// number.
+const TOLERANCE: f64 = 1e-3;
+
+/// The same where a device computes in numbers of 16 bits, of which a `bf16` has 8 for its digits.
+const ROUGH: f64 = 2e-2;
+
+/// Number of steps of sequences that are compared.
+const STEPS: usize = 3;
+
+/// Number of rows of a batch that are compared.
+const COMPARED: usize = 4;
+
+/// Length of a dimension that is open, for the requests that are compared and measured.
+const OPEN_LENGTH: usize = 64;
+
+/// Time that measurements may take, compilation included. A size that is being compiled is not broken off.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Number of runs of a measurement, and the time after which there are no more of them.
+const RUNS: (usize, Duration) = (20, Duration::from_millis(300));
+
+/// A model that is being loaded, as batches need it.
+pub(in crate::openvino) struct Loading<'a, 'l> {
+    pub(in crate::openvino) core: &'a mut Core,
+    pub(in crate::openvino) load: &'a Load<'l>,
+    /// Folder of compiled models.
+    pub(in crate::openvino) cache: Option<&'a str>,
+    pub(in crate::openvino) prepared: &'a mut Prepared<'l>,
+    /// Ports of variables, behind those of clients.
+    pub(in crate::openvino) variables: Vec<Port<'static>>,
+    pub(in crate::openvino) inputs: &'a [Described],
+    pub(in crate::openvino) outputs: &'a [Described],
+    /// Whether the device computes in numbers of 16 bits.
+    pub(in crate::openvino) is_rough: bool,
+}
+
+/// Compiles a model for batches, as its options say; `slot` is one of its own to compare and measure with.
+/// What the model or the machine is not fit for is logged, and requests run one by one.
+pub(in crate::openvino) fn ready(mut loading: Loading<'_, '_>, slot: Slot) -> Option<Batches> {
+    let load = loading.load;
+    let (sizes, models) = match load.options.batching {
+        Batching::Off => return None,
+        Batching::Auto => loading.measured(slot),
+        Batching::UpTo { rows, .. } => loading.configured(rows, slot),
+    }
+    .and_then(|(sizes, models)| match models.is_empty() {
+        true => Err(ModelLoadError::unfit("batches are no faster here")),
+        false => Ok((sizes, models)),
+    })
+    .inspect_err(|error| is_off(load, &chain(error)))
+    .ok()?;
+    let (model, most) = (load.name, sizes.most());
+    match load.options.stateful {
+        true => tracing::info!(model, "up to {most} steps run as one inference"),
+        false => {
+            let gains = sizes
+                .gains()
+                .map(|(rows, gain)| format!(", {rows}: {gain:.2} times as many"));
+            let gains: String = gains.collect();
+            tracing::info!(model, "up to {most} rows run as one inference{gains}");
+        }
+    }
+    let delay = match load.options.batching {
+        Batching::UpTo { delay, .. } => delay,
+        _ => Duration::ZERO,
+    };
+    Some(Batches {
+        sizes,
+        delay,
+        models,
+    })
+}
+
+/// Logs why requests run one by one.
+pub(in crate::openvino) fn is_off(load: &Load<'_>, reason: &str) {
+    let setting = match load.options.stateful {
+        true => "sequence_batch",
+        false => "dynamic_batching",
+    };
+    tracing::info!(model = load.name, "{setting} is off: {reason}");
+}
+
+/// Sizes, and a compiled model for each.
+type PreparedBatches = (BatchSizes, Vec<BatchModel>);
+
+impl Loading<'_, '_> {
+    /// Compiles sizes of a configured maximum.
+    fn configured(
+        &mut self,
+        rows: usize,
+        mut slot: Slot,
+    ) -> Result<PreparedBatches, ModelLoadError> {
+        self.refuse()?;
+        let sizes = match self.load.options.stateful {
+            true => BatchSizes::only(rows),
+            false => BatchSizes::up_to(rows),
+        };
+        let mut models = Vec::new();
+        for (place, size) in sizes.list.iter().enumerate() {
+            let mut model = self.compile(size.rows)?;
+            slot.add_batch(&mut model)?;
+            self.check(&mut slot, place, size.rows)?;
+            models.push(model);
+        }
+        Ok((sizes, models))
+    }
+
+    /// Compiles the sizes that raise the throughput, as measured now or before.
+    fn measured(&mut self, slot: Slot) -> Result<PreparedBatches, ModelLoadError> {
+        self.refuse()?;
+        let stored = self.cache.map(|folder| StoredSizes::new(folder, self.load));
+        let known = stored.as_ref().and_then(StoredSizes::read);
+        let measured = match known {
+            Some(Measured {
+                refused: Some(reason),
+                ..
+            }) => {
+                return Err(ModelLoadError::unfit(reason));
+            }
+            Some(Measured { sizes, .. }) => {
+                let models = sizes.list.iter().map(|size| self.compile(size.rows));
+                return Ok((sizes.clone(), models.collect::<Result<_, _>>()?));
+            }
+            None => self.measure(slot),
+        };
+        if let Some(stored) = stored {
+            stored.write(&match &measured {
+                Ok((sizes, _)) => Measured {
+                    refused: None,
+                    sizes: sizes.clone(),
+                },
+                Err(error) => Measured {
+                    refused: Some(chain(error)),
+                    sizes: BatchSizes::default(),
+                },
+            });
+        }
+        measured
+    }
+
+    /// Measures one size after the other.
+    fn measure(&mut self, mut slot: Slot) -> Result<PreparedBatches, ModelLoadError> {
+        let begun = Instant::now();
+        let wanted: Vec<usize> = (0..self.outputs.len()).collect();
+        let mut seed = 1;
+        let request = self.request(&mut seed)?;
+        let alone = fastest(|| slot.infer(None, &request, &wanted, None).map(drop))?;
+        let mut search = SizeSearch::new(alone);
+        let mut models = Vec::new();
+        let mut last = Duration::ZERO;
+        while let Some(rows) = search.candidate() {
+            let started = Instant::now();
+            // The next one takes about twice as long as the one before.
+            if begun.elapsed() + last * 2 > LIMIT {
+                break;
+            }
+            let mut model = match self.compile(rows) {
+                Ok(model) => model,
+                // A larger one that does not fit leaves the smaller ones.
+                Err(_) if !models.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            slot.add_batch(&mut model)?;
+            let place = models.len();
+            self.check(&mut slot, place, rows)?;
+            let took = fastest(|| {
+                let items = (0..rows).map(|_| BatchItem {
+                    state: None,
+                    inputs: &request,
+                    wanted: &wanted,
+                    rows: 1,
+                });
+                let mut items: Vec<_> = items.collect();
+                slot.infer_batch(place, &mut items).map(drop)
+            })?;
+            match search.measured(took) {
+                Verdict::Dropped => slot.remove_batch(place),
+                Verdict::Kept(spare) => {
+                    models.push(model);
+                    if let Some(spare) = spare {
+                        models.remove(spare);
+                        slot.remove_batch(spare);
+                    }
+                }
+            }
+            last = started.elapsed();
+        }
+        Ok((search.found(), models))
+    }
+
+    /// Refuses what does not go together with batches.
+    fn refuse(&self) -> Result<(), ModelLoadError> {
+        let options = self.load.options;
+        let reason = if options.inference_timeout.is_some() {
+            "inference_timeout_ms is set"
+        } else if options.is_auto() {
+            "the shape or the batch size is auto"
+        } else if self.inputs.is_empty() {
+            "the model has no inputs"
+        } else {
+            return Ok(());
+        };
+        Err(ModelLoadError::unfit(reason))
+    }
+
+    fn compile(&mut self, rows: usize) -> Result<BatchModel, ModelLoadError> {
+        let variables = &self.variables;
+        BatchModel::ready(self.core, self.load, self.prepared, variables, rows)
+    }
+
+    /// Makes a request of one row.
+    fn request(&self, seed: &mut u64) -> Result<Vec<SlotInput>, SlotError> {
+        let inputs = self.inputs.iter().map(|input| numbers(input, seed));
+        let inputs: Option<Vec<_>> = inputs.collect();
+        inputs.ok_or_else(|| refused("an input is of strings, or empty".to_owned()))
+    }
+
+    /// Runs requests in a batch and alone.
+    ///
+    /// # Errors
+    ///
+    /// Fails if outputs differ by more than the tolerance, or anything does not run.
+    fn check(&self, slot: &mut Slot, place: usize, rows: usize) -> Result<(), SlotError> {
+        let is_stateful = self.load.options.stateful;
+        let wanted: Vec<usize> = (0..self.outputs.len()).collect();
+        let states = || -> Vec<SequenceState> { (0..rows).map(|_| <_>::default()).collect() };
+        let (mut alone, mut together) = (states(), states());
+        let compared: Vec<usize> = (0..rows).step_by(rows.div_ceil(COMPARED)).collect();
+        let mut seed = 1;
+        let steps = if is_stateful { STEPS } else { 1 };
+        for _ in 0..steps {
+            let given = (0..rows).map(|_| self.request(&mut seed));
+            let given = given.collect::<Result<Vec<_>, _>>()?;
+            let items = together.iter_mut().zip(&given);
+            let mut items: Vec<BatchItem<'_>> = items
+                .map(|(state, inputs)| BatchItem {
+                    state: is_stateful.then_some(state),
+                    inputs,
+                    wanted: &wanted,
+                    rows: 1,
+                })
+                .collect();
+            let found = slot.infer_batch(place, &mut items)?;
+            for &row in &compared {
+                let state = is_stateful.then_some(&mut alone[row]);
+                let expected = slot.infer(state, &given[row], &wanted, None)?;
+                let tolerance = if self.is_rough { ROUGH } else { TOLERANCE };
+                for (alone, together) in expected.iter().zip(&found[row]) {
+                    compare(alone, together, tolerance)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compares an output of a request alone with that of the same request in a batch.
+fn compare(alone: &Tensor, together: &Tensor, tolerance: f64) -> Result<(), SlotError> {
+    if alone.shape() != together.shape() {
+        return Err(refused(format!(
+            "a batch gives an output of shape {:?} where a request alone gives {:?}",
+            together.shape(),
+            alone.shape()
+        )));
+    }
+    let numbers = values(alone).zip(values(together));
+    let mut numbers = numbers.filter_map(|(one, other)| Some((one.as_f64()?, other.as_f64()?)));
+    // Not-a-number is no less than anything.
+    let is_far = |(one, other): &(f64, f64)| {
+        let is_near = (one - other).abs() <= tolerance * one.abs().max(1.0);
+        one.to_bits() != other.to_bits() && !is_near
+    };
+    match numbers.find(is_far) {
+        None => Ok(()),
+        Some((one, other)) => Err(refused(format!(
+            "a batch gives {other} where a request alone gives {one}"
+        ))),
+    }
+}
+
+fn refused(text: String) -> SlotError {
+    SlotError::Other(Error::invalid(text))
+}
+
+/// Runs something several times; returns the shortest duration, since other work on the machine only adds
+/// to it.
+fn fastest(mut run: impl FnMut() -> Result<(), SlotError>) -> Result<Duration, SlotError> {
+    let (most, limit) = RUNS;
+    // The first one is slow.
+    run()?;
+    let begun = Instant::now();
+    let mut fastest = Duration::MAX;
+    for number in 0..most {
+        let started = Instant::now();
+        run()?;
+        fastest = fastest.min(started.elapsed());
+        if number >= 2 && begun.elapsed() >= limit {
+            break;
+        }
+    }
+    Ok(fastest)
+}
+
+/// Makes an input of one row, of numbers from -4 to 4, or of 0 and 1 if they are whole; `None` if it is of
+/// strings or has no row.
+fn numbers(input: &Described, seed: &mut u64) -> Option<SlotInput> {
+    let dtype = input.info.dtype;
+    let length = |dim: &Dim| match *dim {
+        Dim::Fixed(length) => length,
+        Dim::Range(low, high) => OPEN_LENGTH.clamp(low, high),
+        Dim::Any => OPEN_LENGTH,
+    };
+    let mut shape: Vec<usize> = input.info.shape.0.iter().map(length).collect();
+    *shape.first_mut()? = 1;
+    let count = shape.iter().product();
+    let mut next = || {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let high = u32::try_from(*seed >> 32).unwrap_or_default();
+        let part = f64::from(high) / f64::from(u32::MAX);
+        match dtype {
+            DataType::F16 | DataType::Bf16 | DataType::F32 | DataType::F64 => part * 8.0 - 4.0,
+            _ => part.round(),
+        }
+    };
+    let data: Vec<u8> = (0..count)
+        .flat_map(|_: usize| next().to_le_bytes())
+        .collect();
+    let tensor = Tensor::new(DataType::F64, shape, data.into()).ok()?;
+    let (_, shape, data) = cast(&tensor, dtype)?.into_parts();
+    Some(SlotInput::new(input.info.port, shape, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TOLERANCE, compare};
+    use crate::tensor::{DataType, Tensor};
+
+    fn tensor(numbers: &[f32]) -> Tensor {
+        let data: Vec<u8> = numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
+        Tensor::new(DataType::F32, vec![1, numbers.len()], data.into()).unwrap()
+    }
+
+    #[test]
+    fn outputs_may_differ_by_a_thousandth_of_the_larger_of_1_and_the_number() {
+        let differs = |one: &[f32], other: &[f32]| {
+            compare(&tensor(one), &tensor(other), TOLERANCE)
+                .err()
+                .map(|it| it.to_string())
+        };
+        assert_eq!(differs(&[0.0, 1000.0], &[0.0009, 1000.9]), None);
+        assert_eq!(differs(&[f32::NAN], &[f32::NAN]), None);
+        insta::assert_snapshot!(differs(&[0.0], &[0.25]).unwrap(), @"a batch gives 0.25 where a request alone gives 0");
+        assert!(differs(&[1.0], &[f32::NAN]).is_some());
+        insta::assert_snapshot!(
+            differs(&[1.0], &[1.0, 2.0]).unwrap(),
+            @"a batch gives an output of shape [1, 2] where a request alone gives [1, 1]"
+        );
+    }
+}

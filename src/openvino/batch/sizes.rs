@@ -1,0 +1,257 @@
+//! Sizes of batches: which are worth compiling, and which one a batch has.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of sizes of a model: each is another compiled model, as those for other shapes are.
+pub const MAX_BATCH_SIZES: usize = 3;
+
+/// Sizes that are measured.
+const CANDIDATES: [usize; 5] = [2, 4, 8, 16, 32];
+
+/// Least throughput of a batch, of that of requests alone. What a request costs beside its inference makes
+/// less of a gain, and measurements vary.
+const GAIN: f64 = 1.1;
+
+/// Least throughput of a size, of that of smaller ones.
+const MORE: f64 = 1.05;
+
+/// A size that a model is compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BatchSize {
+    /// Maximum number of rows.
+    pub(crate) rows: usize,
+    /// Duration of its inference; `None` if it is used whatever that is.
+    pub(crate) took: Option<Duration>,
+}
+
+/// Sizes of a model, smallest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BatchSizes {
+    /// Duration of an inference of one row.
+    pub(crate) alone: Duration,
+    pub(crate) list: Vec<BatchSize>,
+}
+
+impl BatchSizes {
+    /// Makes the sizes of a configured maximum: that, and fractions of it, so that few rows do not run in a
+    /// large batch.
+    pub(crate) fn up_to(most: usize) -> Self {
+        let fractions = (0..MAX_BATCH_SIZES).map(|step| most >> (2 * step));
+        let mut list: Vec<BatchSize> = fractions
+            .filter(|rows| *rows > 1)
+            .map(|rows| BatchSize { rows, took: None })
+            .collect();
+        list.reverse();
+        Self {
+            alone: Duration::ZERO,
+            list,
+        }
+    }
+
+    /// Makes the one size of steps.
+    pub(crate) fn only(rows: usize) -> Self {
+        Self {
+            alone: Duration::ZERO,
+            list: vec![BatchSize { rows, took: None }],
+        }
+    }
+
+    /// Returns the most rows of a batch; 1 if there are none.
+    pub(crate) fn most(&self) -> usize {
+        self.list.last().map_or(1, |size| size.rows)
+    }
+
+    /// Chooses the size for a request of so many rows and all that wait, it included, by its place: the one
+    /// that gives most rows in its time, or, of sizes that are not measured, the smallest with room for all.
+    /// `None` if it runs alone.
+    pub(crate) fn choose(&self, first: usize, waiting: usize) -> Option<usize> {
+        if waiting <= first {
+            return None;
+        }
+        let last = self.list.len().checked_sub(1)?;
+        if self.list[last].took.is_none() {
+            let fits = self.list.iter().position(|size| size.rows >= waiting);
+            return Some(fits.unwrap_or(last)).filter(|&place| self.list[place].rows > first);
+        }
+        let mut best = (None, rate(1, self.alone));
+        let sizes = self.list.iter().enumerate();
+        for (place, size) in sizes.filter(|(_, size)| size.rows > first) {
+            let rate = rate(size.rows.min(waiting), size.took.unwrap_or_default());
+            if rate > best.1 {
+                best = (Some(place), rate);
+            }
+        }
+        best.0
+    }
+
+    /// Returns the throughput of each size, of that of single requests.
+    pub(crate) fn gains(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let alone = rate(1, self.alone);
+        self.list.iter().filter_map(move |size| {
+            let took = size.took?;
+            Some((size.rows, rate(size.rows, took) / alone))
+        })
+    }
+}
+
+/// Rows in a second.
+#[expect(clippy::cast_precision_loss, reason = "rows are few")]
+fn rate(rows: usize, took: Duration) -> f64 {
+    rows as f64 / took.as_secs_f64().max(1e-9)
+}
+
+/// Search for the sizes that raise the throughput: one candidate after the other is measured.
+pub(super) struct SizeSearch {
+    found: BatchSizes,
+    next: usize,
+    /// Candidates in a row that gave no more.
+    worse: usize,
+}
+
+/// Verdict on a candidate.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is kept; and the one at this place is one too many.
+    Kept(Option<usize>),
+    /// It gives no more than smaller ones.
+    Dropped,
+}
+
+impl SizeSearch {
+    /// Begins with the duration of an inference of one row.
+    pub(super) fn new(alone: Duration) -> Self {
+        Self {
+            found: BatchSizes {
+                alone,
+                list: Vec::new(),
+            },
+            next: 0,
+            worse: 0,
+        }
+    }
+
+    /// Returns the next candidate; `None` once larger ones are not expected to give more.
+    pub(super) fn candidate(&self) -> Option<usize> {
+        // Small ones may gain nothing where a larger one does.
+        let most = if self.found.list.is_empty() { 3 } else { 1 };
+        let next = CANDIDATES.get(self.next).copied();
+        next.filter(|_| self.worse < most)
+    }
+
+    /// Takes in how long the candidate takes.
+    pub(super) fn measured(&mut self, took: Duration) -> Verdict {
+        let rows = CANDIDATES[self.next];
+        self.next += 1;
+        let list = &mut self.found.list;
+        let least = match list.last() {
+            Some(size) => rate(size.rows, size.took.unwrap_or_default()) * MORE,
+            None => rate(1, self.found.alone) * GAIN,
+        };
+        if rate(rows, took) < least {
+            self.worse += 1;
+            return Verdict::Dropped;
+        }
+        self.worse = 0;
+        list.push(BatchSize {
+            rows,
+            took: Some(took),
+        });
+        if list.len() <= MAX_BATCH_SIZES {
+            return Verdict::Kept(None);
+        }
+        // The one whose neighbours are nearest is missed least.
+        let apart = |place: &usize| list[place + 1].rows / list[place - 1].rows;
+        let spare = (1..list.len() - 1).min_by_key(apart).unwrap_or(0);
+        list.remove(spare);
+        Verdict::Kept(Some(spare))
+    }
+
+    /// Returns the sizes that are kept.
+    pub(super) fn found(self) -> BatchSizes {
+        self.found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    /// Returns the sizes found for durations of one row and of each candidate.
+    fn found(alone: u64, took: &[u64]) -> (Vec<usize>, usize) {
+        let mut search = SizeSearch::new(micros(alone));
+        let mut tried = 0;
+        while search.candidate().is_some() {
+            search.measured(micros(took[tried]));
+            tried += 1;
+        }
+        let found = search.found();
+        (found.list.iter().map(|size| size.rows).collect(), tried)
+    }
+
+    #[test]
+    fn sizes_that_lose_are_not_kept_and_larger_ones_not_tried() {
+        // A convolution: 1.36 times at 4, less at 8.
+        assert_eq!(found(1000, &[1700, 2940, 8000]), (vec![2, 4], 3));
+        assert_eq!(found(1000, &[2000, 2940, 8000]), (vec![4], 3));
+        // Small ones take other paths of the runtime.
+        assert_eq!(found(1000, &[2300, 3800, 3400, 8000]), (vec![8], 4));
+        assert_eq!(found(1000, &[2000, 3900, 7900]), (vec![], 3), "none gains");
+    }
+
+    #[test]
+    fn no_more_sizes_are_kept_than_allowed() {
+        let sizes = found(1000, &[1010, 1020, 1040, 1080, 1160]);
+        assert_eq!(sizes, (vec![2, 8, 32], 5));
+    }
+
+    #[test]
+    fn a_size_is_chosen_by_what_it_gives_for_what_waits() {
+        let size = |rows, took| BatchSize {
+            rows,
+            took: Some(micros(took)),
+        };
+        let sizes = BatchSizes {
+            alone: micros(1000),
+            list: vec![size(2, 1400), size(8, 2500)],
+        };
+        let chosen: Vec<_> = (0..=9).map(|waiting| sizes.choose(1, waiting)).collect();
+        // 3 of 8 rows give 1200/s, 2 of 2 rows 1429/s, and 4 of 8 1600/s.
+        let expected = [None, None, Some(0), Some(0)].into_iter();
+        let expected: Vec<_> = expected.chain([Some(1); 6]).collect();
+        assert_eq!(chosen, expected);
+        let costly = BatchSizes {
+            alone: micros(1000),
+            list: vec![size(8, 4000)],
+        };
+        assert_eq!(costly.choose(1, 4), None, "they are no faster together");
+        assert_eq!(costly.choose(1, 5), Some(0));
+        assert_eq!(
+            costly.choose(8, 16),
+            None,
+            "there is no room for another one"
+        );
+        assert_eq!(BatchSizes::default().choose(1, 9), None);
+    }
+
+    #[test]
+    fn configured_sizes_are_used_whatever_they_take() {
+        let sizes = BatchSizes::up_to(16);
+        let rows: Vec<_> = sizes.list.iter().map(|size| size.rows).collect();
+        assert_eq!(rows, [4, 16]);
+        let chosen: Vec<_> = [1, 2, 4, 5, 40].map(|it| sizes.choose(1, it)).into();
+        assert_eq!(chosen, [None, Some(0), Some(0), Some(1), Some(1)]);
+        let rows = |most| {
+            let sizes = BatchSizes::up_to(most).list.into_iter();
+            sizes.map(|size| size.rows).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(100), [6, 25, 100]);
+        assert_eq!(rows(2), [2]);
+        assert_eq!(BatchSizes::only(8).choose(1, 2), Some(0));
+    }
+}

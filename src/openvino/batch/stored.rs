@@ -1,0 +1,106 @@
+//! Measured sizes beside the compiled models, so that the next start does not measure again.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
+
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+
+use super::sizes::BatchSizes;
+use crate::openvino::{
+    load::{self, Load},
+    runtime,
+};
+
+/// Outcome of the measurements of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Measured {
+    /// Why requests run one by one, if they do.
+    pub(super) refused: Option<String>,
+    pub(super) sizes: BatchSizes,
+}
+
+/// File of the measurements of a model.
+pub(super) struct StoredSizes(PathBuf);
+
+impl StoredSizes {
+    /// Names the file by all that the measurements depend on: the model's files, the options of the load, the
+    /// runtime, and the machine.
+    pub(super) fn new(folder: &str, load: &Load<'_>) -> Self {
+        let options = load.options;
+        let facts = (
+            load::files(load.model)
+                .chain(load.weights.map(Path::to_owned))
+                .map(|path| stamp(&path))
+                .collect::<Vec<_>>(),
+            (&options.device, &options.properties, &options.cpu_extension),
+            (&options.batch, &options.shapes, &options.layouts),
+            &options.preprocessing,
+            (runtime::version(), env!("CARGO_PKG_VERSION"), machine()),
+        );
+        let digest = digest(&SHA256, format!("{facts:?}").as_bytes());
+        let digits = digest.as_ref().iter().take(8);
+        let name: String = digits.map(|byte| format!("{byte:02x}")).collect();
+        Self(Path::new(folder).join(format!("ovms-batches-{name}.json")))
+    }
+
+    /// Reads what was measured; `None` if nothing was, or it cannot be read.
+    pub(super) fn read(&self) -> Option<Measured> {
+        serde_json::from_slice(&fs::read(&self.0).ok()?).ok()
+    }
+
+    /// Writes what was measured. A file that cannot be written only costs time at the next start.
+    pub(super) fn write(&self, measured: &Measured) {
+        let write = || -> std::io::Result<()> {
+            let folder = self.0.parent().unwrap_or(Path::new("."));
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(&serde_json::to_vec(measured)?)?;
+            file.persist(&self.0)?;
+            Ok(())
+        };
+        if let Err(error) = write() {
+            tracing::debug!("cannot write {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// Returns path, size, and time of a file.
+fn stamp(path: &Path) -> (PathBuf, u64, u128) {
+    let found = fs::metadata(path).ok();
+    let time = found.as_ref().and_then(|found| found.modified().ok());
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let size = found.map_or(0, |found| found.len());
+    (path.to_owned(), size, since.map_or(0, |it| it.as_nanos()))
+}
+
+/// Describes the processors of this machine.
+fn machine() -> (usize, String) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = known.lines().find(|line| line.starts_with("model name"));
+    (cores, model.unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_is_read_again_and_anything_else_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let stored = StoredSizes(folder.path().join("sizes.json"));
+        assert_eq!(stored.read(), None);
+        for refused in [None, Some("an input is of strings".to_owned())] {
+            let sizes = BatchSizes::up_to(8);
+            let measured = Measured { refused, sizes };
+            stored.write(&measured);
+            assert_eq!(stored.read(), Some(measured));
+        }
+        fs::write(&stored.0, "{").unwrap();
+        assert_eq!(stored.read(), None);
+    }
+}

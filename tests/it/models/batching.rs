@@ -1,0 +1,414 @@
+//! Dynamic batching: requests that wait run together, and are answered as if each had run alone.
+
+use std::fs;
+
+use ovms::proto::kserve::{
+    InferParameter, ModelConfig, ModelConfigRequest, ModelInferRequest, ModelStatistics,
+    ModelStatisticsRequest, infer_parameter::ParameterChoice,
+};
+use serde_json::json;
+
+use crate::support::{
+    Server, cli,
+    grpc::{self, Call, Grpc, to_floats},
+    http::get,
+    infer, model,
+    pipelines::{Config, dl, request},
+};
+
+/// Precision of all CPUs, one infer request, and few threads.
+const PRECISE: [&str; 4] = [
+    "--nireq",
+    "1",
+    "--plugin_config",
+    r#"{"INFERENCE_PRECISION_HINT":"f32"}"#,
+];
+
+fn serve(name: &str, batching: &str) -> Server {
+    serve_with(name, batching, &[])
+}
+
+fn serve_with(name: &str, batching: &str, flags: &[&str]) -> Server {
+    let batching = ["--dynamic_batching", batching];
+    Server::start_with(name, &[&PRECISE[..], &batching, flags].concat())
+}
+
+/// Makes a request to `perceptron` of numbers that depend on its own.
+fn numbered(number: u8) -> ModelInferRequest {
+    let x: Vec<f32> = (0..16).map(|at| f32::from(number + at).sin()).collect();
+    request("perceptron", &[("x", &[1, 16], &x)])
+}
+
+/// Makes a request to `passthrough_f32`.
+fn row(values: &[f32]) -> ModelInferRequest {
+    let width = i64::try_from(values.len()).unwrap();
+    request("passthrough_f32", &[("in", &[1, width], values)])
+}
+
+fn statistics(grpc: &Grpc, name: &str) -> ModelStatistics {
+    let request = ModelStatisticsRequest {
+        name: name.to_owned(),
+        version: String::new(),
+    };
+    let answer = grpc.wait(async { grpc.client.clone().model_statistics(request).await });
+    answer.unwrap().model_stats.remove(0)
+}
+
+/// Returns the sizes of the batches so far, with how many there were.
+fn sizes(grpc: &Grpc, name: &str) -> Vec<(u64, u64)> {
+    let found = statistics(grpc, name);
+    let all: u64 = found.batch_stats.iter().map(count).sum();
+    assert_eq!(found.execution_count, all);
+    let sizes = found.batch_stats.iter();
+    sizes.map(|it| (it.batch_size, count(it))).collect()
+}
+
+fn count(batch: &ovms::proto::kserve::InferBatchStatistics) -> u64 {
+    batch.compute_infer.map_or(0, |stage| stage.count)
+}
+
+fn config(grpc: &Grpc, name: &str) -> ModelConfig {
+    let request = ModelConfigRequest {
+        name: name.to_owned(),
+        version: String::new(),
+    };
+    let answer = grpc.wait(async { grpc.client.clone().model_config(request).await });
+    answer.unwrap().config.unwrap()
+}
+
+fn outputs(answer: Result<ovms::proto::kserve::ModelInferResponse, tonic::Status>) -> Vec<f32> {
+    to_floats(&answer.unwrap().raw_output_contents[0])
+}
+
+fn are_near(found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() <= 1e-3, "{found}, not {expected}");
+    }
+}
+
+#[test]
+fn requests_that_wait_run_together_and_give_what_each_gives_alone() {
+    const REQUESTS: u8 = 24;
+    let server = serve_with("perceptron", r#"{"max_batch":8}"#, &["--metrics_enable"]);
+    server.wait_log("up to 8 rows run as one inference");
+    let grpc = Grpc::connect(&server);
+    let alone: Vec<_> = (0..REQUESTS)
+        .map(|number| outputs(grpc.infer(numbered(number))))
+        .collect();
+    assert_eq!(sizes(&grpc, "perceptron"), [(1, u64::from(REQUESTS))]);
+    let calls: Vec<Call<'_>> = (0..REQUESTS).map(|it| grpc.call(numbered(it))).collect();
+    for (call, expected) in calls.into_iter().zip(&alone) {
+        are_near(&outputs(call.wait()), expected);
+    }
+    let found = statistics(&grpc, "perceptron");
+    assert_eq!(found.inference_count, 2 * u64::from(REQUESTS));
+    assert!(
+        found.execution_count < found.inference_count - 8,
+        "{found:?}"
+    );
+    let sizes = sizes(&grpc, "perceptron");
+    let rows: u64 = sizes.iter().map(|(size, count)| size * count).sum();
+    assert_eq!(rows, found.inference_count);
+    assert!(sizes.iter().all(|(size, _)| *size <= 8), "{sizes:?}");
+    let page = get(&server, "/metrics").text();
+    let sample = |suffix: &str, value: u64| {
+        let line = format!("ovms_batch_size{suffix} {value}\n");
+        assert!(page.contains(&line), "{line}{page}");
+    };
+    let labels = r#"name="perceptron",version="1""#;
+    sample(&format!("_count{{{labels}}}"), found.execution_count);
+    sample(&format!("_sum{{{labels}}}"), found.inference_count);
+    sample(
+        &format!("_bucket{{{labels},le=\"8\"}}"),
+        found.execution_count,
+    );
+}
+
+#[test]
+fn clients_are_told_of_batches_in_tritons_form() {
+    let server = serve("perceptron", r#"{"max_batch":8,"max_delay_us":250}"#);
+    let config = config(&Grpc::connect(&server), "perceptron");
+    assert_eq!(config.max_batch_size, 8);
+    assert_eq!(config.input[0].dims, [16], "of a row");
+    assert_eq!(config.output[0].dims, [8]);
+    let batching = config.dynamic_batching.unwrap();
+    assert_eq!(batching.preferred_batch_size, [2, 8]);
+    assert_eq!(batching.max_queue_delay_microseconds, 250);
+    let json = get(&server, "/v2/models/perceptron/config").json();
+    assert_eq!(
+        json["dynamic_batching"],
+        json!({"preferred_batch_size": [2, 8], "max_queue_delay_microseconds": 250})
+    );
+    for api in [infer::GRPC, infer::REST] {
+        let run = infer::infer(&server, api, &["perceptron", "--metadata"]);
+        let note =
+            "Requests that wait run in batches of 2, 8 rows; a request waits 250 µs for others";
+        assert!(run.stderr.contains(note), "{}", run.stderr);
+    }
+    let run = infer::infer(
+        &server,
+        infer::GRPC,
+        &["perceptron", "--metadata", "--output=json"],
+    );
+    let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(found["models"][0]["batching"]["max_batch_size"], 8);
+}
+
+#[test]
+fn a_request_that_fails_in_a_batch_fails_alone() {
+    let batching = r#"{"max_batch":4,"max_delay_us":300000}"#;
+    let server = serve_with("picky", batching, &["--recovery_interval_ms", "1"]);
+    let grpc = Grpc::connect(&server);
+    let ask = |number: f32, split: i64| {
+        let mut ask = request("picky", &[("x", &[1, 4], &[number; 4])]);
+        ask.inputs.push(grpc::input("split", "INT64", &[1, 1]));
+        ask.raw_input_contents
+            .push(split.to_le_bytes().to_vec().into());
+        ask
+    };
+    for _ in 0..2 {
+        let calls = [(1.0, 0), (2.0, 2), (3.0, 1), (4.0, 3)];
+        let calls = calls.map(|(number, split)| (number, split, grpc.call(ask(number, split))));
+        for (number, split, call) in calls {
+            let answer = call.wait();
+            if split == 2 {
+                let error = grpc::error(&answer.unwrap_err());
+                assert!(
+                    error.starts_with("Internal: Internal inference error"),
+                    "{error}"
+                );
+            } else {
+                assert_eq!(outputs(answer), [number; 4]);
+            }
+        }
+    }
+    let calls = [1.0, 2.0, 3.0].map(|number| (number, grpc.call(ask(number, 1))));
+    for (number, call) in calls {
+        assert_eq!(outputs(call.wait()), [number; 4], "batches go on");
+    }
+    let sizes = sizes(&grpc, "picky");
+    assert!(sizes.iter().any(|(size, _)| *size == 3), "{sizes:?}");
+}
+
+#[test]
+fn requests_of_different_shapes_are_not_mixed() {
+    let server = serve(
+        "passthrough_f32",
+        r#"{"max_batch":4,"max_delay_us":400000}"#,
+    );
+    let grpc = Grpc::connect(&server);
+    let rows: [&[f32]; 5] = [&[1.0; 2], &[2.0; 3], &[3.0; 2], &[4.0; 3], &[5.0; 2]];
+    let calls = rows.map(|values| (values, grpc.call(row(values))));
+    for (values, call) in calls {
+        let answer = call.wait().unwrap();
+        assert_eq!(to_floats(&answer.raw_output_contents[0]), values);
+        let width = i64::try_from(values.len()).unwrap();
+        assert_eq!(answer.outputs[0].shape, [1, width]);
+    }
+    assert_eq!(sizes(&grpc, "passthrough_f32"), [(2, 1), (3, 1)]);
+}
+
+#[test]
+fn requests_of_several_rows_have_them_back() {
+    let server = serve(
+        "passthrough_f32",
+        r#"{"max_batch":4,"max_delay_us":400000}"#,
+    );
+    let grpc = Grpc::connect(&server);
+    let ask = |values: &[f32]| {
+        let rows = i64::try_from(values.len() / 2).unwrap();
+        grpc.call(request("passthrough_f32", &[("in", &[rows, 2], values)]))
+    };
+    let (one, three) = ([1.0, 2.0], [3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    let calls = [ask(&three), ask(&one)];
+    let answers = calls.map(|call| outputs(call.wait()));
+    assert_eq!(answers, [three.to_vec(), one.to_vec()]);
+    assert_eq!(sizes(&grpc, "passthrough_f32"), [(4, 1)]);
+    let many: Vec<f32> = (0..12_u8).map(f32::from).collect();
+    assert_eq!(outputs(ask(&many).wait()), many, "more than a batch has");
+}
+
+#[test]
+fn clients_that_leave_and_deadlines_that_pass_are_in_no_batch() {
+    let server = serve(
+        "passthrough_f32",
+        r#"{"max_batch":4,"max_delay_us":1000000}"#,
+    );
+    let grpc = Grpc::connect(&server);
+    let first = grpc.call(row(&[1.0]));
+    grpc.round_trip();
+    let left = grpc.call(row(&[2.0]));
+    grpc.round_trip();
+    drop(left);
+    let mut late = row(&[3.0]);
+    let limit = InferParameter {
+        parameter_choice: Some(ParameterChoice::Int64Param(100_000)),
+    };
+    late.parameters.insert("timeout".to_owned(), limit);
+    let refused = grpc.refused(late);
+    assert!(refused.starts_with("DeadlineExceeded"), "{refused}");
+    assert!(!first.is_answered());
+    let last = grpc.call(row(&[4.0]));
+    assert_eq!(outputs(first.wait()), [1.0]);
+    assert_eq!(outputs(last.wait()), [4.0]);
+    assert_eq!(sizes(&grpc, "passthrough_f32"), [(2, 1)]);
+}
+
+#[test]
+fn a_full_batch_does_not_wait_for_its_delay() {
+    let server = serve(
+        "passthrough_f32",
+        r#"{"max_batch":2,"max_delay_us":1000000}"#,
+    );
+    let grpc = Grpc::connect(&server);
+    let begun = std::time::Instant::now();
+    for _ in 0..4 {
+        let calls = [grpc.call(row(&[1.0])), grpc.call(row(&[2.0]))];
+        assert_eq!(calls.map(|call| outputs(call.wait())), [[1.0], [2.0]]);
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(3));
+    assert_eq!(sizes(&grpc, "passthrough_f32"), [(2, 4)]);
+}
+
+#[test]
+fn parts_of_a_pipeline_run_together() {
+    let mut config = Config::of(&[]);
+    let entry = config.model("perceptron", &model("perceptron"));
+    entry["nireq"] = json!(1);
+    entry["dynamic_batching"] = json!({"max_batch": 4});
+    let nodes = [dl("n", "perceptron", "x=request.x", "y=y")];
+    config.pipeline("parts", "x", &nodes, "out=n.y")["demultiply_count"] = json!(-1);
+    let server = config.serve();
+    let grpc = Grpc::connect(&server);
+    let rows: Vec<ModelInferRequest> = (0..12).map(numbered).collect();
+    let alone: Vec<f32> = rows
+        .iter()
+        .flat_map(|row| outputs(grpc.infer(row.clone())))
+        .collect();
+    let data: Vec<u8> = rows
+        .iter()
+        .flat_map(|row| row.raw_input_contents[0].to_vec())
+        .collect();
+    let mut all = request("parts", &[("x", &[12, 1, 16], &[])]);
+    all.raw_input_contents = vec![data.into()];
+    are_near(&outputs(grpc.infer(all)), &alone);
+    let found = statistics(&grpc, "perceptron");
+    assert_eq!(found.inference_count, 24);
+    assert!(found.execution_count <= 12 + 6, "{found:?}");
+}
+
+#[test]
+fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().to_str().unwrap();
+    let begin = || serve_with("perceptron", "auto", &["--cache_dir", cache]);
+    let stored = || {
+        let mut files = fs::read_dir(folder.path()).unwrap().flatten();
+        let file = files.find(|it| {
+            it.file_name()
+                .to_string_lossy()
+                .starts_with("ovms-batches-")
+        });
+        file.expect("it is stored").path()
+    };
+    let server = begin();
+    let grpc = Grpc::connect(&server);
+    let first = config(&grpc, "perceptron");
+    match &first.dynamic_batching {
+        // On any machine, whatever it does beside.
+        Some(batching) => assert!((1..=3).contains(&batching.preferred_batch_size.len())),
+        None => drop(server.wait_log("dynamic_batching is off: batches are no faster here")),
+    }
+    let calls: Vec<Call<'_>> = (0..8).map(|it| grpc.call(numbered(it))).collect();
+    let answers: Vec<_> = calls.into_iter().map(|call| outputs(call.wait())).collect();
+    for (number, answer) in (0..).zip(answers) {
+        are_near(&outputs(grpc.infer(numbered(number))), &answer);
+    }
+    drop(server);
+    let again = begin();
+    assert_eq!(config(&Grpc::connect(&again), "perceptron"), first);
+    drop(again);
+    let sizes = json!({"alone": {"secs": 0, "nanos": 2000}, "list": [
+        {"rows": 4, "took": {"secs": 0, "nanos": 4000}}]});
+    fs::write(
+        stored(),
+        json!({"refused": null, "sizes": sizes}).to_string(),
+    )
+    .unwrap();
+    let third = begin();
+    third.wait_log("up to 4 rows run as one inference, 4: 2.00 times as many");
+    drop(third);
+    let refused = json!({"refused": "it was so before", "sizes": {"alone": {"secs": 0, "nanos": 0}, "list": []}});
+    fs::write(stored(), refused.to_string()).unwrap();
+    begin().wait_log("dynamic_batching is off: it was so before");
+}
+
+#[test]
+fn models_that_have_no_batch_run_requests_one_by_one_and_say_why() {
+    const CASES: [(&str, &[&str], &str); 4] = [
+        (
+            "columns",
+            &[],
+            "an input has no first dimension of length 1, or open for 2",
+        ),
+        (
+            "cut",
+            &["--shape", "auto"],
+            "the shape or the batch size is auto",
+        ),
+        (
+            "dummy",
+            &["--inference_timeout_ms", "10000"],
+            "inference_timeout_ms is set",
+        ),
+        (
+            "passthrough_string",
+            &[],
+            "has no row for each request of a batch",
+        ),
+    ];
+    for (name, flags, reason) in CASES {
+        let server = serve_with(name, r#"{"max_batch":2}"#, flags);
+        let line = server.wait_log("dynamic_batching is off");
+        assert!(line.contains(reason), "{name}: {line}");
+        let config = config(&Grpc::connect(&server), name);
+        assert_eq!((config.max_batch_size, config.dynamic_batching), (0, None));
+    }
+}
+
+#[test]
+fn it_is_off_by_default_and_another_setting_is_a_reload() {
+    let mut file = Config::of(&["passthrough_f32"]);
+    let server = file.serve();
+    let grpc = Grpc::connect(&server);
+    assert_eq!(config(&grpc, "passthrough_f32").dynamic_batching, None);
+    let entry = &mut file.json["model_config_list"][0]["config"];
+    entry["dynamic_batching"] = json!({"max_batch": 6});
+    assert_eq!(file.reload(&server), "201");
+    assert_eq!(config(&grpc, "passthrough_f32").max_batch_size, 6);
+    file.json["model_config_list"][0]["config"]["dynamic_batching"] = json!("off");
+    assert_eq!(file.reload(&server), "201");
+    assert_eq!(config(&grpc, "passthrough_f32").max_batch_size, 0);
+}
+
+#[test]
+fn settings_that_are_none_are_refused() {
+    let check = |flags: &[&str]| {
+        let path = model("dummy");
+        let flags = [
+            &[
+                "serve",
+                "--check=syntax",
+                "--model_name",
+                "m",
+                "--model_path",
+            ][..],
+            &[path.to_str().unwrap()],
+            flags,
+        ];
+        cli::ovms(flags.concat()).stderr
+    };
+    insta::assert_snapshot!(check(&["--dynamic_batching", "8"]), @"");
+    insta::assert_snapshot!(check(&["--dynamic_batching", "auto", "--stateful"]), @"");
+}
