@@ -8,6 +8,7 @@
 //! for the process that serves.
 
 mod against;
+mod batching;
 mod attackers;
 mod attacks;
 mod batching;

@@ -151,7 +151,7 @@ fn clients_are_told_of_batches_in_tritons_form() {
         infer::GRPC,
         &["perceptron", "--metadata", "--output=json"],
     );
-    let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(found["models"][0]["batching"]["max_batch_size"], 8);
 }
 
