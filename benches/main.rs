@@ -8,7 +8,6 @@
 //! for the process that serves.
 
 mod against;
-mod batching;
 mod attackers;
 mod attacks;
 mod batching;

@@ -6,6 +6,7 @@ use super::runtime::{self, RuntimeSearchPath};
 pub(super) fn open() {
     let path = |name: &str| std::env::var_os(name).map(std::path::PathBuf::from);
     let places = RuntimeSearchPath {
+        own: None,
         install_dir: path("OPENVINO_INSTALL_DIR"),
         venv: path("VIRTUAL_ENV"),
         managed: path("HOME").map(|home| home.join(".local/share/ovms/runtime")),

@@ -226,6 +226,7 @@ mod tests {
             timeout: std::time::Duration::from_secs(1),
             headers: reqwest::header::HeaderMap::new(),
             concurrency: 1,
+            tls: None,
         };
         let client = Client::connect(&options).await.unwrap();
         let requests = [1.0, 2.0, 5.0].map(|weight| WeightedRequest {

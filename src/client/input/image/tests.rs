@@ -91,6 +91,7 @@ fn a_shape_that_tells_no_layout_has_that_of_the_preset() {
 fn blue_comes_first_before_means_and_scales_count() {
     let image = ImageOptions {
         layout: Some(ImageLayout::Hwc),
+        usual_layout: None,
         mean: vec![30.0, 20.0, 0.0],
         scale: vec![2.0],
         is_bgr: true,

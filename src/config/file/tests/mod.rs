@@ -10,6 +10,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use super::{Defaults, EntryError, FileConfig, FileError, ModelEntry, parse};
 use crate::{
     budget::Budget,
+    openvino::Batching,
     config::{
         flags::Flags,
         settings::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
