@@ -4,14 +4,11 @@ use std::{fmt::Display, io::Write};
 
 use axum::http::{HeaderName, HeaderValue};
 
-use super::{
-    json::{JSON_LENGTH, Wishes},
-    regions,
-};
+use super::json::{JSON_LENGTH, Wishes};
 use crate::{
     error::{Error, Result},
     frontends::reply::Whole,
-    request::{InferResponse, LooseTensor, Parameter, Parameters, PlacedOutput},
+    request::{InferResponse, LooseTensor, Parameter, Parameters},
     tensor::{
         self, DataType, ShapeText, Tensor,
         strings::{self, Strings},
@@ -46,9 +43,9 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
         }
         match response.placed(name) {
             None => output(&mut json, &mut binary, name, tensor, wishes)?,
-            Some(placed) => {
+            Some(_) => {
                 head(&mut json, name, tensor.shape(), tensor.dtype().kserve());
-                elsewhere(&mut json, placed);
+                elsewhere(&mut json);
             }
         }
     }
@@ -58,9 +55,9 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
         }
         match response.placed(&loose.name) {
             None => loose_output(&mut json, &mut binary, loose, wishes)?,
-            Some(placed) => {
+            Some(_) => {
                 head(&mut json, &loose.name, &loose.shape, &loose.datatype);
-                elsewhere(&mut json, placed);
+                elsewhere(&mut json);
             }
         }
     }
@@ -235,9 +232,11 @@ fn behind(json: &mut Vec<u8>, binary: &mut Vec<u8>, data: &[u8]) {
     binary.extend_from_slice(data);
 }
 
-/// Ends an output that was written to shared memory.
-fn elsewhere(json: &mut Vec<u8>, placed: &PlacedOutput) {
-    parameters(json, &regions::parameters(placed));
+/// Ends an output that was written to shared memory. It has no parameters, as with Triton, whose C++ client takes any
+/// to be those of binary data.
+fn elsewhere(json: &mut Vec<u8>) {
+    // The comma behind the head.
+    json.pop();
     json.push(b'}');
 }
 
