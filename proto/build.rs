@@ -86,6 +86,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ".inference.ModelConfig.sequence_batching",
             "#[serde(skip_serializing_if = \"Option::is_none\")]",
         )
+        .field_attribute(
+            ".inference.ModelMetadataResponse.properties",
+            "#[serde(skip_serializing_if = \"::std::collections::BTreeMap::is_empty\")]",
+        )
         .type_attribute(".tensorflow.TensorInfo", CAMEL_CASE)
         .type_attribute(".tensorflow.TensorShapeProto", CAMEL_CASE)
         .bytes(".inference.ModelInferRequest.raw_input_contents")
@@ -97,6 +101,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .generate_default_stubs(true)
         // Inputs are validated in the order of their names, and responses are the same every time.
         .btree_map(".tensorflow")
+        .btree_map(".inference.ModelMetadataResponse")
         .compile_fds(descriptors)?;
 
     let mut compiler = protox::Compiler::new(["."])?;

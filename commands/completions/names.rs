@@ -219,7 +219,10 @@ fn ask<T>(
 }
 
 fn api(line: &Line) -> Option<Api> {
-    line.text("api")?.parse().ok()
+    match line.text("api") {
+        Some(name) => name.parse().ok(),
+        None => Some(Api::of_scheme(line.text("url").unwrap_or("localhost"))),
+    }
 }
 
 fn model(line: &Line) -> Option<ModelId> {

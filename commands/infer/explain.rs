@@ -133,6 +133,7 @@ mod tests {
             name: "m".to_owned(),
             versions: Vec::new(),
             platform: String::new(),
+            labels: Vec::new(),
             inputs: vec![
                 tensor(
                     "pixels",

@@ -250,6 +250,10 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
             format!("choose one: `-i {name}=-:{first}`")
         }
         ValueProblem::Ranking => "leave out `--top` in the command before".to_owned(),
+        ValueProblem::FileName(path) => format!("`-i {name}=@{path}` takes the file"),
+        ValueProblem::StepLength => {
+            format!("write the shape of a step: `-i {name}::1,512=…`")
+        }
         ValueProblem::Layout(_) => "`--layout` tells where the channels are".to_owned(),
         _ => return None,
     })

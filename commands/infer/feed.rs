@@ -10,7 +10,10 @@ use std::{
 use ovms::{
     client::{
         ModelMetadata, Request,
-        input::{Argument, Inputs, RequestLine, WholeInput},
+        input::{
+            Argument, ElementSource, Inputs, RequestLine, WholeInput, next_samples,
+            samples_of_a_step, skip_wav_header,
+        },
         sequence::{Steps, check_numbers},
     },
     request::{Parameter, Parameters},
@@ -42,6 +45,8 @@ pub(super) enum Origin {
     Parts(usize),
     /// Lines of standard input, or of a file, which give this input.
     Lines(Argument, Option<PathBuf>),
+    /// Samples of a sound from standard input, as many at once as the model takes.
+    Samples(Argument),
 }
 
 /// Use of the requests.
@@ -73,7 +78,14 @@ pub(crate) struct RequestFeed<'a> {
 enum Source {
     One,
     Parts(Steps),
-    Lines { lines: Lines, argument: Argument },
+    Lines {
+        lines: Lines,
+        argument: Argument,
+    },
+    Samples {
+        samples: Samples,
+        argument: Argument,
+    },
 }
 
 impl RequestPlan {
@@ -88,11 +100,19 @@ impl RequestPlan {
 
     /// Returns whether a request may come without inputs from flags.
     pub(super) fn has_lines(&self) -> bool {
-        matches!(self.source, Origin::Lines(..))
+        matches!(self.source, Origin::Lines(..) | Origin::Samples(_))
     }
 }
 
 impl Origin {
+    /// Returns what standard input gives bit by bit.
+    pub(super) fn of_stdin(argument: Argument) -> Self {
+        match argument.source {
+            ElementSource::Stdin { kind: Some(_), .. } => Self::Samples(argument),
+            _ => Self::Lines(argument, None),
+        }
+    }
+
     /// Returns the lines of a file; `-` is standard input.
     pub(super) fn of_file(path: &Path) -> Self {
         let file = (path != Path::new("-")).then(|| path.to_owned());
@@ -128,6 +148,13 @@ impl<'a> RequestFeed<'a> {
                 },
                 argument: argument.clone(),
             },
+            Origin::Samples(argument) => {
+                let count = samples_of_a_step(argument, model);
+                Source::Samples {
+                    samples: Samples::of_stdin(count.map_err(failure::of_input(model))?)?,
+                    argument: argument.clone(),
+                }
+            }
         };
         Ok(Self {
             model,
@@ -146,7 +173,7 @@ impl<'a> RequestFeed<'a> {
         match &self.source {
             Source::One => Some(1),
             Source::Parts(steps) => Some(steps.count()),
-            Source::Lines { .. } => None,
+            Source::Lines { .. } | Source::Samples { .. } => None,
         }
     }
 
@@ -203,6 +230,23 @@ impl<'a> RequestFeed<'a> {
                         .and_then(|line| add(line, inputs, model, &mut request)),
                 };
                 own = read.map_err(|failure| failure.at(&lines.place(number)))?;
+            }
+            Source::Samples { samples, argument } => {
+                let Some(samples) = samples.next().await? else {
+                    return match self.role {
+                        Role::Steps if self.given == 0 => {
+                            Err(Failure::failed("standard input has no samples")
+                                .hint("did the command before it fail?"))
+                        }
+                        Role::Steps | Role::Stream(_) => Ok(None),
+                    };
+                };
+                let inputs = self.inputs.with_samples(argument, samples, self.model);
+                let tensors = inputs.and_then(|inputs| match self.role {
+                    Role::Steps => inputs.tensors(self.model),
+                    Role::Stream(_) => inputs.given(self.model),
+                });
+                request.inputs = tensors.map_err(failure::of_input(self.model))?;
             }
         }
         if let Some(timestamp) = own.or(self.timestamp) {
@@ -278,6 +322,45 @@ fn no_steps() -> Failure {
     Failure::usage("standard input has no steps").hint(
         "each line is a step: an object of inputs by name, or the value of a model's one input",
     )
+}
+
+/// Samples of standard input, step by step.
+#[derive(Debug)]
+struct Samples {
+    steps: mpsc::Receiver<Result<Vec<f32>, Failure>>,
+}
+
+impl Samples {
+    /// Starts reading. One step is read ahead.
+    fn of_stdin(count: usize) -> io::Result<Self> {
+        let (sender, steps) = mpsc::channel(1);
+        let refused = |error: io::Error| {
+            Failure::failed("cannot read the samples of standard input").caused_by(&error)
+        };
+        // It ends with the source, when nobody wants another step, or with the process.
+        ovms::task::thread("samples", move || {
+            let mut stdin = io::stdin().lock();
+            let mut channels = None;
+            loop {
+                let next = match channels {
+                    None => skip_wav_header(&mut stdin).map(|found| *channels.insert(found)),
+                    Some(channels) => Ok(channels),
+                };
+                let next = next.and_then(|channels| next_samples(&mut stdin, count, channels));
+                let is_over = next.as_ref().is_ok_and(Vec::is_empty);
+                let failed = next.is_err();
+                if is_over || sender.blocking_send(next.map_err(refused)).is_err() || failed {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { steps })
+    }
+
+    /// Waits for the samples of the next step; `None` at the end. This method is cancel safe.
+    async fn next(&mut self) -> Result<Option<Vec<f32>>, Failure> {
+        self.steps.recv().await.transpose()
+    }
 }
 
 /// Maximum length of a line, in bytes. A step of a million numbers takes less.

@@ -5,7 +5,7 @@ use std::io;
 use ovms::{
     client::{
         Address, Api, ClientError, ClientOptions, ModelId, TensorForm, header,
-        input::{Fill, ImageOptions, Inputs},
+        input::{Fill, Inputs},
     },
     request::Parameters,
 };
@@ -17,7 +17,7 @@ use super::{
     sequence::Sequence,
     stream,
 };
-use crate::error::Failure;
+use crate::{error::Failure, ui};
 
 /// Environment variable with the address of the server.
 pub(super) const URL: &str = "OVMS_URL";
@@ -109,8 +109,8 @@ impl Job {
 
 /// Reads the flags that lead to the server.
 pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptions, Failure> {
-    let api = args.api;
     let url = args.url.unwrap_or_else(|| "localhost".to_owned());
+    let api = args.api.unwrap_or_else(|| Api::of_scheme(&url));
     let address = Address::parse(&url, api).map_err(|error| {
         let failure = failure::address(&url, &error);
         // Flags go first, so it may be there and not be meant.
@@ -181,14 +181,14 @@ pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failur
         (_, true) => Some(Fill::Random(args.seed)),
         _ => None,
     };
-    let image = ImageOptions {
-        layout: image.layout,
-        mean: image.mean,
-        scale: image.scale,
-        is_bgr: image.bgr,
-    };
-    Inputs::load(args.inputs, fill, image, &mut io::stdin().lock())
-        .map_err(|error| failure::input(error, None))
+    let inputs = Inputs::load(args.inputs, fill, image.options(), &mut io::stdin().lock())
+        .map_err(|error| failure::input(error, None))?;
+    for name in inputs.file_names() {
+        ui::warn(&format!(
+            "note: `{name}` is taken as a text; `-i @{name}` takes the file"
+        ));
+    }
+    Ok(inputs)
 }
 
 #[cfg(test)]

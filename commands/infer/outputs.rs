@@ -1,6 +1,6 @@
 //! Tensors of a response, in a line or a table.
 
-use std::{fmt::Display, path::Path, time::Duration};
+use std::{fmt::Display, fs, path::Path, time::Duration};
 
 use ovms::{
     client::{
@@ -10,10 +10,13 @@ use ovms::{
     tensor::{DataType, ShapeText, Tensor, named, npy, values::Value},
 };
 
-use super::{run::Show, sequence::Whole};
+use super::{
+    run::{Labels, Show},
+    sequence::Whole,
+};
 use crate::{
     error::Failure,
-    ui::{self, Look, NOTHING, Table, visible},
+    ui::{self, Look, NOTHING, Table, counted, visible},
 };
 
 /// Returns the model that has answered: `` Model `m`, version 1 ``.
@@ -80,8 +83,14 @@ pub(crate) fn described(summary: &Summary) -> [String; 5] {
     ]
 }
 
-/// Prints a response; `only` is the single output to show, if any.
-pub(super) fn show(whole: &Whole, show: &Show, only: Option<&str>) -> Result<(), Failure> {
+/// Prints a response; `only` is the single output to show, if any, and `of_model` are the names of the
+/// model's scores.
+pub(super) fn show(
+    whole: &Whole,
+    show: &Show,
+    only: Option<&str>,
+    of_model: &[String],
+) -> Result<(), Failure> {
     let (answer, sequence) = (&whole.answer, whole.of);
     // For people.
     let print_table = |table: Table| {
@@ -131,6 +140,7 @@ pub(super) fn show(whole: &Whole, show: &Show, only: Option<&str>) -> Result<(),
         } => {
             let (name, tensor) = one()?;
             let rows = rank(name, tensor, *count)?;
+            let labels = labels_of(name, tensor, labels.as_ref(), of_model)?;
             if *is_json {
                 let json = output::ranking_json(answer, sequence, name, &rows, labels);
                 return ui::print(json_line(json));
@@ -140,8 +150,11 @@ pub(super) fn show(whole: &Whole, show: &Show, only: Option<&str>) -> Result<(),
     }
 }
 
-/// Saves every output.
+/// Saves every output to a folder, or the only one to a file.
 pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure> {
+    if folder.extension().is_some_and(|ending| ending == "npy") && !folder.is_dir() {
+        return save_one(answer, folder);
+    }
     let saved = output::save_tensors(&answer.outputs, folder).map_err(|error| {
         let failure = Failure::cannot("save to", folder, &error);
         if folder.is_file() {
@@ -164,6 +177,22 @@ pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure
         }
         ui::note(&format!("Saved `{output}` to {}", path.display()));
     }
+    Ok(())
+}
+
+fn save_one(answer: &ClientResponse, path: &Path) -> Result<(), Failure> {
+    let mut outputs = answer.outputs.iter();
+    let (Some((name, tensor)), None) = (outputs.next(), outputs.next()) else {
+        let found = counted(answer.outputs.len(), "output");
+        let text = format!("cannot save {found} to the file {}", path.display());
+        let hint = "`--output-name` asks for one; a folder, as in `--save results`, takes them all";
+        return Err(Failure::usage(text).hint(hint));
+    };
+    let mut file = Vec::with_capacity(tensor.data().len() + 128);
+    npy::write(tensor, &mut file)?;
+    fs::write(path, file).map_err(|error| Failure::cannot("save to", path, &error))?;
+    note_if_widened(name, tensor.dtype());
+    ui::note(&format!("Saved `{name}` to {}", path.display()));
     Ok(())
 }
 
@@ -205,6 +234,31 @@ fn outputs_table(answer: &ClientResponse) -> Table {
         ]);
     }
     table
+}
+
+/// Returns the labels of an output: those of the flag, which must be as many as the scores, or those of the
+/// model, which may be of another output.
+fn labels_of<'a>(
+    name: &str,
+    tensor: &Tensor,
+    given: Option<&'a Labels>,
+    of_model: &'a [String],
+) -> Result<&'a [String], Failure> {
+    let scores = tensor.shape().last().copied().unwrap_or(1);
+    match given {
+        Some(Labels { path, names }) if names.len() != scores => {
+            let (path, found) = (path.display(), counted(names.len(), "label"));
+            let text = format!(
+                "{path} has {found}, output `{name}` has {}",
+                counted(scores, "score")
+            );
+            Err(Failure::usage(text)
+                .hint("give a file with one label per line, in the order of the scores"))
+        }
+        Some(Labels { names, .. }) => Ok(names),
+        None if of_model.len() == scores => Ok(of_model),
+        None => Ok(&[]),
+    }
 }
 
 fn rank<'a>(name: &str, tensor: &'a Tensor, count: usize) -> Result<Vec<Vec<Ranked<'a>>>, Failure> {

@@ -1,10 +1,6 @@
 //! Exchange with the server: connect, get the model's inputs, send, and use the response.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{fs, path::PathBuf, time::Instant};
 
 use ovms::{
     client::{Api, Client, ClientError, ClientOptions, ModelMetadata, Request, TensorForm, bench},
@@ -74,7 +70,7 @@ impl Job {
         let Some(sent) = sent else {
             return Ok(());
         };
-        outputs::show(&sent, show, only.as_deref())?;
+        outputs::show(&sent, show, only.as_deref(), &model.labels)?;
         if let Some(folder) = save {
             outputs::save(&sent.answer, folder)?;
         }
@@ -248,7 +244,8 @@ pub(super) enum Show {
     /// Highest scores of a single output.
     Top {
         count: usize,
-        labels: Vec<String>,
+        /// Labels of the flag.
+        labels: Option<Labels>,
         is_json: bool,
     },
 }
@@ -288,10 +285,7 @@ impl Task {
             }
             (Format::Table | Format::Json, Some(count)) => Show::Top {
                 count: count as usize,
-                labels: match &output.labels {
-                    Some(path) => read_labels(path)?,
-                    None => Vec::new(),
-                },
+                labels: output.labels.map(Labels::read).transpose()?,
                 is_json: output.output == Format::Json,
             },
             (Format::Npy | Format::Raw, Some(_)) => return Err(no_single_output("a ranking")),
@@ -309,8 +303,19 @@ pub(super) fn no_single_output(what: &str) -> Failure {
     Failure::usage(text).hint("use `--output table` or `--output json`")
 }
 
-fn read_labels(path: &Path) -> Result<Vec<String>, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::cannot("read the labels of", path, &error))?;
-    Ok(text.lines().map(|line| line.trim().to_owned()).collect())
+/// Labels of a file.
+#[derive(Debug)]
+pub(super) struct Labels {
+    pub(super) path: PathBuf,
+    pub(super) names: Vec<String>,
+}
+
+impl Labels {
+    fn read(path: PathBuf) -> Result<Self, Failure> {
+        let text = fs::read_to_string(&path)
+            .map_err(|error| Failure::cannot("read the labels of", &path, &error))?;
+        let names = text.trim_end().lines().map(|line| line.trim().to_owned());
+        let names = names.collect();
+        Ok(Self { path, names })
+    }
 }

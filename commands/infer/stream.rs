@@ -99,7 +99,7 @@ impl Plan {
                 return Err(Failure::usage("`--requests` does not fit `-i -`")
                     .hint("either gives a request with each line"));
             }
-            (None, Some(argument), None) => Origin::Lines(argument, None),
+            (None, Some(argument), None) => Origin::of_stdin(argument),
             (Some(path), None, None) => Origin::of_file(path),
             (None, None, Some(axis)) => Origin::Parts(axis),
             (None, None, None) => Origin::Inputs,

@@ -132,6 +132,15 @@ pub enum Api {
 }
 
 impl Api {
+    /// Returns KServe's over the transport that an address names by its scheme; gRPC without one.
+    pub fn of_scheme(address: &str) -> Self {
+        let scheme = address.split_once("://").map(|(scheme, _)| scheme);
+        match scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("http")) {
+            true => Self::KserveRest,
+            false => Self::KserveGrpc,
+        }
+    }
+
     /// Returns the port that servers usually have it on.
     pub const fn port(self) -> u16 {
         if self.is_grpc() { 9000 } else { 8000 }
@@ -175,6 +184,18 @@ mod tests {
             let address = Address::parse(text, api).unwrap();
             assert_eq!(address.to_string(), expected, "{text}");
             assert_eq!(address.url(), format!("http://{expected}"));
+        }
+    }
+
+    #[test]
+    fn the_scheme_names_the_transport() {
+        for (text, expected) in [
+            ("http://a", Api::KserveRest),
+            ("HTTP://a:1", Api::KserveRest),
+            ("grpc://a", Api::KserveGrpc),
+            ("a:8000", Api::KserveGrpc),
+        ] {
+            assert_eq!(Api::of_scheme(text), expected, "{text}");
         }
     }
 

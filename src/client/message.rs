@@ -58,6 +58,9 @@ pub struct ModelMetadata {
     pub inputs: Vec<TensorMetadata>,
     /// The outputs, in the server's order.
     pub outputs: Vec<TensorMetadata>,
+    /// Names of the scores, as far as the server tells.
+    #[serde(skip)]
+    pub labels: Vec<String>,
 }
 
 fn reported<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {

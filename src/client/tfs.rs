@@ -63,6 +63,7 @@ pub(super) fn metadata(
         name: model.name.clone(),
         versions: version.into_iter().collect(),
         platform: String::new(),
+        labels: Vec::new(),
         inputs: tensors(signature.inputs),
         outputs: tensors(signature.outputs),
     })

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::{
     decoding::Decoding,
     ir::{IrFacts, RtInfo},
-    mapping,
+    labels, mapping,
     repository::{self, RepositoryError},
     storage::SourceError,
     warmup,
@@ -70,6 +70,8 @@ pub struct Loaded {
     pub info: ServableInfo,
     /// The `model_info` that the model file carries, if any.
     pub rt_info: Option<RtInfo>,
+    /// Names of the scores, one per line, if there are any.
+    pub labels: Option<Arc<str>>,
     /// Spec that it was loaded from.
     pub spec: Arc<Spec>,
     /// The shapes that a request asked for, if it was loaded for them.
@@ -286,6 +288,7 @@ impl Loaded {
         Ok(Self {
             fixed_outputs: fixed.sum(),
             info: compiled.info,
+            labels: labels::read(&spec.folder, ir.rt_info.as_ref()),
             rt_info: ir.rt_info,
             spec: Arc::clone(spec),
             asked,

@@ -13,6 +13,7 @@ mod folders;
 pub(crate) mod infer;
 pub mod ir;
 pub mod keeper;
+mod labels;
 mod live;
 mod loaded;
 pub mod mapping;

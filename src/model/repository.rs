@@ -22,7 +22,7 @@ const FORMATS: &[(&str, Option<&str>)] = &[
 ];
 
 /// Returns the file names of models, for texts.
-fn expected() -> String {
+pub fn expected() -> String {
     let names = FORMATS.iter().map(|(ending, second)| match second {
         Some(second) => format!("*.{ending} with *.{second}"),
         None => format!("*.{ending}"),
@@ -39,6 +39,11 @@ pub(super) fn parts(file: &Path) -> Vec<PathBuf> {
     let endings = format_of(file).map_or([None, None], |(first, second)| [Some(first), second]);
     let endings = endings.into_iter().flatten();
     endings.map(|ending| file.with_extension(ending)).collect()
+}
+
+/// Finds the file that a model file lacks beside it, if its format has two.
+pub fn missing_part(file: &Path) -> Option<PathBuf> {
+    parts(file).into_iter().find(|part| !part.is_file())
 }
 
 /// Ending of the graph of an OpenVINO IR.

@@ -10,7 +10,7 @@ use clap::{
 };
 use ovms::client::{
     Api,
-    input::{Argument, ElementSource, InputError},
+    input::{Argument, ElementSource, FileKind, InputError},
 };
 
 use super::{failure, job::URL, sequence::SequenceArgs, stream::StreamArgs};
@@ -22,6 +22,14 @@ pub(crate) use request::parameter;
 pub(super) use {request::Format, request::OutputArgs};
 pub(crate) use {request::ImageArgs, request::InputArgs};
 
+/// Text at the end of the short help.
+const AFTER_SHORT_HELP: &str = "\
+Examples:
+  ovms infer resnet -i @cat.png --preset imagenet --top 5
+  ovms infer adder -i a='[1, 2]' -i b=@b.npy --output json
+
+`ovms infer --help` has all flags, the values of inputs, and more examples.";
+
 const AFTER_HELP: &str = "\
 Values of inputs:
   [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a
@@ -30,7 +38,10 @@ Values of inputs:
   @file.npy       an array of NumPy, of the model's datatype
   @file.npz       the array of the input's name; without NAME=, every array is
                   an input
-  @file.png|jpg   an image, resized and laid out as the model takes it
+  @file.png|jpg   an image, resized and laid out as the model takes it;
+                  several for one input are a batch
+  @file.wav       a sound of any sampling rate, from -1 to 1; with --sequence,
+                  in steps of the model's length; @file.pcm is raw (16 bits)
   @file.json      JSON; without NAME=, an object of inputs by name is taken
                   apart
   @file.txt       a string as it is, or numbers with blanks or commas between
@@ -38,6 +49,7 @@ Values of inputs:
   @file.bin       the bytes of the tensor, little endian
   -               JSON from standard input, an answer of --output json, a .npy
                   file or an image
+  -:pcm16         raw samples from standard input, such as arecord gives
   -:OUTPUT        this output of that answer; also @file.json:OUTPUT and
                   @file.npz:ARRAY
   @-.bin          standard input as a file of this kind
@@ -49,12 +61,13 @@ FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are conve
 images as BYTES are sent as they are, for the server to decode.
 
 Examples:
-  ovms infer resnet -i @cat.png --scale 255 --top 5 --labels imagenet.txt
+  ovms infer resnet -i @cat.png --preset imagenet --top 5
   ovms infer resnet -i x:FP32=@batch.npy --output npy > scores.npy
   ovms infer adder -i a='[1, 2]' -i b='[3, 4]' --output json
   ovms infer a -i @page.png --output json | ovms infer b -i crops=-:boxes
   ovms infer resnet --random --duration 10s --concurrency 16
   ovms infer vad -i frames=@frames.npy --sequence --output npy > speech.npy
+  arecord -f S16_LE -r 16000 | ovms infer vad -i -:pcm16 --sequence --each
   id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
   ovms infer generator -i prompt='once upon' --stream
   ovms infer --status
@@ -71,7 +84,7 @@ ovms infer [OPTIONS] <MODEL>
 
 /// Flags of `ovms infer`.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = USAGE, after_long_help = AFTER_HELP)]
+#[command(override_usage = USAGE, after_help = AFTER_SHORT_HELP, after_long_help = AFTER_HELP)]
 pub(crate) struct InferArgs {
     /// Name of the model; optional with --status or --metadata
     #[arg(required_unless_present_any = ["status", "metadata"], add = names::servables())]
@@ -145,10 +158,14 @@ fn of_a_request() -> Vec<Id> {
     ids.filter(|id| !is_of_a_question(id)).cloned().collect()
 }
 
-/// Takes the input that standard input gives line by line from the others.
+/// Takes the input that standard input gives line by line, or sample by sample, from the others.
 pub(super) fn of_stdin(inputs: &mut Vec<Argument>) -> Result<Option<Argument>, Failure> {
-    let is_stdin =
-        |input: &mut Argument| matches!(input.source, ElementSource::Stdin { kind: None, .. });
+    let is_stdin = |input: &mut Argument| {
+        let ElementSource::Stdin { kind, .. } = &input.source else {
+            return false;
+        };
+        matches!(kind, None | Some(FileKind::Pcm16))
+    };
     let mut found: Vec<_> = inputs.extract_if(.., is_stdin).collect();
     match (found.pop(), found.is_empty()) {
         (_, false) => Err(failure::input(InputError::StdinTwice, None)),
@@ -173,19 +190,20 @@ fn pair(text: &str) -> Result<(String, String), String> {
 #[command(next_help_heading = "Server")]
 pub(in crate::infer) struct ServerArgs {
     /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
+    ///
+    /// Without --api, grpc:// or no scheme means kserve-grpc, and http:// means kserve-rest.
     #[arg(long, value_name = "HOST:PORT", env = URL, hide_env_values = true)]
     pub(in crate::infer) url: Option<String>,
 
-    /// Protocol to use
+    /// Protocol to use [default: kserve-grpc, or kserve-rest for an http:// address]
     #[arg(
         long,
         value_parser = api(),
         value_name = "PROTOCOL",
-        default_value_t = Api::KserveGrpc,
         env = "OVMS_API",
         hide_env_values = true
     )]
-    pub(in crate::infer) api: Api,
+    pub(in crate::infer) api: Option<Api>,
 
     /// Timeout of the connection and of each request
     #[arg(

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, ValueEnum};
 use ovms::{
-    client::input::{Argument, ImageLayout},
+    client::input::{Argument, ImageLayout, ImageOptions},
     request::Parameter,
 };
 
@@ -121,11 +121,18 @@ pub(crate) struct InputArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Images")]
 pub(crate) struct ImageArgs {
+    /// Mean, scale, and order of channels of a family of models
+    ///
+    /// --mean, --scale, and --layout go before those of the preset. Where the shape of the model does not
+    /// tell the layout, it is NCHW, and NHWC with inception.
+    #[arg(long, value_enum, value_name = "NAME")]
+    preset: Option<Preset>,
+
     /// Layout of images: NCHW, NHWC, CHW or HWC
     ///
     /// Defaults to that of the model's shape: the dimension of size 3 or 1 is the channels.
     #[arg(long, add = usual(&["NCHW", "NHWC", "CHW", "HWC"]))]
-    pub(in crate::infer) layout: Option<ImageLayout>,
+    layout: Option<ImageLayout>,
 
     /// Mean to subtract from the values, which are 0 to 255: one number, or one per channel
     #[arg(
@@ -134,7 +141,7 @@ pub(crate) struct ImageArgs {
         value_delimiter = ',',
         allow_negative_numbers = true
     )]
-    pub(in crate::infer) mean: Vec<f64>,
+    mean: Vec<f64>,
 
     /// Scale to divide the values by after that: one number, or one per channel
     #[arg(
@@ -143,11 +150,68 @@ pub(crate) struct ImageArgs {
         value_delimiter = ',',
         allow_negative_numbers = true
     )]
-    pub(in crate::infer) scale: Vec<f64>,
+    scale: Vec<f64>,
 
     /// Send channels as BGR; means and scales follow this order
     #[arg(long)]
-    pub(in crate::infer) bgr: bool,
+    bgr: bool,
+}
+
+/// Preprocessing that a family of models was trained with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Preset {
+    /// Mean and deviation of ImageNet, as with the models of torchvision
+    Imagenet,
+    /// Mean and deviation of CLIP's training images
+    Clip,
+    /// Values from -1 to 1, as with Inception and MobileNet of TensorFlow
+    Inception,
+    /// Values from 0 to 1, as with YOLO
+    Unit,
+    /// BGR less the mean of ImageNet, as with the models of Caffe
+    Caffe,
+}
+
+impl Preset {
+    /// Returns mean and scale of the channels, of values from 0 to 255.
+    const fn mean_and_scale(self) -> ([f64; 3], [f64; 3]) {
+        match self {
+            Self::Imagenet => ([123.675, 116.28, 103.53], [58.395, 57.12, 57.375]),
+            Self::Clip => (
+                [122.770_938_3, 116.746_012_5, 104.093_736_15],
+                [68.500_532_7, 66.632_157_9, 70.323_163_05],
+            ),
+            Self::Inception => ([127.5; 3], [127.5; 3]),
+            Self::Unit => ([0.0; 3], [255.0; 3]),
+            Self::Caffe => ([103.939, 116.779, 123.68], [1.0; 3]),
+        }
+    }
+}
+
+impl ImageArgs {
+    /// Returns the options: those of the preset where there is no flag.
+    pub(in crate::infer) fn options(self) -> ImageOptions {
+        let preset = self.preset.map(Preset::mean_and_scale);
+        // One number fits images in grey as well.
+        let values = |values: [f64; 3]| match values {
+            [a, b, c] if a == b && b == c => vec![a],
+            values => values.to_vec(),
+        };
+        let or_preset = |given: Vec<f64>, preset: Option<[f64; 3]>| match preset {
+            Some(preset) if given.is_empty() => values(preset),
+            _ => given,
+        };
+        ImageOptions {
+            layout: self.layout,
+            usual_layout: self.preset.map(|preset| match preset {
+                Preset::Inception => ImageLayout::Nhwc,
+                _ => ImageLayout::Nchw,
+            }),
+            mean: or_preset(self.mean, preset.map(|(mean, _)| mean)),
+            scale: or_preset(self.scale, preset.map(|(_, scale)| scale)),
+            is_bgr: self.bgr || self.preset == Some(Preset::Caffe),
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -190,17 +254,18 @@ pub(in crate::infer) struct OutputArgs {
     #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(in crate::infer) output: Format,
 
-    /// Save each output as a .npy file in this folder
+    /// Save the one output to a .npy file, or each to one in this folder
     ///
-    /// Created if missing. BF16, which NumPy lacks, becomes FP32.
-    #[arg(long, value_name = "DIR")]
+    /// A path that ends in .npy is a file. Folders are created if missing. BF16, which NumPy lacks, becomes
+    /// FP32.
+    #[arg(short = 'o', long, value_name = "PATH")]
     pub(in crate::infer) save: Option<PathBuf>,
 
     /// Show the K highest scores of the last axis of the output
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub(in crate::infer) top: Option<u32>,
 
-    /// File with the label of each score, one per line
+    /// File with the label of each score, one per line [default: those of the model]
     #[arg(long, value_name = "FILE", requires = "top")]
     pub(in crate::infer) labels: Option<PathBuf>,
 }
@@ -234,7 +299,22 @@ impl Format {
 mod tests {
     use ovms::request::Parameter;
 
-    use super::{pair, parameter};
+    use super::{ImageArgs, Preset, pair, parameter};
+
+    #[test]
+    fn flags_go_before_those_of_a_preset() {
+        let args = ImageArgs {
+            preset: Some(Preset::Imagenet),
+            layout: None,
+            mean: vec![1.0],
+            scale: Vec::new(),
+            bgr: false,
+        };
+        let options = args.options();
+        assert_eq!(options.mean, [1.0]);
+        assert_eq!(options.scale, [58.395, 57.12, 57.375]);
+        assert!(!options.is_bgr);
+    }
 
     #[test]
     fn parameters_have_the_type_of_their_text() {

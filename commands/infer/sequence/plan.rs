@@ -114,7 +114,7 @@ impl Plan {
                         .hint("there each line is a step"),
                 );
             }
-            Some(argument) => Origin::Lines(argument, None),
+            Some(argument) => Origin::of_stdin(argument),
             None => Origin::Parts(axis),
         };
         let each = match args.each {

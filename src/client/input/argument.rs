@@ -52,8 +52,8 @@ pub enum ElementSource {
 pub enum ArgumentError {
     /// A file of a kind that is not read.
     #[error(
-        "found the file `{0}`, expected a name that ends in .npy, .npz, .png, .jpg, .jpeg, .json, \
-         .txt or .bin"
+        "found the file `{0}`, expected a name that ends in .npy, .npz, .png, .jpg, .jpeg, .wav, \
+         .pcm, .json, .txt or .bin"
     )]
     FileKind(String),
     /// Nothing after `@`.
@@ -138,6 +138,10 @@ impl FromStr for ElementSource {
             None => match (text, text.strip_prefix("-:")) {
                 ("", _) => Ok(Self::Fill),
                 (_, Some("")) => Err(ArgumentError::NoOutput),
+                (_, Some("pcm16")) => Ok(Self::Stdin {
+                    kind: Some(FileKind::Pcm16),
+                    output: None,
+                }),
                 ("-", output) | (_, output @ Some(_)) => Ok(Self::Stdin {
                     kind: None,
                     output: output.map(str::to_owned),
@@ -235,6 +239,16 @@ mod tests {
                 },
             ),
             (
+                "-:pcm16",
+                "",
+                None,
+                None,
+                ElementSource::Stdin {
+                    kind: Some(FileKind::Pcm16),
+                    output: None,
+                },
+            ),
+            (
                 "x=@./-.json",
                 "x",
                 None,
@@ -313,7 +327,7 @@ mod tests {
             (
                 "x=@a.gif",
                 "found the file `a.gif`, expected a name that ends in .npy, .npz, .png, .jpg, \
-                 .jpeg, .json, .txt or .bin",
+                 .jpeg, .wav, .pcm, .json, .txt or .bin",
             ),
         ] {
             let error = text.parse::<Argument>().unwrap_err();

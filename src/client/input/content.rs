@@ -1,10 +1,10 @@
 //! Contents of a source, read but not yet a tensor of the model's type.
 
-use std::{fs, io::Read, path::Path};
+use std::{fs, io::Read, path::Path, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{ElementSource, InputError, piped};
+use super::{ElementSource, InputError, audio, piped};
 use crate::{
     client::BoxError,
     tensor::{Tensor, npy},
@@ -17,11 +17,12 @@ const MAX_OF_STDIN: u64 = 4 << 30;
 const STDIN: &str = "standard input";
 
 /// First bytes of the files that are recognized by them.
-const BEGINNINGS: [(&[u8], FileKind); 4] = [
+const BEGINNINGS: [(&[u8], FileKind); 5] = [
     (b"\x93NUMPY", FileKind::Npy),
     (b"PK\x03\x04", FileKind::Npz),
     (b"\x89PNG", FileKind::Image),
     (b"\xff\xd8\xff", FileKind::Image),
+    (audio::RIFF, FileKind::Wav),
 ];
 
 /// Kinds of files, by the end of their names.
@@ -39,6 +40,10 @@ pub enum FileKind {
     Text,
     /// The bytes of a tensor.
     Binary,
+    /// A sound.
+    Wav,
+    /// Samples of a sound: 16 bits, little endian, one channel.
+    Pcm16,
 }
 
 impl FileKind {
@@ -52,6 +57,8 @@ impl FileKind {
             "json" => Self::Json,
             "txt" => Self::Text,
             "bin" => Self::Binary,
+            "wav" => Self::Wav,
+            "pcm" => Self::Pcm16,
             _ => return None,
         })
     }
@@ -72,6 +79,10 @@ pub(super) enum Content {
     Outputs(Vec<(String, Tensor)>),
     /// An encoded image.
     Image(Bytes),
+    /// Encoded images, which are a batch.
+    Images(Vec<Bytes>),
+    /// Samples of a sound, from -1 to 1.
+    Samples(Arc<[f32]>),
     /// A string, or numbers as text.
     Text(Bytes),
     /// The bytes of a tensor.
@@ -188,6 +199,11 @@ impl Content {
             FileKind::Image => Self::Image(bytes.into()),
             FileKind::Text => Self::Text(bytes.into()),
             FileKind::Binary => Self::Binary(bytes.into()),
+            FileKind::Wav => {
+                let samples = audio::of_wav(&bytes).map_err(|error| unreadable(path, error))?;
+                Self::Samples(samples.into())
+            }
+            FileKind::Pcm16 => Self::Samples(audio::of_pcm16(&bytes).into()),
         })
     }
 

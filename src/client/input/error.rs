@@ -29,7 +29,7 @@ pub enum InputError {
     #[error("standard input is longer than {} GiB", .0 >> 30)]
     StdinSize(u64),
     /// Standard input is no text.
-    #[error("standard input is neither text nor a .npy, .npz, .png or .jpg file")]
+    #[error("standard input is neither text nor a .npy, .npz, .png, .jpg or .wav file")]
     StdinBytes,
     /// An answer of another command cannot be used.
     #[error("cannot use the answer of {place}")]
@@ -133,6 +133,15 @@ pub enum ValueProblem {
     /// The layout of an image does not fit the shape, or the shape tells none.
     #[error("{0}")]
     Layout(String),
+    /// Images of a batch are of several sizes, or the model takes one image.
+    #[error("{0}")]
+    Batch(String),
+    /// A text that is the name of a file.
+    #[error("found the text `{0}`, which is the name of a file")]
+    FileName(String),
+    /// A sound for a model that takes any number of samples at once.
+    #[error("cannot tell how many samples a step has")]
+    StepLength,
     /// The argument has no value, and neither zeros nor random values were asked for.
     #[error("found nothing, and nothing to fill it with")]
     Nothing,

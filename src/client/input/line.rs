@@ -196,6 +196,7 @@ mod tests {
             name: "m".to_owned(),
             versions: Vec::new(),
             platform: String::new(),
+            labels: Vec::new(),
             inputs: inputs
                 .iter()
                 .map(|name| TensorMetadata {

@@ -6,6 +6,7 @@
 
 mod argument;
 mod assemble;
+mod audio;
 mod content;
 mod convert;
 mod error;
@@ -15,7 +16,8 @@ mod piped;
 mod target;
 
 pub use argument::{Argument, ArgumentError, ElementSource};
-pub use assemble::{Inputs, WholeInput};
+pub use assemble::{Inputs, WholeInput, samples_of_a_step};
+pub use audio::{next_samples, skip_wav_header};
 pub use content::FileKind;
 pub use convert::Fill;
 pub use error::{InputError, ValueProblem};

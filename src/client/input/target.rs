@@ -91,7 +91,7 @@ impl Target<'_> {
         self.model.is_some_and(|model| model.dtype().is_none())
     }
 
-    fn finish(
+    pub(super) fn finish(
         &self,
         dtype: DataType,
         found: &[usize],
@@ -120,6 +120,15 @@ impl Target<'_> {
         let mut packer = Packer::new(DataType::String, 1);
         packer.push_bytes(text)?;
         self.finish(DataType::String, &[], packer.finish())
+    }
+
+    /// Makes a list of strings.
+    pub(super) fn strings(&self, texts: &[Bytes]) -> Result<Tensor, ValueProblem> {
+        let mut packer = Packer::new(DataType::String, texts.len());
+        for text in texts {
+            packer.push_bytes(text)?;
+        }
+        self.finish(DataType::String, &[texts.len()], packer.finish())
     }
 
     pub(super) fn array(&self, tensor: &Tensor) -> Result<Tensor, ValueProblem> {

@@ -128,7 +128,10 @@ pub(super) fn metadata(message: ModelMetadataResponse) -> ModelMetadata {
             .map(|tensor| TensorMetadata::new(tensor.name, tensor.datatype, &tensor.shape))
             .collect()
     };
+    let labels = message.properties.get("labels");
+    let labels = labels.into_iter().flat_map(|labels| labels.lines());
     ModelMetadata {
+        labels: labels.map(str::to_owned).collect(),
         name: message.name,
         versions: message.versions,
         platform: message.platform,

@@ -91,6 +91,9 @@ fn model_metadata(
         platform: PLATFORM.to_owned(),
         inputs: tensors(&info.inputs),
         outputs: tensors(&info.outputs),
+        properties: (facts.labels().into_iter())
+            .map(|labels| ("labels".to_owned(), labels.to_owned()))
+            .collect(),
     };
     Ok((metadata, facts))
 }

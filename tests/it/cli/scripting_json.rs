@@ -95,7 +95,7 @@ fn answers_fit_their_schemas() {
     checked("infer-stream", 0, &infer(&server, GRPC, &stream));
     let folder = repository::folder();
     let labels = folder.path().join("labels.txt");
-    fs::write(&labels, "zero\none\n").unwrap();
+    fs::write(&labels, "zero\none\n2\n3\n4\n5\n6\n7\n8\n9\n").unwrap();
     let top = [
         "dummy", "-i", TEN, "--top", "9", "--output", "json", "--labels",
     ];

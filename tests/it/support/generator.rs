@@ -178,6 +178,7 @@ impl GrpcInferenceService for Graphs {
             platform: "OpenVINO".to_owned(),
             inputs: vec![open("in"), open("text")],
             outputs: vec![open("out")],
+            ..ModelMetadataResponse::default()
         }))
     }
 

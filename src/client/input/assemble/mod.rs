@@ -1,11 +1,11 @@
 //! All inputs of a request: what was given, fitted to what the model takes, and the rest filled.
 
-use std::{collections::BTreeMap, io::Read};
+use std::{collections::BTreeMap, io::Read, path::Path};
 
 use serde_json::value::RawValue;
 
 use super::{
-    Argument, Fill, ImageOptions, InputError, ValueProblem,
+    Argument, FileKind, Fill, ImageOptions, InputError, ValueProblem,
     content::{Content, Stdin},
     convert::Filler,
     target::{Target, fit},
@@ -120,8 +120,19 @@ impl Inputs {
     /// Fails as [`tensors`](Self::tensors) does.
     pub fn whole(&self, model: &ModelMetadata) -> Result<Vec<WholeInput>, InputError> {
         let inputs = self.each(model, |given, input, filler| {
+            if let Content::Samples(samples) = &given.content {
+                let (dtype, shape) = (given.argument.dtype, given.argument.shape.clone());
+                let target = Target {
+                    model: input,
+                    dtype,
+                    shape,
+                    is_whole: true,
+                };
+                let (tensor, step) = target.steps_of(samples)?;
+                return Ok((tensor, Some(step)));
+            }
             let is_of_the_model = match given.content {
-                Content::Image(_) => true,
+                Content::Image(_) | Content::Images(_) => true,
                 Content::Fill => given.argument.shape.is_none(),
                 _ => false,
             };
@@ -137,6 +148,35 @@ impl Inputs {
         })?;
         let input = |(name, (tensor, step))| WholeInput { name, tensor, step };
         Ok(inputs.into_iter().map(input).collect())
+    }
+
+    /// Adds an input whose value is samples of a sound, from -1 to 1: as many as the model takes at once,
+    /// or fewer, which zeros follow.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the model does not tell how many it takes.
+    pub fn with_samples(
+        &self,
+        argument: &Argument,
+        mut samples: Vec<f32>,
+        model: &ModelMetadata,
+    ) -> Result<Self, InputError> {
+        samples.resize(samples_of_a_step(argument, model)?, 0.0);
+        let mut inputs = self.clone();
+        inputs.given.push(Given {
+            argument: argument.clone(),
+            content: Content::Samples(samples.into()),
+        });
+        Ok(inputs)
+    }
+
+    /// Returns the texts among the values that are names of files.
+    pub fn file_names(&self) -> impl Iterator<Item = &str> {
+        self.given.iter().filter_map(|given| match &given.content {
+            Content::Inline(text) if is_file_name(text) => Some(text.as_str()),
+            _ => None,
+        })
     }
 
     /// Adds an input whose value is JSON, or inputs that are the outputs of an answer.
@@ -203,6 +243,7 @@ impl Inputs {
                 },
             }
         }
+        let named = in_batches(named);
         let mut seen: Vec<&str> = Vec::with_capacity(named.len());
         for (name, given) in &named {
             if seen.contains(&name.as_str()) {
@@ -244,7 +285,12 @@ impl Inputs {
         match content {
             Content::Inline(text) => match target.dtype_of(&text) {
                 DataType::String if !text.starts_with(['[', '"']) => target.string(text.as_bytes()),
-                dtype => target.json(&text, dtype),
+                dtype => target
+                    .json(&text, dtype)
+                    .map_err(|problem| match is_file_name(&text) {
+                        true => ValueProblem::FileName(text),
+                        false => problem,
+                    }),
             },
             Content::Json(text) => {
                 let read = target.json(&text, target.dtype_of(&text));
@@ -264,6 +310,11 @@ impl Inputs {
                 DataType::String => target.string(&file),
                 dtype => self.image.tensor(&file, dtype, target.wanted().as_ref()),
             },
+            Content::Images(files) => match target.dtype_of_file() {
+                DataType::String => target.strings(&files),
+                dtype => self.image.batch(&files, dtype, target.wanted().as_ref()),
+            },
+            Content::Samples(samples) => target.samples(&samples),
             Content::Text(text) => match target.dtype_of_file() {
                 DataType::String => target.string(&text),
                 dtype => target.words(&text, dtype),
@@ -275,6 +326,58 @@ impl Inputs {
             }
         }
     }
+}
+
+/// Returns the number of samples that a model takes at once.
+///
+/// # Errors
+///
+/// Fails if it takes any number.
+pub fn samples_of_a_step(argument: &Argument, model: &ModelMetadata) -> Result<usize, InputError> {
+    let named = argument.name.as_deref();
+    let mut inputs = model.inputs.iter();
+    let input = match named {
+        Some(name) => inputs.find(|input| input.name == name),
+        None => inputs.next(),
+    };
+    let target = Target {
+        model: input,
+        dtype: argument.dtype,
+        shape: argument.shape.clone(),
+        is_whole: true,
+    };
+    let name = named.or(input.map(|input| input.name.as_str()));
+    let count = target.samples_at_once();
+    count.map_err(|problem| problem.of(name.unwrap_or_default()))
+}
+
+/// Returns whether a text is the name of a file that would be read behind `@`.
+fn is_file_name(text: &str) -> bool {
+    let path = Path::new(text);
+    FileKind::of(path).is_some() && path.is_file()
+}
+
+/// Makes a batch of several images for one input.
+fn in_batches(named: Vec<(String, Given)>) -> Vec<(String, Given)> {
+    let mut whole: Vec<(String, Given)> = Vec::with_capacity(named.len());
+    for (name, given) in named {
+        let Content::Image(image) = &given.content else {
+            whole.push((name, given));
+            continue;
+        };
+        let mut earlier = whole.iter_mut().filter(|(other, _)| *other == name);
+        match earlier.next().map(|(_, first)| &mut first.content) {
+            Some(Content::Images(images)) => images.push(image.clone()),
+            Some(content @ Content::Image(_)) => {
+                let Content::Image(first) = std::mem::take(content) else {
+                    continue;
+                };
+                *content = Content::Images(vec![first, image.clone()]);
+            }
+            _ => whole.push((name, given)),
+        }
+    }
+    whole
 }
 
 /// Gives a value with fewer dimensions than the model's the model's shape, if it fills that.

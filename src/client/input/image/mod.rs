@@ -7,13 +7,15 @@ use image::{DynamicImage, ImageDecoder, ImageReader, imageops::FilterType};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::ValueProblem;
-use crate::tensor::{DataType, Dim, PartialShape, Tensor, values::Packer};
+use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor, values::Packer};
 
 /// How images become tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImageOptions {
     /// Where the channels stand; from the model's shape if left out.
     pub layout: Option<ImageLayout>,
+    /// Where the channels stand if the model's shape does not tell.
+    pub usual_layout: Option<ImageLayout>,
     /// Subtracted from each value: one number, or one for each channel; empty for none.
     pub mean: Vec<f64>,
     /// Divisor of each value after that: one number, or one for each channel.
@@ -100,13 +102,51 @@ impl ImageOptions {
         Ok(Tensor::new(dtype, shape, packer.finish())?)
     }
 
+    /// Makes the tensor of several images, one behind the other along the batch.
+    pub(super) fn batch(
+        &self,
+        files: &[Bytes],
+        dtype: DataType,
+        wanted: Option<&PartialShape>,
+    ) -> Result<Tensor, ValueProblem> {
+        let layout = self.layout(wanted)?;
+        let has_batch = layout.name().starts_with('N');
+        if let (false, Some(shape)) = (has_batch, wanted) {
+            let count = files.len();
+            let text = format!("found {count} images, shape {shape} takes one");
+            return Err(ValueProblem::Batch(text));
+        }
+        let images = files.iter().map(|file| self.tensor(file, dtype, wanted));
+        let images = images.collect::<Result<Vec<_>, _>>()?;
+        let shape = images.first().map(|image| image.shape().to_vec());
+        let mut shape = shape.unwrap_or_default();
+        if let Some(other) = images.iter().find(|image| image.shape() != shape) {
+            let (one, other) = (ShapeText(&shape), ShapeText(other.shape()));
+            let text = format!("found images of shapes {one} and {other}, expected one size");
+            return Err(ValueProblem::Batch(text));
+        }
+        match has_batch {
+            true => shape[0] = images.len(),
+            false => shape.insert(0, images.len()),
+        }
+        let parts: Vec<&[u8]> = images.iter().map(|image| &**image.data()).collect();
+        Ok(Tensor::new(dtype, shape, parts.concat().into())?)
+    }
+
+    /// Returns the layout that a shape tells, or the usual one if that has as many dimensions.
+    fn layout_of(&self, shape: &PartialShape) -> Option<ImageLayout> {
+        let usual = self.usual_layout;
+        let usual = usual.filter(|layout| layout.name().len() == shape.0.len());
+        ImageLayout::of_shape(shape).or(usual)
+    }
+
     fn layout(&self, wanted: Option<&PartialShape>) -> Result<ImageLayout, ValueProblem> {
         match (self.layout, wanted) {
             (Some(layout), Some(shape)) if layout.name().len() != shape.0.len() => Err(
                 ValueProblem::Layout(format!("layout {layout} does not fit shape {shape}")),
             ),
             (Some(layout), _) => Ok(layout),
-            (None, Some(shape)) => ImageLayout::of_shape(shape).ok_or_else(|| {
+            (None, Some(shape)) => self.layout_of(shape).ok_or_else(|| {
                 let text = format!("cannot tell the layout of an image from shape {shape}");
                 ValueProblem::Layout(text)
             }),
@@ -186,7 +226,7 @@ fn pixels(
         DynamicImage::ImageRgb8(image.into_rgb8())
     };
     let too_large = || {
-        let shape = crate::tensor::ShapeText(&[height, width]).to_string();
+        let shape = ShapeText(&[height, width]).to_string();
         crate::tensor::TensorError::Overflow(shape)
     };
     let rows = u32::try_from(height).map_err(|_| too_large())?;

@@ -56,6 +56,38 @@ fn pixels_are_laid_out_as_the_shape_tells() {
 }
 
 #[test]
+fn several_images_are_a_batch() {
+    let batch = |dims: &[i64], files: &[Bytes]| {
+        let options = ImageOptions::default();
+        options.batch(files, DataType::U8, Some(&shape(dims)))
+    };
+    let two = [two_pixels(), two_pixels()];
+    let tensor = batch(&[-1, -1, -1, 3], &two).unwrap();
+    assert_eq!(tensor.shape(), [2, 1, 2, 3]);
+    assert_eq!(numbers(&tensor)[6..], [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
+    let other = [two_pixels(), png(&RgbImage::new(3, 1))];
+    assert_eq!(batch(&[-1, 3, 1, 2], &other).unwrap().shape(), [2, 3, 1, 2]);
+    let refused = |dims: &[i64], files: &[Bytes]| batch(dims, files).unwrap_err().to_string();
+    insta::assert_snapshot!(refused(&[-1, -1, -1, 3], &other), @"found images of shapes (1,1,2,3) and (1,1,3,3), expected one size");
+    insta::assert_snapshot!(refused(&[-1, -1, 3], &two), @"found 2 images, shape (-1,-1,3) takes one");
+}
+
+#[test]
+fn a_shape_that_tells_no_layout_has_that_of_the_preset() {
+    let usual = |layout| ImageOptions {
+        usual_layout: Some(layout),
+        ..ImageOptions::default()
+    };
+    let open = shape(&[-1, -1, -1, -1]);
+    let tensor = |options: ImageOptions| options.tensor(&two_pixels(), DataType::U8, Some(&open));
+    let planar = tensor(usual(ImageLayout::Nchw)).unwrap();
+    assert_eq!(planar.shape(), [1, 3, 1, 2]);
+    let interleaved = tensor(usual(ImageLayout::Nhwc)).unwrap();
+    assert_eq!(interleaved.shape(), [1, 1, 2, 3]);
+    assert!(tensor(usual(ImageLayout::Chw)).is_err());
+}
+
+#[test]
 fn blue_comes_first_before_means_and_scales_count() {
     let image = ImageOptions {
         layout: Some(ImageLayout::Hwc),

@@ -1,0 +1,209 @@
+//! Sounds as the numbers that an audio model takes: WAV files, and raw samples as they come.
+
+use std::io::{self, BufRead, Cursor, Read};
+
+use hound::{SampleFormat, WavReader};
+
+use super::{ValueProblem, target::Target};
+use crate::tensor::{DataType, PartialShape, Tensor, elements, values::Packer};
+
+/// Factor between the numbers of 16-bit samples and those from -1 to 1.
+const FULL_SCALE: f32 = 32768.0;
+
+/// First bytes of a WAV file.
+pub(super) const RIFF: &[u8] = b"RIFF";
+
+/// Reads the samples of a WAV file as numbers from -1 to 1; the mean of its channels if it has several.
+pub(super) fn of_wav(file: &[u8]) -> Result<Vec<f32>, hound::Error> {
+    let mut reader = WavReader::new(Cursor::new(file))?;
+    let spec = reader.spec();
+    let samples: Vec<f32> = match spec.sample_format {
+        SampleFormat::Float => reader.samples::<f32>().collect::<Result<_, _>>()?,
+        SampleFormat::Int => {
+            let full = 2_f32.powi(i32::from(spec.bits_per_sample) - 1);
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "samples of more bits than that are rounded"
+            )]
+            let scaled = reader
+                .samples::<i32>()
+                .map(|sample| Ok(sample? as f32 / full));
+            scaled.collect::<Result<_, hound::Error>>()?
+        }
+    };
+    Ok(mixed(&samples, spec.channels.into()))
+}
+
+/// Reads raw samples: one channel, 16 bits, little endian. An odd byte at the end is left out.
+pub(super) fn of_pcm16(bytes: &[u8]) -> Vec<f32> {
+    let samples = bytes.chunks_exact(2);
+    let sample = |bytes: &[u8]| f32::from(i16::from_le_bytes([bytes[0], bytes[1]])) / FULL_SCALE;
+    samples.map(sample).collect()
+}
+
+/// Returns the mean of the channels.
+fn mixed(samples: &[f32], channels: usize) -> Vec<f32> {
+    if channels <= 1 {
+        return samples.to_vec();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "channels are few")]
+    let mean = |frame: &[f32]| frame.iter().sum::<f32>() / channels as f32;
+    samples.chunks_exact(channels).map(mean).collect()
+}
+
+impl Target<'_> {
+    /// Makes the tensor of all samples.
+    pub(super) fn samples(&self, samples: &[f32]) -> Result<Tensor, ValueProblem> {
+        let dtype = self.dtype().unwrap_or(DataType::F32);
+        let data = packed(samples, samples.len(), dtype)?;
+        self.finish(dtype, &[samples.len()], data)
+    }
+
+    /// Returns the number of samples that the model takes at once.
+    pub(super) fn samples_at_once(&self) -> Result<usize, ValueProblem> {
+        let shape = self.wanted().as_ref().and_then(PartialShape::fixed);
+        let count = shape.and_then(|shape| elements(&shape));
+        count
+            .filter(|count| *count > 0)
+            .ok_or(ValueProblem::StepLength)
+    }
+
+    /// Makes the tensor of all steps, and the shape of one. The last step is filled with zeros.
+    pub(super) fn steps_of(&self, samples: &[f32]) -> Result<(Tensor, PartialShape), ValueProblem> {
+        let each = self.samples_at_once()?;
+        let step = self.wanted().ok_or(ValueProblem::StepLength)?;
+        let dtype = self.dtype().unwrap_or(DataType::F32);
+        let count = samples.len().div_ceil(each);
+        let mut shape = step.fixed().unwrap_or_default();
+        shape.insert(0, count);
+        let data = packed(samples, count * each, dtype)?;
+        Ok((Tensor::new(dtype, shape, data)?, step))
+    }
+}
+
+/// Packs samples, and zeros up to the length. Whole numbers are those of 16 bits.
+fn packed(samples: &[f32], length: usize, dtype: DataType) -> Result<bytes::Bytes, ValueProblem> {
+    let mut packer = Packer::new(dtype, length);
+    let zeros = std::iter::repeat_n(0.0, length.saturating_sub(samples.len()));
+    for sample in samples.iter().copied().chain(zeros) {
+        if dtype.is_float() {
+            packer.push_f64(sample.into())?;
+        } else {
+            #[expect(clippy::cast_possible_truncation, reason = "clamped to 16 bits")]
+            let whole = (sample * FULL_SCALE)
+                .round()
+                .clamp(-FULL_SCALE, FULL_SCALE - 1.0) as i64;
+            packer.push_i64(whole)?;
+        }
+    }
+    Ok(packer.finish())
+}
+
+/// Passes over the header of a WAV file at the beginning of a stream of 16-bit samples, and returns the
+/// number of channels. The lengths in it are not looked at: whoever records does not know them yet.
+///
+/// # Errors
+///
+/// Fails if the header says that the samples are of another kind, or cannot be read.
+pub fn skip_wav_header(stream: &mut impl BufRead) -> io::Result<usize> {
+    if !stream.fill_buf()?.starts_with(RIFF) {
+        return Ok(1);
+    }
+    skip(stream, 12)?;
+    let mut channels = 1;
+    loop {
+        let mut chunk = [0; 8];
+        stream.read_exact(&mut chunk)?;
+        let [a, b, c, d] = [chunk[4], chunk[5], chunk[6], chunk[7]];
+        let length = u32::from_le_bytes([a, b, c, d]);
+        match &chunk[..4] {
+            b"data" => return Ok(channels),
+            b"fmt " if length >= 16 => {
+                let mut format = [0; 16];
+                stream.read_exact(&mut format)?;
+                let bits = u16::from_le_bytes([format[14], format[15]]);
+                if bits != 16 {
+                    return Err(io::Error::other(format!(
+                        "found samples of {bits} bits, expected 16"
+                    )));
+                }
+                channels = u16::from_le_bytes([format[2], format[3]]).max(1).into();
+                skip(stream, u64::from(length) - 16)?;
+            }
+            _ => skip(stream, length.into())?,
+        }
+    }
+}
+
+/// Passes over bytes of a stream.
+fn skip(stream: &mut impl Read, length: u64) -> io::Result<()> {
+    io::copy(&mut stream.take(length), &mut io::sink()).map(drop)
+}
+
+/// Reads the next 16-bit samples of a stream, `count` for each channel or what is left; none at the end.
+///
+/// # Errors
+///
+/// Fails if the stream cannot be read.
+pub fn next_samples(stream: &mut impl Read, count: usize, channels: usize) -> io::Result<Vec<f32>> {
+    let length = (2 * count * channels) as u64;
+    let mut bytes = Vec::new();
+    stream.take(length).read_to_end(&mut bytes)?;
+    Ok(mixed(&of_pcm16(&bytes), channels))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use hound::{SampleFormat, WavSpec, WavWriter};
+
+    use super::{next_samples, of_pcm16, of_wav, skip_wav_header};
+
+    fn wav(channels: u16, samples: &[i16]) -> Vec<u8> {
+        let spec = WavSpec {
+            channels,
+            sample_rate: 16_000,
+            bits_per_sample: 16,
+            sample_format: SampleFormat::Int,
+        };
+        let mut file = Cursor::new(Vec::new());
+        let mut writer = WavWriter::new(&mut file, spec).unwrap();
+        for sample in samples {
+            writer.write_sample(*sample).unwrap();
+        }
+        writer.finalize().unwrap();
+        file.into_inner()
+    }
+
+    #[test]
+    fn samples_are_from_minus_one_to_one_and_channels_are_mixed() {
+        let mono = [0, 16384, -32768];
+        assert_eq!(of_wav(&wav(1, &mono)).unwrap(), [0.0, 0.5, -1.0]);
+        let stereo = [0, 16384, -32768, 0];
+        assert_eq!(of_wav(&wav(2, &stereo)).unwrap(), [0.25, -0.5]);
+        let raw: Vec<u8> = mono
+            .iter()
+            .flat_map(|sample| sample.to_le_bytes())
+            .collect();
+        assert_eq!(of_pcm16(&raw), [0.0, 0.5, -1.0]);
+        assert!(of_wav(b"RIFFxxxxWAVE").is_err());
+    }
+
+    #[test]
+    fn a_stream_may_begin_with_a_header() {
+        let samples = [0, 16384, -32768, 8192, 0];
+        let raw: Vec<u8> = samples
+            .iter()
+            .flat_map(|it: &i16| it.to_le_bytes())
+            .collect();
+        for stream in [raw, wav(1, &samples)] {
+            let mut stream = &stream[..];
+            assert_eq!(skip_wav_header(&mut stream).unwrap(), 1);
+            assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [0.0, 0.5]);
+            assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [-1.0, 0.25]);
+            assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [0.0]);
+            assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [0.0; 0]);
+        }
+    }
+}
