@@ -7,7 +7,13 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, ui};
+use crate::{
+    completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup, spelling, ui,
+};
+
+/// Text at the end of the short help.
+const AFTER_SHORT_HELP: &str = "\
+Begin with `ovms setup`, then `ovms serve --demo`, or `ovms serve model.onnx`.";
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
@@ -17,6 +23,7 @@ Arguments that begin with a server flag mean `serve`: `ovms --port 9000 …` is 
 Examples:
   ovms setup
   ovms serve --demo
+  ovms serve model.onnx
   ovms infer --status
 
 Exit codes: 0 done; 1 failed; 2 done with warnings; 64 usage; 69 the server cannot be reached; 70 \
@@ -30,7 +37,8 @@ they mean there.";
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = AFTER_HELP
+    after_help = AFTER_SHORT_HELP,
+    after_long_help = AFTER_HELP
 )]
 pub(crate) struct Cli {
     /// Suppress progress and informational messages
@@ -80,8 +88,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
     let is_serve = args.get(name).is_some_and(|name| name == "serve");
     if is_serve {
-        let flags = serve::without_empty(&args[name + 1..]);
+        let flags = serve::normalized(&args[name + 1..]);
         args.splice(name + 1.., flags);
+    } else {
+        args = spelling::normalized(&Cli::command(), args);
     }
     let flags = args.get(name + 1..).unwrap_or_default();
     let parsed = match is_serve {
@@ -114,6 +124,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
 
 fn parse(args: &[OsString]) -> Result<Cli, Failure> {
     let command = with_defaults_apart(without_empty_variables(Cli::command()));
+    let command = with_short_help(command);
     let command = with_whole_headers(command, args);
     let matches = command.try_get_matches_from(args);
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
@@ -202,6 +213,41 @@ fn with_defaults_apart(command: Clap) -> Clap {
     })
 }
 
+/// Arguments of `infer` in its short help.
+const INFER_SHORT: [&str; 21] = [
+    "model",
+    "status",
+    "metadata",
+    "print_curl",
+    "inputs",
+    "zeros",
+    "random",
+    "preset",
+    "output",
+    "save",
+    "top",
+    "labels",
+    "sequence",
+    "each",
+    "stream",
+    "duration",
+    "concurrency",
+    "url",
+    "api",
+    "timeout",
+    "help",
+];
+
+/// Leaves what is rarely used out of the short help of `infer`. That of `serve` is with its flags.
+fn with_short_help(command: Clap) -> Clap {
+    command.mut_subcommand("infer", |infer| {
+        infer.mut_args(|arg| {
+            let is_short = INFER_SHORT.contains(&arg.get_id().as_str());
+            arg.hide_short_help(!is_short)
+        })
+    })
+}
+
 /// Finds the environment variable that a rejected value comes from.
 fn variable(error: &clap::Error) -> Option<String> {
     let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) = (
@@ -240,8 +286,12 @@ fn explain(error: clap::Error) -> Failure {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let text = match ui::Look::of_stdout() {
+                ui::Look::Boxed => error.render().ansi().to_string(),
+                ui::Look::Plain => error.render().to_string(),
+            };
             // Always to stdout: no arguments ask for help as well.
-            match ui::print(error.render().to_string()) {
+            match ui::print(text) {
                 Ok(()) => Failure::done(),
                 Err(failure) => failure,
             }
@@ -261,6 +311,7 @@ fn explain(error: clap::Error) -> Failure {
             let variable = variable(&error);
             Failure::usage_verbatim(format!("error parsing options: {text}"))
                 .may_hint(meant.map(|command| format!("`{command}` does that")))
+                .may_hint(served(&error))
                 .may_hint(
                     variable.map(|name| {
                         format!("the value is that of the environment variable {name}")
@@ -283,6 +334,16 @@ fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
         "top" => Some("ovms infer --top"),
         _ => None,
     }
+}
+
+/// Returns the command that serves a path that stands in place of a subcommand.
+fn served(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let path = ui::shell_word(typed);
+    let is_there = std::path::Path::new(typed).exists();
+    is_there.then(|| format!("`ovms serve {path}` serves it"))
 }
 
 /// Returns whether the error is about a header, whose value must not be shown.

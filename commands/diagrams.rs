@@ -17,8 +17,14 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct DiagramArgs {
-    /// Choose what to draw
-    #[arg(long, visible_alias = "output", value_enum, default_value_t)]
+    /// Output format
+    #[arg(
+        long = "output",
+        alias = "format",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t
+    )]
     pub(crate) format: Format,
 
     /// Draw with the characters of ASCII only
@@ -28,7 +34,7 @@ pub(crate) struct DiagramArgs {
     ascii: bool,
 
     /// Write to this file; - is standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long = "save", alias = "out", value_name = "FILE")]
     out: Option<PathBuf>,
 }
 

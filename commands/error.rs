@@ -4,7 +4,7 @@ use std::{io::Write, path::Path, process::ExitCode};
 
 use ovms::error::nearest;
 
-use crate::ui::{visible_below, visible_lines};
+use crate::ui::{Look, visible_below, visible_lines};
 
 /// Kind of a failure, one for each row of the exit code table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +183,8 @@ impl Failure {
     pub(crate) fn print(&self) -> ExitCode {
         if self.kind != FailureKind::Quiet {
             // If stderr is closed as well, the exit code still reports the failure.
-            let _ = std::io::stderr().write_all(self.text().as_bytes());
+            let text = Look::of_stderr().message(&self.text());
+            let _ = std::io::stderr().write_all(text.as_bytes());
         }
         ExitCode::from(self.kind.code())
     }

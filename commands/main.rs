@@ -19,6 +19,7 @@ mod pipeline;
 mod places;
 mod serve;
 mod setup;
+mod spelling;
 mod ui;
 
 use std::{panic::catch_unwind, process::ExitCode};

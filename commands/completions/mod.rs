@@ -92,7 +92,8 @@ pub(crate) fn usual(values: &'static [&'static str]) -> ArgValueCandidates {
 fn described() -> Command {
     let mut root = Cli::command();
     if let Some(serve) = root.find_subcommand("serve").cloned() {
-        root = root.args(serve.get_arguments()).groups(serve.get_groups());
+        let flags = serve.get_arguments().filter(|arg| !arg.is_positional());
+        root = root.args(flags).groups(serve.get_groups());
     }
     root.build();
     hinted(root)

@@ -15,6 +15,7 @@ use clap_complete::{
 
 use crate::{
     cli::{Cli, with_subcommand, without_empty_variables},
+    spelling,
     ui::shell_word,
 };
 
@@ -164,7 +165,8 @@ impl Line {
 
     fn of(words: Vec<OsString>) -> Option<Self> {
         let root = lenient(without_empty_variables(Cli::command())).ignore_errors(true);
-        let mut matches = root.try_get_matches_from(with_subcommand(words)).ok()?;
+        let words = spelling::normalized(&root, with_subcommand(words));
+        let mut matches = root.try_get_matches_from(words).ok()?;
         while let Some((_, inner)) = matches.remove_subcommand() {
             matches = inner;
         }

@@ -26,7 +26,7 @@ also if it cannot be served: what nobody sends has a box that says so.
 Formats:
   text      for a terminal: as wide as that, 80 columns at most
   dot       for Graphviz, as in
-            ovms graph show my_graph --format dot | dot -Tpdf > graph.pdf
+            ovms graph show my_graph --output dot | dot -Tpdf > graph.pdf
   mermaid   a flow chart for Markdown
   svg       an image, light or dark as what shows it
   html      a page with images and tables, in one file that loads nothing
@@ -37,7 +37,7 @@ Formats:
 Examples:
   ovms graph show my_graph
   ovms graph show config.json
-  ovms graph show config.json my_graph --format svg -o graph.svg
+  ovms graph show config.json my_graph --output svg -o graph.svg
 
 Exit codes: 0 done; 1 no such file, or no graph to draw in it; 64 usage, also a NAME that no \
 graph of the file has.";
@@ -84,7 +84,7 @@ pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
         let (name, number) = (&large.name, large.inner().len());
         let text =
             format!("the graph `{name}` has {number} nodes, and at most {MAX_DRAWN} are drawn");
-        let hint = "`--format dot`, mermaid and json have graphs of any size";
+        let hint = "`--output dot`, mermaid and json have graphs of any size";
         return Err(Failure::failed(text).hint(hint));
     }
     let is_list = found.file.is_some() && args.name.is_none();

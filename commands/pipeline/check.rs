@@ -17,7 +17,7 @@ use crate::{
     completions::names,
     error::{Failure, FailureKind},
     serve::hints,
-    ui,
+    ui::{self, Look},
 };
 
 /// The flags as typed.
@@ -62,6 +62,7 @@ that no pipeline of the file has.";
 
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
+    let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
     let (path, name) = (&args.config, args.name.as_deref());
     let flags = Flags {
@@ -90,7 +91,7 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     let report = report(path, &file, &facts, name);
     stdout.print(&match args.output.is_json() {
         true => report.json(),
-        false => report.text(),
+        false => look.message(&report.text()),
     })?;
     match report.end() {
         Err(failure) if facts.lacks_runtime() => {

@@ -22,7 +22,7 @@ it a node, or the model or library that a node runs.
 Formats:
   text      for a terminal: as wide as that, 80 columns at most
   dot       for Graphviz, as in
-            ovms pipeline show config.json --format dot | dot -Tpdf > a.pdf
+            ovms pipeline show config.json --output dot | dot -Tpdf > a.pdf
   mermaid   a flow chart for Markdown
   svg       an image, light or dark as what shows it
   html      a page with images and tables, in one file that loads nothing
@@ -34,8 +34,8 @@ Formats:
 Examples:
   ovms pipeline show config.json
   ovms pipeline show config.json ocr
-  ovms pipeline show config.json --format html -o dag.html
-  ovms pipeline show config.json ocr --format json | jq '.edges[].shape'
+  ovms pipeline show config.json --output html -o dag.html
+  ovms pipeline show config.json ocr --output json | jq '.edges[].shape'
 
 Exit codes: 0 done; 1 no such file, or no pipeline to draw in it; 64 usage, also a NAME that no \
 pipeline of the file has.";

@@ -57,7 +57,7 @@ pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
 
 /// Prints the names of the models below the repository, one a line.
 fn list(args: &ServeArgs) -> Result<(), Failure> {
-    let Some(root) = repository_path(args) else {
+    let Some(root) = repository_path(&args.flags) else {
         return Err(Failure::usage_verbatim(
             "Use --list_models with --model_repository_path",
         ));
@@ -117,7 +117,7 @@ fn is_servable(folder: &Path) -> bool {
 fn add(args: &ServeArgs) -> Result<(), Failure> {
     let path = config_path(args)?;
     let name = model_name(args)?;
-    let base_path = match (&args.flags.model_path, repository_path(args)) {
+    let base_path = match (&args.flags.model_path, repository_path(&args.flags)) {
         // Relative to the file, as all paths in it.
         (Some(path), _) => path.clone(),
         // Relative to where we are.
@@ -204,9 +204,11 @@ fn done(args: &ServeArgs, path: &Path, name: &str, what: &str) -> Result<(), Fai
     Ok(())
 }
 
-fn repository_path(args: &ServeArgs) -> Option<PathBuf> {
-    let given = args.flags.model_repository_path.clone();
-    given.or_else(|| std::env::var_os(REPOSITORY).map(PathBuf::from))
+/// Returns the model repository of the flags or the environment.
+pub(super) fn repository_path(flags: &Flags) -> Option<PathBuf> {
+    let given = flags.model_repository_path.clone();
+    let variable = || std::env::var_os(REPOSITORY).filter(|path| !path.is_empty());
+    given.or_else(|| variable().map(PathBuf::from))
 }
 
 fn config_path(args: &ServeArgs) -> Result<PathBuf, Failure> {

@@ -4,7 +4,7 @@ use std::{io, path::Component};
 
 use ovms::{
     config::{FileError, FlagError},
-    engine::reload::ReloadError,
+    engine::reload::{PathError, ReloadError},
     metrics::NameError,
     model::{VersionFailure, repository::RepositoryError, storage::SourceError},
     openvino::ModelLoadError,
@@ -26,7 +26,8 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
     };
     match error {
         FlagError::ModelMissing => failure.hint(
-            "give --config_path, or both --model_name and --model_path, or --demo for an example",
+            "name a model file or a folder: `ovms serve model.onnx`; or give --config_path, or both \
+             --model_name and --model_path, or --demo for an example",
         ),
         FlagError::GrpcWorkers {
             cores,
@@ -47,6 +48,50 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
         ),
         _ => failure,
     }
+}
+
+/// Returns the failure for a path that names nothing to serve.
+pub(super) fn of_path(error: &PathError) -> Failure {
+    let kind = match error.is_usage() {
+        true => FailureKind::Usage,
+        false => FailureKind::Failed,
+    };
+    Failure::of(kind, error).may_hint(match error {
+        PathError::Missing { nearest, .. } => {
+            let nearest = nearest.as_deref();
+            nearest.map(|path| format!("did you mean `{path}`?"))
+        }
+        PathError::Unreadable { path, source } => {
+            let is_denied = source.kind() == io::ErrorKind::PermissionDenied;
+            is_denied.then(|| format!("let the user of the server read {}", path.display()))
+        }
+        PathError::NoModel(path) => {
+            let is_json = path.extension().is_some_and(|ending| ending == "json");
+            let path = ui::shell_word(&path.display().to_string());
+            is_json.then(|| format!("for a configuration file: `ovms serve --config_path {path}`"))
+        }
+        PathError::Half { .. } => Some("copy both files to the same folder".to_owned()),
+        PathError::Empty(path) => Some(format!(
+            "a model file is there, or in a folder of its version (1), or in a folder of its name, such \
+             as {}",
+            path.join("resnet/1/model.onnx").display()
+        )),
+        PathError::Several { path, files } => {
+            let files = files.iter().map(|file| path.join(file).display().to_string());
+            let files: Vec<String> = files.map(|file| ui::shell_word(&file)).collect();
+            Some(format!("name the files: `ovms serve {}`", files.join(" ")))
+        }
+        PathError::Model(path) => {
+            let path = ui::shell_word(&path.display().to_string());
+            Some(format!("to serve it: `ovms serve {path}`"))
+        }
+        PathError::Clash { .. } => Some(
+            "rename one of them, or give both a name in a file for --config_path".to_owned(),
+        ),
+        PathError::OneName(_) => {
+            Some("leave it out: each model has the name of its file or folder".to_owned())
+        }
+    })
 }
 
 /// Returns the failure for a port that was not opened.
@@ -72,6 +117,7 @@ pub(super) fn of_start(error: &StartError) -> Failure {
             VersionFailure::Load(error) => of_load(error),
             _ => None,
         },
+        StartError::Error(ReloadError::Paths(error)) => return of_path(error),
         StartError::Metrics(error) => Some(of_metrics(error)),
         StartError::Error(_) | StartError::Lost | StartError::Store(_) => None,
     })

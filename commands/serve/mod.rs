@@ -19,6 +19,7 @@ use ovms::{
     config::{
         self, AccessLogTarget, CheckDepth, Config, ConfigSource, FlagEnvironment, FlagError, Flags,
     },
+    engine::reload::read_paths,
     error::chain,
     frontends::access,
     model::demo,
@@ -37,7 +38,7 @@ use super::{
     ui::{self, OutputFormat},
 };
 
-pub(crate) use args::{ServeArgs, refuse_unmatched, without_empty};
+pub(crate) use args::{ServeArgs, normalized, refuse_unmatched};
 pub(crate) use check::{is_asked as asks_for_document, of_failure as document_of};
 
 /// Ports of `--demo` if none is given.
@@ -54,10 +55,14 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     if let Some(done) = directives::run(&args) {
         return done;
     }
-    let ServeArgs { mut flags, output } = args;
+    let ServeArgs {
+        paths,
+        mut flags,
+        output,
+    } = args;
     let demo = prepare_demo(&mut flags)?;
     if flags.check != CheckDepth::Off {
-        return check::run(flags, output);
+        return check::run(flags, paths, output);
     }
     if output == OutputFormat::Json {
         let text = "`--output json` is for --check, --list_models, --add_to_config and \
@@ -85,15 +90,26 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         }
         hints::of_flags(&error)
     };
-    let mut config = Config::from_flags(flags, &environment()).map_err(refused)?;
+    let mut config = configured(flags, paths).map_err(refused)?;
     places::check_python(&config.settings.flags)?;
-    if let ConfigSource::File { path, defaults } = &config.source {
-        // Read once more when it is served; here its errors are reported before anything else.
-        let file = config::read(path, defaults).map_err(|error| {
-            log_start(&error);
-            hints::explain(&error, "--config_path")
-        })?;
-        config.add_monitoring(&file).map_err(refused)?;
+    // Read once more when it is served; here its errors are reported before anything else.
+    match &config.source {
+        ConfigSource::File { path, defaults } => {
+            let file = config::read(path, defaults).map_err(|error| {
+                log_start(&error);
+                hints::explain(&error, "--config_path")
+            })?;
+            config.add_monitoring(&file).map_err(refused)?;
+        }
+        ConfigSource::Paths(source) => {
+            read_paths(source).map_err(|error| {
+                if !error.is_usage() {
+                    log_start(&error);
+                }
+                hints::of_path(&error)
+            })?;
+        }
+        ConfigSource::Model(_) | ConfigSource::Graph { .. } => {}
     }
     let opened = runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
     let log_file = logging::start(&log)?;
@@ -154,6 +170,20 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     ui::clear_foot();
     access.flush(ACCESS_LOG_END);
     result
+}
+
+/// Checks the flags, beside the paths of models if there are any.
+fn configured(mut flags: Flags, paths: Vec<PathBuf>) -> Result<Config, FlagError> {
+    if paths.is_empty() {
+        if flags.config_path.is_some() || flags.model_path.is_some() {
+            return Config::from_flags(flags, &environment());
+        }
+        flags.model_repository_path = directives::repository_path(&flags);
+        if flags.model_repository_path.is_none() {
+            return Config::from_flags(flags, &environment());
+        }
+    }
+    Config::from_paths(flags, paths, &environment())
 }
 
 /// Returns the values of flags from the environment.

@@ -18,7 +18,7 @@ use super::error::Failure;
 pub(crate) use bars::{BAR_STEP, Counter, bar, bar_target, steps};
 pub(crate) use table::{Cell, Table, Tone};
 pub(crate) use text::{
-    clipped, columns, counted, filled, image_columns, listed, quoted_names, wrapped,
+    clipped, coloured, columns, counted, filled, image_columns, listed, quoted_names, wrapped,
 };
 pub(crate) use {bars::Foot, bars::Stdout, bars::clear as clear_foot};
 pub(crate) use {
@@ -59,6 +59,14 @@ impl Look {
     /// Returns the look for stderr.
     pub(crate) fn of_stderr() -> Self {
         Self::of(io::stderr().is_terminal())
+    }
+
+    /// Returns a message as this look has it: with colours for a terminal.
+    pub(crate) fn message(self, text: &str) -> String {
+        match self {
+            Self::Boxed => coloured(text),
+            Self::Plain => text.to_owned(),
+        }
     }
 
     fn of(is_terminal: bool) -> Self {
@@ -124,7 +132,8 @@ pub(crate) fn note(text: &str) {
 /// Writes an important message to stderr, such as a warning or an error of one of many.
 pub(crate) fn warn(text: &str) {
     // If nobody reads stderr, there is nobody to tell.
-    let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
+    let text = visible_lines(text);
+    let _ = writeln!(io::stderr().lock(), "{}", Look::of_stderr().message(&text));
 }
 
 /// Refuses to write binary data to a terminal.

@@ -160,6 +160,51 @@ pub(crate) fn visible_below(text: &str, indent: usize) -> String {
     visible_lines(text).replace('\n', &format!("\n{}", " ".repeat(indent)))
 }
 
+/// Words that begin a line of a message, with their colours.
+const COLOURED: [(&str, &str); 10] = [
+    ("error parsing options", "1;31"),
+    ("error", "1;31"),
+    ("caused by:", "31"),
+    ("warning", "1;33"),
+    ("not checked", "33"),
+    ("hint:", "1;36"),
+    ("note:", "1;36"),
+    ("= help:", "1;36"),
+    ("= note:", "1;36"),
+    ("-->", "34"),
+];
+
+/// Returns a message with colours for a terminal: the words that begin its lines, and the marks below a line
+/// of a file. Control characters in it are escaped already.
+pub(crate) fn coloured(text: &str) -> String {
+    text.split_inclusive('\n').map(coloured_line).collect()
+}
+
+fn coloured_line(line: &str) -> String {
+    let painted = |text: &str, colour: &str| format!("\x1b[{colour}m{text}\x1b[0m");
+    let bare = line.trim_start().trim_start_matches("| ");
+    let before = &line[..line.len() - bare.len()];
+    // A word that goes on, as in `errors`, is another one.
+    let begins = |word: &str| {
+        let rest = bare.strip_prefix(word);
+        rest.is_some_and(|rest| word.ends_with([':', '>']) || rest.starts_with([':', '[', ' ']))
+    };
+    if let Some((word, colour)) = COLOURED.iter().find(|(word, _)| begins(word)) {
+        let word = &bare[..word.len()];
+        return format!("{before}{}{}", painted(word, colour), &bare[word.len()..]);
+    }
+    if let Some((bar, marks)) = line.split_once('|')
+        && !marks.trim().is_empty()
+        && bar.trim().is_empty()
+        && marks.trim().chars().all(|mark| mark == '^')
+    {
+        let blank = &marks[..marks.len() - marks.trim_start().len()];
+        let end = &marks[marks.trim_end().len()..];
+        return format!("{bar}|{blank}{}{end}", painted(marks.trim(), "1;31"));
+    }
+    line.to_owned()
+}
+
 /// Returns a text as one word for a shell, in quotes if it needs them.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |it: char| it.is_alphanumeric() || "/._-+:@%,=".contains(it);
@@ -191,6 +236,19 @@ mod tests {
         counted, filled_to, listed, pace, shell_word, visible, visible_below, visible_lines,
         wrapped,
     };
+
+    #[test]
+    fn the_words_that_begin_a_line_have_colours() {
+        let text = "error: no `error: x`\n  caused by: y\nhint: z\nerrors are plain\n   |   ^^^\n --> a:1\n";
+        insta::assert_snapshot!(super::coloured(text).replace('\u{1b}', "ESC"), @r"
+        ESC[1;31merrorESC[0m: no `error: x`
+          ESC[31mcaused by:ESC[0m y
+        ESC[1;36mhint:ESC[0m z
+        errors are plain
+           |   ESC[1;31m^^^ESC[0m
+         ESC[34m-->ESC[0m a:1
+        ");
+    }
 
     #[test]
     fn text_is_broken_at_blanks() {

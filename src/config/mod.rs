@@ -11,7 +11,7 @@ mod settings;
 mod shape;
 mod version_policy;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use file::{
     Connection, Defaults, EditError, EmptyResults, EntryError, FileConfig, FileError,
@@ -51,6 +51,8 @@ pub enum ConfigSource {
         /// Settings that the flags add to its models.
         defaults: Defaults,
     },
+    /// Models and graphs that are named by their paths.
+    Paths(Box<PathSource>),
     /// A configuration file.
     File {
         /// The file.
@@ -58,4 +60,37 @@ pub enum ConfigSource {
         /// Settings that the flags add to its models.
         defaults: Defaults,
     },
+}
+
+/// Models and graphs that are named by their paths: files, folders, and repositories, which are followed.
+#[derive(Debug, Clone)]
+pub struct PathSource {
+    /// Model files, folders of models and graphs, and repositories, as given.
+    pub paths: Vec<PathBuf>,
+    /// Folder of one folder per model or graph.
+    pub repository: Option<PathBuf>,
+    /// Name of the one model, in place of that of its file.
+    pub name: Option<String>,
+    /// Settings of each model; name and base path are empty.
+    pub model: ModelConfig,
+    /// Names of given flags that are for models and for no graph.
+    pub unfit: Vec<&'static str>,
+    /// Settings that the flags add to models of graphs.
+    pub defaults: Defaults,
+}
+
+impl PathSource {
+    /// Makes the model of a file or folder.
+    pub fn model_of(&self, name: &str, base_path: &Path) -> ModelConfig {
+        ModelConfig {
+            name: name.to_owned(),
+            base_path: base_path.to_string_lossy().into_owned(),
+            ..self.model.clone()
+        }
+    }
+
+    /// Finds the graph of a folder.
+    pub fn graph_of(name: &str, folder: &Path) -> Option<GraphConfig> {
+        GraphConfig::find(name, folder, None, None)
+    }
 }

@@ -13,7 +13,7 @@ use crate::{
     completions::names,
     error::Failure,
     pipeline::aside::Aside,
-    ui,
+    ui::{self, Look},
 };
 
 /// Text at the end of the help.
@@ -78,6 +78,7 @@ pub(crate) enum Depth {
 
 /// Runs the subcommand.
 pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
+    let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
     let defaults = Defaults::default();
     let found = source::find(&args.path, args.name.as_deref(), &defaults)?;
@@ -92,7 +93,7 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
     let report = CheckReport::new(CheckedKind::Graph, &args.path, graphs.collect(), Vec::new());
     stdout.print(&match args.output.is_json() {
         true => report.json(),
-        false => report.text(),
+        false => look.message(&report.text()),
     })?;
     python::stop(super::LIMIT);
     report.end()

@@ -102,7 +102,7 @@ struct Of {
     models: Vec<PathBuf>,
 
     /// Write to this file; - is standard output
-    #[arg(short, long, alias = "file", value_name = "FILE")]
+    #[arg(short, long = "save", aliases = ["out", "file"], value_name = "FILE")]
     out: Option<PathBuf>,
 
     /// Replace files that are there

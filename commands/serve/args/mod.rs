@@ -1,9 +1,14 @@
 //! The command line of `ovms serve`: the table of flags as arguments.
 
-use std::{any::TypeId, borrow::Cow, ffi::OsString};
+use std::{
+    any::TypeId,
+    borrow::Cow,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use clap::{
-    Arg, ArgMatches, Args, Command, FromArgMatches,
+    Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches,
     builder::{PossibleValue, PossibleValuesParser},
     value_parser,
 };
@@ -13,11 +18,46 @@ use serde_json::Value;
 use crate::{
     completions::{names, usual},
     error::Failure,
+    spelling::{hyphenated, spelled},
     ui::OutputFormat,
 };
 
+/// Flags in the short help.
+const SHORT: [&str; 17] = [
+    "model_name",
+    "model_path",
+    "model_repository_path",
+    "demo",
+    "shape",
+    "target_device",
+    "plugin_config",
+    "stateful",
+    "config_path",
+    "cache_dir",
+    "port",
+    "rest_port",
+    "rest_bind_address",
+    "grpc_bind_address",
+    "log_level",
+    "metrics_enable",
+    "check",
+];
+
+/// Text at the end of the short help.
+const AFTER_SHORT_HELP: &str = "\
+Examples:
+  ovms serve flowers.onnx
+  ovms serve --config_path /models/config.json --port 9000 --rest_port 8000
+
+`ovms serve --help` has all flags.";
+
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
+PATH is a model file, a folder with one model or with a graph, or a folder of such folders, which is \
+followed: models that come or go there are served or retired. Each has the name of its file or \
+folder. Without --port and --rest_port, gRPC is on 9000 and REST on 8000, and without addresses the \
+server listens on 127.0.0.1. Flags of a model are for all of them.
+
 The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
 highest version is served, unless --model_version_policy says otherwise. A folder that holds a model \
 and no version folder, or a model file, is version 1.
@@ -27,6 +67,8 @@ OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.
 
 Examples:
   ovms serve --demo
+  ovms serve flowers.onnx
+  ovms serve /models --target_device AUTO
   ovms serve --model_name resnet --model_path /models/resnet --port 9000
   ovms serve --config_path /models/config.json --port 9000 --rest_port 8000
   ovms serve --check --config_path /models/config.json
@@ -38,9 +80,14 @@ failed, or --check found errors; 2 --check found warnings only; 64 usage; 72 no 
 /// Arguments of `ovms serve`.
 #[derive(Debug)]
 pub(crate) struct ServeArgs {
+    /// Models that are named by their paths.
+    pub(super) paths: Vec<PathBuf>,
     pub(super) flags: Flags,
     pub(super) output: OutputFormat,
 }
+
+/// Id of the paths of models.
+const PATHS: &str = "paths";
 
 /// The flag that says nothing of the server.
 #[derive(Debug, Args)]
@@ -61,7 +108,15 @@ struct OutputArg {
 
 impl Args for ServeArgs {
     fn augment_args(command: Command) -> Command {
-        let command = command.after_long_help(AFTER_HELP);
+        let command = command.after_help(AFTER_SHORT_HELP);
+        let command = command.after_long_help(AFTER_HELP).arg(
+            Arg::new(PATHS)
+                .value_name("PATH")
+                .help("Model files, folders of models, or folders of such folders")
+                .num_args(1)
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf)),
+        );
         FLAGS.iter().fold(command, |command, flag| {
             let command = match flag.name {
                 // Below the flags that it is for.
@@ -83,7 +138,9 @@ impl FromArgMatches for ServeArgs {
             let mut values = matches.get_raw(flag.name)?;
             values.next_back().map(ToOwned::to_owned)
         };
+        let paths = matches.get_many(PATHS);
         Ok(Self {
+            paths: paths.unwrap_or_default().cloned().collect(),
             flags: Flags::default().with(given),
             output: OutputArg::from_arg_matches(matches)?.output,
         })
@@ -104,6 +161,7 @@ fn argument(flag: &Flag) -> Arg {
         .value_name(flag.value)
         .help_heading(flag.heading)
         .allow_hyphen_values(flag.takes_hyphen)
+        .hide_short_help(!SHORT.contains(&flag.name))
         .require_equals(is_optional);
     let arg = match flag.kind {
         FlagKind::Switch => arg.value_parser(booleans()).hide_possible_values(true),
@@ -126,7 +184,7 @@ fn argument(flag: &Flag) -> Arg {
         false => arg,
     };
     let arg = match flag.name {
-        "demo" => arg.conflicts_with_all(["model_name", "model_path", "config_path"]),
+        "demo" => arg.conflicts_with_all([PATHS, "model_name", "model_path", "config_path"]),
         "model_name" => arg.add(names::models()),
         "batch_size" | "shape" => arg.add(usual(&["auto"])),
         "layout" => arg.add(usual(&["NCHW", "NHWC", "CHW", "HWC"])),
@@ -178,9 +236,10 @@ fn typed<'a>(command: &'a Command, args: &'a [OsString]) -> impl Iterator<Item =
         let text = rest.first()?.to_string_lossy();
         let name = text
             .strip_prefix("--")
-            .and_then(|long| long.split('=').next());
+            .and_then(|long| long.split('=').next())
+            .map(hyphenated);
         let mut known = command.get_arguments();
-        let flag = known.find(|arg| name.is_some() && arg.get_long() == name);
+        let flag = known.find(|arg| name.is_some() && arg.get_long().map(hyphenated) == name);
         let takes_next = !text.contains('=') && flag.is_some_and(takes_text);
         let words;
         (words, rest) = rest.split_at(rest.len().min(1 + usize::from(takes_next)));
@@ -196,9 +255,9 @@ fn takes_text(flag: &Arg) -> bool {
 /// Flags with a meaningful empty value: the header is left out.
 const MEANT: [&str; 3] = ["allowed_origins", "allowed_methods", "allowed_headers"];
 
-/// Removes the flags of `serve` with an empty value, and their earlier values: the last value
-/// counts, and that is none.
-pub(crate) fn without_empty(args: &[OsString]) -> Vec<OsString> {
+/// Returns the flags of `serve` as the help spells them, without those of an empty value and their earlier
+/// values: the last value counts, and that is none.
+pub(crate) fn normalized(args: &[OsString]) -> Vec<OsString> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let mut kept: Vec<TypedArg<'_>> = Vec::new();
     for arg in typed(&command, args) {
@@ -211,7 +270,15 @@ pub(crate) fn without_empty(args: &[OsString]) -> Vec<OsString> {
             None => kept.push(arg),
         }
     }
-    kept.iter().flat_map(|arg| arg.words).cloned().collect()
+    let words = kept.iter().flat_map(|arg| {
+        let (first, rest) = arg.words.split_first()?;
+        let first = match arg.flag.and_then(Arg::get_long) {
+            Some(long) => spelled(first, long),
+            None => first.clone(),
+        };
+        Some(std::iter::once(first).chain(rest.iter().cloned()))
+    });
+    words.flatten().collect()
 }
 
 /// Returns whether a flag takes text, unless an empty value is meaningful.
@@ -220,7 +287,7 @@ fn is_text(flag: &Arg) -> bool {
     let is_number = value == TypeId::of::<u32>()
         || value == TypeId::of::<u64>()
         || value == TypeId::of::<usize>();
-    takes_text(flag) && !MEANT.contains(&flag.get_long().unwrap_or_default()) && !is_number
+    takes_text(flag) && !MEANT.contains(&flag.get_id().as_str()) && !is_number
 }
 
 /// Flags of the C++ server that are absent, by purpose; a guess at another flag would mislead.
@@ -249,21 +316,43 @@ const ABSENT: [(&str, &str); 6] = [
 
 /// Returns the purpose of an absent flag of the C++ server.
 fn absent(name: &str) -> Option<&'static str> {
-    let is_one = |names: &str| names.split(' ').any(|other| other == name);
+    let name = hyphenated(name);
+    let is_one = |names: &str| names.split(' ').any(|other| hyphenated(other) == name);
     let found = ABSENT.iter().find(|(_, names)| is_one(names));
     found.map(|(what, _)| *what)
 }
 
-/// Rejects arguments that are no flags of `serve`, all at once and in the format expected by start scripts.
+/// Flags that name what is served, or what is done instead: a path beside them means nothing.
+const SOURCES: [&str; 6] = [
+    "model_path",
+    "config_path",
+    "demo",
+    "list_models",
+    "add_to_config",
+    "remove_from_config",
+];
+
+/// Returns whether a word is meant as the path of a model: it is there, looks like one, or leads.
+fn is_path(text: &str, leads: bool) -> bool {
+    !text.starts_with('-') && (leads || text.contains(['/', '.']) || Path::new(text).exists())
+}
+
+/// Rejects arguments that are neither flags of `serve` nor paths of models, all at once and in the format
+/// expected by start scripts.
 pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let mut unmatched = Vec::new();
+    let mut paths = 0;
     // Flags with `true` or `false` behind a blank.
     let mut parted = Vec::new();
     let mut optional = None;
+    let (mut has_flags, mut takes_paths) = (false, true);
     for TypedArg { text, flag, .. } in typed(&command, args) {
         let before = optional.take();
+        let leads = !has_flags;
+        has_flags |= text.starts_with('-');
         if let Some(flag) = flag {
+            takes_paths &= !SOURCES.contains(&flag.get_id().as_str());
             optional = flag
                 .get_long()
                 .filter(|_| !takes_text(flag) && !text.contains('='));
@@ -275,11 +364,15 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             ));
         }
         let name = text.split('=').next().unwrap_or_default();
-        if !matches!(&*text, "-h" | "-q") && !matches!(name, "--help" | "--version" | "--quiet") {
+        let is_common =
+            matches!(&*text, "-h" | "-q") || matches!(name, "--help" | "--version" | "--quiet");
+        if !is_common {
+            let is_path = is_path(&text, leads);
+            paths += usize::from(is_path);
             unmatched.push(text.into_owned());
         }
     }
-    if unmatched.is_empty() {
+    if unmatched.is_empty() || (takes_paths && paths == unmatched.len()) {
         return Ok(());
     }
     let list: String = unmatched.iter().map(|arg| format!("{arg}, ")).collect();
@@ -314,14 +407,11 @@ fn is_slip(typed: &str, known: &str) -> bool {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{refuse_unmatched, without_empty};
+    use super::{normalized, refuse_unmatched};
 
     fn left(args: &[&str]) -> String {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        without_empty(&args)
-            .join(" ".as_ref())
-            .into_string()
-            .unwrap()
+        normalized(&args).join(" ".as_ref()).into_string().unwrap()
     }
 
     #[test]
@@ -337,12 +427,33 @@ mod tests {
             "--max_connections=",
             "--stateful=",
             "--unknown=",
+            "--un_known=",
             "--shape",
             "--model_name --shape= x",
+            "--model_name --rest-port",
         ] {
             let args: Vec<&str> = kept.split(' ').collect();
             assert_eq!(left(&args), kept);
         }
+    }
+
+    #[test]
+    fn underscores_and_hyphens_are_equal_in_flags() {
+        let typed = |dash: &str| {
+            let flags = [
+                "--model*name",
+                "a-b",
+                "--rest*port=1_2",
+                "--log*level",
+                "--x-y",
+            ];
+            let flags = flags.map(|flag| flag.replace('*', dash));
+            left(&flags.each_ref().map(String::as_str))
+        };
+        assert_eq!(typed("_"), typed("-"));
+        assert!(typed("_").contains(" a-b ") && typed("_").contains("=1_2 "));
+        let mixed = format!("--rest-bind{}address", '_');
+        assert_eq!(refused(&[&mixed, "a"]), None);
     }
 
     fn refused(args: &[&str]) -> Option<String> {
@@ -365,6 +476,31 @@ mod tests {
         hint: `--pooling` is absent from this server on purpose: it is for graphs of embeddings; docs/moving.md lists what is absent
         hint: `ovms serve --help` lists the flags
         ");
+    }
+
+    #[test]
+    fn a_path_beside_what_names_a_model_is_a_stranger() {
+        for paths in [
+            &["flowers.onnx"][..],
+            &["flowers"],
+            &["./a/", "b.xml", "--port", "1"],
+            &["--port=1", "/models"],
+            &["--stateful", "s3://bucket/model"],
+            &["a.onnx", "--model_name", "b"],
+        ] {
+            assert_eq!(refused(paths), None, "{paths:?}");
+        }
+        let first =
+            |args: &[&str]| refused(args).map(|text| text.lines().next().unwrap().to_owned());
+        for (args, expected) in [
+            (&["--port=1", "flowers"][..], "flowers, "),
+            (&["a.onnx", "--model_path", "b"], "a.onnx, "),
+            (&["--demo", "a.onnx"], "a.onnx, "),
+            (&["a.onnx", "--prt", "1"], "a.onnx, --prt, 1, "),
+        ] {
+            let expected = format!("error parsing options - unmatched arguments: {expected}");
+            assert_eq!(first(args), Some(expected), "{args:?}");
+        }
     }
 
     #[test]

@@ -21,16 +21,17 @@ use std::{
 
 use ovms::{
     config::{
-        self, CheckDepth, Config, ConfigSource, Defaults, EntryError, FileConfig, Flags,
-        ModelEntry, RefusedEntry,
+        self, CheckDepth, ConfigSource, Defaults, EntryError, FileConfig, Flags, ModelEntry,
+        RefusedEntry,
     },
     diagnostic::{Diagnostics, FilePosition},
+    engine::reload::read_paths,
     metrics::Metrics,
     python, task,
 };
 use serde::Serialize;
 
-use super::{environment, hints};
+use super::{configured, hints};
 use crate::{
     check::report::{CheckVerdict, CheckedKind, Counts},
     error::Failure,
@@ -40,7 +41,7 @@ use crate::{
         facts::{ConfigurationFacts, Reported},
     },
     places,
-    ui::{Look, NOTHING, OutputFormat, Table},
+    ui::{Cell, Look, NOTHING, OutputFormat, Table, Tone},
 };
 
 /// Results of a check.
@@ -86,7 +87,7 @@ const NOT_CHECKED: &str = "not checked";
 const REFUSED: &str = "refused";
 
 /// Checks the flags and everything they refer to, and prints a table of servables and all errors.
-pub(super) fn run(flags: Flags, output: OutputFormat) -> Result<(), Failure> {
+pub(super) fn run(flags: Flags, paths: Vec<PathBuf>, output: OutputFormat) -> Result<(), Failure> {
     let look = Look::of_stdout();
     // Libraries and handlers may print.
     let mut stdout = Aside::take()?;
@@ -98,7 +99,7 @@ pub(super) fn run(flags: Flags, output: OutputFormat) -> Result<(), Failure> {
     if is_json {
         report.limit.stdout = stdout.try_clone().ok();
     }
-    if let Err(failure) = report.look(flags) {
+    if let Err(failure) = report.look(flags, paths) {
         if is_json {
             report.add_failure(&failure);
             stdout.print(&report.json())?;
@@ -115,9 +116,8 @@ pub(super) fn run(flags: Flags, output: OutputFormat) -> Result<(), Failure> {
 
 impl Report {
     /// Checks everything that the flags name.
-    fn look(&mut self, flags: Flags) -> Result<(), Failure> {
-        let mut config =
-            Config::from_flags(flags, &environment()).map_err(|error| hints::of_flags(&error))?;
+    fn look(&mut self, flags: Flags, paths: Vec<PathBuf>) -> Result<(), Failure> {
+        let mut config = configured(flags, paths).map_err(|error| hints::of_flags(&error))?;
         places::check_python(&config.settings.flags)?;
         self.findings.warnings.append(&mut config.warnings);
         let environment = config.settings.flags.python_environment.clone();
@@ -134,6 +134,12 @@ impl Report {
                 self.limit.flags = Arc::clone(&defaults.flags);
                 let (file, origins) = self.subconfigs(&file, &defaults);
                 self.servables(&file, &origins, environment, "", |_| origin.clone());
+            }
+            ConfigSource::Paths(source) => {
+                let file = read_paths(&source).map_err(|error| hints::of_path(&error))?;
+                self.limit.flags = Arc::clone(&source.defaults.flags);
+                let (file, origins) = self.subconfigs(&file, &source.defaults);
+                self.servables(&file, &origins, environment, "", |_| String::new());
             }
             ConfigSource::File { path, defaults } => {
                 let file = config::read(&path, &defaults).map_err(|error| {
@@ -352,8 +358,14 @@ impl Report {
                 versions => versions,
             };
             let kind = has_kinds.then(|| row.kind.name().to_owned());
-            let rest = [versions, row.state.to_owned()];
-            table.row([row.name.clone()].into_iter().chain(kind).chain(rest));
+            let tone = match row.state {
+                GOOD => Tone::Good,
+                ERROR | REFUSED => Tone::Bad,
+                _ => Tone::Warn,
+            };
+            let state = Cell::toned(row.state.to_owned(), Some(tone));
+            let words = [row.name.clone()].into_iter().chain(kind).chain([versions]);
+            table.row(words.map(Cell::from).chain([state]));
         }
         table.draw(look)
     }

@@ -16,14 +16,11 @@ use crate::ui::{counted, listed, visible, wrapped};
 /// Maximum number of servables listed one by one.
 const MAX: usize = 8;
 
-/// Maximum number of failures listed one by one.
-const MAX_FAILURES: usize = 4;
+/// Maximum number of models without versions listed one by one.
+const MAX_EMPTY: usize = 4;
 
 /// Maximum number of names in an event.
 const LISTED: usize = 100;
-
-/// Maximum length of a failure, in characters.
-const LONGEST: usize = 300;
 
 /// Width of the column of names.
 const NAMES: usize = 12;
@@ -62,7 +59,10 @@ pub(super) struct Summary {
     served: Vec<Entry>,
     /// Number of configured servables that are not served.
     missing: usize,
-    failures: Vec<String>,
+    /// Number of errors; the log has them.
+    failed: usize,
+    /// Names of models without versions.
+    empty: Vec<String>,
     /// Folder of the example, if that is served.
     pub(super) demo: Option<String>,
 }
@@ -78,16 +78,13 @@ impl Summary {
         let servables = engine.servables();
         let served: Vec<Entry> = servables.iter().filter_map(Entry::of).collect();
         let python = python::describe();
-        let mut failures: Vec<String> = errors.iter().map(|error| clip(&chain(error))).collect();
-        // No versions are no error: they may come.
-        let empty = servables.iter().filter_map(Servable::model);
-        let empty = empty.filter(|model| model.versions().is_empty());
-        for name in empty.map(|model| format!("`{}`", model.name())) {
-            // Where the folder could not be read, that has been said.
-            if !failures.iter().any(|failure| failure.contains(&name)) {
-                failures.push(format!("model {name} has no version to serve"));
-            }
-        }
+        // No versions are no error: they may come. Where the folder could not be read, that has been said.
+        let said: Vec<String> = errors.iter().map(|error| chain(error)).collect();
+        let models = servables.iter().filter_map(Servable::model);
+        let empty = models.filter(|model| model.versions().is_empty());
+        let empty = empty.map(|model| format!("`{}`", model.name()));
+        let empty = empty.filter(|name| !said.iter().any(|text| text.contains(name)));
+        let empty = empty.collect();
         let management = &settings.management_bind_addresses;
         Self {
             openvino: openvino.split('-').next().unwrap_or(openvino).to_owned(),
@@ -100,7 +97,8 @@ impl Summary {
             devices: Vec::new(),
             missing: servables.len() - served.len(),
             served,
-            failures,
+            failed: errors.len(),
+            empty,
             demo: None,
         }
     }
@@ -204,16 +202,19 @@ impl Summary {
             let all = self.infer("--status", Some("--status"));
             rows.push(("and", vec![format!("{more} more: {all}")]));
         }
-        if is_terminal {
-            let reported = self.failures.iter().take(MAX_FAILURES).cloned();
-            rows.extend(reported.map(|failure| ("missing", vec![failure])));
-            if self.failures.len() > MAX_FAILURES {
-                let more = self.failures.len() - MAX_FAILURES;
-                rows.push(("missing", vec![format!("{more} more, see above")]));
-            }
-        } else if !self.failures.is_empty() {
-            let number = counted(self.failures.len(), "error");
-            rows.push(("missing", vec![format!("{number}, see above")]));
+        let named = self.empty.iter().take(MAX_EMPTY);
+        let mut missing: Vec<String> = named
+            .map(|name| format!("model {name} has no version to serve"))
+            .collect();
+        if self.empty.len() > MAX_EMPTY {
+            let more = counted(self.empty.len() - MAX_EMPTY, "more model");
+            missing.push(format!("{more} without a version"));
+        }
+        if self.failed > 0 {
+            missing.push(format!("{}, see above", counted(self.failed, "error")));
+        }
+        if !missing.is_empty() {
+            rows.push(("missing", missing));
         }
         let tries = self.tries(is_terminal);
         if !tries.is_empty() {
@@ -285,14 +286,6 @@ impl Place {
 
     fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
-    }
-}
-
-fn clip(text: &str) -> String {
-    let text = text.replace('\n', " ");
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
     }
 }
 

@@ -35,11 +35,8 @@ fn example() -> Summary {
             },
         ],
         missing: 1,
-        failures: vec![
-            "cannot load version 1 of model `face`: cannot read /models/face/1/model.xml: it \
-             ends before its end"
-                .to_owned(),
-        ],
+        failed: 1,
+        empty: vec!["`face`".to_owned()],
         demo: None,
     };
     summary.devices = setup::named(&[Device {
@@ -97,7 +94,7 @@ fn many_models_are_counted() {
     summary.served = (0..45)
         .map(|number| model(&format!("m{number:02}"), ""))
         .collect();
-    summary.failures = vec!["x".to_owned(); 20];
+    summary.empty = vec!["`x`".to_owned(); 20];
     let drawn = summary.drawn(Some(80));
     assert!(drawn.lines().count() <= 27, "{drawn}");
     assert!(drawn.contains("37 more: ovms infer --status"), "{drawn}");

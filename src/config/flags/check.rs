@@ -16,7 +16,7 @@ use super::{
 use crate::{
     budget::{self, Budget},
     config::{
-        Config, ConfigSource,
+        Config, ConfigSource, PathSource,
         file::{Defaults, FileConfig, GraphConfig},
         plugin, preprocessing,
         settings::{ChannelArgument, CheckDepth, MetricsSettings, ModelConfig, ServerSettings},
@@ -27,6 +27,9 @@ use crate::{
 
 /// The log levels, from all to least.
 const LOG_LEVELS: [&str; 5] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR"];
+
+/// Ports for gRPC and REST if models are named by their paths and no port is given.
+const USUAL_PORTS: (u32, u32) = (9000, 8000);
 
 /// Default cache folder of compiled models, used if it exists and no other is named.
 const CACHE_DIR: &str = "/opt/cache";
@@ -40,25 +43,80 @@ pub struct FlagEnvironment {
     pub api_key: Option<String>,
 }
 
+/// Paths of models on the command line.
+struct PathArguments {
+    paths: Vec<PathBuf>,
+    /// Whether the server is for this machine unless addresses are given.
+    is_local: bool,
+}
+
 impl Config {
     /// Checks flags.
     ///
     /// # Errors
     ///
     /// Fails with the first flag that is not accepted.
-    pub fn from_flags(mut flags: Flags, environment: &FlagEnvironment) -> Result<Self, FlagError> {
+    pub fn from_flags(flags: Flags, environment: &FlagEnvironment) -> Result<Self, FlagError> {
+        Self::of(flags, None, environment)
+    }
+
+    /// Checks flags beside models that are named by their paths, and those of `model_repository_path`.
+    ///
+    /// Without a port, both have the usual ones. Unless other addresses are given, the server listens on
+    /// 127.0.0.1 alone, except for a repository whose flags have a port.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first flag that is not accepted.
+    pub fn from_paths(
+        mut flags: Flags,
+        paths: Vec<PathBuf>,
+        environment: &FlagEnvironment,
+    ) -> Result<Self, FlagError> {
+        let has_port = flags.port != 0 || flags.rest_port != 0;
+        if !has_port {
+            (flags.port, flags.rest_port) = USUAL_PORTS;
+        }
+        let is_local = !paths.is_empty() || !has_port;
+        Self::of(flags, Some(PathArguments { paths, is_local }), environment)
+    }
+
+    fn of(
+        mut flags: Flags,
+        paths: Option<PathArguments>,
+        environment: &FlagEnvironment,
+    ) -> Result<Self, FlagError> {
         let preprocessing = preprocessing(&flags)?;
         let usual = Some(PathBuf::from(CACHE_DIR));
         flags.cache_dir = flags.cache_dir.or(usual.filter(|dir| dir.is_dir()));
-        let settings = check(&flags, environment)?;
+        let settings = check(&flags, paths.as_ref(), environment)?;
         let defaults = Defaults {
             flags: Arc::clone(&settings.flags),
             budget: settings.budget.clone(),
             placement: Placement::Measured,
         };
         let mut warnings = Vec::new();
-        let source = match &flags.config_path {
-            Some(path) => {
+        if paths.is_none() && flags.model_repository_path.is_some() {
+            warnings.push(
+                "model_repository_path is ignored: config_path or model_path names what is served"
+                    .to_owned(),
+            );
+        }
+        let source = match (paths, &flags.config_path) {
+            (Some(PathArguments { paths, .. }), _) => {
+                let nameless = (String::new(), String::new());
+                let mut model = model(&flags, nameless, &defaults, &mut warnings)?;
+                model.load.preprocessing = preprocessing;
+                ConfigSource::Paths(Box::new(PathSource {
+                    paths,
+                    repository: flags.model_repository_path.clone(),
+                    name: flags.model_name.clone(),
+                    model,
+                    unfit: unfit_for_graphs(&flags),
+                    defaults,
+                }))
+            }
+            (None, Some(path)) => {
                 let ignored = given(&flags, |flag| flag.scope == ModelIgnored);
                 warnings.extend(ignored.into_iter().map(|name| {
                     format!("{name} is ignored: with config_path, models are described in the file")
@@ -68,13 +126,14 @@ impl Config {
                     defaults,
                 }
             }
-            None => match graph(&flags)? {
+            (None, None) => match graph(&flags)? {
                 Some(graph) => ConfigSource::Graph {
                     graph: Box::new(graph),
                     defaults,
                 },
                 None => {
-                    let mut model = model(&flags, &defaults, &mut warnings)?;
+                    let named = named(&flags)?;
+                    let mut model = model(&flags, named, &defaults, &mut warnings)?;
                     model.load.preprocessing = preprocessing;
                     ConfigSource::Model(Box::new(model))
                 }
@@ -130,12 +189,18 @@ fn preprocessing(flags: &Flags) -> Result<Preprocessing, FlagError> {
 }
 
 /// Checks what concerns the server, in the known order.
-fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings, FlagError> {
+fn check(
+    flags: &Flags,
+    paths: Option<&PathArguments>,
+    environment: &FlagEnvironment,
+) -> Result<ServerSettings, FlagError> {
     let name = flags.model_name.as_ref().filter(|name| !name.is_empty());
     let single = (name, flags.model_path.as_ref());
     match (&flags.config_path, single) {
-        (Some(_), (None, None)) | (None, (Some(_), Some(_))) => {}
+        (None, (_, None)) if paths.is_some() => {}
+        (Some(_), (None, None)) | (None, (Some(_), Some(_))) if paths.is_none() => {}
         (Some(_), _) => return Err(FlagError::FileAndModel),
+        (None, _) if paths.is_some() => return Err(FlagError::FileAndModel),
         (None, _) => return Err(FlagError::ModelMissing),
     }
     if flags.config_path.is_some() && !given(flags, |flag| flag.scope == Model).is_empty() {
@@ -177,8 +242,9 @@ fn check(flags: &Flags, environment: &FlagEnvironment) -> Result<ServerSettings,
     }
     let port = port_of("port", flags.port)?;
     let rest_port = port_of("rest_port", flags.rest_port)?;
-    // The example is for whoever tries it on this machine.
-    let usual = if flags.demo { "127.0.0.1" } else { "0.0.0.0" };
+    // The example, and what is named in a word, is for whoever tries it on this machine.
+    let is_local = flags.demo || paths.is_some_and(|paths| paths.is_local);
+    let usual = if is_local { "127.0.0.1" } else { "0.0.0.0" };
     let rest = flags.rest_bind_address.as_deref().unwrap_or(usual);
     let rest_bind_addresses = addresses("rest_bind_address", rest)?;
     let grpc = flags.grpc_bind_address.as_deref().unwrap_or(usual);
@@ -332,17 +398,22 @@ fn channel_arguments(text: &str) -> Result<Vec<(String, ChannelArgument)>, FlagE
         .collect()
 }
 
-/// Makes the one model of flags.
-fn model(
-    flags: &Flags,
-    defaults: &Defaults,
-    warnings: &mut Vec<String>,
-) -> Result<ModelConfig, FlagError> {
+/// Returns name and base path of the one model of flags.
+fn named(flags: &Flags) -> Result<(String, String), FlagError> {
     let (Some(name), Some(base_path)) = (&flags.model_name, &flags.model_path) else {
         return Err(FlagError::ModelMissing);
     };
-    let base_path = base_path.to_string_lossy().into_owned();
-    let mut model = ModelConfig::new(name.clone(), base_path, flags, defaults);
+    Ok((name.clone(), base_path.to_string_lossy().into_owned()))
+}
+
+/// Makes the model of flags.
+fn model(
+    flags: &Flags,
+    (name, base_path): (String, String),
+    defaults: &Defaults,
+    warnings: &mut Vec<String>,
+) -> Result<ModelConfig, FlagError> {
+    let mut model = ModelConfig::new(name, base_path, flags, defaults);
     let load = &mut model.load;
     load.properties = plugin::properties(&load.device, flags.plugin_config.as_deref())
         .map_err(FlagError::PluginConfig)?;
@@ -376,16 +447,21 @@ fn graph(flags: &Flags) -> Result<Option<GraphConfig>, FlagError> {
     let Some(graph) = GraphConfig::find(name, &base_path, None, None) else {
         return Ok(None);
     };
-    let fits = ["plugin_config", "drain_sequences_seconds"];
-    let others = given(flags, |flag| {
-        matches!(flag.scope, Model | ModelIgnored) && !fits.contains(&flag.name)
-    });
+    let others = unfit_for_graphs(flags);
     if !others.is_empty() {
         let graph = graph.graph_path.display().to_string();
         return Err(FlagError::GraphParameters(graph, others.join(", ")));
     }
     plugin::properties("CPU", flags.plugin_config.as_deref()).map_err(FlagError::PluginConfig)?;
     Ok(Some(graph))
+}
+
+/// Returns the flags of models that are given and that no graph has.
+fn unfit_for_graphs(flags: &Flags) -> Vec<&'static str> {
+    let fits = ["plugin_config", "drain_sequences_seconds"];
+    given(flags, |flag| {
+        matches!(flag.scope, Model | ModelIgnored) && !fits.contains(&flag.name)
+    })
 }
 
 /// Reads a comma-separated list; `None` if one of them is no address and no host name.

@@ -28,6 +28,8 @@ flags! {
         model_name: String, "NAME";
         /// Folder with the model's version folders or with one model, or a model file
         model_path: PathBuf, "PATH";
+        /// Folder with one folder per model; new ones are served, and removed ones retired
+        model_repository_path: PathBuf, "DIR";
         /// Serve the built-in example, a classifier of drawn shapes
         ///
         /// Needs no files. Ports default to 9000 (gRPC) and 8000 (REST).
@@ -261,8 +263,6 @@ flags! {
         add_to_config: bool = false, "BOOL";
         /// Remove --model_name from the file of --config_path; comments are kept
         remove_from_config: bool = false, "BOOL";
-        /// Folder with one folder per model
-        model_repository_path: PathBuf, "DIR";
     }
     "Checked, without effect (one thread for each core serves all connections)" {
         /// Number of gRPC servers, from 1 to the number of cores

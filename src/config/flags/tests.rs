@@ -39,7 +39,7 @@ fn accepted(change: impl FnOnce(&mut Flags)) -> Config {
 fn model(change: impl FnOnce(&mut Flags)) -> ModelConfig {
     match accepted(change).source {
         ConfigSource::Model(model) => *model,
-        ConfigSource::File { .. } | ConfigSource::Graph { .. } => panic!("no model"),
+        _ => panic!("no model"),
     }
 }
 
@@ -525,4 +525,41 @@ fn texts_become_the_values_of_their_flags() {
             "rest_port: 8000"
         ]
     );
+}
+
+#[test]
+fn what_is_named_by_its_path_is_for_this_machine() {
+    let served = |flags: Flags, paths: &[&str]| {
+        let paths = paths.iter().map(Into::into).collect();
+        let config = Config::from_paths(flags, paths, &FlagEnvironment::default()).unwrap();
+        let ConfigSource::Paths(source) = config.source else {
+            panic!("no paths");
+        };
+        let settings = config.settings;
+        let ports = (settings.port, settings.rest_port);
+        (ports, settings.grpc_bind_addresses[0].clone(), source)
+    };
+    let usual = (Some(9000), Some(8000));
+    let (ports, address, source) = served(Flags::default(), &["a.onnx", "b"]);
+    assert_eq!((ports, &*address), (usual, "127.0.0.1"));
+    assert_eq!(source.paths.len(), 2);
+    let of_model = Flags {
+        port: 1,
+        target_device: Some("GPU".to_owned()),
+        plugin_config: Some(r#"{"NUM_STREAMS":2}"#.to_owned()),
+        ..Flags::default()
+    };
+    let (ports, address, source) = served(of_model, &["a.onnx"]);
+    assert_eq!((ports, &*address), ((Some(1), None), "127.0.0.1"));
+    assert_eq!(source.model.load.device, "GPU");
+    assert_eq!(source.unfit, ["target_device"]);
+    let repository = |port| Flags {
+        port,
+        model_repository_path: Some("all".into()),
+        ..Flags::default()
+    };
+    let (ports, address, _) = served(repository(0), &[]);
+    assert_eq!((ports, &*address), (usual, "127.0.0.1"));
+    let (ports, address, _) = served(repository(1), &[]);
+    assert_eq!((ports, &*address), ((Some(1), None), "0.0.0.0"));
 }

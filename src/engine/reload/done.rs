@@ -43,7 +43,7 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
     };
     // What clients know the kind of the failure by.
     let text = match error {
-        ReloadError::File(crate::config::FileError::Read { .. }) => {
+        ReloadError::File(crate::config::FileError::Read { .. }) | ReloadError::Paths(_) => {
             "Config file not found or cannot open."
         }
         ReloadError::File(_)

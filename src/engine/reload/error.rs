@@ -1,5 +1,6 @@
 //! Errors of a reload.
 
+use super::paths::PathError;
 use crate::{
     config::{EntryError, FileError, RefusedEntry},
     diagnostic::Diagnostics,
@@ -14,6 +15,9 @@ pub enum ReloadError {
     /// The configuration file is refused as a whole.
     #[error("cannot read the configuration")]
     File(#[source] FileError),
+    /// The paths that are served cannot be read.
+    #[error(transparent)]
+    Paths(PathError),
     /// An entry of the file is refused.
     #[error("model `{name}` of the configuration file is refused{}", at(place))]
     Entry {
@@ -112,7 +116,7 @@ impl ReloadError {
     /// Returns what a client that asked for the reload can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::File(FileError::Read { .. }) => ErrorKind::Internal,
+            Self::File(FileError::Read { .. }) | Self::Paths(_) => ErrorKind::Internal,
             Self::File(_) | Self::Subconfig { .. } => ErrorKind::FailedPrecondition,
             Self::Repository {
                 source: SourceError::Local(RepositoryError::BasePath { .. }),

@@ -1,7 +1,7 @@
 //! Reconciliation of servables with the configuration and the version folders.
 //!
 //! One task owns what is configured and does one pass at a time: at the start, at each tick of
-//! the watcher, and when a client asks. A pass reads the configuration file, then brings each model
+//! the watcher, and when a client asks. A pass reads the configuration file, or looks at the paths that are served ([`paths`]), then brings each model
 //! up to date ([`served`]): a new load is made beside what serves and swapped in, so that there is
 //! no moment without service; what fails leaves what serves in its place. Then the pipelines follow
 //! ([`pipelines`]): those of which the file or a model has changed are checked again. The last are the
@@ -14,6 +14,7 @@ mod error;
 mod facts;
 mod graphs;
 mod pass;
+mod paths;
 mod pipelines;
 mod reloader;
 mod served;
@@ -23,4 +24,5 @@ mod subconfigs;
 mod wanted;
 
 pub use error::ReloadError;
+pub use paths::{PathError, read_paths};
 pub use reloader::Reloader;

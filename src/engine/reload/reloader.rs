@@ -60,18 +60,23 @@ impl Reloader {
     /// Makes the reloader of an engine.
     pub fn new(engine: Arc<Engine>, source: ConfigSource, metrics: Arc<Metrics>) -> Self {
         let mut config = FileConfig::default();
-        let (only, defaults, file) = match source {
+        let (only, defaults, reader) = match source {
             ConfigSource::Model(model) => {
                 config.models.push(ModelEntry::Model(model));
-                (Some(Only::Model), Defaults::default(), None)
+                let reader = Reader::given(config);
+                (Some(Only::Model), Defaults::default(), reader)
             }
             ConfigSource::Graph { graph, defaults } => {
                 config.graphs.push(*graph);
-                (Some(Only::Graph), defaults, None)
+                (Some(Only::Graph), defaults, Reader::given(config))
             }
-            ConfigSource::File { path, defaults } => (None, defaults, Some(path)),
+            ConfigSource::Paths(source) => {
+                (None, source.defaults.clone(), Reader::of_paths(*source))
+            }
+            ConfigSource::File { path, defaults } => {
+                (None, defaults.clone(), Reader::of_file(path, defaults))
+            }
         };
-        let reader = Reader::new(config, file.map(|path| (path, defaults.clone())));
         Self {
             only,
             ..Self::of(engine, reader, &defaults, metrics)
@@ -80,7 +85,7 @@ impl Reloader {
 
     /// Makes the reloader of an engine that serves what a file has said, and does not look again.
     pub fn given(engine: Arc<Engine>, config: FileConfig, defaults: &Defaults) -> Self {
-        Self::of(engine, Reader::new(config, None), defaults, Metrics::off())
+        Self::of(engine, Reader::given(config), defaults, Metrics::off())
     }
 
     fn of(engine: Arc<Engine>, reader: Reader, defaults: &Defaults, metrics: Arc<Metrics>) -> Self {
@@ -114,7 +119,7 @@ impl Reloader {
     ///
     /// Fails if the file cannot be read, or not as a configuration.
     pub async fn read(&mut self) -> Result<Arc<FileConfig>, ReloadError> {
-        self.reader.look().await.map_err(ReloadError::File)?;
+        self.reader.look().await?;
         Ok(self.reader.last())
     }
 
@@ -122,14 +127,17 @@ impl Reloader {
     ///
     /// # Errors
     ///
-    /// Fails if there is no file and the one model has no version that can be loaded. What fails
-    /// of a file is logged and returned, and the others are served; a graph that fails never ends the
-    /// start.
+    /// Fails if there is no file and no version of the one model can be loaded, or none of the models that
+    /// are named by their paths. What fails of a file is logged and returned, and the others are served; a
+    /// graph that fails never ends the start.
     pub async fn start(&mut self) -> Result<Vec<ReloadError>, ReloadError> {
         let mut errors = self.load().await;
         let serves = self.served.values().any(Served::serves);
-        if self.only == Some(Only::Model) && !serves && !errors.is_empty() {
-            return Err(errors.swap_remove(0));
+        let needs_one = self.only == Some(Only::Model) || self.reader.names_models_alone();
+        if needs_one && !serves && !errors.is_empty() {
+            let first = errors.remove(0);
+            self.tell(&errors, Trigger::Start);
+            return Err(first);
         }
         let is_graph = |error: &ReloadError| matches!(error, ReloadError::Graph { .. });
         if self.only == Some(Only::Graph) && errors.iter().any(is_graph) {
@@ -201,7 +209,7 @@ impl Reloader {
         match self.reader.look().await {
             Ok(is_new) => done.new_file = is_new,
             Err(error) => {
-                done.errors.push(ReloadError::File(error));
+                done.errors.push(error);
                 // The client gets an error and nothing changes; version folders are the watcher's.
                 if trigger == Trigger::Asked {
                     self.tell(&done.errors, trigger);
@@ -210,9 +218,6 @@ impl Reloader {
             }
         }
         let config = self.reader.last();
-        if done.new_file {
-            tracing::info!("the configuration file has changed; reloading it");
-        }
         self.bring(&config, trigger, &mut done).await;
         self.tell(&done.errors, trigger);
         done

@@ -1,4 +1,4 @@
-//! Reads the configuration file when its content is another one.
+//! Reads the configuration when it is another one: a file, or what is at the paths of the command line.
 
 use std::{
     path::{Path, PathBuf},
@@ -6,8 +6,12 @@ use std::{
     time::Duration,
 };
 
+use super::{
+    error::ReloadError,
+    paths::{Found, PathError, Paths, changes, configured},
+};
 use crate::{
-    config::{self, Defaults, FileConfig, FileError},
+    config::{self, Defaults, FileConfig, FileError, PathSource},
     task,
 };
 
@@ -16,11 +20,22 @@ const TRIES: u32 = 3;
 /// The time between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The configuration that was read last, and the file that it comes from.
+/// The configuration that was read last, and its origin.
 pub(super) struct Reader {
-    /// `None` for a configuration that is not read again.
-    file: Option<ConfigFile>,
+    origin: Origin,
     config: Arc<FileConfig>,
+}
+
+/// Origin of a configuration.
+enum Origin {
+    /// Given once.
+    Given,
+    File(ConfigFile),
+    Paths {
+        source: Arc<PathSource>,
+        /// The paths and what was found there last; `None` before the first look.
+        looked: Option<(Paths, Vec<Found>)>,
+    },
 }
 
 struct ConfigFile {
@@ -31,49 +46,117 @@ struct ConfigFile {
 }
 
 impl Reader {
-    pub(super) fn new(config: FileConfig, file: Option<(PathBuf, Defaults)>) -> Self {
+    /// Makes the reader of a configuration that is not read again.
+    pub(super) fn given(config: FileConfig) -> Self {
         Self {
-            file: file.map(|(path, defaults)| ConfigFile {
-                path,
-                defaults: Arc::new(defaults),
-                content: None,
-            }),
+            origin: Origin::Given,
             config: Arc::new(config),
         }
     }
 
-    /// Reads the file, if there is one; returns whether it is another one than before.
+    /// Makes the reader of a file.
+    pub(super) fn of_file(path: PathBuf, defaults: Defaults) -> Self {
+        let file = ConfigFile {
+            path,
+            defaults: Arc::new(defaults),
+            content: None,
+        };
+        Self {
+            origin: Origin::File(file),
+            config: Arc::default(),
+        }
+    }
+
+    /// Makes the reader of what is at paths.
+    pub(super) fn of_paths(source: PathSource) -> Self {
+        let source = Arc::new(source);
+        Self {
+            origin: Origin::Paths {
+                source,
+                looked: None,
+            },
+            config: Arc::default(),
+        }
+    }
+
+    /// Reads the configuration again; returns whether it is another one than before.
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read, or not as a configuration; what was read before is still
-    /// there, see [`Reader::last`].
-    pub(super) async fn look(&mut self) -> Result<bool, FileError> {
-        let Some(file) = &mut self.file else {
-            return Ok(false);
-        };
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let (path, defaults) = (file.path.clone(), Arc::clone(&file.defaults));
-            let before = file.content.clone();
-            let read = move || read(&path, &defaults, before.as_deref());
-            match task::blocking("read configuration", read).await {
-                Ok(None) => return Ok(false),
-                Ok(Some((content, config))) => {
-                    file.content = Some(content);
-                    self.config = Arc::new(config);
-                    return Ok(true);
+    /// Fails if it cannot be read, or not as a configuration; what was read before is still there, see
+    /// [`Reader::last`].
+    pub(super) async fn look(&mut self) -> Result<bool, ReloadError> {
+        match &mut self.origin {
+            Origin::Given => Ok(false),
+            Origin::File(file) => {
+                let is_first = file.content.is_none();
+                let Some(config) = file.look().await.map_err(ReloadError::File)? else {
+                    return Ok(false);
+                };
+                self.config = Arc::new(config);
+                if !is_first {
+                    tracing::info!("the configuration file has changed; reloading it");
                 }
-                Err(error) if tries == TRIES => return Err(error),
-                Err(_) => tokio::time::sleep(PAUSE).await,
+                Ok(true)
+            }
+            Origin::Paths { source, looked } => {
+                let of = Arc::clone(source);
+                let before = looked.as_ref().map(|(paths, _)| paths.clone());
+                let look = move || -> Result<_, PathError> {
+                    let paths = before.map_or_else(|| Paths::open(&of), Ok)?;
+                    let found = paths.found()?;
+                    Ok((paths, found))
+                };
+                let now = task::blocking("look at paths", look).await;
+                let (paths, found) = now.map_err(ReloadError::Paths)?;
+                match looked.replace((paths, found.clone())) {
+                    Some((_, before)) if before == found => return Ok(false),
+                    Some((_, before)) => tracing::info!("{}", changes(&before, &found)),
+                    None => {}
+                }
+                self.config = Arc::new(configured(source, found));
+                Ok(true)
             }
         }
+    }
+
+    /// Returns whether single models are named by their paths, and nothing else.
+    pub(super) fn names_models_alone(&self) -> bool {
+        let Origin::Paths {
+            looked: Some((paths, _)),
+            ..
+        } = &self.origin
+        else {
+            return false;
+        };
+        paths.are_fixed() && self.config.graphs.is_empty()
     }
 
     /// Returns what was read last.
     pub(super) fn last(&self) -> Arc<FileConfig> {
         Arc::clone(&self.config)
+    }
+}
+
+impl ConfigFile {
+    /// Reads the file; `None` if it is as before.
+    async fn look(&mut self) -> Result<Option<FileConfig>, FileError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let (path, defaults) = (self.path.clone(), Arc::clone(&self.defaults));
+            let before = self.content.clone();
+            let read = move || read(&path, &defaults, before.as_deref());
+            match task::blocking("read configuration", read).await {
+                Ok(None) => return Ok(None),
+                Ok(Some((content, config))) => {
+                    self.content = Some(content);
+                    return Ok(Some(config));
+                }
+                Err(error) if tries == TRIES => return Err(error),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
     }
 }
 

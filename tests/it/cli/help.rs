@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 const INDENT: usize = 10;
 
 /// Flags with another meaning or description in another subcommand.
-const OF_THEIR_OWN: [&str; 8] = [
+const OF_THEIR_OWN: [&str; 9] = [
     // A tensor's layout in `serve`, that of images in `infer`.
     "--layout",
     // Preprocessing by the model in `serve`; elsewhere, preprocessing of an image before.
@@ -25,6 +25,8 @@ const OF_THEIR_OWN: [&str; 8] = [
     // What `serve` listens on, and what `doctor` looks at.
     "--port",
     "--rest_port",
+    // Files, or a folder of them.
+    "--save",
 ];
 
 /// Runs the program in the terminal.
@@ -213,5 +215,20 @@ fn help_takes_help() {
         });
         assert_eq!((found.code, &*found.stderr), (Some(0), ""), "ovms {line}");
         assert_eq!(found.text(), expected.text(), "ovms {line}");
+    }
+}
+
+#[test]
+fn short_help_fits_a_screen() {
+    let lines = |args: &[&str]| at_80(args).text().lines().count();
+    assert!(lines(&["-h"]) <= 24, "{}", at_80(&["-h"]).text());
+    for (path, _) in all().into_iter().filter(|(path, _)| !path.is_empty()) {
+        let words: Vec<&str> = path.split_whitespace().chain(["-h"]).collect();
+        let help = at_80(&words).text();
+        assert!(
+            help.lines().count() <= 60,
+            "ovms {path}: {}\n{help}",
+            help.lines().count()
+        );
     }
 }

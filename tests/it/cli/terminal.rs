@@ -259,3 +259,33 @@ fn a_hangup_stops_a_server_unless_it_was_ignored_from_the_start() {
         ignored.log()
     );
 }
+
+#[test]
+fn errors_help_and_checks_have_colours_at_a_terminal_alone() {
+    let plain: &[(&str, &Path)] = &[("NO_COLOR", Path::new("1"))];
+    let coloured = |args: &[&str]| {
+        let screen = run(80, args, &[], &[]);
+        let without = run(80, args, plain, &[]);
+        assert_eq!(without.coloured, [""; 0], "{args:?}");
+        assert_eq!(screen.code, without.code, "{args:?}");
+        screen.coloured
+    };
+    let folder = repository::folder();
+    let config = folder.path().join("config.json");
+    let config = config.to_str().unwrap();
+    let words = coloured(&["serve", config]);
+    assert!(words.contains(&"error".to_owned()), "{words:?}");
+    let words = coloured(&["infer", "m", "--url", "localhost:1", "--zeros"]);
+    assert_eq!(words, ["error", "caused by:", "hint:"]);
+    let words = coloured(&["-h"]);
+    assert!(words.iter().any(|word| word.contains("Usage")), "{words:?}");
+    let dummy = model("dummy");
+    let dummy = dummy.to_str().unwrap();
+    let words = coloured(&["serve", "--check=syntax", dummy, "--port", "1"]);
+    assert!(words.iter().any(|word| word.contains("ok")), "{words:?}");
+    fs::write(config, r#"{"model_config_list": 7}"#).unwrap();
+    let words = coloured(&["pipeline", "check", config]);
+    assert!(words.contains(&"^".to_owned()), "{words:?}");
+    let piped = cli::ovms(["pipeline", "check", config]);
+    assert!(!piped.stderr.contains('\u{1b}'), "{}", piped.stderr);
+}

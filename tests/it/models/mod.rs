@@ -7,6 +7,7 @@ mod formats;
 mod layouts;
 mod limits;
 mod loading;
+mod paths;
 mod reload_config;
 mod reload_folders;
 mod reload_versions;

@@ -3,8 +3,8 @@
 terminal.py COLUMNS STEPS PROGRAM ARGUMENT...
 
 STEPS is a JSON list of pairs: a text to wait for, and the keys that are typed then; keys that are null
-close the terminal. What comes back is one JSON object: the exit code, the lines of the screen, and which
-of them the terminal has broken because they were too long.
+close the terminal. What comes back is one JSON object: the exit code, the lines of the screen, which
+of them the terminal has broken because they were too long, and what was written in colour.
 """
 
 import fcntl
@@ -33,6 +33,9 @@ class Screen:
         self.lines = [[]]
         self.row = self.column = 0
         self.broken = set()
+        # Texts in colour, in the order in which they were written.
+        self.coloured = []
+        self.has_colour = False
 
     def feed(self, text):
         for found in self.SEQUENCE.finditer(text):
@@ -60,6 +63,8 @@ class Screen:
         line.extend(" " * (self.column + 1 - len(line)))
         line[self.column] = character
         self.column += 1
+        if self.has_colour:
+            self.coloured[-1] += character
 
     def control(self, number, name):
         count = int(number) if number.isdigit() else 0
@@ -72,6 +77,10 @@ class Screen:
             self.column = min(self.columns - 1, self.column + max(1, count))
         elif name == "D":
             self.column = max(0, self.column - max(1, count))
+        elif name == "m":
+            self.has_colour = number not in ("", "0")
+            if self.has_colour:
+                self.coloured.append("")
         elif name == "K":
             line = self.lines[self.row]
             if count == 0:
@@ -121,7 +130,8 @@ def main():
     screen = Screen(columns)
     screen.feed(got.decode(errors="replace"))
     broken = sorted(screen.broken)
-    print(json.dumps({"code": code, "lines": screen.shown(), "broken": broken}))
+    shown = {"lines": screen.shown(), "broken": broken, "coloured": screen.coloured}
+    print(json.dumps({"code": code, **shown}))
 
 
 main()

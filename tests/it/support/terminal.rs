@@ -20,6 +20,8 @@ pub(crate) struct Screen {
     pub(crate) lines: Vec<String>,
     /// Lines wrapped because they were longer than the terminal.
     pub(crate) broken: Vec<usize>,
+    /// Texts in colour, in the order in which they were written.
+    pub(crate) coloured: Vec<String>,
 }
 
 impl Screen {

@@ -133,7 +133,7 @@ impl Runner {
             text = format!("{text} --port {port} --rest_port {rest_port}");
         }
         for flag in ["--grpc_bind_address", "--rest_bind_address"] {
-            if !text.contains(flag) {
+            if !text.replace('-', "_").contains(&flag.replace('-', "_")) {
                 text = format!("{text} {flag} 127.0.0.1");
             }
         }
@@ -250,9 +250,9 @@ impl Runner {
 fn serves(text: &str) -> bool {
     const ENDS: [&str; 6] = [
         "--check",
-        "--list_models",
-        "--add_to_config",
-        "--remove_from_config",
+        "--list-models",
+        "--add-to-config",
+        "--remove-from-config",
         "--help",
         "|",
     ];
@@ -268,6 +268,7 @@ fn serves(text: &str) -> bool {
         }
         _ => false,
     };
+    let text = text.replace('_', "-");
     is_serve && !ENDS.iter().any(|end| text.contains(end))
 }
 
