@@ -11,7 +11,7 @@ use ovms::openvino::runtime::{self, RuntimeSearchPath};
 use serde_json::{Value, json};
 
 use crate::{
-    against, attacks, cells, graphs, meter, metrics, peer, pipelines, reload,
+    against, attacks, batching, cells, graphs, meter, metrics, peer, pipelines, reload,
     report::{
         busy::{MAX, Others},
         catalog::{self, AGAINST, CELLS, Part},

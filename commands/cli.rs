@@ -246,14 +246,39 @@ const INFER_SHORT: [&str; 21] = [
     "help",
 ];
 
-/// Leaves what is rarely used out of the short help of `infer`. That of `serve` is with its flags.
+/// Flags of `bench` in its short help.
+const BENCH_SHORT: &[&str] = &[
+    "model",
+    "concurrency",
+    "rate",
+    "poisson",
+    "max_time",
+    "sequence",
+    "stream",
+    "requests",
+    "inputs",
+    "shape",
+    "output",
+    "save",
+    "html",
+    "against",
+    "fail_if",
+    "url",
+    "api",
+    "help",
+];
+
+/// Leaves what is rarely used out of the short help of `infer` and `bench`. That of `serve` is with its flags.
 fn with_short_help(command: Clap) -> Clap {
-    command.mut_subcommand("infer", |infer| {
-        infer.mut_args(|arg| {
-            let is_short = INFER_SHORT.contains(&arg.get_id().as_str());
+    let short = |command: Clap, shown: &'static [&str]| {
+        command.mut_args(|arg| {
+            let is_short = shown.contains(&arg.get_id().as_str());
             arg.hide_short_help(!is_short)
         })
-    })
+    };
+    command
+        .mut_subcommand("infer", |infer| short(infer, &INFER_SHORT))
+        .mut_subcommand("bench", |bench| short(bench, BENCH_SHORT))
 }
 
 /// Finds the environment variable that a rejected value comes from.

@@ -3,7 +3,11 @@
 use std::{io, sync::Arc, time::Duration};
 
 use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, UnixStream},
+    time::timeout,
+};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{address::Address, connection::ClientOptions};
@@ -13,10 +17,31 @@ use crate::tls::{
 
 /// Protocols as ALPN names them.
 pub(super) const GRPC: &[u8] = b"h2";
-const HTTP: &[u8] = b"http/1.1";
+pub(super) const HTTP: &[u8] = b"http/1.1";
 
 /// How long an address is tried for TLS.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Stream of bytes to a server, over whatever leads there.
+pub(super) trait ClientStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ClientStream for T {}
+
+/// Connects to an address: its Unix socket, or its port, over TLS if there are settings for it.
+pub(super) async fn open(
+    address: Address,
+    tls: Option<Arc<ClientConfig>>,
+) -> io::Result<Box<dyn ClientStream>> {
+    if let Some(path) = address.unix_socket() {
+        return Ok(Box::new(UnixStream::connect(path).await?));
+    }
+    if let Some(config) = tls {
+        return Ok(Box::new(connect(address, config).await?));
+    }
+    let stream = TcpStream::connect(address.authority()).await?;
+    stream.set_nodelay(true)?;
+    Ok(Box::new(stream))
+}
 
 /// Connects to the port of an address, and shakes hands.
 pub(super) async fn connect(
@@ -41,7 +66,7 @@ pub struct TlsEndpoint {
     pub protocol: Option<String>,
     /// The certificate, and the verdict on it.
     pub identity: ServerIdentity,
-    /// What the certificate says, if it can be read.
+    /// Contents of the certificate, if it can be read.
     pub facts: Option<CertificateFacts>,
 }
 

@@ -241,7 +241,7 @@ pub(super) fn success(body: UnaryBody) -> Response<UnaryBody> {
 #[derive(Debug, Default)]
 pub struct UnaryBody {
     data: Option<Bytes>,
-    /// What follows it.
+    /// The parts that follow it.
     rest: std::vec::IntoIter<Bytes>,
     trailers: bool,
 }

@@ -20,7 +20,7 @@ pub struct BatchRun {
     pub rows: usize,
     /// Number of requests.
     pub requests: usize,
-    /// What came before, of all its requests.
+    /// Time before it, of all its requests.
     pub prepared: Duration,
     /// Duration of the inference, with copying in and out.
     pub took: Duration,

@@ -216,6 +216,10 @@ impl Workers {
     }
 
     /// Puts a run into a batch that waits for more rows, or gives it back.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a run that is given back goes on as it is, and a box would be an allocation for each request"
+    )]
     pub(super) fn join(&self, run: Run) -> Result<(), Run> {
         let joined = self.shared.state.lock().queue.join(run);
         if joined.is_ok() {

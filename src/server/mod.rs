@@ -42,12 +42,13 @@ use super::{
     },
     metrics::{Family, Metrics, NameError},
     model::{cleaner, keeper::Keeper},
-    openvino::runtime,
     python,
     shared_memory::SharedMemory,
     store::{SequenceStore, StoreAddress, StoreError},
     task::{self, Task},
 };
+
+use crate::openvino::runtime;
 
 pub use accept::{Service, serve_stream};
 pub use listen::{BindError, Listeners, bind, check_unix_sockets};

@@ -57,7 +57,7 @@ pub enum TlsFileReason {
     /// It is cut short, or not base64.
     #[error("the PEM text is damaged")]
     Damaged(#[source] pem::Error),
-    /// What is in PEM form is no certificate.
+    /// Contents of PEM blocks that are no certificate.
     #[error("the first certificate cannot be decoded")]
     Certificate(#[source] der::Error),
     /// None of its certificates can be those of authorities.

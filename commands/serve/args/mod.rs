@@ -111,6 +111,7 @@ impl Args for ServeArgs {
         let command = command.after_help(AFTER_SHORT_HELP);
         let command = command.after_long_help(AFTER_HELP).arg(
             Arg::new(PATHS)
+                .conflicts_with("demo")
                 .value_name("PATH")
                 .help("Model files, folders of models, or folders of such folders")
                 .num_args(1)
@@ -184,7 +185,7 @@ fn argument(flag: &Flag) -> Arg {
         false => arg,
     };
     let arg = match flag.name {
-        "demo" => arg.conflicts_with_all([PATHS, "model_name", "model_path", "config_path"]),
+        "demo" => arg.conflicts_with_all(["model_name", "model_path", "config_path"]),
         "model_name" => arg.add(names::models()),
         "batch_size" | "shape" => arg.add(usual(&["auto"])),
         "dynamic_batching" => arg.add(usual(&["off", "auto"])),

@@ -66,9 +66,9 @@ impl Client {
     /// Fails if nothing listens at the address, or it takes longer than the limit.
     pub async fn connect(options: &ClientOptions) -> Result<Self, ClientError> {
         let grpc = async || {
-            options
-                .within(CallPhase::Connect, Grpc::connect(options))
-                .await
+            // In a box: it is done once, and callers carry no room for it.
+            let connecting = Box::pin(Grpc::connect(options));
+            options.within(CallPhase::Connect, connecting).await
         };
         let wire: Box<dyn Protocol> = match options.api {
             Api::KserveGrpc => Box::new(KserveGrpc(grpc().await?)),

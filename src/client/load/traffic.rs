@@ -103,7 +103,7 @@ impl<'a> Traffic<'a> {
         }
         Ok(Self {
             client,
-            wire: Wire::new(client.options()),
+            wire: Wire::new(client.options())?,
             kind,
             items,
             sums,

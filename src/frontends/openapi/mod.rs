@@ -77,6 +77,16 @@ struct Document {
     schemas: Map<String, Value>,
 }
 
+/// Method, path, id, summary, schema of the body, and schema of a good answer.
+type Row = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    Option<Value>,
+    Option<Value>,
+);
+
 /// An operation in the making: a method of a path.
 struct Operation<'a> {
     id: String,
@@ -128,7 +138,7 @@ impl Document {
             self.schemas.insert(name.to_owned(), schema);
         }
         let state = reference("VersionState");
-        let rows: [(&str, &str, &str, &str, Option<Value>, Option<Value>); 8] = [
+        let rows: [Row; 8] = [
             (
                 "get",
                 "/v2",
@@ -313,7 +323,7 @@ fn reference(name: &str) -> Value {
 
 /// Encodes a name for a path.
 fn encoded(name: &str) -> String {
-    /// What may stand in a part of a path as it is (RFC 3986, 2.3).
+    /// Characters that a part of a path has as they are (RFC 3986, 2.3).
     const KEPT: &percent_encoding::AsciiSet = &NON_ALPHANUMERIC
         .remove(b'-')
         .remove(b'.')

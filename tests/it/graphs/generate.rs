@@ -115,7 +115,7 @@ fn errors_are_answers_before_the_first_event_and_events_after_it() {
         ("gen/generate_stream", "{\"other\":[1]}", 400),
         ("gen/generate_stream", "{", 412),
         ("gen/generate_stream", "{\"in\":\"\",\"py\":1}", 412),
-        ("gen/versions/x/generate_stream", "{}", 404),
+        ("stranger/versions/x/generate_stream", "{}", 404),
     ] {
         let answer = post(&server, &format!("/v2/models/{path}"), body.as_bytes());
         assert_eq!(answer.status, status, "{path}: {}", answer.text());

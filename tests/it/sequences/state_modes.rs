@@ -255,7 +255,7 @@ fn steps_that_run_together_give_what_each_gives_alone() {
 fn a_model_without_a_batch_runs_steps_one_by_one_and_says_why() {
     let server = serve("running_rows", &["--sequence_batch", "4"]);
     let line = server.wait_log("sequence_batch is off");
-    let reason = "an input or a variable has no first dimension of length 1";
+    let reason = "`total` has no row for each request of a batch";
     assert!(line.contains(reason), "{line}");
     let client = Client::connect(&server);
     let ask = Ask::new("running_rows", 1.0).id(1).output("total", false);

@@ -343,7 +343,7 @@ fn standard_input_is_read_once() {
     assert_eq!(loaded(&twice, ANSWER.as_bytes()), Ok(()));
     assert_eq!(
         loaded(&["a=-"], b"\xff\0").unwrap_err(),
-        "standard input is neither text nor a .npy, .npz, .png or .jpg file"
+        "standard input is neither text nor a .npy, .npz, .png, .jpg or .wav file"
     );
     assert_eq!(loaded(&["a=@-.bin"], b"\xff\0"), Ok(()));
     for (argument, stdin, expected) in [

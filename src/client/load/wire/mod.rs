@@ -6,7 +6,7 @@
 mod http1;
 mod http2;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hyper::{
@@ -15,9 +15,12 @@ use hyper::{
     http::uri::PathAndQuery,
 };
 
+use rustls::ClientConfig;
+
 use crate::client::{
     address::Address,
     connection::ClientOptions,
+    connector::{self, ClientStream},
     error::{BoxError, CallPhase, ClientError},
 };
 
@@ -56,7 +59,7 @@ impl WireRequest {
             all.insert("content-type", HeaderValue::from_static("application/grpc"));
             all.insert("te", HeaderValue::from_static("trailers"));
         } else {
-            all.insert(HOST, HeaderValue::from_str(&options.address.to_string())?);
+            all.insert(HOST, HeaderValue::from_str(&options.address.authority())?);
         }
         Ok(Self { head, body })
     }
@@ -80,15 +83,26 @@ pub(super) enum Wire {
 }
 
 impl Wire {
-    pub(super) fn new(options: &ClientOptions) -> Self {
+    pub(super) fn new(options: &ClientOptions) -> Result<Self, ClientError> {
+        let tls = options.tls().map_err(|error| ClientError::Unreachable {
+            address: options.address.clone(),
+            source: error.into(),
+        })?;
         let target = Target {
             address: options.address.clone(),
             timeout: options.timeout,
+            tls: tls.map(|tls| {
+                let protocol = match options.api.is_grpc() {
+                    true => connector::GRPC,
+                    false => connector::HTTP,
+                };
+                Arc::new(tls.config(protocol))
+            }),
         };
-        match options.api.is_grpc() {
+        Ok(match options.api.is_grpc() {
             true => Self::Http2(Http2::new(target)),
             false => Self::Http1(Http1::new(target)),
-        }
+        })
     }
 
     /// Sends a request and waits for the end of a good answer.
@@ -105,6 +119,7 @@ impl Wire {
 struct Target {
     address: Address,
     timeout: Duration,
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Target {
@@ -131,12 +146,8 @@ impl Target {
         }
     }
 
-    async fn connect(&self) -> Result<tokio::net::TcpStream, ClientError> {
-        let socket = tokio::net::TcpStream::connect(self.address.to_string()).await;
-        let socket = socket.map_err(|error| self.unreachable(error))?;
-        socket
-            .set_nodelay(true)
-            .map_err(|error| self.unreachable(error))?;
-        Ok(socket)
+    async fn connect(&self) -> Result<Box<dyn ClientStream>, ClientError> {
+        let connected = connector::open(self.address.clone(), self.tls.clone()).await;
+        connected.map_err(|error| self.unreachable(error))
     }
 }

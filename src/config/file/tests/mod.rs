@@ -10,11 +10,11 @@ use std::{path::Path, sync::Arc, time::Duration};
 use super::{Defaults, EntryError, FileConfig, FileError, ModelEntry, parse};
 use crate::{
     budget::Budget,
-    openvino::Batching,
     config::{
         flags::Flags,
         settings::{ModelConfig, StatefulConfig, VersionPolicy, WarmupData},
     },
+    openvino::Batching,
     openvino::{BatchOption, PerTensor, Placement, ShapeOption, StateMode},
     tensor::{Dim, images::PixelLimit},
 };
