@@ -222,28 +222,9 @@ fn with_defaults_apart(command: Clap) -> Clap {
 }
 
 /// Arguments of `infer` in its short help.
-const INFER_SHORT: [&str; 21] = [
-    "model",
-    "status",
-    "metadata",
-    "print_curl",
-    "inputs",
-    "zeros",
-    "random",
-    "preset",
-    "output",
-    "save",
-    "top",
-    "labels",
-    "sequence",
-    "each",
-    "stream",
-    "duration",
-    "concurrency",
-    "url",
-    "api",
-    "timeout",
-    "help",
+const INFER_SHORT: &[&str] = &[
+    "model", "status", "metadata", "inputs", "zeros", "preset", "output", "save", "top", "labels",
+    "sequence", "stream", "duration", "url", "api", "help",
 ];
 
 /// Flags of `bench` in its short help.
@@ -277,7 +258,7 @@ fn with_short_help(command: Clap) -> Clap {
         })
     };
     command
-        .mut_subcommand("infer", |infer| short(infer, &INFER_SHORT))
+        .mut_subcommand("infer", |infer| short(infer, INFER_SHORT))
         .mut_subcommand("bench", |bench| short(bench, BENCH_SHORT))
 }
 

@@ -23,22 +23,16 @@ use crate::{
 };
 
 /// Flags in the short help.
-const SHORT: [&str; 17] = [
+const SHORT: [&str; 11] = [
     "model_name",
     "model_path",
     "model_repository_path",
     "demo",
-    "shape",
     "target_device",
-    "plugin_config",
     "stateful",
     "config_path",
-    "cache_dir",
     "port",
     "rest_port",
-    "rest_bind_address",
-    "grpc_bind_address",
-    "log_level",
     "metrics_enable",
     "check",
 ];

@@ -87,7 +87,8 @@ fn many_models_are_counted_and_what_is_missing_is_reported() {
       model: m06, version 1 on CPU
       model: m07, version 1 on CPU
       and: 4 more: ovms infer --status --url localhost:<port>
-      missing: 2 errors, see above
+      missing: model `nothing` has no version to serve
+      missing: 1 error, see above
       try: ovms infer m00 --random --url localhost:<port>
       try: curl http://localhost:<rest port>/v2/models/m00
     ");
