@@ -85,7 +85,7 @@ test-clients: test-tools ## Clients that others wrote, and the fixtures
 soak: test-tools ## Everything at once for an hour, with faults, and memory flat; tests/chaos beside it (SOAK_SECONDS)
 	cargo build --release --locked
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/$(OVMS) \
-		$(VENV)/bin/python tests/soak/run.py --seconds $(or $(SOAK_SECONDS),3600) \
+		$(VENV)/bin/python tests/soak/soak.py --seconds $(or $(SOAK_SECONDS),3600) \
 		--chaos $$(($(or $(SOAK_SECONDS),3600) / 6)) --json target/soak.json
 
 .PHONY: fleet

@@ -12,10 +12,10 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/soak"))
 from mixed import check, np  # noqa: E402
-from run import growth  # noqa: E402
+from soak import growth  # noqa: E402
 from served import below  # noqa: E402
 
-COMMAND = [sys.executable, str(ROOT / "tests/soak/run.py")]
+COMMAND = [sys.executable, str(ROOT / "tests/soak/soak.py")]
 
 
 def test_a_minute_of_everything(tmp_path):

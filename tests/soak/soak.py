@@ -1,6 +1,6 @@
 """The soak: everything at once on one server, for an hour, with changes and faults; answers are right, and memory flat.
 
-    python run.py --seconds 3600 --chaos 600 --json soak.json
+    python soak.py --seconds 3600 --chaos 600 --json soak.json
 
 Requests over all APIs, sequences, pipelines, Python graphs, and streams go on while models and graphs are loaded anew, a
 model file is broken and mended, Python workers are killed, and clients send what is wrong or leave. Beside that, for
