@@ -136,6 +136,8 @@ def test_requests(server, made):
     """Several requests of one session, and none without the authority."""
     url = f"https://localhost:{server.rest_port}/v2/models/dummy/infer"
     with requests.Session() as session:
+        # Variables of the environment would go before it.
+        session.trust_env = False
         session.verify = str(made / "ca.pem")
         for _ in range(3):
             answer = session.post(url, json=BODY, timeout=20)

@@ -28,17 +28,21 @@ def sockets(running, tmp_path_factory):
     return folder
 
 
+# gRPC's C library makes the authority of the path, percent-encoded, which is none in HTTP/2.
+AUTHORITY = [("grpc.default_authority", "localhost")]
+
+
 def test_channel(sockets):
     """A channel of gRPC to `unix:PATH`, and with the path as a URL has it."""
     for target in [f"unix:{sockets / 'grpc'}", f"unix://{sockets / 'grpc'}"]:
-        with grpc.insecure_channel(target) as channel:
+        with grpc.insecure_channel(target, options=AUTHORITY) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             assert stub.ServerReady(service_pb2.ServerReadyRequest(), timeout=10).ready
 
 
 def test_triton(sockets):
     """An inference by Triton's client."""
-    client = triton.InferenceServerClient(f"unix:{sockets / 'grpc'}")
+    client = triton.InferenceServerClient(f"unix:{sockets / 'grpc'}", channel_args=AUTHORITY)
     tensor = triton.InferInput("b", [1, 10], "FP32")
     tensor.set_data_from_numpy(np.ones((1, 10), np.float32))
     answer = client.infer("dummy", [tensor])
