@@ -15,7 +15,7 @@ pub(super) fn any_object() -> Value {
 }
 
 /// Returns the schemas that do not depend on what is served.
-pub(super) fn common() -> [(&'static str, Value); 8] {
+pub(super) fn common() -> [(&'static str, Value); 9] {
     let text = json!({"type": "string"});
     [
         ("Error", object(&["error"], json!({"error": text}))),
@@ -66,6 +66,18 @@ pub(super) fn common() -> [(&'static str, Value); 8] {
             ),
         ),
         (
+            "SequenceId",
+            object(
+                &["name", "shape", "datatype"],
+                json!({
+                    "name": {"type": "string", "const": "sequence_id"},
+                    "shape": {"type": "array", "items": {"type": "integer"}},
+                    "datatype": {"type": "string", "const": "UINT64"},
+                    "data": {"type": "array", "items": {"type": "integer"}},
+                }),
+            ),
+        ),
+        (
             "PredictRequest",
             json!({
                 "type": "object",
@@ -91,23 +103,21 @@ pub(super) fn common() -> [(&'static str, Value); 8] {
 /// Adds the schemas of the inference of a servable, whose names begin with a key.
 pub(super) fn of_inference(key: &str, facts: &ServableFacts, schemas: &mut Map<String, Value>) {
     let info = facts.info();
-    let mut tensors = |side: &str, infos: &[TensorInfo], needed: &[&str]| {
+    let mut tensors = |side: &str, infos: &[TensorInfo], needed: &[&str], more: Option<Value>| {
         let references = infos.iter().enumerate().map(|(place, info)| {
             let name = format!("{key}.{side}{place}");
             schemas.insert(name.clone(), tensor(info, needed, facts.is_split()));
             reference(&name)
         });
-        match references.collect::<Vec<_>>().as_slice() {
+        match references.chain(more).collect::<Vec<_>>().as_slice() {
             [only] => only.clone(),
             several => json!({"anyOf": several}),
         }
     };
-    let inputs = tensors(
-        "Input",
-        &info.inputs,
-        &["name", "shape", "datatype", "data"],
-    );
-    let outputs = tensors("Output", &info.outputs, &["name", "shape", "datatype"]);
+    let needed = ["name", "shape", "datatype", "data"];
+    let inputs = tensors("Input", &info.inputs, &needed, None);
+    let id = facts.is_stateful().then(|| reference("SequenceId"));
+    let outputs = tensors("Output", &info.outputs, &needed[..3], id);
     let names = info.outputs.iter().map(|output| output.name.as_str());
     let names: Vec<&str> = names.collect();
     let mut parameters = any_object();
@@ -145,7 +155,10 @@ pub(super) fn of_inference(key: &str, facts: &ServableFacts, schemas: &mut Map<S
 
 /// Returns the schema of a tensor. Of a pipeline that splits its requests, only the names are known beforehand.
 fn tensor(info: &TensorInfo, needed: &[&str], is_split: bool) -> Value {
-    let datatype = match info.decided() {
+    // Bytes that are answered as strings, by their name.
+    let is_text = info.dtype == DataType::U8 && info.name.ends_with("_string");
+    let decided = info.decided().filter(|_| !is_text);
+    let datatype = match decided {
         Some(dtype) => json!({"type": "string", "const": dtype.kserve()}),
         None => json!({"type": "string", "enum": DataType::ALL.map(DataType::kserve)}),
     };
@@ -165,7 +178,7 @@ fn tensor(info: &TensorInfo, needed: &[&str], is_split: bool) -> Value {
             "data": {
                 "type": "array",
                 "description": "the elements in row-major order, or nested as the shape is",
-                "items": element(info.decided()),
+                "items": element(decided),
             },
             "parameters": any_object(),
         }),
