@@ -410,7 +410,7 @@ impl ClientOptions {
     }
 
     /// Runs a step of a call within the time limit.
-    async fn within<T>(
+    pub(super) async fn within<T>(
         &self,
         step: CallPhase,
         work: impl Future<Output = Result<T, ClientError>>,

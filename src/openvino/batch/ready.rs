@@ -63,7 +63,7 @@ pub(in crate::openvino) struct Loading<'a, 'l> {
 }
 
 /// Compiles a model for batches, as its options say; `slot` is one of its own to compare and measure with.
-/// What the model or the machine is not fit for is logged, and requests run one by one.
+/// A model or a machine that is not fit for batches is logged, and requests run one by one.
 pub(in crate::openvino) fn ready(mut loading: Loading<'_, '_>, slot: Slot) -> Option<Batches> {
     let load = loading.load;
     let (sizes, models) = match load.options.batching {

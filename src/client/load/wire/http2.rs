@@ -103,7 +103,7 @@ impl Http2 {
                 MessageError::Http2(error) => self.target.unreachable(error),
                 MessageError::Client(error) => error,
                 MessageError::Answer(source) => ClientError::Protocol {
-                    address: self.target.address.clone(),
+                    address: self.target.options.address.clone(),
                     source,
                 },
             })

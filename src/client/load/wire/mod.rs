@@ -6,7 +6,7 @@
 mod http1;
 mod http2;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::{
@@ -18,7 +18,6 @@ use hyper::{
 use rustls::ClientConfig;
 
 use crate::client::{
-    address::Address,
     connection::ClientOptions,
     connector::{self, ClientStream},
     error::{BoxError, CallPhase, ClientError},
@@ -89,8 +88,7 @@ impl Wire {
             source: error.into(),
         })?;
         let target = Target {
-            address: options.address.clone(),
-            timeout: options.timeout,
+            options: options.clone(),
             tls: tls.map(|tls| {
                 let protocol = match options.api.is_grpc() {
                     true => connector::GRPC,
@@ -117,15 +115,14 @@ impl Wire {
 /// Server, and the time limit for it.
 #[derive(Debug, Clone)]
 struct Target {
-    address: Address,
-    timeout: Duration,
+    options: ClientOptions,
     tls: Option<Arc<ClientConfig>>,
 }
 
 impl Target {
     fn unreachable(&self, source: impl Into<BoxError>) -> ClientError {
         ClientError::Unreachable {
-            address: self.address.clone(),
+            address: self.options.address.clone(),
             source: source.into(),
         }
     }
@@ -136,18 +133,11 @@ impl Target {
         step: CallPhase,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        match tokio::time::timeout(self.timeout, work).await {
-            Ok(result) => result,
-            Err(_) => Err(ClientError::Timeout {
-                address: self.address.clone(),
-                limit: self.timeout,
-                step,
-            }),
-        }
+        self.options.within(step, work).await
     }
 
     async fn connect(&self) -> Result<Box<dyn ClientStream>, ClientError> {
-        let connected = connector::open(self.address.clone(), self.tls.clone()).await;
+        let connected = connector::open(self.options.address.clone(), self.tls.clone()).await;
         connected.map_err(|error| self.unreachable(error))
     }
 }
