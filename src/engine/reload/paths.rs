@@ -251,14 +251,16 @@ fn unreadable(path: &Path, source: io::Error) -> PathError {
     }
 }
 
-/// Returns the path beside a missing one that is most like it.
+/// Returns the path beside a missing one that is most like it: of a model file or a folder.
 fn nearest_of(path: &Path) -> Option<String> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let entries = fs::read_dir(folder).ok()?.flatten();
+    let may_serve = |path: &Path| path.is_dir() || repository::files(path).is_ok();
     let names: Vec<String> = entries
+        .filter(|entry| may_serve(&entry.path()))
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     let typed = path.file_name()?.to_string_lossy();
@@ -532,5 +534,11 @@ mod tests {
             panic!("found {missing:?}");
         };
         assert!(nearest.unwrap().ends_with("/flowers.onnx"));
+        fs::write(root.join("zebra-crossings.md"), "").unwrap();
+        let missing = Paths::open(&source(Flags::default(), root, &["zebra-crossing.onnx"]));
+        let Err(PathError::Missing { nearest, .. }) = missing else {
+            panic!("found {missing:?}");
+        };
+        assert_eq!(nearest, None);
     }
 }
