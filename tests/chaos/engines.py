@@ -61,10 +61,12 @@ async def until(condition, what):
 
 async def ask(port, text):
     """What a server on a port says to a text; nothing if it is not there."""
-    with contextlib.suppress(OSError, asyncio.TimeoutError):
+    # Not `wait_for`, which takes an interrupt that comes at the moment of the answer for none.
+    with contextlib.suppress(OSError, TimeoutError):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(text)
-        answer = await asyncio.wait_for(reader.read(65536), 5.0)
+        async with asyncio.timeout(5.0):
+            answer = await reader.read(65536)
         writer.close()
         return answer.decode()
     return ""
@@ -80,7 +82,8 @@ class Process:
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         self.name, self.log = name, folder / f"{name}.log"
         with self.log.open("ab") as out:
-            self.popen = subprocess.Popen([*guard, *command], stdout=out, stderr=out)
+            # In a process group of its own: Ctrl-C reaches the test alone, which then ends it.
+            self.popen = subprocess.Popen([*guard, *command], stdout=out, stderr=out, process_group=0)
         Process.all.append(self)
 
     async def serves(self, port, text, answer, what="does not serve"):
