@@ -103,7 +103,7 @@ guard-update: test-tools $(RUNNER_STAMP) ## Store what requests take now; say wh
 
 .PHONY: bench
 bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service (BENCH=echo,raw: parts; BENCH=list)
-	test -d target/bench-models/conv || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
+	test -d target/bench-models/vad_tensors || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo bench --locked --bench serving -- $(BENCH) $(BENCH_FLAGS)
 
 .PHONY: bench-against

@@ -3,7 +3,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use futures::future::join_all;
@@ -142,16 +142,25 @@ impl<'a> Load<'a> {
             });
             join_all(lanes).await;
         });
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = begun.elapsed();
         let cpu = process::cpu(self.peer.id()) - cpu;
-        let mut took = took.into_inner();
-        took.sort();
         Cost {
-            p50_us: took[took.len() / 2].as_secs_f64() * 1e6,
-            p99_us: took[took.len() * 99 / 100].as_secs_f64() * 1e6,
             cpu_us: cpu.as_secs_f64() * 1e6 / count as f64,
-            per_second: count as f64 / seconds,
+            per_second: count as f64 / seconds.as_secs_f64(),
+            ..cost(took.into_inner(), seconds, cpu)
         }
+    }
+}
+
+/// Returns the cost of requests that took so long each, and so much time and processor time together.
+pub(crate) fn cost(mut took: Vec<Duration>, seconds: Duration, cpu: Duration) -> Cost {
+    took.sort();
+    let count = took.len() as f64;
+    Cost {
+        p50_us: took[took.len() / 2].as_secs_f64() * 1e6,
+        p99_us: took[took.len() * 99 / 100].as_secs_f64() * 1e6,
+        cpu_us: cpu.as_secs_f64() * 1e6 / count,
+        per_second: count / seconds.as_secs_f64(),
     }
 }
 

@@ -30,6 +30,7 @@ mod report;
 mod rest;
 mod run;
 mod sequences;
+mod shared;
 mod targets;
 
 use std::path::{Path, PathBuf};
@@ -107,7 +108,9 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["--inner", "raw", library, model, threads] => raw::run(library, model, number(threads)),
+        ["--inner", "raw", library, model, threads, properties @ ..] => {
+            raw::run(library, model, number(threads), properties);
+        }
         ["--inner", "requests", library, model, count, lent] => {
             raw_requests::run(library, model, number(count), *lent == "lent");
         }

@@ -203,11 +203,26 @@ pub(crate) struct Raw {
 
 impl Raw {
     pub(crate) fn load(library: &Path, model: &Model, threads: usize) -> Self {
+        Self::load_with(library, model, threads, &[])
+    }
+
+    /// Loads it with more properties of the device.
+    pub(crate) fn load_with(
+        library: &Path,
+        model: &Model,
+        threads: usize,
+        properties: &[(&str, &str)],
+    ) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
             .args(["--inner", "raw"])
             .arg(library)
             .arg(model.path())
             .arg(threads.to_string())
+            .args(
+                properties
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}")),
+            )
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -87,9 +87,12 @@ pub(crate) fn compile_with(
         .expect("the model compiles")
 }
 
-/// Loads a model, reports it, and runs one turn of inferences per line of standard input.
-pub(crate) fn run(library: &str, model: &str, threads: usize) {
-    let mut compiled = compile(library, model);
+/// Loads a model with properties of the form `KEY=VALUE`, reports it, and runs one turn of inferences per line of
+/// standard input.
+pub(crate) fn run(library: &str, model: &str, threads: usize, properties: &[&str]) {
+    let properties = properties.iter().map(|text| text.split_once('='));
+    let properties: Option<Vec<_>> = properties.collect();
+    let mut compiled = compile_with(library, model, &properties.expect("keys have values"));
     let mut requests: Vec<InferRequest> = (0..threads)
         .map(|_| compiled.create_infer_request().expect("a request"))
         .collect();

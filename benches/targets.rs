@@ -17,6 +17,7 @@ use crate::{
         stats::median,
     },
     run::Lengths,
+    shared::SharedLoad,
 };
 
 const SIDES: [&str; 2] = ["ovms", "echo"];
@@ -34,11 +35,19 @@ pub(crate) fn echo(lengths: &Lengths) -> Vec<Row> {
     let count = lengths.requests * 2;
     let mut rows = watched(|| {
         let pairs = jobs::in_turn([&ours(), &echo()], [count; 2], lengths.pairs);
+        let mut raw = Raw::load(&lengths.library, &TINY, 1);
+        let inference = raw.infer(Span::Inferences(10 * count)).cost().cpu_us;
+        let beyond = Row::compared(
+            "grpc-added-cpu",
+            pairs.sides(Figure::Cpu, SIDES),
+            |ours, echo| ours - echo - inference,
+        );
         vec![
             pairs
                 .ratio("echo-share-16", Figure::Rate, SIDES)
                 .noted(ALLOCATOR.to_owned()),
             pairs.of("echo-cpu", Figure::Cpu, 1),
+            beyond.noted(format!("a raw inference {}", Unit::Micros.text(inference))),
         ]
     });
     rows.extend(watched(|| {
@@ -52,7 +61,10 @@ pub(crate) fn echo(lengths: &Lengths) -> Vec<Row> {
     rows.extend(watched(|| {
         let loads = [&ours().alone(), &echo().alone()];
         let pairs = jobs::in_turn(loads, [lengths.requests / 2; 2], lengths.pairs);
-        vec![pairs.ratio("echo-p50-1", Figure::P50, SIDES)]
+        vec![
+            pairs.ratio("echo-p50-1", Figure::P50, SIDES),
+            pairs.difference("echo-added-1", Figure::P50, SIDES),
+        ]
     }));
     rows
 }
@@ -92,6 +104,18 @@ pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
         vec![
             pairs.ratio("conv-cpu", Figure::Cpu, sides),
             pairs.ratio("conv-share", Figure::Rate, sides),
+        ]
+    }));
+    rows.extend(watched(|| {
+        let ours = SharedLoad::new(&CONVOLUTIONS, CONCURRENCY);
+        let mut raw = Raw::load(&lengths.library, &CONVOLUTIONS, 1);
+        let mut raw = || raw.infer(Span::Inferences(64)).cost();
+        ours.run(64);
+        raw();
+        let pairs = Pairs(alternate(lengths.pairs, || ours.run(64), raw));
+        vec![
+            pairs.ratio("conv-shm-cpu", Figure::Cpu, sides),
+            pairs.ratio("conv-shm-share", Figure::Rate, sides),
         ]
     }));
     rows

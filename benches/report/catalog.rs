@@ -1,7 +1,7 @@
 //! Every figure of a run, by the parts that can be measured alone.
 
 use super::row::{
-    Bound::{self, Above, Below, Least, Most},
+    Bound::{self, Above, Least, Most},
     Spec,
     Unit::{
         self, Copies, Kilobytes, Megabytes, MegabytesPerSecond, Micros, Millis, PerSecond, Ratio,
@@ -162,7 +162,7 @@ fn echo() -> Vec<Spec> {
         row(
             "echo-share-16",
             Ratio,
-            Some(Least(0.8)),
+            Some(Least(0.86)),
             "dummy over gRPC, 16 clients: requests/s over the bare echo's",
         ),
         row(
@@ -170,6 +170,12 @@ fn echo() -> Vec<Spec> {
             Micros,
             None,
             "the bare echo, 16 clients: CPU a request",
+        ),
+        row(
+            "grpc-added-cpu",
+            Micros,
+            Some(Most(4.0)),
+            "dummy over gRPC, 16 clients: server CPU a request beyond the bare echo's and a raw inference",
         ),
         row(
             "grpc-cpu",
@@ -180,7 +186,7 @@ fn echo() -> Vec<Spec> {
         row(
             "rest-cpu",
             Micros,
-            None,
+            Some(Most(20.0)),
             "dummy over REST, 16 clients: server CPU a request",
         ),
         row(
@@ -194,6 +200,12 @@ fn echo() -> Vec<Spec> {
             Ratio,
             None,
             "dummy over gRPC, 1 client: p50 over the bare echo's",
+        ),
+        row(
+            "echo-added-1",
+            Micros,
+            Some(Most(8.0)),
+            "the same: p50 beyond the bare echo's",
         ),
     ]
 }
@@ -242,6 +254,18 @@ fn raw() -> Vec<Spec> {
             Some(Least(0.8)),
             "the same: requests/s over raw OpenVINO's, which has no client beside it",
         ),
+        row(
+            "conv-shm-cpu",
+            Ratio,
+            Some(Most(1.03)),
+            "conv over gRPC with inputs and outputs in shared memory, 16 clients: server CPU a request over raw OpenVINO's",
+        ),
+        row(
+            "conv-shm-share",
+            Ratio,
+            Some(Least(0.93)),
+            "the same: requests/s over raw OpenVINO's, which has no client beside it",
+        ),
     ]
 }
 
@@ -250,7 +274,7 @@ fn memory() -> Vec<Spec> {
         row(
             "memory-tiny",
             Megabytes,
-            Some(Most(17.0)),
+            Some(Most(12.0)),
             "resident memory with dummy beyond that of a bare process with OpenVINO and dummy",
         )
         .steady(),
@@ -281,7 +305,7 @@ fn rest() -> Vec<Spec> {
         row(
             "rest-json",
             MegabytesPerSecond,
-            Some(Least(60.0)),
+            Some(Least(330.0)),
             "JSON of 1x3x224x224 floats: body for each second of the server's CPU time",
         ),
         row("rest-fullsize", Ratio, Some(Least(0.8)), &text("fullsize")),
@@ -299,13 +323,13 @@ fn reload() -> Vec<Spec> {
         row(
             "reload-start",
             Seconds,
-            Some(Below(3.0)),
+            Some(Most(0.4)),
             "start with 50 tiny models",
         ),
         row(
             "reload-p99",
             Ratio,
-            Some(Most(1.5)),
+            Some(Most(1.3)),
             "p99 of one of 50 models at 500 requests/s while another is reloaded four times a second, over quiet",
         ),
         row(
@@ -353,6 +377,12 @@ fn sequences() -> Vec<Spec> {
         rows.push(row(id, Micros, Some(Most(most)), &text));
     }
     rows.push(row(
+        "sequences-ports",
+        Micros,
+        None,
+        "a raw inference whose variables are inputs and outputs: CPU beyond that of one with variables",
+    ));
+    rows.push(row(
         "sequences-start-end",
         Micros,
         Some(Most(15.0)),
@@ -392,6 +422,12 @@ fn sequences() -> Vec<Spec> {
         Ratio,
         Some(Most(1.05)),
         "running_heavy, 1 client: p50 with sequence_batch 8 over that without",
+    ));
+    rows.push(row(
+        "sequences-store-redis",
+        Micros,
+        None,
+        "a SET of 1 KB and its answer on a bare socket, 1 client: p50",
     ));
     for (id, wanted, text) in STORE_ROWS {
         let text = format!("{text}, durability step, 1 client: p50 of a step beyond that without");
@@ -537,8 +573,8 @@ fn graphs() -> Vec<Spec> {
         ]);
     }
     rows.extend([
-        row("stream-unary", Ratio, Some(Least(1.5)), "the first handler, 16 requests in flight: requests/s on one stream over single requests"),
-        row("generator", PerSecond, Some(Least(20_000.0)), "a generator of 10,000 outputs of 4 bytes: responses/s to one client"),
+        row("stream-unary", Ratio, Some(Least(1.8)), "the first handler, 16 requests in flight: requests/s on one stream over single requests"),
+        row("generator", PerSecond, Some(Least(50_000.0)), "a generator of 10,000 outputs of 4 bytes: responses/s to one client"),
         row("generator-share", Ratio, None, "the same over a bare service that sends as many messages"),
         row("stream-idle", Kilobytes, Some(Most(100.0)), "resident memory for each of 500 open and idle streams to a Python node").steady(),
         row("python-two", Ratio, Some(Least(1.8)), "a handler that computes some 10 ms in Python alone, 16 clients: requests/s of 2 workers over those of 1"),

@@ -75,7 +75,6 @@ pub(crate) enum Bound {
     Least(f64),
     Most(f64),
     Above(f64),
-    Below(f64),
 }
 
 impl Bound {
@@ -84,7 +83,6 @@ impl Bound {
             Self::Least(value) => ("≥", value),
             Self::Most(value) => ("≤", value),
             Self::Above(value) => (">", value),
-            Self::Below(value) => ("<", value),
         }
     }
 
@@ -93,7 +91,6 @@ impl Bound {
             Self::Least(value) => by >= value,
             Self::Most(value) => by <= value,
             Self::Above(value) => by > value,
-            Self::Below(value) => by < value,
         }
     }
 }

@@ -18,10 +18,11 @@ use tokio::runtime::Runtime;
 
 use crate::{
     Model, cells,
-    jobs::{self, CONCURRENCY, Figure, Load},
+    jobs::{self, CONCURRENCY, Figure, Load, Pairs, alternate},
     meter::watched,
     peer::{Peer, Raw},
     process,
+    raw::Span,
     report::row::{Row, Side, Unit},
     run::Lengths,
 };
@@ -32,6 +33,14 @@ const VAD: Model = Model {
     input: "audio",
     shape: &[1, 512],
     folder: "fixtures/models/vad_stateful",
+};
+
+/// The same with its variables as inputs and outputs.
+const VAD_TENSORS: Model = Model {
+    name: "vad_tensors",
+    input: "audio",
+    shape: &[1, 512],
+    folder: "target/bench-models/vad_tensors",
 };
 
 /// A recurrent layer whose steps take over a millisecond, to read its weights.
@@ -88,6 +97,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let request = [vec![cells::request(&VAD)]];
     let load = || Load::new(&stateless, &runtime, &client, &request);
     let mut rows = extra(&runtime, [&load().alone(), &load()], lengths);
+    rows.extend(watched(|| vec![ports(lengths)]));
     rows.extend(watched(|| vec![start_and_end(&runtime, &load(), lengths)]));
     rows.extend(live(&runtime, lengths));
     rows.extend(batched(&runtime, lengths));
@@ -119,6 +129,21 @@ fn extra(runtime: &Runtime, [one, many]: [&Load<'_>; 2], lengths: &Lengths) -> V
     .into_iter()
     .flat_map(|row| watched(|| vec![measure(row)]))
     .collect()
+}
+
+/// Measures what the runtime takes for the variables as inputs and outputs, without a server.
+fn ports(lengths: &Lengths) -> Row {
+    let cores = cores();
+    let load = |model| Raw::load_with(&lengths.library, model, 1, &streams(&cores));
+    let [mut tensors, mut variables] = [&VAD_TENSORS, &VAD].map(load);
+    let count = Span::Inferences(lengths.requests);
+    let mut infer = [&mut tensors, &mut variables].map(|raw| move || raw.infer(count).cost());
+    for infer in &mut infer {
+        infer();
+    }
+    let [tensors, variables] = infer;
+    let pairs = Pairs(alternate(lengths.pairs, tensors, variables));
+    pairs.difference("sequences-ports", Figure::Cpu, ["tensors", "variables"])
 }
 
 fn start_and_end(runtime: &Runtime, stateless: &Load<'_>, lengths: &Lengths) -> Row {
@@ -236,11 +261,17 @@ pub(crate) fn stateful(most: u64) -> Peer {
 }
 
 fn serve(flags: &[&str]) -> Peer {
+    Peer::ovms_on(&VAD, &streams(&cores()), flags)
+}
+
+fn cores() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let cores = cores.to_string();
-    // As many streams as threads.
-    let properties = [("NUM_STREAMS", &*cores), ("INFERENCE_NUM_THREADS", &*cores)];
-    Peer::ovms_on(&VAD, &properties, flags)
+    cores.to_string()
+}
+
+/// Returns properties for as many streams as threads.
+fn streams(cores: &str) -> [(&str, &str); 2] {
+    [("NUM_STREAMS", cores), ("INFERENCE_NUM_THREADS", cores)]
 }
 
 pub(crate) fn round(ids: impl Iterator<Item = u64>, form: Form) -> Vec<Vec<Request>> {

@@ -1,6 +1,7 @@
 //! Cost of a store: a step that is answered once its state is stored, against one without a store.
 
 use std::{
+    io::{Read, Write},
     net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -27,11 +28,20 @@ use crate::{
 /// Rows with Redis, with the number of servers that the steps of the sequence go to in turn.
 const WITH_REDIS: [(&str, usize); 2] = [("sequences-store-step", 1), ("sequences-store-hop", 2)];
 
+/// Row of what no store in Redis is without.
+const ROUND_TRIP: &str = "sequences-store-redis";
+
+/// Size of a state in bytes.
+const STATE: usize = 1024;
+
 /// Measures a step of one sequence with each store.
 pub(super) fn run(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
     let folder = tempfile::tempdir().expect("a folder for the store");
     let redis = Redis::start();
-    let mut rows = Vec::new();
+    let mut rows = match &redis {
+        Ok(redis) => watched(|| vec![Row::new(ROUND_TRIP, redis.round_trips(lengths))]),
+        Err(reason) => vec![Row::missing(ROUND_TRIP, reason)],
+    };
     for (id, (name, replicas)) in (1..).zip(WITH_REDIS) {
         rows.extend(match &redis {
             Ok(redis) => {
@@ -155,6 +165,25 @@ impl Redis {
             thread::sleep(Duration::from_millis(10));
         }
         Ok(redis)
+    }
+
+    /// Writes values of the size of a state, one after the other; returns the medians of their times in microseconds.
+    fn round_trips(&self, lengths: &Lengths) -> Vec<f64> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        stream.set_nodelay(true).expect("a socket has options");
+        let value = "x".repeat(STATE);
+        let command = format!("*3\r\n$3\r\nSET\r\n$5\r\nstate\r\n${STATE}\r\n{value}\r\n");
+        let mut set = || {
+            let sent = Instant::now();
+            stream.write_all(command.as_bytes()).expect("it reads");
+            let mut answer = [0; 5];
+            stream.read_exact(&mut answer).expect("it answers");
+            assert_eq!(&answer, b"+OK\r\n");
+            sent.elapsed().as_secs_f64() * 1e6
+        };
+        let mut turn = || median(&(0..lengths.requests / 4).map(|_| set()).collect::<Vec<_>>());
+        turn();
+        (0..lengths.pairs).map(|_| turn()).collect()
     }
 
     fn url(&self) -> String {
