@@ -112,8 +112,8 @@ bench-against: ## Measure the program of the tree and another one in alternating
 	BENCH_BASELINE=$(abspath $(BASELINE)) $(MAKE) bench BENCH=against
 
 .PHONY: bench-page
-bench-page: ## Measure everything and write docs/benchmarks.md
-	$(MAKE) bench BENCH= BENCH_FLAGS="--write $(CURDIR)/docs/benchmarks.md"
+bench-page: ## Measure everything, or some parts again (BENCH=echo,raw), and write docs/benchmarks.md
+	$(MAKE) bench BENCH_FLAGS="--write $(CURDIR)/docs/benchmarks.md"
 
 .PHONY: bench-curves
 bench-curves: ## Measure how costs grow and write the curves of docs/performance.md

@@ -124,7 +124,8 @@ pub(crate) fn run(args: &[&str]) {
         fs::write(path, text + "\n").unwrap_or_else(|error| stop(74, &reported(path, &error)));
     }
     if let Some(path) = &wanted.page {
-        write(path, &format!("{head}\n\n{times}"), &done);
+        let head = format!("{head}\n\n{times}");
+        write(path, &head, wanted.parts.is_empty(), &done);
     }
 }
 
@@ -159,9 +160,6 @@ fn wanted(args: &[&str]) -> Wanted {
 fn chosen(wanted: &Wanted) -> Vec<Part> {
     if wanted.parts.is_empty() {
         return catalog::parts();
-    }
-    if wanted.page.is_some() {
-        stop(64, "--write takes a run of all parts, so name none");
     }
     let all = || catalog::parts().into_iter().chain([catalog::against()]);
     let find = |name: &String| {
@@ -312,14 +310,25 @@ fn look_at(path: &Path, parts: &[Part], sources: &Sources) {
     }
 }
 
-/// Replaces the blocks of a page.
-fn write(path: &Path, head: &str, done: &[Done]) {
+/// Begins what a page says about a run of some parts.
+const AGAIN: &str = "Some parts were measured again:";
+
+/// Replaces the blocks of a page. What is said about a run of some parts goes behind what is said about all.
+fn write(path: &Path, head: &str, is_whole: bool, done: &[Done]) {
     let mut text =
         fs::read_to_string(path).unwrap_or_else(|error| stop(66, &reported(path, &error)));
+    let mut head = head.to_owned();
+    if !is_whole {
+        let blocks = page::blocks(&text);
+        let before = blocks.iter().find(|(name, _)| *name == page::RUN);
+        let before = before.map_or("", |(_, block)| block);
+        let before = before.split(AGAIN).next().unwrap_or_default().trim_end();
+        head = format!("{before}\n\n{AGAIN}\n\n{head}");
+    }
     let blocks = done
         .iter()
         .map(|done| (done.part.name, table::markdown(&done.part, &done.rows)));
-    for (name, block) in [(page::RUN, head.to_owned())].into_iter().chain(blocks) {
+    for (name, block) in [(page::RUN, head)].into_iter().chain(blocks) {
         match page::replaced(&text, name, &block) {
             Some(replaced) => text = replaced,
             None => stop(65, &format!("{} has no block `{name}`", path.display())),
