@@ -27,6 +27,11 @@ pub(crate) fn resident_mb(id: u32) -> f64 {
     status_mb(id, "VmRSS:")
 }
 
+/// Returns the resident memory that is of no file: pages of code come and go as the system likes.
+pub(crate) fn own_mb(id: u32) -> f64 {
+    status_mb(id, "RssAnon:")
+}
+
 /// Returns the peak resident memory so far.
 pub(crate) fn peak_mb(id: u32) -> f64 {
     status_mb(id, "VmHWM:")

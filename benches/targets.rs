@@ -168,7 +168,7 @@ pub(crate) fn memory(lengths: &Lengths) -> Vec<Row> {
     let load = Load::new(&peer, &runtime, &client, &[vec![cells::request(&TINY)]]);
     let after = |requests| {
         load.run(requests);
-        process::resident_mb(peer.id())
+        process::own_mb(peer.id())
     };
     let early = after(lengths.many / 10);
     let late = after(lengths.many - lengths.many / 10);

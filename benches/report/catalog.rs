@@ -282,7 +282,7 @@ fn memory() -> Vec<Spec> {
             "memory-growth",
             Ratio,
             Some(Most(1.03)),
-            "resident memory after 200,000 requests over that after 20,000",
+            "resident memory of no file after 200,000 requests over that after 20,000",
         )
         .steady(),
     ]
