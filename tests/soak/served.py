@@ -176,8 +176,8 @@ class Served:
         await self.changed()
 
     def memory(self):
-        """Memory of the server, and of all processes that it has started, in MB: each page counts once (PSS)."""
-        return pss(self.process.popen.pid), sum(map(pss, below(self.process.popen.pid)))
+        """Memory of the server, and of all processes that it has started, in MB."""
+        return own(self.process.popen.pid), sum(map(own, below(self.process.popen.pid)))
 
     def files(self):
         """Number of files and sockets that it has open."""
@@ -197,10 +197,13 @@ def below(process):
     return found
 
 
-def pss(process):
-    """Proportional share of memory of a process, in MB; 0 if it has just ended."""
+def own(process):
+    """Memory of a process that is of no file, in MB, a shared page by its share; 0 if it has just ended.
+
+    Pages of files are shared with whatever else runs on the machine, and come and go as the system likes.
+    """
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:"))) / 1024
