@@ -104,6 +104,10 @@ pub(crate) const fn of_handshake(problem: TlsProblem) -> &'static str {
         TlsProblem::UnknownAuthority => {
             "`--cacert FILE` names the authority that signed its certificate; `--insecure` accepts any"
         }
+        TlsProblem::AuthorityItself => {
+            "its certificate is marked as an authority, which a server's must not be: make it with \
+             `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`; `--insecure` accepts any"
+        }
         TlsProblem::OtherName => {
             "ask a name that the certificate has; `ovms doctor --url` shows them"
         }

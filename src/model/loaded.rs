@@ -150,9 +150,8 @@ pub fn inspect(
     let inspect = || {
         let load = openvino::inspect;
         let (mut inspected, ir) = with_load(name, folder, options, (&[], false), load)?;
-        if remembers_nothing(&ir, options) {
-            inspected.warnings.push(REMEMBERS_NOTHING.to_owned());
-        }
+        let doubts = doubts(&ir, folder, options).map(str::to_owned);
+        inspected.warnings.extend(doubts);
         Ok(inspected)
     };
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFailure::Panicked))
@@ -161,9 +160,29 @@ pub fn inspect(
 const REMEMBERS_NOTHING: &str =
     "served as stateful, and has no variables: its sequences remember nothing";
 
-/// Returns whether a model is served as stateful, and is known to have no state.
-fn remembers_nothing(ir: &IrFacts, options: &LoadOptions) -> bool {
-    options.stateful && !options.low_latency && ir.has_variables == Some(false)
+const SHARES_STATE: &str = "has variables, and is not served as stateful: requests of all clients change the same state; \
+                            set stateful for sequences";
+
+const HAS_TRITON_FILE: &str =
+    "config.pbtxt is not read; its settings are flags or keys of the configuration file here";
+
+/// Name of the file with a model's settings in Triton's repositories, beside the version folders.
+const TRITON_FILE: &str = "config.pbtxt";
+
+/// Returns what a user probably did not mean by how a model is served.
+fn doubts(
+    ir: &IrFacts,
+    folder: &Path,
+    options: &LoadOptions,
+) -> impl Iterator<Item = &'static str> {
+    let state = match (options.stateful, ir.has_variables) {
+        (true, Some(false)) if !options.low_latency => Some(REMEMBERS_NOTHING),
+        (false, Some(true)) => Some(SHARES_STATE),
+        _ => None,
+    };
+    let of_model = folder.parent().map(|parent| parent.join(TRITON_FILE));
+    let has_file = of_model.is_some_and(|file| file.is_file());
+    state.into_iter().chain(has_file.then_some(HAS_TRITON_FILE))
 }
 
 /// Assembles the load of a version for the runtime; returns what came of it, and what the file says of
@@ -277,8 +296,8 @@ impl Loaded {
             compiled.runner.health().watch(Some(Arc::clone(guard)));
         }
         let options = &spec.options;
-        if remembers_nothing(&ir, options) {
-            tracing::warn!(model = name, "{REMEMBERS_NOTHING}");
+        for doubt in doubts(&ir, &spec.folder, options) {
+            tracing::warn!(model = name, "{doubt}");
         }
         if compiled.from_cache {
             tracing::info!(model = name, "taken from the cache of compiled models");

@@ -236,6 +236,9 @@ impl ServerCertVerifier for ObservedCertificate {
 /// Text of rustls before the name of an alert.
 const ALERT: &str = "received fatal alert: ";
 
+/// Name that webpki has for a certificate of an authority in the place of a server's.
+const AUTHORITY: &str = "CaUsedAsEndEntity";
+
 /// A failed handshake, by what its user can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsProblem {
@@ -243,6 +246,8 @@ pub enum TlsProblem {
     NotTls,
     /// The authority of the server's certificate is not among those that are trusted.
     UnknownAuthority,
+    /// The server's certificate is marked as one of an authority, as those are that `openssl req -x509` makes.
+    AuthorityItself,
     /// The server's certificate is for other names.
     OtherName,
     /// The server's certificate has expired, or its time has not begun.
@@ -310,7 +315,10 @@ impl TlsProblem {
                 | CertificateError::ExpiredContext { .. }
                 | CertificateError::NotValidYet
                 | CertificateError::NotValidYetContext { .. } => Self::Time,
-                // A certificate that signs itself and is marked as an authority is none of a server.
+                // The library has no type for it.
+                CertificateError::Other(error) if format!("{error:?}").contains(AUTHORITY) => {
+                    Self::AuthorityItself
+                }
                 CertificateError::Other(_) => Self::UnknownAuthority,
                 _ => Self::Other,
             },
@@ -323,9 +331,9 @@ impl TlsProblem {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{io, sync::Arc};
 
-    use rustls::{AlertDescription, CertificateError, Error};
+    use rustls::{AlertDescription, CertificateError, Error, OtherError};
 
     use super::TlsProblem;
 
@@ -335,6 +343,11 @@ mod tests {
         assert_eq!(
             of(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
             Some(TlsProblem::UnknownAuthority)
+        );
+        let other = OtherError(Arc::new(io::Error::other("CaUsedAsEndEntity")));
+        assert_eq!(
+            of(Error::InvalidCertificate(CertificateError::Other(other))),
+            Some(TlsProblem::AuthorityItself)
         );
         let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
         let text = io::Error::other(format!("h2: {alert}\", …"));

@@ -96,7 +96,8 @@ pub(crate) struct InputArgs {
         short,
         long = "input",
         value_name = "[NAME[:DTYPE[:SHAPE]]=]VALUE",
-        allow_negative_numbers = true,
+        // Standard input is `-`, with a format behind it; numbers may be negative.
+        allow_hyphen_values = true,
         add = names::inputs()
     )]
     pub(crate) inputs: Vec<Argument>,

@@ -346,6 +346,21 @@ impl Shared {
         Ok(Some(series))
     }
 
+    /// Refuses a tensor that goes to no output.
+    fn refuse_name(&self, name: &str) -> GraphRunError {
+        let outputs = self.node.outputs.iter();
+        let (back, known): (Vec<_>, Vec<_>) = outputs.partition(|output| output.at.tag == LOOPBACK);
+        let known: Vec<&str> = known.iter().map(|output| output.name.as_str()).collect();
+        let reason = match back.iter().any(|output| output.name == name) {
+            true => "which comes back to the node by itself; its outputs",
+            false => "which is not an output of the node",
+        };
+        self.refuse(format!(
+            "execute gave a tensor named {name:?}, {reason}: {}",
+            known.join(", ")
+        ))
+    }
+
     /// Sends each tensor to the output of its name.
     fn send(
         &self,
@@ -358,12 +373,7 @@ impl Shared {
             let output = self.node.outputs.named(tensor.name());
             let output = output.filter(|output| self.node.outputs[*output].at.tag != LOOPBACK);
             let Some(output) = output else {
-                let known: Vec<&str> = self.node.outputs.iter().map(|o| o.name.as_str()).collect();
-                return Err(self.refuse(format!(
-                    "execute gave a tensor named {:?}, which is not an output of the node: {}",
-                    tensor.name(),
-                    known.join(", ")
-                )));
+                return Err(self.refuse_name(tensor.name()));
             };
             if std::mem::replace(&mut sent[output], true) {
                 return Err(self.refuse(format!(
