@@ -9,6 +9,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -41,6 +42,9 @@ use crate::{
 /// Bytes that are copied at a time, between which others have their turns: to wake a thread for the whole would take
 /// longer than some of them.
 const PIECE: usize = 512 << 10;
+
+/// Time after which a call that has not ended is worth a warning; it comes after twice of it at the latest.
+const LONG: Duration = Duration::from_secs(5);
 
 /// The socket, and what is to be written to it.
 struct Wire {
@@ -271,10 +275,36 @@ impl Link {
             }
             () = wire.drain() => {}
             () = reading => {}
+            () = Self::watch(&this) => {}
         }
         let ended = exit.wait().await;
         if let Some(link) = this.upgrade() {
             link.died(ended);
+        }
+    }
+
+    /// Warns of calls that do not end, each once, until the link is dropped.
+    async fn watch(this: &Weak<Self>) {
+        // Calls have numbers that grow: those up to `before` have been there for an interval.
+        let (mut before, mut warned) = (0, 0);
+        loop {
+            tokio::time::sleep(LONG).await;
+            let Some(link) = this.upgrade() else {
+                return;
+            };
+            let waiting = link.calls.lock();
+            let calls = waiting.calls.iter();
+            let long = calls.filter(|(number, _)| (warned + 1..=before).contains(*number));
+            if let Some((number, call)) = long.min_by_key(|(number, _)| **number) {
+                tracing::warn!(
+                    of = link.of,
+                    node = call.node,
+                    "a call of the handler has not ended for {} s; python_timeout_ms would end it",
+                    LONG.as_secs()
+                );
+                warned = *number;
+            }
+            before = link.last.load(Ordering::Relaxed);
         }
     }
 

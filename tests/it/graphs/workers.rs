@@ -428,6 +428,16 @@ fn a_call_that_takes_too_long_ends_its_worker() {
 }
 
 #[test]
+fn a_call_that_does_not_end_is_told() {
+    let (_config, server) = with_options(&[]);
+    let client = Grpc::connect(&server);
+    let _call = client.call(code("py", "while True: pass"));
+    let told = server.wait_log("a call of the handler has not ended for 5 s");
+    let rest = r#"python_timeout_ms would end it of="graph py" node="py""#;
+    assert!(told.contains(rest), "{told}");
+}
+
+#[test]
 fn a_worker_may_have_a_limit_of_memory() {
     let (_config, server) = with_options(&[("python_memory_limit", (1_u64 << 30).into())]);
     let client = Grpc::connect(&server);
