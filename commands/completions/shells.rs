@@ -272,7 +272,7 @@ mod tests {
             (typed.text("config"), typed.text("name")),
             (Some("c.json"), Some("n"))
         );
-        let typed = line("ovms --config_path c.json --model_name ");
+        let typed = line("ovms --config-path c.json --model-name ");
         assert_eq!(typed.text("config_path"), Some("c.json"));
     }
 }

@@ -40,7 +40,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     insta::assert_snapshot!(with(&["--tls_client_auth", "required"]), @"
     exit 64
     tls_client_auth needs the authorities of clients, but tls_client_ca is not set
-    hint: give --tls_client_ca FILE with the authority whose certificates clients have, or --tls_client_auth off
+    hint: give --tls-client-ca FILE with the authority whose certificates clients have, or --tls-client-auth off
     ");
     insta::assert_snapshot!(with(&["--rest_tls"]), @"
     exit 64
@@ -49,7 +49,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     insta::assert_snapshot!(with(&["--grpc_tls=false"]), @"
     exit 64
     tls_cert is set but no port has TLS
-    hint: give a --port or --rest_port, and leave out --grpc_tls=false and --rest_tls=false; Unix sockets have no TLS
+    hint: give a --port or --rest-port, and leave out --grpc-tls=false and --rest-tls=false; Unix sockets have no TLS
     ");
 }
 
