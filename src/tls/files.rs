@@ -23,7 +23,7 @@ const ENCRYPTED: [&str; 2] = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRY
 
 /// A file of certificates or of a key that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use --{flag} {}", path.display())]
+#[error("cannot use --{} {}", flag.replace('_', "-"), path.display())]
 pub struct TlsFileError {
     /// The flag that names it, without hyphens before it.
     pub flag: &'static str,

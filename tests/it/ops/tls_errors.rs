@@ -72,7 +72,7 @@ fn files_that_cannot_be_used_are_named_with_the_reason() {
     insta::assert_snapshot!(with("DIR/none", "DIR/a.key", &[]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_cert DIR/none
+      caused by: cannot use --tls-cert DIR/none
       caused by: cannot read the file
       caused by: No such file or directory (os error 2)
     hint: check the path
@@ -80,28 +80,28 @@ fn files_that_cannot_be_used_are_named_with_the_reason() {
     insta::assert_snapshot!(with("DIR/empty", "DIR/a.key", &[]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_cert DIR/empty
+      caused by: cannot use --tls-cert DIR/empty
       caused by: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----`
     hint: a certificate in DER form becomes PEM by `openssl x509 -inform DER -in DIR/empty`
     ");
     insta::assert_snapshot!(with("DIR/a.pem", "DIR/b.key", &[]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_key DIR/b.key
+      caused by: cannot use --tls-key DIR/b.key
       caused by: the key is not that of the certificate in DIR/a.pem
     hint: give the key that the certificate was requested with
     ");
     insta::assert_snapshot!(with("DIR/a.pem", "DIR/locked.key", &[]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_key DIR/locked.key
+      caused by: cannot use --tls-key DIR/locked.key
       caused by: found an encrypted private key, expected one without a password
     hint: `openssl pkey -in DIR/locked.key` writes it without its password
     ");
     insta::assert_snapshot!(with("DIR/a.pem", "DIR/a.key", &["--tls_client_ca", "DIR/a.key"]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_client_ca DIR/a.key
+      caused by: cannot use --tls-client-ca DIR/a.key
       caused by: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----`
     hint: a certificate in DER form becomes PEM by `openssl x509 -inform DER -in DIR/a.key`
     ");

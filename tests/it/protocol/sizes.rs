@@ -1,4 +1,4 @@
-//! Messages and bodies above `--max_message_size`, compressed and expanded.
+//! Messages and bodies above `--max-message-size`, compressed and expanded.
 
 use std::io::Write as _;
 
