@@ -106,7 +106,7 @@ BOTH = (".0f", ".2f", ".0f", ".2f", ".2f")
 
 def hints(bench):
     """What the device is told about streams."""
-    yield "| `--plugin_config` | 1 client: requests/s | p50 ms | 16 clients: requests/s | p50 ms | p99 ms |"
+    yield "| `--plugin-config` | 1 client: requests/s | p50 ms | 16 clients: requests/s | p50 ms | p99 ms |"
     yield "|---|--:|--:|--:|--:|--:|"
 
     def measure(plugin):
@@ -137,7 +137,7 @@ def nireq(bench):
 
 def batches(bench):
     """Several pictures in one request."""
-    yield "| `--batch_size` | 1 client: pictures/s | p50 ms of a request | 4 clients: pictures/s | p50 ms of a request |"
+    yield "| `--batch-size` | 1 client: pictures/s | p50 ms of a request | 4 clients: pictures/s | p50 ms of a request |"
     yield "|---|--:|--:|--:|--:|"
 
     def measure(size):
@@ -162,7 +162,7 @@ def shapes(bench):
             _, later = bench.load(1, "-i", value)
             return first["latency_ms"]["max"], later["p50"]
 
-    rows = [(f"`--batch_size {size}`", partial(measure, size)) for size in ("4", "1:8", "auto")]
+    rows = [(f"`--batch-size {size}`", partial(measure, size)) for size in ("4", "1:8", "auto")]
     yield from bench.medians(rows, (".1f", ".2f"))
 
 
@@ -183,7 +183,7 @@ def cache(bench):
     with tempfile.TemporaryDirectory() as folder:
         start("--cache_dir", folder)
         rows = [
-            ("without `--cache_dir`", start),
+            ("without `--cache-dir`", start),
             ("first start with it", first),
             ("later starts with it", partial(start, "--cache_dir", folder)),
         ]

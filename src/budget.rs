@@ -102,7 +102,7 @@ impl Budget {
             ErrorKind::Exhausted,
             format!(
                 "Server is overloaded - requests and answers in flight: the most bytes allowed are {}, see \
-                 --max_bytes_in_flight; try again later",
+                 --max-bytes-in-flight; try again later",
                 self.0.max
             ),
         )
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(budget.charged(), 800 + OVERHEAD);
         let error = budget.keep(vec![1; 1].into()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Exhausted);
-        insta::assert_snapshot!(error, @"Server is overloaded - requests and answers in flight: the most bytes allowed are 1000, see --max_bytes_in_flight; try again later");
+        insta::assert_snapshot!(error, @"Server is overloaded - requests and answers in flight: the most bytes allowed are 1000, see --max-bytes-in-flight; try again later");
         let part = bytes.slice(10..20);
         drop(bytes);
         assert_eq!(budget.charged(), 800 + OVERHEAD);

@@ -88,7 +88,7 @@ impl InferRequest {
         match inputs.find(|input| input.has_more_strings(most)) {
             None => Ok(()),
             Some(input) => Err(Error::invalid(format!(
-                "Invalid number of strings - Expected: {most} at most, see --max_string_elements; \
+                "Invalid number of strings - Expected: {most} at most, see --max-string-elements; \
                  Actual: more; input name: {}",
                 input.name
             ))),

@@ -28,7 +28,7 @@ trap stop EXIT
 trap 'exit 130' INT TERM
 # A port that the system gives is free; another one may not be.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$ovms" serve --demo --port "$port" --grpc_bind_address 127.0.0.1 >"$work/log" 2>&1 &
+"$ovms" serve --demo --port "$port" --grpc-bind-address 127.0.0.1 >"$work/log" 2>&1 &
 server=$!
 tries=0
 until grep -q ' ready$' "$work/log"; do
@@ -56,6 +56,6 @@ cat <<END
 That was it. To go on:
   $ovms serve --demo          serve the example on ports 9000 (gRPC) and 8000 (REST)
   $ovms infer classifier -i @fixtures/images/ring.png --top 3
-  $ovms serve --model_name NAME --model_path DIR --port 9000 --rest_port 8000
+  $ovms serve --model-name NAME --model-path DIR --port 9000 --rest-port 8000
   $ovms --help
 END

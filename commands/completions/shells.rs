@@ -67,6 +67,10 @@ impl EnvCompleter for Scripted {
         if let Some(at) = at.and_then(|at| at.parse::<usize>().ok()) {
             words.resize(at + 1, OsString::new());
         }
+        // The shell compares candidates with the word at the cursor as it is typed.
+        let typed = words.pop().unwrap_or_default();
+        let mut words = spelling::normalized(command, words);
+        words.push(typed);
         self.0.write_complete(command, words, folder, answer)
     }
 }
@@ -104,13 +108,18 @@ impl BashLine {
     }
 
     /// Writes what bash may insert, a line each.
-    pub(super) fn write_complete(
-        &self,
+    fn write_complete(
+        mut self,
         command: &mut Command,
         folder: Option<&Path>,
         answer: &mut dyn io::Write,
     ) -> io::Result<()> {
+        // bash replaces the word, so that it may get another spelling.
+        self.kept = with_hyphens(&self.kept);
+        let typed = self.words.pop().unwrap_or_default();
+        self.words.push(with_hyphens(&typed));
         let words = self.words.iter().map(Into::into).collect();
+        let words = spelling::normalized(command, words);
         for candidate in complete(command, words, self.words.len() - 1, folder)? {
             if let Some(text) = self.insertion(&candidate.get_value().to_string_lossy()) {
                 writeln!(answer, "{text}")?;
@@ -137,6 +146,14 @@ impl BashLine {
             _ if rest.is_empty() => Some(String::new()),
             _ => Some(shell_word(rest)),
         }
+    }
+}
+
+/// Returns a word with hyphens in the flag that it may begin with.
+fn with_hyphens(word: &str) -> String {
+    match word.split_at(word.find('=').unwrap_or(word.len())) {
+        (name, value) if name.starts_with("--") => spelling::hyphenated(name) + value,
+        _ => word.to_owned(),
     }
 }
 
@@ -272,7 +289,7 @@ mod tests {
             (typed.text("config"), typed.text("name")),
             (Some("c.json"), Some("n"))
         );
-        let typed = line("ovms --config_path c.json --model_name ");
+        let typed = line("ovms --config-path c.json --model-name ");
         assert_eq!(typed.text("config_path"), Some("c.json"));
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn check() -> Check {
     }
     let text = format!("cannot write to {}", listed(&errors));
     let check = Check::new("folders", Status::Warn, text).hint(
-        "--cache_dir names another folder for compiled models, OVMS_MODEL_CACHE one for \
+        "--cache-dir names another folder for compiled models, OVMS_MODEL_CACHE one for \
          downloads, and TMPDIR one for temporary files",
     );
     match writable.is_empty() {

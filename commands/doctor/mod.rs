@@ -28,7 +28,7 @@ machine and the address of --url.
 
 Examples:
   ovms doctor
-  ovms doctor --rest_port 8080
+  ovms doctor --rest-port 8080
   ovms doctor --url grpcs://models.example:9000 --cacert ca.pem
   ovms doctor --output json |
       jq -r '.checks[] | select(.status != \"ok\") | .text'
@@ -44,7 +44,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long = "port", value_name = "PORT", default_value_t = 9000)]
     port: u16,
     /// Port for REST to look at
-    #[arg(long = "rest_port", value_name = "PORT", default_value_t = 8000)]
+    #[arg(long = "rest-port", value_name = "PORT", default_value_t = 8000)]
     rest_port: u16,
     /// Address of a server to look at, with its TLS, such as grpcs://HOST:PORT
     ///

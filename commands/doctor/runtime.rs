@@ -58,7 +58,7 @@ fn devices(found: &FoundRuntime) -> Check {
         }
         Ok(devices) => Check::new("devices", Status::Ok, setup::named(&devices).join(", ")),
         Err(failure) => Check::new("devices", Status::Warn, failure.message())
-            .hint("the driver of a device may be broken; --target_device CPU does without"),
+            .hint("the driver of a device may be broken; --target-device CPU does without"),
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) fn check() -> Check {
         Ok(_) => check,
         Err(_) => check.hint(
             "handlers that import numpy do not load: install it there, or name an environment \
-             that has it with --python_environment",
+             that has it with --python-environment",
         ),
     }
 }

@@ -132,7 +132,7 @@ fn files() -> Check {
         false => Check::new("files", Status::Ok, text),
         true => Check::new("files", Status::Warn, text).hint(
             "each connection takes one: raise the limit with `ulimit -n 8192`, or lower \
-             --max_connections",
+             --max-connections",
         ),
     }
 }
@@ -212,7 +212,7 @@ pub(super) fn ports(grpc: u16, rest: u16) -> Result<[Check; 2], Failure> {
     Ok(runtime.block_on(async {
         let (grpc, rest) = futures::join!(
             check("gRPC port", "--port", grpc, Api::KserveGrpc),
-            check("REST port", "--rest_port", rest, Api::KserveRest),
+            check("REST port", "--rest-port", rest, Api::KserveRest),
         );
         [grpc, rest]
     }))

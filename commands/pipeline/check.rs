@@ -38,7 +38,7 @@ pub(crate) struct PipelineCheckArgs {
     no_custom_nodes: bool,
 
     /// Shared library with custom operations for the CPU
-    #[arg(long = "cpu_extension", value_name = "FILE")]
+    #[arg(long = "cpu-extension", value_name = "FILE")]
     cpu_extension: Option<PathBuf>,
 
     #[command(flatten)]

@@ -1,5 +1,5 @@
 //! Actions on model folders and the configuration file instead of serving:
-//! `--list_models`, `--add_to_config`, `--remove_from_config`.
+//! `--list-models`, `--add-to-config`, `--remove-from-config`.
 
 use std::{
     fs,
@@ -19,17 +19,17 @@ use crate::{
     ui::{self, OutputFormat},
 };
 
-/// Environment variable in place of `--model_repository_path`.
+/// Environment variable in place of `--model-repository-path`.
 const REPOSITORY: &str = "OVMS_MODEL_REPOSITORY_PATH";
 
-/// Usage of `--add_to_config`.
+/// Usage of `--add-to-config`.
 const ADD: [&str; 2] = [
     "--add_to_config --model_name <model_name> --model_repository_path <repo_path> --config_path \
      <config_path>",
     "--add_to_config --model_name <model_name> --model_path <model_path> --config_path <config_path>",
 ];
 
-/// Usage of `--remove_from_config`.
+/// Usage of `--remove-from-config`.
 const REMOVE: &str = "--remove_from_config --model_name <model_name> --config_path <config_path>";
 
 /// Maximum depth of the search for models below the repository.
@@ -248,9 +248,9 @@ fn refused(path: &Path, error: &EditError) -> Failure {
         EditError::Unknown { name, known } => {
             failure.hint_nearest(name, known.iter().map(String::as_str))
         }
-        EditError::Occupied(_) => failure.hint("remove it first with --remove_from_config"),
+        EditError::Occupied(_) => failure.hint("remove it first with --remove-from-config"),
         EditError::Syntax(_) | EditError::NoList => {
-            failure.hint("`ovms serve --check --config_path FILE` tells what is wrong with it")
+            failure.hint("`ovms serve --check --config-path FILE` tells what is wrong with it")
         }
     }
 }

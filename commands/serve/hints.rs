@@ -29,14 +29,14 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
     };
     match error {
         FlagError::ModelMissing => failure.hint(
-            "name a model file or a folder: `ovms serve model.onnx`; or give --config_path, or both \
-             --model_name and --model_path, or --demo for an example",
+            "name a model file or a folder: `ovms serve model.onnx`; or give --config-path, or both \
+             --model-name and --model-path, or --demo for an example",
         ),
         FlagError::GrpcWorkers {
             cores,
             variable: Some(number),
         } => failure.hint(format!(
-            "the environment has GRPC_SERVERS={number}, which goes before --grpc_workers; unset it, \
+            "the environment has GRPC_SERVERS={number}, which goes before --grpc-workers; unset it, \
              or set it to a number from 1 to {cores}"
         )),
         FlagError::FileAndParameters => {
@@ -44,18 +44,18 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
         }
         FlagError::PortsUnset => {
             failure.hint(
-                "give --port for gRPC, --rest_port for REST, or both; --grpc_unix_socket and \
-                 --rest_unix_socket do as well",
+                "give --port for gRPC, --rest-port for REST, or both; --grpc-unix-socket and \
+                 --rest-unix-socket do as well",
             )
         }
         FlagError::ClientAuthWithoutCa => failure.hint(
-            "give --tls_client_ca FILE with the authority whose certificates clients have, or --tls_client_auth off",
+            "give --tls-client-ca FILE with the authority whose certificates clients have, or --tls-client-auth off",
         ),
         FlagError::TlsNowhere => failure.hint(
-            "give a --port or --rest_port, and leave out --grpc_tls=false and --rest_tls=false; Unix sockets have no TLS",
+            "give a --port or --rest-port, and leave out --grpc-tls=false and --rest-tls=false; Unix sockets have no TLS",
         ),
         FlagError::NotStateful | FlagError::NeedsStateful(_) => failure.hint(
-            "add --stateful; with --config_path, write both into the file, at the model that they \
+            "add --stateful; with --config-path, write both into the file, at the model that they \
              are for",
         ),
         _ => failure,
@@ -80,7 +80,7 @@ pub(super) fn of_path(error: &PathError) -> Failure {
         PathError::NoModel(path) => {
             let is_json = path.extension().is_some_and(|ending| ending == "json");
             let path = ui::shell_word(&path.display().to_string());
-            is_json.then(|| format!("for a configuration file: `ovms serve --config_path {path}`"))
+            is_json.then(|| format!("for a configuration file: `ovms serve --config-path {path}`"))
         }
         PathError::Half { .. } => Some("copy both files to the same folder".to_owned()),
         PathError::Empty(path) => Some(format!(
@@ -98,7 +98,7 @@ pub(super) fn of_path(error: &PathError) -> Failure {
             Some(format!("to serve it: `ovms serve {path}`"))
         }
         PathError::Clash { .. } => Some(
-            "rename one of them, or give both a name in a file for --config_path".to_owned(),
+            "rename one of them, or give both a name in a file for --config-path".to_owned(),
         ),
         PathError::OneName(_) => {
             Some("leave it out: each model has the name of its file or folder".to_owned())
@@ -178,9 +178,9 @@ fn of_repository(error: &SourceError) -> Option<String> {
     };
     let has_parent = path.components().any(|part| part == Component::ParentDir);
     Some(match (has_parent, path.canonicalize()) {
-        (true, Ok(path)) => format!("give --model_path without `..`: {}", path.display()),
-        (true, Err(_)) => "give --model_path without `..`".to_owned(),
-        (false, _) => "--model_path is a folder with version folders, such as /models/resnet for \
+        (true, Ok(path)) => format!("give --model-path without `..`: {}", path.display()),
+        (true, Err(_)) => "give --model-path without `..`".to_owned(),
+        (false, _) => "--model-path is a folder with version folders, such as /models/resnet for \
                        /models/resnet/1/model.xml, a folder with one model, or a model file"
             .to_owned(),
     })
@@ -221,7 +221,7 @@ pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
             Some(format!("let the user of the server read {path}"))
         }
         ModelLoadError::Operators { .. } => Some(
-            "export the model without such operators, or give a library that has them as --cpu_extension"
+            "export the model without such operators, or give a library that has them as --cpu-extension"
                 .to_owned(),
         ),
         ModelLoadError::Read { .. } => {
@@ -306,7 +306,7 @@ mod tests {
     fn explained(content: &[u8]) -> String {
         let path = Path::new("/models/config.json");
         let refused = parse(content, path, &Defaults::default()).unwrap_err();
-        explain(&refused, "--config_path").text()
+        explain(&refused, "--config-path").text()
     }
 
     #[test]

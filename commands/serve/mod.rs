@@ -66,9 +66,9 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         return check::run(flags, paths, output);
     }
     if output == OutputFormat::Json {
-        let text = "`--output json` is for --check, --list_models, --add_to_config and \
-                    --remove_from_config";
-        return Err(Failure::usage(text).hint("the log of a server has `--log_format json`"));
+        let text = "`--output json` is for --check, --list-models, --add-to-config and \
+                    --remove-from-config";
+        return Err(Failure::usage(text).hint("the log of a server has `--log-format json`"));
     }
     let log = flags.clone();
     // On a terminal, log and error message would say the same twice.
@@ -98,7 +98,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         ConfigSource::File { path, defaults } => {
             let file = config::read(path, defaults).map_err(|error| {
                 log_start(&error);
-                hints::explain(&error, "--config_path")
+                hints::explain(&error, "--config-path")
             })?;
             config.add_monitoring(&file).map_err(refused)?;
         }
@@ -253,7 +253,7 @@ fn warn_of_strangers(listeners: &Listeners, settings: &ServerSettings) {
     if tls.is_some_and(|tls| tls.client_auth != ClientAuth::Required) && !over_tls.is_empty() {
         tracing::warn!(
             "other machines can reach {} over TLS without a certificate of their own, and use or reload what \
-             is served; --tls_client_ca names the authority of those who may",
+             is served; --tls-client-ca names the authority of those who may",
             over_tls.join(", ")
         );
     }
@@ -261,7 +261,7 @@ fn warn_of_strangers(listeners: &Listeners, settings: &ServerSettings) {
     if !reachable.is_empty() {
         tracing::warn!(
             "other machines can reach {} without a key or TLS, and use or reload what is served \
-             (--api_key_file guards /v3 alone); bind 127.0.0.1, give --tls_cert with --tls_client_ca, or put \
+             (--api-key-file guards /v3 alone); bind 127.0.0.1, give --tls-cert with --tls-client-ca, or put \
              a proxy in front",
             reachable.join(", ")
         );

@@ -1,6 +1,6 @@
 """Replicas of ovms on the nodes of a Ray cluster, behind HAProxy.
 
-    python fleet.py up --haproxy unix:/run/ovms-haproxy.sock -- --config_path /models/config.json
+    python fleet.py up --haproxy unix:/run/ovms-haproxy.sock -- --config-path /models/config.json
     python fleet.py status | down
 
 Each replica is an actor that keeps one `ovms` process, on whichever node has room. Another actor, the fleet, asks
@@ -76,9 +76,9 @@ class Replica:
         """Start the process; it gets SIGTERM, and hands its sequences over, if this one goes away."""
         self.address = ray.util.get_node_ip_address()
         self.port, self.rest_port = free_ports(self.address, 2)
-        command = [self.program, "serve", *self.arguments, "--metrics_enable"]
-        command += ["--port", str(self.port), "--grpc_bind_address", self.address]
-        command += ["--rest_port", str(self.rest_port), "--rest_bind_address", self.address]
+        command = [self.program, "serve", *self.arguments, "--metrics-enable"]
+        command += ["--port", str(self.port), "--grpc-bind-address", self.address]
+        command += ["--rest-port", str(self.rest_port), "--rest-bind-address", self.address]
         set_option, on_parents_death = ctypes.CDLL(None).prctl, 1
         self.process = subprocess.Popen(
             command, preexec_fn=lambda: set_option(on_parents_death, signal.SIGTERM)

@@ -159,9 +159,9 @@ def server(name, *flags):
     """
     ovms = program()
     port, rest_port = free_ports(2)
-    command = ["serve", *map(str, flags), "--port", str(port), "--rest_port", str(rest_port)]
+    command = ["serve", *map(str, flags), "--port", str(port), "--rest-port", str(rest_port)]
     tell("ovms", *command)
-    here = ["--grpc_bind_address", "127.0.0.1", "--rest_bind_address", "127.0.0.1"]
+    here = ["--grpc-bind-address", "127.0.0.1", "--rest-bind-address", "127.0.0.1"]
     with tempfile.TemporaryFile("w+") as log:
         # A group of its own: Ctrl-C is for the example, which then stops the server.
         process = subprocess.Popen(

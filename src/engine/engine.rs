@@ -299,7 +299,7 @@ impl Engine {
         Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
             Error::new(
                 ErrorKind::Overloaded,
-                "Server is overloaded - there are as many streams open as --max_streams allows; \
+                "Server is overloaded - there are as many streams open as --max-streams allows; \
                  try again later",
             )
         })

@@ -164,13 +164,13 @@ impl<B> Paced<B> {
     fn given_up(&self, pause: Duration) -> Error {
         let text = if pause >= self.pause {
             format!(
-                "request body stopped coming for {} s; see --read_timeout_seconds",
+                "request body stopped coming for {} s; see --read-timeout-seconds",
                 self.pause.as_secs()
             )
         } else {
             let since = self.since.map_or(Duration::ZERO, |since| since.elapsed());
             format!(
-                "request body comes too slowly: {} bytes in {} s; see --min_receive_rate",
+                "request body comes too slowly: {} bytes in {} s; see --min-receive-rate",
                 self.received,
                 since.as_secs()
             )
@@ -326,7 +326,7 @@ mod tests {
         let first = read(&parts(None), half(), &intake).await.unwrap();
         let refused = read(&parts(None), half(), &intake).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
-        insta::assert_snapshot!(refused, @"Server is overloaded - requests and answers in flight: the most bytes allowed are 1048576, see --max_bytes_in_flight; try again later");
+        insta::assert_snapshot!(refused, @"Server is overloaded - requests and answers in flight: the most bytes allowed are 1048576, see --max-bytes-in-flight; try again later");
         // What is expanded counts as well.
         let bomb = Full::from(gzip(&[0; 600_000]));
         let refused = read(&parts(Some("gzip")), bomb, &intake).await.unwrap_err();
@@ -346,7 +346,7 @@ mod tests {
         let stuck = StreamBody::new(futures::stream::pending::<Result<_, std::io::Error>>());
         let error = read(&parts(None), stuck, &intake(1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
-        insta::assert_snapshot!(error, @"request body stopped coming for 5 s; see --read_timeout_seconds");
+        insta::assert_snapshot!(error, @"request body stopped coming for 5 s; see --read-timeout-seconds");
     }
 
     #[tokio::test(start_paused = true)]
@@ -362,7 +362,7 @@ mod tests {
             90
         );
         let error = read(&parts(None), drops(), &intake(1)).await.unwrap_err();
-        insta::assert_snapshot!(error, @"request body comes too slowly: 2 bytes in 7 s; see --min_receive_rate");
+        insta::assert_snapshot!(error, @"request body comes too slowly: 2 bytes in 7 s; see --min-receive-rate");
     }
 
     #[tokio::test]

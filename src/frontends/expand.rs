@@ -57,7 +57,7 @@ static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
 pub(super) fn too_large(limit: usize) -> Error {
     Error::new(
         ErrorKind::TooLarge,
-        format!("request body is larger than {limit} bytes; see --max_message_size"),
+        format!("request body is larger than {limit} bytes; see --max-message-size"),
     )
 }
 

@@ -336,7 +336,7 @@ mod tests {
         insta::assert_snapshot!(end(&[0, 0], None).await, @"Unexpected EOF decoding stream.");
         insta::assert_snapshot!(end(&framed(1, b"one"), None).await, @"protocol error: received message with compressed-flag but no grpc-encoding was specified");
         insta::assert_snapshot!(end(&framed(2, b"one"), Some("gzip")).await, @"protocol error: received message with invalid compression flag: 2 (valid flags are 0 and 1)");
-        insta::assert_snapshot!(end(&[0, 255, 0, 0, 0], None).await, @"Error, decoded message length too large: found 4278190080 bytes, the limit is: 67108864 bytes; see --max_message_size");
+        insta::assert_snapshot!(end(&[0, 255, 0, 0, 0], None).await, @"Error, decoded message length too large: found 4278190080 bytes, the limit is: 67108864 bytes; see --max-message-size");
     }
 
     #[tokio::test]
@@ -367,7 +367,7 @@ mod tests {
         let mut messages = messages(StreamBody::new(Box::pin(pieces)), None);
         assert_eq!(messages.next().await.unwrap().unwrap().bytes, "one");
         let status = messages.next().await.err().unwrap();
-        insta::assert_snapshot!(status.message(), @"request body stopped coming for 5 s; see --read_timeout_seconds");
+        insta::assert_snapshot!(status.message(), @"request body stopped coming for 5 s; see --read-timeout-seconds");
     }
 
     #[tokio::test]

@@ -187,7 +187,7 @@ pub(super) fn incomplete() -> Status {
 pub(super) fn too_large(what: &str, length: usize, limit: usize) -> Status {
     let text = format!(
         "Error, {what} message length too large: found {length} bytes, the limit is: {limit} bytes; \
-         see --max_message_size"
+         see --max-message-size"
     );
     Error::new(ErrorKind::TooLarge, text).into()
 }

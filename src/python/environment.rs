@@ -63,7 +63,7 @@ impl Wish {
             let (major, minor) = OLDEST;
             format!(
                 "there is no python3 in PATH; install Python {major}.{minor} or later, or name an environment with \
-                 --python_environment"
+                 --python-environment"
             )
         })
     }

@@ -309,7 +309,7 @@ impl Side {
                     tracing::warn!(
                         more,
                         "closed a {} connection of {source}, which has as many open as one address \
-                         may; see --max_connections_per_address",
+                         may; see --max-connections-per-address",
                         self.name,
                     );
                 }
@@ -330,7 +330,7 @@ impl Side {
             tracing::warn!(
                 more,
                 "all {} connections that the {} port may have are open; the longest idle make room \
-                 for new ones, which wait; see --max_connections and --idle_timeout_seconds",
+                 for new ones, which wait; see --max-connections and --idle-timeout-seconds",
                 self.most,
                 self.name
             );

@@ -1,4 +1,4 @@
-//! Settings of gRPC connections from `--grpc_channel_arguments`. The names are those of the C++ server's
+//! Settings of gRPC connections from `--grpc-channel-arguments`. The names are those of the C++ server's
 //! gRPC library; those without a counterpart here are named in the log and have no effect.
 
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Channel {
         };
         for (name, value) in arguments {
             if !channel.take(name, value) {
-                tracing::info!("--grpc_channel_arguments: {name} has no effect");
+                tracing::info!("--grpc-channel-arguments: {name} has no effect");
             }
         }
         channel

@@ -61,7 +61,7 @@ impl KeyPrefix {
             false => Err(Error::new(
                 ErrorKind::Forbidden,
                 format!(
-                    "{failed}: keys have to begin with '{self}', see --shared_memory; found {key:?}"
+                    "{failed}: keys have to begin with '{self}', see --shared-memory; found {key:?}"
                 ),
             )),
         }

@@ -82,7 +82,7 @@ impl SharedMemory {
                 ErrorKind::Exhausted,
                 format!(
                     "failed to register shared memory region '{name}': there are {} regions, as many as \
-                     --max_shared_memory_regions allows; unregister one first",
+                     --max-shared-memory-regions allows; unregister one first",
                     regions.len()
                 ),
             ));

@@ -179,8 +179,8 @@ fn a_key_is_one_name_with_the_prefix() {
     400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/.."
     400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/ovms_unit_\0"
     400 failed to register shared memory region 'x': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/ovms_unit_xxx…"
-    403 failed to register shared memory region 'x': keys have to begin with '/ovms_unit_', see --shared_memory; found "/other"
-    403 failed to register shared memory region 'x': keys have to begin with '/ovms_unit_', see --shared_memory; found "ovms_unit"
+    403 failed to register shared memory region 'x': keys have to begin with '/ovms_unit_', see --shared-memory; found "/other"
+    403 failed to register shared memory region 'x': keys have to begin with '/ovms_unit_', see --shared-memory; found "ovms_unit"
     404 Unable to open shared memory region: '/ovms_unit_ missing' - there is no such object
     "#);
     // The slash may be missing, as with shm_open.
@@ -221,7 +221,7 @@ fn names_are_unique_and_regions_are_bounded() {
     let again = memory.register("a", &object.key, 0, 1);
     insta::assert_snapshot!(refused(again, &object), @"409 shared memory region 'a' already in manager - unregister it first, or take another name");
     let more = memory.register("e", &object.key, 0, 1);
-    insta::assert_snapshot!(refused(more, &object), @"503 failed to register shared memory region 'e': there are 4 regions, as many as --max_shared_memory_regions allows; unregister one first");
+    insta::assert_snapshot!(refused(more, &object), @"503 failed to register shared memory region 'e': there are 4 regions, as many as --max-shared-memory-regions allows; unregister one first");
     let names = |memory: &SharedMemory| {
         let regions = memory.status("").unwrap().into_iter();
         let names: Vec<_> = regions.map(|region| region.name().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Addresses of stores, as `--sequence_store` has them.
+//! Addresses of stores, as `--sequence-store` has them.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 

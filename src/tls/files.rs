@@ -23,7 +23,7 @@ const ENCRYPTED: [&str; 2] = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRY
 
 /// A file of certificates or of a key that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use --{flag} {}", path.display())]
+#[error("cannot use --{} {}", flag.replace('_', "-"), path.display())]
 pub struct TlsFileError {
     /// The flag that names it, without hyphens before it.
     pub flag: &'static str,
@@ -210,16 +210,16 @@ mod tests {
         assert_eq!(roots("cacert", &path).unwrap().len(), 2);
         key("tls_key", &path).unwrap();
         write(&cert);
-        insta::assert_snapshot!(text(key("tls_key", &path), &path), @"cannot use --tls_key FILE: found no private key in PEM form, expected `-----BEGIN PRIVATE KEY-----` / a key in DER form becomes PEM by `openssl pkey -inform DER -in FILE`");
+        insta::assert_snapshot!(text(key("tls_key", &path), &path), @"cannot use --tls-key FILE: found no private key in PEM form, expected `-----BEGIN PRIVATE KEY-----` / a key in DER form becomes PEM by `openssl pkey -inform DER -in FILE`");
         write(&private.replace("PRIVATE", "ENCRYPTED PRIVATE"));
-        insta::assert_snapshot!(text(key("tls_key", &path), &path), @"cannot use --tls_key FILE: found an encrypted private key, expected one without a password / `openssl pkey -in FILE` writes it without its password");
+        insta::assert_snapshot!(text(key("tls_key", &path), &path), @"cannot use --tls-key FILE: found an encrypted private key, expected one without a password / `openssl pkey -in FILE` writes it without its password");
         write(&private);
-        insta::assert_snapshot!(text(chain("tls_cert", &path), &path), @"cannot use --tls_cert FILE: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----` / a certificate in DER form becomes PEM by `openssl x509 -inform DER -in FILE`");
+        insta::assert_snapshot!(text(chain("tls_cert", &path), &path), @"cannot use --tls-cert FILE: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----` / a certificate in DER form becomes PEM by `openssl x509 -inform DER -in FILE`");
         write(&cert[..cert.len() / 2]);
         assert!(text(chain("tls_cert", &path), &path).contains("the PEM text is damaged"));
         write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
-        insta::assert_snapshot!(text(roots("tls_client_ca", &path), &path), @"cannot use --tls_client_ca FILE: found no certificate of an authority that can be decoded / ");
+        insta::assert_snapshot!(text(roots("tls_client_ca", &path), &path), @"cannot use --tls-client-ca FILE: found no certificate of an authority that can be decoded / ");
         fs::remove_file(&path).unwrap();
-        insta::assert_snapshot!(text(chain("tls_cert", &path), &path), @"cannot use --tls_cert FILE: cannot read the file: No such file or directory (os error 2) / check the path");
+        insta::assert_snapshot!(text(chain("tls_cert", &path), &path), @"cannot use --tls-cert FILE: cannot read the file: No such file or directory (os error 2) / check the path");
     }
 }

@@ -106,7 +106,7 @@ def test_shared_memory_is_forgotten(client):
     client.unregister_system_shared_memory()
     client.unregister_cuda_shared_memory()
     assert not as_json(client, module, "get_system_shared_memory_status")
-    with pytest.raises(InferenceServerException, match="start the server with --shared_memory"):
+    with pytest.raises(InferenceServerException, match="start the server with --shared-memory"):
         client.register_system_shared_memory("x", "/x", 1)
     with pytest.raises(InferenceServerException, match="loaded and unloaded by the server"):
         client.load_model("dummy")

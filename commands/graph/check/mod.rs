@@ -58,7 +58,7 @@ pub(crate) struct GraphCheckArgs {
     initialize: bool,
 
     /// Virtual environment with the packages of Python nodes [default: the active one]
-    #[arg(long = "python_environment", value_name = "DIR")]
+    #[arg(long = "python-environment", value_name = "DIR")]
     python_environment: Option<PathBuf>,
 
     #[command(flatten)]

@@ -202,7 +202,7 @@ fn tell(
     let next = [
         format!("ovms graph check {graph}"),
         format!("ovms graph run {graph} {flags}"),
-        format!("ovms serve --config_path {config} --port 9000"),
+        format!("ovms serve --config-path {config} --port 9000"),
         format!("ovms infer {name}{stream} {flags}"),
     ];
     save::tell(&files, &next, format)

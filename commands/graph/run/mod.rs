@@ -114,7 +114,7 @@ pub(crate) struct GraphRunArgs {
     watch: bool,
 
     /// Virtual environment with the packages of Python nodes [default: the active one]
-    #[arg(long = "python_environment", value_name = "DIR", help_heading = "Run")]
+    #[arg(long = "python-environment", value_name = "DIR", help_heading = "Run")]
     python_environment: Option<PathBuf>,
 
     #[command(flatten)]

@@ -88,7 +88,7 @@ const STATEFUL: &str = "is the model served with `--stateful`?";
 const REFUSALS: [(&str, &str); 6] = [
     (
         "Max sequence number has been reached",
-        "`--max_sequence_number` of the server sets the limit; sequences that are left alone end \
+        "`--max-sequence-number` of the server sets the limit; sequences that are left alone end \
          after a while",
     ),
     (

@@ -41,7 +41,7 @@ const SHORT: [&str; 11] = [
 const AFTER_SHORT_HELP: &str = "\
 Examples:
   ovms serve flowers.onnx
-  ovms serve --config_path /models/config.json --port 9000 --rest_port 8000
+  ovms serve --config-path /models/config.json --port 9000 --rest-port 8000
 
 `ovms serve --help` has all flags.";
 
@@ -49,23 +49,23 @@ Examples:
 const AFTER_HELP: &str = "\
 PATH is a model file, a folder with one model or with a graph, or a folder of such folders, which is \
 followed: models that come or go there are served or retired. Each has the name of its file or \
-folder. Without --port and --rest_port, gRPC is on 9000 and REST on 8000, and without addresses the \
+folder. Without --port and --rest-port, gRPC is on 9000 and REST on 8000, and without addresses the \
 server listens on 127.0.0.1. Flags of a model are for all of them.
 
 The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
-highest version is served, unless --model_version_policy says otherwise. A folder that holds a model \
+highest version is served, unless --model-version-policy says otherwise. A folder that holds a model \
 and no version folder, or a model file, is version 1.
 
-Environment: GRPC_SERVERS goes before --grpc_workers, API_KEY is used without --api_key_file, and \
-OVMS_MODEL_REPOSITORY_PATH without --model_repository_path.
+Environment: GRPC_SERVERS goes before --grpc-workers, API_KEY is used without --api-key-file, and \
+OVMS_MODEL_REPOSITORY_PATH without --model-repository-path.
 
 Examples:
   ovms serve --demo
   ovms serve flowers.onnx
-  ovms serve /models --target_device AUTO
-  ovms serve --model_name resnet --model_path /models/resnet --port 9000
-  ovms serve --config_path /models/config.json --port 9000 --rest_port 8000
-  ovms serve --check --config_path /models/config.json
+  ovms serve /models --target-device AUTO
+  ovms serve --model-name resnet --model-path /models/resnet --port 9000
+  ovms serve --config-path /models/config.json --port 9000 --rest-port 8000
+  ovms serve --check --config-path /models/config.json
 
 Exit codes: 0 stopped by SIGINT or SIGTERM, or what was asked for instead is done; 1 the start \
 failed, or --check found errors; 2 --check found warnings only; 64 usage; 72 no OpenVINO runtime; \
@@ -152,7 +152,7 @@ fn argument(flag: &Flag) -> Arg {
     let least = flag.least;
     let is_optional = matches!(flag.kind, FlagKind::Switch | FlagKind::Check);
     let arg = Arg::new(flag.name)
-        .long(flag.name)
+        .long(hyphenated(flag.name))
         .value_name(flag.value)
         .help_heading(flag.heading)
         .allow_hyphen_values(flag.takes_hyphen)
@@ -416,17 +416,17 @@ mod tests {
         assert_eq!(left(&["--shape", "", "--port", "1"]), "--port 1");
         assert_eq!(left(&["--shape=(1)", "--port=1", "--shape="]), "--port=1");
         assert_eq!(left(&["--shape=", "--shape=(1)"]), "--shape=(1)");
-        assert_eq!(left(&["--log_level=", "--log_format="]), "");
+        assert_eq!(left(&["--log-level=", "--log-format="]), "");
         for kept in [
-            "--allowed_origins=",
+            "--allowed-origins=",
             "--port=",
-            "--max_connections=",
+            "--max-connections=",
             "--stateful=",
             "--unknown=",
             "--un_known=",
             "--shape",
-            "--model_name --shape= x",
-            "--model_name --rest-port",
+            "--model-name --shape= x",
+            "--model-name --rest-port",
         ] {
             let args: Vec<&str> = kept.split(' ').collect();
             assert_eq!(left(&args), kept);
@@ -482,7 +482,7 @@ mod tests {
             &["./a/", "b.xml", "--port", "1"],
             &["--port=1", "/models"],
             &["--stateful", "s3://bucket/model"],
-            &["a.onnx", "--model_name", "b"],
+            &["a.onnx", "--model-name", "b"],
         ] {
             assert_eq!(refused(paths), None, "{paths:?}");
         }
@@ -490,7 +490,7 @@ mod tests {
             |args: &[&str]| refused(args).map(|text| text.lines().next().unwrap().to_owned());
         for (args, expected) in [
             (&["--port=1", "flowers"][..], "flowers, "),
-            (&["a.onnx", "--model_path", "b"], "a.onnx, "),
+            (&["a.onnx", "--model-path", "b"], "a.onnx, "),
             (&["--demo", "a.onnx"], "a.onnx, "),
             (&["a.onnx", "--prt", "1"], "a.onnx, --prt, 1, "),
         ] {
@@ -502,7 +502,7 @@ mod tests {
     #[test]
     fn strangers_are_listed_with_the_nearest_flag() {
         assert_eq!(
-            refused(&["--port", "9000", "--demo", "--model_path=x"]),
+            refused(&["--port", "9000", "--demo", "--model-path=x"]),
             None
         );
         assert_eq!(refused(&["--port", "--odd-value-of-port"]), None);
@@ -510,7 +510,7 @@ mod tests {
             refused(&["--modelname", "x", "--port=1", "--qqq=1"]).unwrap(),
             @"
         error parsing options - unmatched arguments: --modelname, x, --qqq=1, 
-        hint: for `--modelname`, did you mean `--model_name`?
+        hint: for `--modelname`, did you mean `--model-name`?
         hint: `ovms serve --help` lists the flags
         "
         );

@@ -148,7 +148,7 @@ impl Report {
             ConfigSource::File { path, defaults } => {
                 let file = config::read(&path, &defaults).map_err(|error| {
                     self.unread(&path.display().to_string(), &error);
-                    hints::explain(&error, "--config_path")
+                    hints::explain(&error, "--config-path")
                 })?;
                 self.file(&path, &file, &defaults, environment);
                 let settings = &config.settings;
@@ -292,12 +292,12 @@ impl Limit {
     /// Watches the check of a pipeline.
     fn of_pipelines(&self, what: String) -> Watched {
         let seconds = self.flags.custom_node_load_seconds;
-        self.watch(what, seconds, "--custom_node_load_seconds")
+        self.watch(what, seconds, "--custom-node-load-seconds")
     }
 
     /// Watches the check of a graph.
     fn of_graphs(&self, what: String) -> Watched {
-        self.watch(what, self.flags.graph_load_seconds, "--graph_load_seconds")
+        self.watch(what, self.flags.graph_load_seconds, "--graph-load-seconds")
     }
 
     /// Ends the process if a check takes too long: code that does not return cannot be stopped

@@ -103,7 +103,7 @@ flags! {
         /// file:///FOLDER
         sequence_store: String, "URL";
         /// Store states before each answer (step), in intervals, or only when another server takes over or
-        /// this one stops (none); needs --sequence_store [default: interval]
+        /// this one stops (none); needs --sequence-store [default: interval]
         sequence_durability: SequenceDurability, "MODE";
         /// Milliseconds between two stores of changed states
         sequence_store_interval_ms: u32 = 1000, "N", least: 1;
@@ -111,7 +111,7 @@ flags! {
         sequence_store_timeout_ms: u32 = 10_000, "N", least: 1;
     }
     "Configuration file" {
-        /// JSON file with the models to serve, instead of --model_name and --model_path
+        /// JSON file with the models to serve, instead of --model-name and --model-path
         config_path: PathBuf, "FILE";
         /// Seconds between two checks of the file and of the version folders; 0 means only on POST
         /// /v1/config/reload
@@ -148,7 +148,7 @@ flags! {
         management_bind_address: String, "LIST";
         /// Unix socket for gRPC, beside --port or instead of it; created, and removed at the end
         grpc_unix_socket: PathBuf, "PATH";
-        /// Unix socket for REST, beside --rest_port or instead of it; created, and removed at the end
+        /// Unix socket for REST, beside --rest-port or instead of it; created, and removed at the end
         rest_unix_socket: PathBuf, "PATH";
         /// Mode of the Unix sockets, in octal: those who may write to them may use the server [default:
         /// 0600]
@@ -167,18 +167,18 @@ flags! {
         ///
         /// It is read again when the file changes. Unix sockets have no TLS.
         tls_cert: PathBuf, "FILE";
-        /// Private key of --tls_cert in PEM
+        /// Private key of --tls-cert in PEM
         tls_key: PathBuf, "FILE";
-        /// TLS on the gRPC port [default: with --tls_cert, unless --rest_tls is given alone]
+        /// TLS on the gRPC port [default: with --tls-cert, unless --rest-tls is given alone]
         grpc_tls: bool, "BOOL";
-        /// TLS on the REST port [default: with --tls_cert, unless --grpc_tls is given alone]
+        /// TLS on the REST port [default: with --tls-cert, unless --grpc-tls is given alone]
         rest_tls: bool, "BOOL";
         /// TLS on the management port as well
         management_tls: bool = false, "BOOL";
         /// Authorities in PEM whose certificates clients may have
         tls_client_ca: PathBuf, "FILE";
-        /// Certificates of clients: off, optional, or required; needs --tls_client_ca [default: required
-        /// with --tls_client_ca]
+        /// Certificates of clients: off, optional, or required; needs --tls-client-ca [default: required
+        /// with --tls-client-ca]
         tls_client_auth: ClientAuth, "MODE";
         /// Minimum version of TLS
         tls_min_version: TlsVersion = TlsVersion::V12, "VERSION";
@@ -228,7 +228,7 @@ flags! {
     "Metrics" {
         /// Expose Prometheus metrics at /metrics of the REST port
         metrics_enable: bool = false, "BOOL";
-        /// Metric families to expose, separated by commas; needs --metrics_enable [default: the usual
+        /// Metric families to expose, separated by commas; needs --metrics-enable [default: the usual
         /// ones]
         metrics_list: String, "LIST";
     }
@@ -305,11 +305,11 @@ flags! {
         /// only. Needs no ports. Exits with 0, with 1 on errors, or with 2 if there are only
         /// warnings or something could not be checked.
         check: CheckDepth = CheckDepth::Off, "DEPTH";
-        /// List the models below --model_repository_path
+        /// List the models below --model-repository-path
         list_models: bool = false, "BOOL";
-        /// Add --model_name with --model_path to the file of --config_path; created if missing
+        /// Add --model-name with --model-path to the file of --config-path; created if missing
         add_to_config: bool = false, "BOOL";
-        /// Remove --model_name from the file of --config_path; comments are kept
+        /// Remove --model-name from the file of --config-path; comments are kept
         remove_from_config: bool = false, "BOOL";
     }
     "Checked, without effect (one thread for each core serves all connections)" {

@@ -49,7 +49,7 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
     let expected = "custom nodes that are made and described in time";
     let error = Diagnostic::error(rules::INITIALIZE, (found, expected))
         .at(config.places.own.clone())
-        .hint("see what their libraries do when they begin, or raise --custom_node_load_seconds");
+        .hint("see what their libraries do when they begin, or raise --custom-node-load-seconds");
     (Err(error.into()), Finds::default())
 }
 

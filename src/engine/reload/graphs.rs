@@ -312,7 +312,7 @@ async fn load(
         Ok(_) => Err(error("a panic, which is a bug of this server".to_owned())),
         Err(_) => Err(error(format!(
             "it took longer than {limit:?}; see what its nodes do when they begin, or raise \
-             --graph_load_seconds"
+             --graph-load-seconds"
         ))),
     }
 }

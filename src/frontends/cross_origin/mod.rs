@@ -140,7 +140,7 @@ impl AllowedHosts {
                 None => "none".to_owned(),
             };
             return Err(refused(format!(
-                "Host is not one that browsers may use here; expected one of --allowed_hosts, \
+                "Host is not one that browsers may use here; expected one of --allowed-hosts, \
                  found {found}"
             )));
         };

@@ -195,9 +195,9 @@ fn own_pages_may_and_others_may_not() {
     Pages of other origins may not use this path; expected Sec-Fetch-Site to be same-origin or none, found `cross-site`
     Pages of other origins may not use this path; expected Sec-Fetch-Site to be same-origin or none, found `same-site`
     Pages of other origins may not use this path; expected Sec-Fetch-Site to be same-origin or none, found `cross-site`
-    Host is not one that browsers may use here; expected one of --allowed_hosts, found `evil.example:8000`
-    Host is not one that browsers may use here; expected one of --allowed_hosts, found `evil.example`
-    Host is not one that browsers may use here; expected one of --allowed_hosts, found none
+    Host is not one that browsers may use here; expected one of --allowed-hosts, found `evil.example:8000`
+    Host is not one that browsers may use here; expected one of --allowed-hosts, found `evil.example`
+    Host is not one that browsers may use here; expected one of --allowed-hosts, found none
     ");
 }
 

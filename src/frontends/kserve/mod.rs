@@ -52,7 +52,7 @@ const SHARED_MEMORY: &str = "system_shared_memory";
 /// Refuses shared memory where it is off.
 fn shared_memory_is_off() -> Error {
     unserved(
-        "shared memory is off; send tensors with the request, or start the server with --shared_memory",
+        "shared memory is off; send tensors with the request, or start the server with --shared-memory",
     )
 }
 

@@ -25,7 +25,7 @@ pub struct SearchedPlace {
 /// A device that models can run on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// As `--target_device` takes it.
+    /// As `--target-device` takes it.
     pub name: String,
     /// As its maker calls it; empty if the runtime does not say.
     pub full_name: String,

@@ -60,7 +60,7 @@ fn authorities_of_clients_are_read() {
     }
     settings.client_ca = Some(settings.key.clone());
     let refused = chain(&ServerTls::open(&settings).unwrap_err());
-    assert!(refused.contains("--tls_client_ca"), "{refused}");
+    assert!(refused.contains("--tls-client-ca"), "{refused}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub enum DecodeError {
     #[error(transparent)]
     Broken(#[from] image::ImageError),
     /// The image is too large.
-    #[error("found {width}x{height} pixels, at most {most} are decoded; see --max_image_pixels")]
+    #[error("found {width}x{height} pixels, at most {most} are decoded; see --max-image-pixels")]
     Pixels {
         /// Its width.
         width: u32,

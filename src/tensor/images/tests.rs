@@ -337,7 +337,7 @@ fn a_image_that_is_too_large_is_refused_by_its_header() {
     assert_eq!(
         refused(&bomb(50_000, 50_000)),
         "image 0 cannot be decoded: found 50000x50000 pixels, at most 67108864 are decoded; see \
-         --max_image_pixels"
+         --max-image-pixels"
     );
     // Just allowed, and then there is no data.
     assert!(!refused(&bomb(8192, 8192)).contains("max_image_pixels"));

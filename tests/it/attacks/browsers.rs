@@ -95,7 +95,7 @@ fn a_name_that_was_made_to_point_here_manages_nothing() {
     let headers = [("Host", host.as_str()), ("Origin", origin.as_str())];
     let answer = browse(&server, "POST", "/v1/config/reload", &headers);
     let text = answer.error().replace(&host, "<host>");
-    insta::assert_snapshot!(text, @"403: Host is not one that browsers may use here; expected one of --allowed_hosts, found `<host>`");
+    insta::assert_snapshot!(text, @"403: Host is not one that browsers may use here; expected one of --allowed-hosts, found `<host>`");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn what_a_header_claims_is_charged_before_it_is_decoded() {
         assert_eq!(
             answer.unwrap_err(),
             format!(
-                "ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are {BUDGET}, see --max_bytes_in_flight; try again later"
+                "ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are {BUDGET}, see --max-bytes-in-flight; try again later"
             )
         );
     }

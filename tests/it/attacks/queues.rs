@@ -42,7 +42,7 @@ fn packets_that_wait_for_another_input_count() {
             };
             assert_eq!(
                 text,
-                "ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are 67108864, see --max_bytes_in_flight; try again later"
+                "ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are 67108864, see --max-bytes-in-flight; try again later"
             );
             refused += 1;
         }

@@ -29,7 +29,7 @@ fn config(folder: &Path) -> std::path::PathBuf {
 }
 
 /// Typed lines, and the resulting arguments of the program.
-const TYPED: [(&str, &str); 21] = [
+const TYPED: [(&str, &str); 22] = [
     // Names, odd ones as one word.
     ("ovms infer du\t", "[infer][dummy]"),
     ("ovms infer a:\t", "[infer][a:b]"),
@@ -69,6 +69,10 @@ const TYPED: [(&str, &str); 21] = [
     (
         "ovms serve --target_device GP\t",
         "[serve][--target_device][GPU]",
+    ),
+    (
+        "ovms serve --target-dev\tGP\t",
+        "[serve][--target-device][GPU]",
     ),
     (
         "ovms infer dummy -i b=@pic\t",

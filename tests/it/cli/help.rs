@@ -34,7 +34,7 @@ const OF_THEIR_OWN: [&str; 15] = [
     "--save",
     // What `serve` listens on, and what `doctor` looks at.
     "--port",
-    "--rest_port",
+    "--rest-port",
     // The server to ask, and the one that `doctor` looks at as well.
     "--url",
     // Files, or a folder of them.

@@ -48,7 +48,7 @@ fn a_message_that_is_no_request_ends_the_stream() {
     let mut talk = Talk::open(&grpc);
     assert_eq!(talk.ask(with_id(1, dummy())).reported(), "response 1");
     let large = raw("dummy", "b", "FP32", &[1, 1000], &floats(&[0.0; 1000]));
-    insta::assert_snapshot!(talk.ask(large).reported(), @"end: ResourceExhausted: Error, decoded message length too large: found 4026 bytes, the limit is: 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(talk.ask(large).reported(), @"end: ResourceExhausted: Error, decoded message length too large: found 4026 bytes, the limit is: 1000 bytes; see --max-message-size");
     grpc.check_serves();
 }
 

@@ -190,7 +190,7 @@ fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhe
     hint: let the user of the server read <folder>/graph/1/model.xml
     hint: let the user of the server read <folder>/weights/1/model.bin
     hint: let the user of the server read <folder>/saved/1/saved_model.pb
-    hint: export the model without such operators, or give a library that has them as --cpu_extension
+    hint: export the model without such operators, or give a library that has them as --cpu-extension
     ");
 
     let server = Server::spawn(&mut command(&server::on(ports)), ports);

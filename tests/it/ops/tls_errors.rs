@@ -40,7 +40,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     insta::assert_snapshot!(with(&["--tls_client_auth", "required"]), @"
     exit 64
     tls_client_auth needs the authorities of clients, but tls_client_ca is not set
-    hint: give --tls_client_ca FILE with the authority whose certificates clients have, or --tls_client_auth off
+    hint: give --tls-client-ca FILE with the authority whose certificates clients have, or --tls-client-auth off
     ");
     insta::assert_snapshot!(with(&["--rest_tls"]), @"
     exit 64
@@ -49,7 +49,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     insta::assert_snapshot!(with(&["--grpc_tls=false"]), @"
     exit 64
     tls_cert is set but no port has TLS
-    hint: give a --port or --rest_port, and leave out --grpc_tls=false and --rest_tls=false; Unix sockets have no TLS
+    hint: give a --port or --rest-port, and leave out --grpc-tls=false and --rest-tls=false; Unix sockets have no TLS
     ");
 }
 
@@ -72,7 +72,7 @@ fn files_that_cannot_be_used_are_named_with_the_reason() {
     insta::assert_snapshot!(with("DIR/none", "DIR/a.key", &[]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_cert DIR/none
+      caused by: cannot use --tls-cert DIR/none
       caused by: cannot read the file
       caused by: No such file or directory (os error 2)
     hint: check the path
@@ -80,28 +80,28 @@ fn files_that_cannot_be_used_are_named_with_the_reason() {
     insta::assert_snapshot!(with("DIR/empty", "DIR/a.key", &[]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_cert DIR/empty
+      caused by: cannot use --tls-cert DIR/empty
       caused by: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----`
     hint: a certificate in DER form becomes PEM by `openssl x509 -inform DER -in DIR/empty`
     ");
     insta::assert_snapshot!(with("DIR/a.pem", "DIR/b.key", &[]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_key DIR/b.key
+      caused by: cannot use --tls-key DIR/b.key
       caused by: the key is not that of the certificate in DIR/a.pem
     hint: give the key that the certificate was requested with
     ");
     insta::assert_snapshot!(with("DIR/a.pem", "DIR/locked.key", &[]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_key DIR/locked.key
+      caused by: cannot use --tls-key DIR/locked.key
       caused by: found an encrypted private key, expected one without a password
     hint: `openssl pkey -in DIR/locked.key` writes it without its password
     ");
     insta::assert_snapshot!(with("DIR/a.pem", "DIR/a.key", &["--tls_client_ca", "DIR/a.key"]), @"
     exit 1
     error: Failed to start the server with TLS
-      caused by: cannot use --tls_client_ca DIR/a.key
+      caused by: cannot use --tls-client-ca DIR/a.key
       caused by: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----`
     hint: a certificate in DER form becomes PEM by `openssl x509 -inform DER -in DIR/a.key`
     ");

@@ -108,7 +108,7 @@ fn a_body_that_stalls_is_given_up_and_answered() {
     let half = head("POST", INFER, 1000, &[]) + r#"{"inputs":["#;
     stream.write_all(half.as_bytes()).unwrap();
     Grpc::connect(&server).check_serves();
-    insta::assert_snapshot!(read(&mut stream).error(), @"504: request body stopped coming for 1 s; see --read_timeout_seconds");
+    insta::assert_snapshot!(read(&mut stream).error(), @"504: request body stopped coming for 1 s; see --read-timeout-seconds");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_grpc_message_that_stalls_is_given_up_and_answered() {
             .await
             .expect_err("nothing was sent")
     });
-    insta::assert_snapshot!(error(&status), @"DeadlineExceeded: request body stopped coming for 1 s; see --read_timeout_seconds");
+    insta::assert_snapshot!(error(&status), @"DeadlineExceeded: request body stopped coming for 1 s; see --read-timeout-seconds");
     grpc.check_serves();
 }
 

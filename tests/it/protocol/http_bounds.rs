@@ -45,11 +45,11 @@ fn bodies_of_all_connections_together_are_bounded() {
         let answer = second();
         (answer.status == 503).then_some((first, answer))
     });
-    insta::assert_snapshot!(refused.error(), @"503: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
+    insta::assert_snapshot!(refused.error(), @"503: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max-bytes-in-flight; try again later");
     let mut large = dummy();
     large.raw_input_contents[0] = vec![0; LARGE].into();
     let grpc = Grpc::connect(&server);
-    insta::assert_snapshot!(grpc.refused(large.clone()), @"ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max_bytes_in_flight; try again later");
+    insta::assert_snapshot!(grpc.refused(large.clone()), @"ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max-bytes-in-flight; try again later");
     // Compressed messages, of bytes that cannot be, are counted on their own path.
     let mut noise = 1_u32;
     let mut next = || {
@@ -99,7 +99,7 @@ fn a_bomb_of_gzip_is_given_up_when_it_is_too_large() {
         &[("Content-Encoding", "gzip")],
         &bomb,
     );
-    insta::assert_snapshot!(answer.error(), @"413: request body is larger than 10000000 bytes; see --max_message_size");
+    insta::assert_snapshot!(answer.error(), @"413: request body is larger than 10000000 bytes; see --max-message-size");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     Grpc::connect(&server).check_serves();
 }
@@ -133,7 +133,7 @@ fn a_body_that_drips_is_given_up_and_answered() {
     let error = read(&mut stream).error();
     assert!(
         error.starts_with("504: request body comes too slowly: ")
-            && error.ends_with("; see --min_receive_rate"),
+            && error.ends_with("; see --min-receive-rate"),
         "{error}"
     );
     Grpc::connect(&server).check_serves();

@@ -212,7 +212,7 @@ fn a_client_that_asks_before_it_sends_too_much_is_refused_at_once() {
         &[("Expect", "100-continue"), ("Connection", "close")],
     );
     stream.write_all(head.as_bytes()).unwrap();
-    insta::assert_snapshot!(read(&mut stream).error(), @"413: request body is larger than 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(read(&mut stream).error(), @"413: request body is larger than 1000 bytes; see --max-message-size");
 }
 
 /// Starts a server on the given addresses.

@@ -263,7 +263,7 @@ fn bomb() -> Vec<u8> {
 fn a_image_that_would_fill_the_memory_is_refused_by_its_header() {
     let served = Served::start("image_any", "image");
     let before = peak_memory(&served.server);
-    insta::assert_snapshot!(refused(&served, &[1], &[&bomb()]), @"400: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max_image_pixels; input name: image");
+    insta::assert_snapshot!(refused(&served, &[1], &[&bomb()]), @"400: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max-image-pixels; input name: image");
     // Decoded it would have 7 GB.
     assert!(peak_memory(&served.server) - before < 100 << 20);
     assert!(served.ask(Form::Raw, &[1], &[&star("png")]).is_ok());

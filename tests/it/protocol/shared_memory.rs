@@ -288,13 +288,13 @@ fn requests_that_do_not_fit_are_refused() {
     }));
     assert_eq!(object.contents(), [0; 39]);
     insta::assert_snapshot!(texts.join("\n").replace(&object.key, "/KEY"), @r#"
-    PermissionDenied: failed to register shared memory region 'y': keys have to begin with '/ovms_it_', see --shared_memory; found "/other"
+    PermissionDenied: failed to register shared memory region 'y': keys have to begin with '/ovms_it_', see --shared-memory; found "/other"
     InvalidArgument: failed to register shared memory region 'y': invalid args - the key is one name of 1 to 255 bytes, with no slash but a leading one; found "/ovms_it_/../../etc/passwd"
     NotFound: Unable to open shared memory region: '/ovms_it_missing' - there is no such object
     InvalidArgument: failed to register shared memory region 'y': invalid args - '/KEY' has 80 bytes; found offset 0 and byte_size 81
     InvalidArgument: failed to register shared memory region 'y': invalid args - '/KEY' has 80 bytes; found offset 18446744073709551615 and byte_size 2
     AlreadyExists: shared memory region 'x' already in manager - unregister it first, or take another name
-    ResourceExhausted: failed to register shared memory region 'z': there are 2 regions, as many as --max_shared_memory_regions allows; unregister one first
+    ResourceExhausted: failed to register shared memory region 'z': there are 2 regions, as many as --max-shared-memory-regions allows; unregister one first
     NotFound: Unable to find shared memory region: 'stranger' - register it first
     InvalidArgument: Invalid offset + byte size for shared memory region: 'x' - it has 80 bytes; found offset 41 and byte size 40
     InvalidArgument: invalid value type for 'shared_memory_offset' parameter for tensor 'b', expected a number of bytes
@@ -331,9 +331,9 @@ fn shared_memory_is_off_unless_a_flag_says_otherwise() {
         }),
     ];
     insta::assert_snapshot!(refused.join("\n"), @"
-    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared_memory
-    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared_memory
-    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared_memory
+    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared-memory
+    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared-memory
+    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared-memory
     ");
     unregister(&grpc, "");
     assert!(!get(server, "/v2").text().contains("shared_memory"));

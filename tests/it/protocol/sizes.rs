@@ -1,4 +1,4 @@
-//! Messages and bodies above `--max_message_size`, compressed and expanded.
+//! Messages and bodies above `--max-message-size`, compressed and expanded.
 
 use std::io::Write as _;
 
@@ -27,7 +27,7 @@ fn a_grpc_message_above_the_limit_is_refused() {
     let server = Server::start_with("dummy", LIMIT);
     let grpc = Grpc::connect(&server);
     let large = raw("dummy", "b", "FP32", &[1, 250], &[0; 1000]);
-    insta::assert_snapshot!(grpc.refused(large), @"ResourceExhausted: Error, decoded message length too large: found 1026 bytes, the limit is: 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(grpc.refused(large), @"ResourceExhausted: Error, decoded message length too large: found 1026 bytes, the limit is: 1000 bytes; see --max-message-size");
     grpc.check_serves();
 }
 
@@ -41,7 +41,7 @@ fn a_grpc_message_that_expands_above_the_limit_is_refused() {
         .send_compressed(CompressionEncoding::Gzip);
     let bomb = raw("dummy", "b", "FP32", &[1, 10_000], &[0; 40_000]);
     let status = grpc.wait(client.model_infer(bomb)).unwrap_err();
-    insta::assert_snapshot!(error(&status), @"ResourceExhausted: request body is larger than 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(error(&status), @"ResourceExhausted: request body is larger than 1000 bytes; see --max-message-size");
     grpc.check_serves();
 }
 
@@ -54,7 +54,7 @@ fn a_grpc_answer_above_the_limit_is_refused() {
         raw("two_outputs", "x", "FP32", &[rows.into(), 4], &data)
     };
     // 20 bytes come back for each 16.
-    insta::assert_snapshot!(grpc.refused(ask(55)), @"ResourceExhausted: Error, encoded message length too large: found 1159 bytes, the limit is: 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(grpc.refused(ask(55)), @"ResourceExhausted: Error, encoded message length too large: found 1159 bytes, the limit is: 1000 bytes; see --max-message-size");
     grpc.answered(ask(40));
 }
 
@@ -62,7 +62,7 @@ fn a_grpc_answer_above_the_limit_is_refused() {
 fn a_body_above_the_limit_is_refused() {
     let server = Server::start_with("dummy", LIMIT);
     let answer = post(&server, INFER, &[b' '; 1001]);
-    insta::assert_snapshot!(answer.error(), @"413: request body is larger than 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(answer.error(), @"413: request body is larger than 1000 bytes; see --max-message-size");
     Grpc::connect(&server).check_serves();
 }
 
@@ -98,6 +98,6 @@ fn a_body_that_expands_above_the_limit_is_refused() {
         &[("Content-Encoding", "gzip")],
         &bomb,
     );
-    insta::assert_snapshot!(answer.error(), @"413: request body is larger than 1000 bytes; see --max_message_size");
+    insta::assert_snapshot!(answer.error(), @"413: request body is larger than 1000 bytes; see --max-message-size");
     Grpc::connect(&server).check_serves();
 }

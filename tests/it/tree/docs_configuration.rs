@@ -292,7 +292,7 @@ fn the_page_has_every_flag_and_key_with_its_default_and_no_other() {
     assert!(keys.len() > 50, "{keys:?}");
     if is_update() {
         fs::write(SCHEMA, schema_of_the_table()).unwrap();
-        let name = |flag: &Flag| format!("--{}", flag.name);
+        let name = |flag: &Flag| format!("--{}", flag.name.replace('_', "-"));
         let new = |flag: &Flag| {
             let words = words(flag).0;
             // Rows begin small, but for names such as REST.
@@ -310,7 +310,7 @@ fn the_page_has_every_flag_and_key_with_its_default_and_no_other() {
         let section = section("The configuration file");
         let mut parts = section.split("\n### ");
         let part = parts.find(|part| part.starts_with(&format!("`{MODEL}`")));
-        let new = |flag: &Flag| format!("`--{}`", flag.name);
+        let new = |flag: &Flag| format!("`--{}`", flag.name.replace('_', "-"));
         let known = keys.iter().filter_map(of_model).collect();
         update(part.unwrap(), &known, |flag| flag.name.to_owned(), new);
     }

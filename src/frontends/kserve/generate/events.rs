@@ -305,7 +305,7 @@ mod tests {
         let answers = [good(), response("b", large)];
         let no_room = events(stream::iter(answers).boxed(), Budget::new(4096), None);
         let told = text(no_room).await.unwrap();
-        assert!(told.contains("--max_bytes_in_flight"), "{told}");
+        assert!(told.contains("--max-bytes-in-flight"), "{told}");
     }
 
     #[tokio::test(start_paused = true)]
