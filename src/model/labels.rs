@@ -3,6 +3,7 @@
 use std::{fs, io::Read, path::Path, sync::Arc};
 
 use super::ir::RtInfo;
+use crate::tensor::PartialShape;
 
 /// Name of the file, with a label per line.
 const FILE: &str = "labels.txt";
@@ -22,6 +23,17 @@ pub(super) fn read(version: &Path, info: Option<&RtInfo>) -> Option<Arc<str>> {
     let mut folders = [Some(folder), above].into_iter().flatten();
     let file = folders.find_map(|folder| of_file(&folder.join(FILE)));
     file.or_else(|| of_model(info?)).map(Into::into)
+}
+
+/// Returns how many labels there are, if they are of no output: the last dimension of each has another length.
+pub(super) fn misfit<'a>(
+    labels: &str,
+    outputs: &mut dyn Iterator<Item = &'a PartialShape>,
+) -> Option<usize> {
+    let count = labels.lines().count();
+    let scores = outputs.map(|shape| shape.fixed()?.last().copied());
+    let scores: Option<Vec<usize>> = scores.collect();
+    (!scores?.contains(&count)).then_some(count)
 }
 
 fn of_file(path: &Path) -> Option<String> {
@@ -58,7 +70,21 @@ fn of_model(info: &RtInfo) -> Option<String> {
 mod tests {
     use std::{collections::BTreeMap, fs};
 
-    use super::{RtInfo, read};
+    use super::{RtInfo, misfit, read};
+    use crate::tensor::{Dim, PartialShape};
+
+    #[test]
+    fn labels_are_as_many_as_the_scores_of_an_output() {
+        let misfit = |scores: &[Dim]| {
+            let shapes: Vec<_> = (scores.iter())
+                .map(|scores| PartialShape(vec![Dim::Fixed(1), *scores]))
+                .collect();
+            misfit("a\nb", &mut shapes.iter())
+        };
+        assert_eq!(misfit(&[Dim::Fixed(5)]), Some(2));
+        assert_eq!(misfit(&[Dim::Fixed(5), Dim::Fixed(2)]), None);
+        assert_eq!(misfit(&[Dim::Any]), None);
+    }
 
     #[test]
     fn the_nearest_labels_count() {
