@@ -1,6 +1,6 @@
 //! The KServe v2 service over gRPC.
 
-use std::{future::ready, sync::Arc};
+use std::{future::ready, pin::pin, sync::Arc};
 
 use axum::http::{Request, Response};
 use bytes::Bytes;
@@ -65,7 +65,8 @@ impl Unary for ModelInfer {
     ) -> Result<ModelInferResponse> {
         let version = version_of(engine, &request.model_name, &request.model_version)?;
         let limit = codec::time_limit(&request);
-        deadline::within(limit, async {
+        // It has some kilobytes, which are made in their place.
+        let call = pin!(async {
             let name = &request.model_name;
             let find = engine.find(name, version, ORIGIN);
             let target = arrival.finds(name, find).await?;
@@ -78,8 +79,8 @@ impl Unary for ModelInfer {
             };
             let request = task::sized("unpack", effort, unpack).await?;
             Ok(codec::encode(target.infer(request).await?))
-        })
-        .await
+        });
+        deadline::within(limit, call).await
     }
 
     fn size(answer: &ModelInferResponse) -> usize {

@@ -1,7 +1,7 @@
 //! The KServe v2 handlers over REST, and calls of Triton's clients beyond the protocol: model configuration
 //! and statistics, and responses for extensions that are not supported.
 
-use std::time::Instant;
+use std::{pin::pin, time::Instant};
 
 use axum::{
     extract::{FromRequestParts, Path, Request, State},
@@ -172,12 +172,13 @@ pub(crate) async fn infer(
         .inspect_err(refused)?;
     let has_id = !request.id.is_empty();
     let limit = deadline::of_parameters(&request.parameters);
-    let response = deadline::within(limit, async {
+    // It has some kilobytes, which are made in their place.
+    let call = pin!(async {
         let target = context.engine.find(&names.model, version, ORIGIN).await?;
         let target = target.since(received).keyed(key.text())?;
         target.infer(request).await
-    })
-    .await?;
+    });
+    let response = deadline::within(limit, call).await?;
     seen.version(|| Some(response.model_version));
     let loose = response.loose.iter();
     let loose = loose.map(|tensor| (&tensor.name, tensor.data.len()));
