@@ -6,6 +6,7 @@ use std::{
 };
 
 use ovms::{
+    auth::AuthFileError,
     config::{FileError, FlagError},
     engine::reload::{PathError, ReloadError},
     metrics::NameError,
@@ -136,7 +137,13 @@ fn of_auth(failure: Failure, error: &AuthFileError) -> Failure {
             }
             _ => "check the path; `ovms key new` prints the lines of an identity".to_owned(),
         }),
-        AuthFileError::Size(_) | AuthFileError::Contents { .. } => failure,
+        AuthFileError::Size(_) => failure,
+        // Each in a line of its own.
+        AuthFileError::Contents { path, errors } => {
+            let text = format!("cannot use --auth {}", path.display());
+            let errors = errors.iter().map(|error| format!("{error}\n"));
+            errors.fold(Failure::failed(text), Failure::detail)
+        }
     }
 }
 

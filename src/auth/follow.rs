@@ -149,13 +149,15 @@ impl Auth {
                 let found = rules.of_certificate(names);
                 found.map(of).ok_or(CredentialRefusal::Certificate)
             }
-            // Keys have no dots, and tokens have two.
-            Credential::Secret(token) if token.contains('.') && !rules.issuers.is_empty() => {
-                self.of_token(&rules, token).map_err(CredentialRefusal::Token)
-            }
-            Credential::Secret(key) => {
-                let found = rules.of_key(&KeyDigest::of(key.as_bytes()));
-                found.map(of).ok_or(CredentialRefusal::Key)
+            Credential::Secret(secret) => {
+                match rules.of_key(&KeyDigest::of(secret.as_bytes())) {
+                    Some(found) => Ok(of(found)),
+                    // Tokens have two dots, and keys that are made here none.
+                    None if secret.contains('.') && !rules.issuers.is_empty() => {
+                        Ok(self.of_token(&rules, secret)?)
+                    }
+                    None => Err(CredentialRefusal::Key),
+                }
             }
         }
     }

@@ -6,7 +6,7 @@
 use jsonwebtoken::{
     Algorithm, DecodingKey, DecodingKeyKind,
     crypto::{CryptoProvider, JwtVerifier, KeyUtils},
-    errors::{ErrorKind, new_error},
+    errors::{ErrorKind, Result, new_error},
     signature::{self, Verifier},
 };
 use ring::signature::{
@@ -16,17 +16,20 @@ use ring::signature::{
 
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_, _| Err(new_error(ErrorKind::UnsupportedAlgorithm)),
-    verifier_factory: |algorithm, key| {
-        let scheme = Scheme::of(*algorithm).ok_or_else(|| new_error(ErrorKind::UnsupportedAlgorithm))?;
-        Ok(Box::new(RingVerifier {
-            algorithm: *algorithm,
-            scheme,
-            key: key.clone(),
-        }))
-    },
+    verifier_factory: verifier,
     // These are for making keys, which nobody does here.
     key_utils: KeyUtils::new_unimplemented(),
 };
+
+fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
+    let scheme = Scheme::of(*algorithm);
+    let scheme = scheme.ok_or_else(|| new_error(ErrorKind::UnsupportedAlgorithm))?;
+    Ok(Box::new(RingVerifier {
+        algorithm: *algorithm,
+        scheme,
+        key: key.clone(),
+    }))
+}
 
 /// Has tokens verified by ring from now on.
 pub(super) fn install() {
@@ -65,7 +68,7 @@ struct RingVerifier {
 }
 
 impl Verifier<Vec<u8>> for RingVerifier {
-    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
+    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> std::result::Result<(), signature::Error> {
         let verified = match (&self.scheme, self.key.kind()) {
             (Scheme::Rsa(parameters), DecodingKeyKind::RsaModulusExponent { n, e }) => {
                 let key = RsaPublicKeyComponents {

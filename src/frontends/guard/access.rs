@@ -60,7 +60,7 @@ impl Access {
     }
 
     /// Returns the identity of the sender, if there are identities.
-    #[cfg_attr(not(test), expect(dead_code, reason = "limits of identities look at it"))]
+    #[expect(dead_code, reason = "what counts by identity is to find it here")]
     pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
         match &self.caller {
             Sender::Known(identity) => Some(identity),
