@@ -10,10 +10,10 @@ use ovms::{
     config::{Config, ConfigSource, FlagEnvironment, Flags, ServerSettings},
     engine::{Engine, reload::Reloader},
     frontends::{
-        guard::Gate,
         access::AccessLog,
         body::BodyLimits,
         grpc,
+        guard::Gate,
         rest::{HttpPort, Rest},
     },
     metrics::Metrics,

@@ -12,9 +12,7 @@ use reqwest::header::HeaderMap;
 use super::{Check, Status};
 use crate::{
     error::Failure,
-    infer::{
-        CredentialArgs, OF_CREDENTIALS, TlsArgs, address_failure, of_handshake, tls_failure,
-    },
+    infer::{CredentialArgs, OF_CREDENTIALS, TlsArgs, address_failure, of_handshake, tls_failure},
 };
 
 /// Time limit for a response.

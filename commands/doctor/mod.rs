@@ -73,7 +73,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     checks.extend(runtime::all());
     checks.push(runtime::check());
     checks.extend(system::ports(args.port, args.rest_port)?);
-    checks.extend(endpoint::checks(args.url.as_deref(), &args.credentials, &args.tls)?);
+    checks.extend(endpoint::checks(
+        args.url.as_deref(),
+        &args.credentials,
+        &args.tls,
+    )?);
     checks.extend(args.auth.as_deref().map(identities::check));
     checks.push(environment::check());
     checks.extend(environment::all());

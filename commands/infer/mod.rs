@@ -26,8 +26,7 @@ pub(crate) use args::{
 pub(crate) use explain::explanation;
 pub(crate) use failure::{
     OF_CREDENTIALS, address as address_failure, client as client_failure, input as input_failure,
-    of_handshake,
-    tls as tls_failure,
+    of_handshake, tls as tls_failure,
 };
 pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
 pub(crate) use job::{Job, inputs};

@@ -189,7 +189,10 @@ impl Auth {
                     Ok(keys) => issuer.keys.store(Arc::new(keys)),
                     Err(error) => {
                         let name = &issuer.name;
-                        tracing::warn!("keys of the issuer {name} stay as they are: {}", chain(&error));
+                        tracing::warn!(
+                            "keys of the issuer {name} stay as they are: {}",
+                            chain(&error)
+                        );
                     }
                 }
             })
@@ -204,10 +207,13 @@ impl Auth {
     /// Fetches the key sets of URLs without keeping them, for a check of the file.
     pub async fn check_key_sets(&self) -> Vec<KeySetError> {
         let rules = self.rules();
-        let fetched = rules.issuers.iter().filter_map(|issuer| match &issuer.source {
-            KeySetSource::Url(url) => Some(KeySetSource::fetch(url)),
-            KeySetSource::File(_) => None,
-        });
+        let fetched = rules
+            .issuers
+            .iter()
+            .filter_map(|issuer| match &issuer.source {
+                KeySetSource::Url(url) => Some(KeySetSource::fetch(url)),
+                KeySetSource::File(_) => None,
+            });
         let fetched = join_all(fetched.collect::<Vec<_>>()).await;
         fetched.into_iter().filter_map(Result::err).collect()
     }
@@ -291,7 +297,10 @@ impl Auth {
             tracing::warn!("{warning}");
         }
         let path = self.path.display();
-        tracing::info!("rights are those of {path} with {} identities", rules.count());
+        tracing::info!(
+            "rights are those of {path} with {} identities",
+            rules.count()
+        );
         self.rules.store(Arc::new(rules));
         self.generation.fetch_add(1, Ordering::AcqRel);
     }

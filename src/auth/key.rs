@@ -86,7 +86,7 @@ impl KeyDigest {
     }
 
     /// Returns whether two digests are the same, in a time that does not tell where they differ.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
@@ -125,13 +125,18 @@ mod tests {
         insta::assert_snapshot!(digest, @"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         for text in [&*digest, &digest[7..], &digest.to_uppercase()[7..]] {
             assert!(
-                KeyDigest::parse(text)
-                    .unwrap()
-                    .is(&KeyDigest::of(b"abc")),
+                KeyDigest::parse(text).unwrap().is(&KeyDigest::of(b"abc")),
                 "{text}"
             );
         }
-        for wrong in ["", "sha256:", &digest[..70], &format!("{digest}0"), &"g".repeat(64), &"ü".repeat(32)] {
+        for wrong in [
+            "",
+            "sha256:",
+            &digest[..70],
+            &format!("{digest}0"),
+            &"g".repeat(64),
+            &"ü".repeat(32),
+        ] {
             assert!(KeyDigest::parse(wrong).is_none(), "{wrong}");
         }
     }

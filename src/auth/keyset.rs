@@ -113,7 +113,11 @@ impl KeySetSource {
         let response = request.await.and_then(reqwest::Response::error_for_status);
         let mut response = response.map_err(|error| failed(error.without_url()))?;
         let mut text = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(|error| failed(error.without_url()))? {
+        while let Some(piece) = response
+            .chunk()
+            .await
+            .map_err(|error| failed(error.without_url()))?
+        {
             text.extend_from_slice(&piece);
             if text.len() > MAX_SET {
                 return Err(KeySetError::Size);
@@ -162,7 +166,10 @@ fn key(value: Value) -> Option<IssuerKey> {
         }
         _ => return None,
     };
-    if !matches!(key.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
+    if !matches!(
+        key.common.public_key_use,
+        None | Some(PublicKeyUse::Signature)
+    ) {
         return None;
     }
     let algorithms = match &key.common.key_algorithm {
@@ -194,7 +201,10 @@ mod tests {
             {{"kty":"OKP","crv":"Ed25519","x":"AQAB"}}]}}"#
         );
         let keys = parse(set.as_bytes()).unwrap();
-        let found: Vec<_> = keys.iter().map(|key| (key.id.as_deref(), key.algorithms.len())).collect();
+        let found: Vec<_> = keys
+            .iter()
+            .map(|key| (key.id.as_deref(), key.algorithms.len()))
+            .collect();
         assert_eq!(found, [(Some("a"), 6), (None, 1)]);
     }
 

@@ -91,8 +91,7 @@ pub(super) fn issuer_of<'a>(
     if token.len() > MAX_TOKEN {
         return Err(TokenRefusal::Malformed);
     }
-    let claimed: Claimed =
-        insecure_decode_claims(token).map_err(|_| TokenRefusal::Malformed)?;
+    let claimed: Claimed = insecure_decode_claims(token).map_err(|_| TokenRefusal::Malformed)?;
     let mut issuers = issuers.iter();
     let issuer = issuers.find(|issuer| issuer.name == claimed.iss);
     issuer.ok_or(TokenRefusal::Issuer)
@@ -343,15 +342,26 @@ mod tests {
         assert_eq!(issuer.verify(&forged).unwrap_err(), TokenRefusal::Signature);
         let other = Signer::new().sign(&header, &claims());
         assert_eq!(issuer.verify(&other).unwrap_err(), TokenRefusal::Signature);
-        for broken in [message.to_owned(), format!("{message}."), "a.b.c".to_owned(), "..".to_owned()] {
+        for broken in [
+            message.to_owned(),
+            format!("{message}."),
+            "a.b.c".to_owned(),
+            "..".to_owned(),
+        ] {
             assert!(issuer.verify(&broken).is_err(), "{broken}");
         }
         let issuers = [Arc::new(issuer)];
         assert!(issuer_of(&token, &issuers).is_ok());
         let long = format!("{token}{}", "A".repeat(super::MAX_TOKEN));
-        assert_eq!(issuer_of(&long, &issuers).err(), Some(TokenRefusal::Malformed));
+        assert_eq!(
+            issuer_of(&long, &issuers).err(),
+            Some(TokenRefusal::Malformed)
+        );
         let other = signer.sign(&header, &with("iss", json!("x")));
-        assert_eq!(issuer_of(&other, &issuers).err(), Some(TokenRefusal::Issuer));
+        assert_eq!(
+            issuer_of(&other, &issuers).err(),
+            Some(TokenRefusal::Issuer)
+        );
     }
 
     #[test]

@@ -68,7 +68,11 @@ struct RingVerifier {
 }
 
 impl Verifier<Vec<u8>> for RingVerifier {
-    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> std::result::Result<(), signature::Error> {
+    fn verify(
+        &self,
+        message: &[u8],
+        signature: &Vec<u8>,
+    ) -> std::result::Result<(), signature::Error> {
         let verified = match (&self.scheme, self.key.kind()) {
             (Scheme::Rsa(parameters), DecodingKeyKind::RsaModulusExponent { n, e }) => {
                 let key = RsaPublicKeyComponents {

@@ -354,7 +354,9 @@ mod tests {
             rest_port: 8000,
             ..Flags::default()
         };
-        let settings = Config::from_flags(flags, &Default::default()).unwrap().settings;
+        let settings = Config::from_flags(flags, &Default::default())
+            .unwrap()
+            .settings;
         let listed = |port| paths(&gate, &settings, port).listed();
         let all = listed(HttpPort::Rest);
         insta::assert_snapshot!(all.join("\n"), @"");

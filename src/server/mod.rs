@@ -165,7 +165,9 @@ pub async fn serve(
         }
         auth.fetch().await;
     }
-    let _identities = auth.clone().map(|auth| Task::spawn(auth.watch(settings.poll())));
+    let _identities = auth
+        .clone()
+        .map(|auth| Task::spawn(auth.watch(settings.poll())));
     let connections = accept::serve(listeners, grpc, rest, management, &access, settings);
 
     let mut shutdown = std::pin::pin!(shutdown);

@@ -192,7 +192,11 @@ impl Report {
         };
         let rules = auth.rules();
         let names: Vec<String> = self.rows.iter().map(|row| row.name.clone()).collect();
-        let warnings = rules.warnings().iter().cloned().chain(rules.unserved(&names));
+        let warnings = rules
+            .warnings()
+            .iter()
+            .cloned()
+            .chain(rules.unserved(&names));
         let warnings = warnings.map(|warning| warning.to_string());
         self.findings.warnings.extend(warnings);
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -206,10 +206,12 @@ impl AuthRules {
 
     /// Returns the key sets that are files.
     pub(super) fn key_files(&self) -> impl Iterator<Item = &Path> {
-        self.issuers.iter().filter_map(|issuer| match &issuer.source {
-            KeySetSource::File(path) => Some(&**path),
-            KeySetSource::Url(_) => None,
-        })
+        self.issuers
+            .iter()
+            .filter_map(|issuer| match &issuer.source {
+                KeySetSource::File(path) => Some(&**path),
+                KeySetSource::Url(_) => None,
+            })
     }
 
     /// Returns the patterns of servables that nothing of these names fits.
@@ -264,7 +266,8 @@ fn without_values(message: &str) -> String {
     if message.contains(ApiKey::PREFIX) {
         return "found an API key where none is expected".to_owned();
     }
-    let (Some(start), Some(end)) = (message.find("string \""), message.rfind("\", expected")) else {
+    let (Some(start), Some(end)) = (message.find("string \""), message.rfind("\", expected"))
+    else {
         return message.replace('\n', "; ");
     };
     format!("{}a text{}", &message[..start], &message[end + 1..])
@@ -317,10 +320,13 @@ impl Reading<'_> {
             let span = identity.span();
             let identity = identity.into_inner();
             let name = identity.name.get_ref();
-            let is_good =
-                !name.trim().is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control);
+            let is_good = !name.trim().is_empty()
+                && name.len() <= MAX_NAME
+                && !name.contains(char::is_control);
             if !is_good {
-                let text = format!("found a name that is empty, longer than {MAX_NAME} bytes, or not of one line");
+                let text = format!(
+                    "found a name that is empty, longer than {MAX_NAME} bytes, or not of one line"
+                );
                 self.error(identity.name.span(), text, None);
             } else if !names.insert(name.clone()) {
                 let text = format!("found the name `{name}` twice");
@@ -342,11 +348,19 @@ impl Reading<'_> {
             self.error(issuer.span(), "found an empty issuer", None);
         }
         if self.rules.issuers.iter().any(|known| known.name == *name) {
-            self.error(issuer.span(), format!("found the issuer `{name}` twice"), None);
+            self.error(
+                issuer.span(),
+                format!("found the issuer `{name}` twice"),
+                None,
+            );
         }
         if audience.get_ref().is_empty() {
             let hint = "name this server as its tokens do, such as \"ovms\"";
-            self.error(audience.span(), "found an empty audience", Some(hint.to_owned()));
+            self.error(
+                audience.span(),
+                "found an empty audience",
+                Some(hint.to_owned()),
+            );
         }
         let text = jwks.get_ref();
         let mut keys = Vec::new();
@@ -427,7 +441,8 @@ impl Reading<'_> {
                 ),
                 false => (
                     "found a key that is no SHA-256",
-                    "expected sha256: and 64 hexadecimal digits, as `ovms key new` prints them".to_owned(),
+                    "expected sha256: and 64 hexadecimal digits, as `ovms key new` prints them"
+                        .to_owned(),
                 ),
             };
             return self.error(key.span(), what, Some(hint));
@@ -441,7 +456,8 @@ impl Reading<'_> {
     fn certificate(&mut self, name: &Spanned<String>, place: usize, terms: AuthTerms) {
         if !terms.has_client_ca {
             let text = "found certificates, and the server does not verify any";
-            let hint = "give --tls-client-ca, with --tls-client-auth optional if there are other clients";
+            let hint =
+                "give --tls-client-ca, with --tls-client-auth optional if there are other clients";
             return self.error(name.span(), text, Some(hint.to_owned()));
         }
         // Host names have no case, and nothing else differs by it alone.
@@ -483,7 +499,10 @@ impl Reading<'_> {
                     Some(name) => format!("did you mean `{name}`?"),
                     None => format!("expected one of {}", names.join(", ")),
                 };
-                let text = format!("found the issuer `{}` that no [[jwt]] has", issuer.get_ref());
+                let text = format!(
+                    "found the issuer `{}` that no [[jwt]] has",
+                    issuer.get_ref()
+                );
                 return self.error(issuer.span(), text, Some(hint));
             }
         };
@@ -525,7 +544,8 @@ impl Reading<'_> {
             Ok(glob) => Some(glob),
             Err(error) => {
                 let text = format!("found a pattern that cannot be read: {}", error.kind());
-                let hint = "* stands for any characters, ? for one, [ab] and {x,y} for one of these";
+                let hint =
+                    "* stands for any characters, ? for one, [ab] and {x,y} for one of these";
                 self.error(pattern.span(), text, Some(hint.to_owned()));
                 None
             }
@@ -534,7 +554,11 @@ impl Reading<'_> {
 
     fn compile(&mut self, globs: &[Glob], span: Range<usize>) -> NamePatterns {
         NamePatterns::new(globs.iter().cloned()).unwrap_or_else(|error| {
-            self.error(span, format!("found patterns that are too large: {}", error.kind()), None);
+            self.error(
+                span,
+                format!("found patterns that are too large: {}", error.kind()),
+                None,
+            );
             NamePatterns::default()
         })
     }

@@ -14,11 +14,17 @@ fn parse(text: &str) -> Result<AuthRules, AuthFileError> {
 }
 
 fn refused(text: &str) -> String {
-    parse(text).unwrap_err().to_string().replace("; auth.toml", "\nauth.toml")
+    parse(text)
+        .unwrap_err()
+        .to_string()
+        .replace("; auth.toml", "\nauth.toml")
 }
 
 fn identity(more: &str) -> String {
-    format!("[[identity]]\nname = \"a\"\nkeys = [\"{}\"]\n{more}\n", KeyDigest::of(b"a"))
+    format!(
+        "[[identity]]\nname = \"a\"\nkeys = [\"{}\"]\n{more}\n",
+        KeyDigest::of(b"a")
+    )
 }
 
 #[test]
@@ -56,9 +62,16 @@ fn the_usual_values_are_safe() {
 
 #[test]
 fn patterns_that_fit_nothing_are_found() {
-    let rules = parse(&identity("infer = [\"resnt\", \"ocr*\", \"*\"]\nmetadata = [\"x?\"]")).unwrap();
+    let rules = parse(&identity(
+        "infer = [\"resnt\", \"ocr*\", \"*\"]\nmetadata = [\"x?\"]",
+    ))
+    .unwrap();
     let served = ["resnet".to_owned(), "ocr-v1".to_owned()];
-    let found: Vec<String> = rules.unserved(&served).iter().map(ToString::to_string).collect();
+    let found: Vec<String> = rules
+        .unserved(&served)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     insta::assert_snapshot!(found.join("\n"), @"
     auth.toml:4:10: nothing that is served fits `resnt` (did you mean `resnet`?)
     auth.toml:5:13: nothing that is served fits `x?`
@@ -95,7 +108,10 @@ fn no_key_is_repeated() {
         assert!(!error.contains(&key[5..]), "{error}");
     }
     let error = refused(&format!("[[identity]]\nname = \"a\"\nkeys = [\"{key}\"]\n"));
-    assert!(error.contains(&KeyDigest::of(key.as_bytes()).to_string()), "{error}");
+    assert!(
+        error.contains(&KeyDigest::of(key.as_bytes()).to_string()),
+        "{error}"
+    );
 }
 
 #[test]
@@ -103,9 +119,18 @@ fn the_file_has_a_size() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("auth.toml");
     fs::write(&path, "#".repeat(2 << 20)).unwrap();
-    assert!(matches!(AuthRules::read(&path, WITH_CA), Err(AuthFileError::Size(_))));
+    assert!(matches!(
+        AuthRules::read(&path, WITH_CA),
+        Err(AuthFileError::Size(_))
+    ));
     fs::write(&path, b"\xFF").unwrap();
-    assert!(matches!(AuthRules::read(&path, WITH_CA), Err(AuthFileError::Read { .. })));
+    assert!(matches!(
+        AuthRules::read(&path, WITH_CA),
+        Err(AuthFileError::Read { .. })
+    ));
     fs::remove_file(&path).unwrap();
-    assert!(matches!(AuthRules::read(&path, WITH_CA), Err(AuthFileError::Read { .. })));
+    assert!(matches!(
+        AuthRules::read(&path, WITH_CA),
+        Err(AuthFileError::Read { .. })
+    ));
 }

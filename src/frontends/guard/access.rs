@@ -94,7 +94,9 @@ impl Access {
 
     /// Asks for a right beyond what the endpoint needs.
     fn admin(&self) -> Result<()> {
-        self.may(Right::Admin).then_some(()).ok_or_else(|| lacking(Right::Admin))
+        self.may(Right::Admin)
+            .then_some(())
+            .ok_or_else(|| lacking(Right::Admin))
     }
 
     /// Says what the request is about, for the audit log.
@@ -133,7 +135,10 @@ impl Access {
     /// # Errors
     ///
     /// Fails as that, and as for an unknown name if the sender may not run it.
-    pub(in crate::frontends) async fn open_stream(&self, head: StreamHead<'_>) -> Result<OpenStream> {
+    pub(in crate::frontends) async fn open_stream(
+        &self,
+        head: StreamHead<'_>,
+    ) -> Result<OpenStream> {
         self.runs(head.name)?;
         self.engine.open_stream(head).await
     }
@@ -189,7 +194,10 @@ impl Access {
     /// # Errors
     ///
     /// Fails as that.
-    pub(in crate::frontends) async fn graph_info(&self, graph: &Arc<Graph>) -> Result<ServableInfo> {
+    pub(in crate::frontends) async fn graph_info(
+        &self,
+        graph: &Arc<Graph>,
+    ) -> Result<ServableInfo> {
         self.engine.graph_info(graph).await
     }
 
@@ -208,7 +216,9 @@ impl Access {
     /// Returns the regions that clients have registered; `None` if shared memory is off, as it is for senders
     /// that may not register any: regions have no owners, and can be read by way of a model.
     pub(in crate::frontends) fn shared_memory(&self) -> Option<Arc<SharedMemory>> {
-        self.engine.shared_memory().filter(|_| self.may(Right::Admin))
+        self.engine
+            .shared_memory()
+            .filter(|_| self.may(Right::Admin))
     }
 
     /// Saves the state of a sequence, as [`Engine::save_sequence`].

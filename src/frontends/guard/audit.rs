@@ -77,7 +77,10 @@ impl Recording {
     /// Writes the line; a request is answered after that.
     pub(in crate::frontends) async fn end(mut self, outcome: Outcome) {
         self.is_over = true;
-        self.audit.clone().write(Arc::clone(&self.trail), outcome).await;
+        self.audit
+            .clone()
+            .write(Arc::clone(&self.trail), outcome)
+            .await;
     }
 }
 

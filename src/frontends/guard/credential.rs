@@ -34,16 +34,19 @@ pub(super) enum HeadError {
 /// # Errors
 ///
 /// Fails if there are several, so that it is never up to the order which one counts, or it is of another scheme.
-pub(super) fn secret(headers: &HeaderMap, schemes: Schemes) -> Result<Option<Cow<'_, str>>, HeadError> {
+pub(super) fn secret(
+    headers: &HeaderMap,
+    schemes: Schemes,
+) -> Result<Option<Cow<'_, str>>, HeadError> {
     if let Some(value) = only(headers, &header::AUTHORIZATION)? {
         let text = value.to_str().map_err(|_| HeadError::Scheme)?;
         let (scheme, rest) = text.split_once(' ').ok_or(HeadError::Scheme)?;
         let rest = rest.trim();
         return match schemes {
             _ if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(rest.into())),
-            Schemes::BearerOrBasic if scheme.eq_ignore_ascii_case("basic") => {
-                password(rest).map(|it| Some(it.into())).ok_or(HeadError::Scheme)
-            }
+            Schemes::BearerOrBasic if scheme.eq_ignore_ascii_case("basic") => password(rest)
+                .map(|it| Some(it.into()))
+                .ok_or(HeadError::Scheme),
             _ => Err(HeadError::Scheme),
         };
     }
@@ -56,7 +59,10 @@ pub(super) fn secret(headers: &HeaderMap, schemes: Schemes) -> Result<Option<Cow
     }
 }
 
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, HeadError> {
+fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a HeaderValue>, HeadError> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     match values.next() {
@@ -102,9 +108,16 @@ mod tests {
         assert_eq!(find(&both), found("b"));
         let twice = [("authorization", "Bearer a"), ("authorization", "Bearer b")];
         assert_eq!(find(&twice), Err(HeadError::Several));
-        assert_eq!(find(&[("x-api-key", "a"), ("x-api-key", "b")]), Err(HeadError::Several));
+        assert_eq!(
+            find(&[("x-api-key", "a"), ("x-api-key", "b")]),
+            Err(HeadError::Several)
+        );
         for other in ["k", "Basic eDprZXk=", "Digest k", ""] {
-            assert_eq!(find(&[("authorization", other)]), Err(HeadError::Scheme), "{other}");
+            assert_eq!(
+                find(&[("authorization", other)]),
+                Err(HeadError::Scheme),
+                "{other}"
+            );
         }
     }
 

@@ -27,7 +27,9 @@ struct Count {
 impl Count {
     /// Returns how long the period goes on; `None` if it is over.
     fn left(&self, now: Instant) -> Option<Duration> {
-        PERIOD.checked_sub(now.duration_since(self.since)).filter(|left| !left.is_zero())
+        PERIOD
+            .checked_sub(now.duration_since(self.since))
+            .filter(|left| !left.is_zero())
     }
 }
 
@@ -44,7 +46,9 @@ impl Failures {
         }
         let count = counts.get(&Some(source.network())).or_else(|| {
             // Whoever has no place while there is none shares one.
-            (counts.len() > MAX_ADDRESSES).then(|| counts.get(&None)).flatten()
+            (counts.len() > MAX_ADDRESSES)
+                .then(|| counts.get(&None))
+                .flatten()
         })?;
         count.left(Instant::now()).filter(|_| count.failed >= most)
     }

@@ -149,11 +149,7 @@ impl Gate {
     }
 
     /// Makes one that asks for the identities of a file, if there is any.
-    pub fn new(
-        engine: Arc<Engine>,
-        auth: Option<Arc<Auth>>,
-        audit: Option<AuditLog>,
-    ) -> Arc<Self> {
+    pub fn new(engine: Arc<Engine>, auth: Option<Arc<Auth>>, audit: Option<AuditLog>) -> Arc<Self> {
         Arc::new(Self {
             engine,
             auth,
@@ -173,7 +169,11 @@ impl Gate {
     }
 
     /// Begins a connection; `None` if nobody is asked.
-    pub(in crate::frontends) fn caller(&self, peer: Peer, names: Vec<String>) -> Option<Arc<Caller>> {
+    pub(in crate::frontends) fn caller(
+        &self,
+        peer: Peer,
+        names: Vec<String>,
+    ) -> Option<Arc<Caller>> {
         self.is_guarded().then(|| {
             Arc::new(Caller {
                 peer,
@@ -256,12 +256,13 @@ impl Gate {
         caller: &Caller,
         headers: &HeaderMap,
     ) -> Result<Arc<Identity>, Refusal> {
-        let secret = credential::secret(headers, schemes(rule)).map_err(|error| {
-            Refusal::unknown(rule, &format!("{error}; {EXPECTED}"))
-        })?;
+        let secret = credential::secret(headers, schemes(rule))
+            .map_err(|error| Refusal::unknown(rule, &format!("{error}; {EXPECTED}")))?;
         // Before it is looked for, so that what changes meanwhile is looked for again.
         let generation = auth.generation();
-        let digest = secret.as_ref().map(|secret| KeyDigest::of(secret.as_bytes()));
+        let digest = secret
+            .as_ref()
+            .map(|secret| KeyDigest::of(secret.as_bytes()));
         if let Some(identity) = caller.recent(generation, digest.as_ref()) {
             return Ok(identity);
         }
@@ -303,9 +304,12 @@ impl Gate {
 
 /// Refuses an address that has to wait.
 fn throttled(seconds: u64) -> Refusal {
-    let text = format!("Too many credentials of this address were refused; try again in {seconds} s");
+    let text =
+        format!("Too many credentials of this address were refused; try again in {seconds} s");
     let mut refusal = Refusal::of(Error::new(ErrorKind::Throttled, text));
-    refusal.headers.push((RETRY_AFTER, HeaderValue::from(seconds)));
+    refusal
+        .headers
+        .push((RETRY_AFTER, HeaderValue::from(seconds)));
     let pushback = HeaderValue::from(seconds * 1000);
     let name = HeaderName::from_static("grpc-retry-pushback-ms");
     refusal.headers.push((name, pushback));

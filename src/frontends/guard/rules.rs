@@ -32,31 +32,69 @@ const METHODS: [(&str, Rule); 31] = [
     ("/inference.GRPCInferenceService/ModelStatistics", Known),
     ("/inference.GRPCInferenceService/RepositoryIndex", Known),
     ("/inference.GRPCInferenceService/RepositoryModelLoad", ADMIN),
-    ("/inference.GRPCInferenceService/RepositoryModelUnload", ADMIN),
-    ("/inference.GRPCInferenceService/SystemSharedMemoryStatus", ADMIN),
-    ("/inference.GRPCInferenceService/SystemSharedMemoryRegister", ADMIN),
-    ("/inference.GRPCInferenceService/SystemSharedMemoryUnregister", ADMIN),
-    ("/inference.GRPCInferenceService/CudaSharedMemoryStatus", ADMIN),
-    ("/inference.GRPCInferenceService/CudaSharedMemoryRegister", ADMIN),
-    ("/inference.GRPCInferenceService/CudaSharedMemoryUnregister", ADMIN),
+    (
+        "/inference.GRPCInferenceService/RepositoryModelUnload",
+        ADMIN,
+    ),
+    (
+        "/inference.GRPCInferenceService/SystemSharedMemoryStatus",
+        ADMIN,
+    ),
+    (
+        "/inference.GRPCInferenceService/SystemSharedMemoryRegister",
+        ADMIN,
+    ),
+    (
+        "/inference.GRPCInferenceService/SystemSharedMemoryUnregister",
+        ADMIN,
+    ),
+    (
+        "/inference.GRPCInferenceService/CudaSharedMemoryStatus",
+        ADMIN,
+    ),
+    (
+        "/inference.GRPCInferenceService/CudaSharedMemoryRegister",
+        ADMIN,
+    ),
+    (
+        "/inference.GRPCInferenceService/CudaSharedMemoryUnregister",
+        ADMIN,
+    ),
     ("/inference.GRPCInferenceService/TraceSetting", ADMIN),
     ("/inference.GRPCInferenceService/LogSettings", ADMIN),
-    ("/tensorflow.serving.PredictionService/GetModelMetadata", Known),
+    (
+        "/tensorflow.serving.PredictionService/GetModelMetadata",
+        Known,
+    ),
     ("/tensorflow.serving.PredictionService/Classify", Known),
     ("/tensorflow.serving.PredictionService/Regress", Known),
-    ("/tensorflow.serving.PredictionService/MultiInference", Known),
+    (
+        "/tensorflow.serving.PredictionService/MultiInference",
+        Known,
+    ),
     ("/tensorflow.serving.ModelService/GetModelStatus", Known),
-    ("/tensorflow.serving.ModelService/HandleReloadConfigRequest", ADMIN),
+    (
+        "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
+        ADMIN,
+    ),
     ("/grpc.health.v1.Health/Check", Health),
     ("/grpc.health.v1.Health/Watch", Health),
-    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Known),
-    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Known),
+    (
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        Known,
+    ),
+    (
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        Known,
+    ),
 ];
 
 /// Returns the rule of a method of gRPC, if it has one.
 pub(in crate::frontends) fn of_method(path: &str) -> Option<Rule> {
     let mut methods = METHODS.iter();
-    methods.find(|(method, _)| *method == path).map(|(_, rule)| *rule)
+    methods
+        .find(|(method, _)| *method == path)
+        .map(|(_, rule)| *rule)
 }
 
 #[cfg(test)]
@@ -79,7 +117,9 @@ mod tests {
         }
         let methods = pool.services().flat_map(|service| {
             let name = service.full_name().to_owned();
-            let methods = service.methods().map(move |it| format!("/{name}/{}", it.name()));
+            let methods = service
+                .methods()
+                .map(move |it| format!("/{name}/{}", it.name()));
             methods.collect::<Vec<_>>()
         });
         let unserved = unserved_methods();

@@ -74,10 +74,7 @@ pub(crate) async fn server_metadata(context: RestContext) -> Result<Response> {
 }
 
 /// `{"ready": true}` in the body asks for what is ready only; no body asks for all.
-pub(crate) async fn repository_index(
-    context: RestContext,
-    request: Request,
-) -> Result<Response> {
+pub(crate) async fn repository_index(context: RestContext, request: Request) -> Result<Response> {
     #[derive(Default, Deserialize)]
     struct Filter {
         #[serde(default)]
@@ -90,7 +87,7 @@ pub(crate) async fn repository_index(
 }
 
 /// Serves what is to be known about a version of a model, or about its default one.
-pub(crate) fn about(
+pub(in crate::frontends) fn about(
     answer: fn(&Access, &str, Option<i64>) -> Result<Response>,
 ) -> MethodRouter<RestShared> {
     let answer = move |context: RestContext, names: PathNames| async move {

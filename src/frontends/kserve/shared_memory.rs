@@ -124,10 +124,7 @@ pub(crate) async fn post_register(
     memory.register(&name, &region.key, region.offset, region.byte_size)
 }
 
-pub(crate) async fn post_unregister(
-    context: RestContext,
-    RegionName(name): RegionName,
-) {
+pub(crate) async fn post_unregister(context: RestContext, RegionName(name): RegionName) {
     unregister(&context.engine, &name);
 }
 

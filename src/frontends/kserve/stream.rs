@@ -28,10 +28,8 @@ use tonic::{Code, Status};
 use super::{codec, grpc::ORIGIN};
 use crate::{
     budget::{Budget, Charge},
-    engine::{
-        stream::{
-            Course, StreamHead, StreamRequest, StreamResponse, StreamResponses, shutting_down,
-        },
+    engine::stream::{
+        Course, StreamHead, StreamRequest, StreamResponse, StreamResponses, shutting_down,
     },
     error::Error,
     frontends::{
@@ -186,7 +184,8 @@ async fn feed(
         let Some(message) = message? else {
             return Ok(true);
         };
-        let Some(read) = before_drain(&course, pin!(read(message, &budget, memory.clone(), None))).await
+        let Some(read) =
+            before_drain(&course, pin!(read(message, &budget, memory.clone(), None))).await
         else {
             return Ok(false);
         };

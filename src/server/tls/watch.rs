@@ -8,13 +8,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 use super::{Loaded, ServerTls, stamps};
-use crate::{
-    error::chain,
-    metrics::Metrics,
-    stamps::Changes,
-    task,
-    tls::CertificateFacts,
-};
+use crate::{error::chain, metrics::Metrics, stamps::Changes, task, tls::CertificateFacts};
 
 /// Time from one warning of the end of a certificate to the next.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

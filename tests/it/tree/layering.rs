@@ -244,7 +244,10 @@ fn rights_have_one_place() {
             continue;
         }
         if source.names_after("engine::").contains(&"Engine") {
-            errors.push(format!("{} reaches the engine without `Access`", source.path));
+            errors.push(format!(
+                "{} reaches the engine without `Access`",
+                source.path
+            ));
         }
         if source.code.contains("Router::new") {
             errors.push(format!("{} adds paths without `Paths`", source.path));

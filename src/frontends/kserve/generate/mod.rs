@@ -6,11 +6,7 @@ mod input;
 
 use std::time::Instant;
 
-use axum::{
-    extract::Request,
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{extract::Request, http::HeaderMap, response::Response};
 use bytes::Bytes;
 
 use self::events::Events;

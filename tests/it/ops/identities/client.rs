@@ -15,7 +15,9 @@ fn url(guarded: &Guarded, api: &str) -> String {
 
 fn run(guarded: &Guarded, words: &[&str], api: &str, variable: Option<&str>) -> Run {
     let mut command = cli::command();
-    command.args(words).args(["--api", api, "--url", &url(guarded, api)]);
+    command
+        .args(words)
+        .args(["--api", api, "--url", &url(guarded, api)]);
     if let Some(key) = variable {
         command.env("OVMS_API_KEY", key);
     }
@@ -36,19 +38,42 @@ fn requests_carry_credentials_over_every_protocol() {
         ] {
             let what = format!("{api} {words:?}");
             let with = |flag: &str| run(&guarded, &[words, &[flag, &key]].concat(), api, None);
-            for run in [with("--api-key"), with("--bearer"), run(&guarded, words, api, Some(&key))] {
+            for run in [
+                with("--api-key"),
+                with("--bearer"),
+                run(&guarded, words, api, Some(&key)),
+            ] {
                 assert_eq!(run.code, Some(0), "{what}: {}", run.stderr);
                 let shown = format!("{}{}", run.text(), run.stderr);
                 assert!(!shown.contains(&key), "{what}: {shown}");
             }
-            let refused = run(&guarded, &[words, &["--api-key", "ovms_wrong"]].concat(), api, None);
+            let refused = run(
+                &guarded,
+                &[words, &["--api-key", "ovms_wrong"]].concat(),
+                api,
+                None,
+            );
             assert_ne!(refused.code, Some(0), "{what}");
-            assert!(!refused.stderr.contains("ovms_wrong"), "{what}: {}", refused.stderr);
+            assert!(
+                !refused.stderr.contains("ovms_wrong"),
+                "{what}: {}",
+                refused.stderr
+            );
         }
     }
-    let none = run(&guarded, &["infer", "dummy", "--zeros"], "kserve-grpc", None);
+    let none = run(
+        &guarded,
+        &["infer", "dummy", "--zeros"],
+        "kserve-grpc",
+        None,
+    );
     insta::assert_snapshot!(none.failure(), @"");
-    let hidden = run(&guarded, &["infer", "secret", "--zeros", "--api-key", &key], "kserve-grpc", None);
+    let hidden = run(
+        &guarded,
+        &["infer", "secret", "--zeros", "--api-key", &key],
+        "kserve-grpc",
+        None,
+    );
     insta::assert_snapshot!(hidden.failure(), @"");
     let streamed = ["infer", "dummy", "--zeros", "--stream", "--api-key", &key];
     let streamed = run(&guarded, &streamed, "kserve-grpc", None);
@@ -59,13 +84,30 @@ fn requests_carry_credentials_over_every_protocol() {
 fn credentials_are_not_shown() {
     let guarded = Guarded::start("", &[]);
     for api in APIS {
-        let words = ["infer", "dummy", "--zeros", "--print-curl", "--api-key", &key("user"), "--bearer", "a.b.c"];
+        let words = [
+            "infer",
+            "dummy",
+            "--zeros",
+            "--print-curl",
+            "--api-key",
+            &key("user"),
+            "--bearer",
+            "a.b.c",
+        ];
         let printed = run(&guarded, &words, api, None);
         let shown = format!("{}{}", printed.text(), printed.stderr);
-        assert!(!shown.contains(&key("user")) && !shown.contains("a.b.c"), "{shown}");
+        assert!(
+            !shown.contains(&key("user")) && !shown.contains("a.b.c"),
+            "{shown}"
+        );
     }
     let secret = "ovms_with\nbreak";
-    let refused = run(&guarded, &["infer", "dummy", "--zeros", "--api-key", secret], "kserve-rest", None);
+    let refused = run(
+        &guarded,
+        &["infer", "dummy", "--zeros", "--api-key", secret],
+        "kserve-rest",
+        None,
+    );
     insta::assert_snapshot!(refused.failure(), @"");
 }
 
@@ -77,9 +119,17 @@ fn a_new_key_goes_into_the_file_as_it_is_printed() {
     let (key, lines) = text.split_once('\n').unwrap();
     assert!(key.starts_with("ovms_") && key.len() == 48, "{key}");
     assert!(!lines.contains(key), "{lines}");
-    assert_ne!(cli::ovms(["key", "new"]).text(), cli::ovms(["key", "new"]).text());
+    assert_ne!(
+        cli::ovms(["key", "new"]).text(),
+        cli::ovms(["key", "new"]).text()
+    );
     let guarded = Guarded::with(lines, &[]);
-    let good = run(&guarded, &["infer", "secret", "--zeros", "--api-key", key], "kserve-grpc", None);
+    let good = run(
+        &guarded,
+        &["infer", "secret", "--zeros", "--api-key", key],
+        "kserve-grpc",
+        None,
+    );
     assert_eq!(good.code, Some(0), "{}", good.stderr);
 }
 

@@ -3,13 +3,7 @@
 use std::fs;
 
 use super::{Guarded, bearer, configuration, identity, key, sha256};
-use crate::support::{
-    Server,
-    certificates::Certificates,
-    cli, eventually,
-    http::send,
-    model,
-};
+use crate::support::{Server, certificates::Certificates, cli, eventually, http::send, model};
 
 fn status(server: &Server, name: &str, path: &str) -> u16 {
     let header = [("authorization", &*bearer(name))];
@@ -24,11 +18,16 @@ fn the_file_is_followed_and_a_faulty_one_is_not() {
     assert_eq!(status(server, "new", "/v2"), 401);
     guarded.rewrite("[[identity]]\nname = \"new\"\nkeys = [\"x\"]\n");
     let said = server.wait_log("rights stay as they were");
-    assert!(said.contains("auth.toml:3:9: found a key that is no SHA-256"), "{said}");
+    assert!(
+        said.contains("auth.toml:3:9: found a key that is no SHA-256"),
+        "{said}"
+    );
     assert_eq!(status(server, "root", "/v2/models/secret"), 200);
     guarded.rewrite(&identity("new", "metadata = [\"secret\"]"));
     server.wait_log("rights are those of");
-    eventually("the new rights", || (status(server, "new", "/v2") == 200).then_some(()));
+    eventually("the new rights", || {
+        (status(server, "new", "/v2") == 200).then_some(())
+    });
     assert_eq!(status(server, "root", "/v2"), 401);
     assert_eq!(status(server, "new", "/v2/models/secret"), 200);
     assert_eq!(status(server, "new", "/v2/models/dummy"), 404);
@@ -77,7 +76,8 @@ fn refused(text: Option<&str>, flags: &[&str]) -> String {
             .arg(&path)
             .args(flags),
     );
-    run.failure().replace(&folder.path().display().to_string(), "FOLDER")
+    run.failure()
+        .replace(&folder.path().display().to_string(), "FOLDER")
 }
 
 #[test]
@@ -85,7 +85,10 @@ fn a_file_that_cannot_be_used_ends_the_start() {
     insta::assert_snapshot!(refused(None, &[]), @"");
     insta::assert_snapshot!(refused(Some("[[identity]]\nname = \"a\"\ncertificates = [\"a.example\"]\ninfer = [\"[\"]\n"), &[]), @"");
     let key = key("a");
-    let refused = refused(Some(&format!("[[identity]]\nname = \"a\"\nkeys = [\"{key}\"]\n")), &[]);
+    let refused = refused(
+        Some(&format!("[[identity]]\nname = \"a\"\nkeys = [\"{key}\"]\n")),
+        &[],
+    );
     assert!(!refused.contains(&key), "{refused}");
     assert!(refused.contains(&sha256(&key)), "{refused}");
 }
@@ -113,7 +116,12 @@ fn a_check_looks_at_the_file() {
     let doctor = |text: &str| {
         fs::write(&auth, text).unwrap();
         let run = cli::run(cli::command().args(["doctor", "--auth"]).arg(&auth));
-        let line = run.text().lines().find(|it| it.contains("identities")).unwrap().to_owned();
+        let line = run
+            .text()
+            .lines()
+            .find(|it| it.contains("identities"))
+            .unwrap()
+            .to_owned();
         line.replace(&folder.path().display().to_string(), "FOLDER")
     };
     insta::assert_snapshot!(doctor(&identity("a", "infer = [\"dummy\"]")), @"");
@@ -128,15 +136,21 @@ fn a_certificate_is_a_credential() {
     let (ca, pair) = (made.text("ca.pem"), made.server("server"));
     let mut flags: Vec<&str> = pair.iter().map(String::as_str).collect();
     flags.extend(["--tls_client_ca", &ca, "--tls_client_auth", "optional"]);
-    let by_name = "[[identity]]\nname = \"machine\"\ncertificates = [\"LOCALHOST\"]\ninfer = [\"dummy\"]\n";
-    let guarded = Guarded::with(&format!("{by_name}{}", identity("user", "infer = [\"secret\"]")), &flags);
+    let by_name =
+        "[[identity]]\nname = \"machine\"\ncertificates = [\"LOCALHOST\"]\ninfer = [\"dummy\"]\n";
+    let guarded = Guarded::with(
+        &format!("{by_name}{}", identity("user", "infer = [\"secret\"]")),
+        &flags,
+    );
     let (cert, private) = (made.text("client.pem"), made.text("client.key"));
     let infer = |model: &str, api: &str, flags: &[&str]| {
         let url = match api.ends_with("grpc") {
             true => format!("grpcs://localhost:{}", guarded.server.port),
             false => format!("https://localhost:{}", guarded.server.rest_port),
         };
-        let words = ["infer", model, "--zeros", "--api", api, "--cacert", &ca, "--url", &url];
+        let words = [
+            "infer", model, "--zeros", "--api", api, "--cacert", &ca, "--url", &url,
+        ];
         cli::run(cli::command().args(words).args(flags))
     };
     let own = ["--cert", &*cert, "--key", &private];
@@ -146,12 +160,20 @@ fn a_certificate_is_a_credential() {
         let run = infer("secret", api, &own);
         assert!(run.stderr.contains("not found"), "{api}: {}", run.stderr);
         let run = infer("dummy", api, &[]);
-        assert!(run.stderr.contains("there are no credentials"), "{api}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("there are no credentials"),
+            "{api}: {}",
+            run.stderr
+        );
         // A key that comes with it goes first, good or not.
         let key = key("user");
         let run = infer("secret", api, &[&own[..], &["--api-key", &key]].concat());
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         let run = infer("dummy", api, &[&own[..], &["--api-key", "wrong"]].concat());
-        assert!(run.stderr.contains("the API key is not known"), "{api}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("the API key is not known"),
+            "{api}: {}",
+            run.stderr
+        );
     }
 }

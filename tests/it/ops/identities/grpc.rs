@@ -56,7 +56,12 @@ const HEALTH: [&str; 3] = [
 ];
 
 /// Sends an encoded message to a method, with headers; the answer is not looked at.
-fn call(grpc: &Grpc, path: &str, message: Vec<u8>, headers: &[(&'static str, &str)]) -> Result<(), Status> {
+fn call(
+    grpc: &Grpc,
+    path: &str,
+    message: Vec<u8>,
+    headers: &[(&'static str, &str)],
+) -> Result<(), Status> {
     let mut client = tonic::client::Grpc::new(grpc.channel.clone());
     let path: PathAndQuery = path.parse().unwrap();
     let mut request = Request::new(Encoded(message));
@@ -120,7 +125,11 @@ fn every_method_asks_for_an_identity() {
         }
     }
     for path in HEALTH {
-        assert_eq!(code(&call(&grpc, path, Vec::new(), &[])), Code::Ok, "{path}");
+        assert_eq!(
+            code(&call(&grpc, path, Vec::new(), &[])),
+            Code::Ok,
+            "{path}"
+        );
     }
 }
 
@@ -151,7 +160,10 @@ fn only_an_administrator_manages() {
         request.metadata_mut().insert("x-api-key", key);
         let mut client = grpc.client.clone();
         let answer = grpc.wait(async move { client.server_metadata(request).await });
-        answer.unwrap().extensions.contains(&"system_shared_memory".to_owned())
+        answer
+            .unwrap()
+            .extensions
+            .contains(&"system_shared_memory".to_owned())
     };
     assert!(with("root"));
     assert!(!with("user"), "regions have no owners");
@@ -243,7 +255,12 @@ fn rights_to_a_servable_are_asked_for_in_its_calls() {
         ("runner", &["ModelInfer", "ModelStreamInfer", "Predict"]),
         (
             "reader",
-            &["ModelMetadata", "ModelConfig", "ModelStatistics", "GetModelMetadata"],
+            &[
+                "ModelMetadata",
+                "ModelConfig",
+                "ModelStatistics",
+                "GetModelMetadata",
+            ],
         ),
     ] {
         let bearer = bearer(name);

@@ -88,7 +88,11 @@ fn key(name: &str) -> String {
 
 fn sha256(text: &str) -> String {
     let bytes = digest(&SHA256, text.as_bytes());
-    let hex: Vec<String> = bytes.as_ref().iter().map(|it| format!("{it:02x}")).collect();
+    let hex: Vec<String> = bytes
+        .as_ref()
+        .iter()
+        .map(|it| format!("{it:02x}"))
+        .collect();
     format!("sha256:{}", hex.concat())
 }
 

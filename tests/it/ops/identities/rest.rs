@@ -45,7 +45,12 @@ const PATHS: [(&str, &str, &str, Needs); 41] = [
     ("POST", "/v2/models/MODEL/generate", GENERATE, Infer),
     ("POST", "/v2/models/MODEL/generate_stream", GENERATE, Infer),
     ("POST", "/v1/models/MODEL:predict", PREDICT, Infer),
-    ("POST", "//v1/models/MODEL/versions/1:predict", PREDICT, Infer),
+    (
+        "POST",
+        "//v1/models/MODEL/versions/1:predict",
+        PREDICT,
+        Infer,
+    ),
     ("GET", "/v2/models/MODEL/ready", "", Either),
     ("GET", "/v2/models/MODEL/versions/1/ready", "", Either),
     ("GET", "/v1/models/MODEL", "", Either),
@@ -63,8 +68,18 @@ const PATHS: [(&str, &str, &str, Needs); 41] = [
     ("POST", "/v2/repository/models/MODEL/load", "", Admin),
     ("POST", "/v2/repository/models/MODEL/unload", "", Admin),
     ("GET", "/v2/systemsharedmemory/status", "", Admin),
-    ("POST", "/v2/systemsharedmemory/region/r/register", "", Admin),
-    ("POST", "/v2/cudasharedmemory/region/r/unregister", "", Admin),
+    (
+        "POST",
+        "/v2/systemsharedmemory/region/r/register",
+        "",
+        Admin,
+    ),
+    (
+        "POST",
+        "/v2/cudasharedmemory/region/r/unregister",
+        "",
+        Admin,
+    ),
     ("POST", "/v2/logging", "", Admin),
     ("GET", "/v2/models/MODEL/trace/setting", "", Admin),
     ("GET", "/dashboard/state", "", Dashboard),
@@ -100,20 +115,35 @@ fn every_path_asks_for_an_identity() {
                 continue;
             }
             let error = answer.error();
-            assert!(error.starts_with("401: Unauthorized request - "), "{path}: {error}");
+            assert!(
+                error.starts_with("401: Unauthorized request - "),
+                "{path}: {error}"
+            );
             let challenge = answer.header("www-authenticate").unwrap();
             let of_pages = needs == Dashboard;
-            assert_eq!(challenge.starts_with("Basic"), of_pages, "{path}: {challenge}");
+            assert_eq!(
+                challenge.starts_with("Basic"),
+                of_pages,
+                "{path}: {challenge}"
+            );
         }
     }
     // Methods that a path does not have are no way around it.
-    for (method, path) in [("DELETE", "/v2/models/dummy"), ("GET", "/v1/config/reload"), ("PATCH", "/metrics")] {
+    for (method, path) in [
+        ("DELETE", "/v2/models/dummy"),
+        ("GET", "/v1/config/reload"),
+        ("PATCH", "/metrics"),
+    ] {
         let answer = send(&guarded.server, method, path, &[], b"");
         assert_eq!(answer.status, 401, "{method} {path}");
     }
     let twice = [("x-api-key", &*key("root")), ("x-api-key", &*key("none"))];
     let answer = send(&guarded.server, "GET", "/v2", &twice, b"");
-    assert!(answer.error().contains("there are several credentials"), "{}", answer.error());
+    assert!(
+        answer.error().contains("there are several credentials"),
+        "{}",
+        answer.error()
+    );
 }
 
 #[test]
@@ -126,7 +156,10 @@ fn each_right_opens_its_paths_alone() {
         ("user", &[Infer, Metadata, Either]),
         ("scraper", &[Metrics]),
         ("viewer", &[Metadata, Either, Dashboard]),
-        ("root", &[Infer, Metadata, Either, Metrics, Admin, Dashboard]),
+        (
+            "root",
+            &[Infer, Metadata, Either, Metrics, Admin, Dashboard],
+        ),
     ] {
         for (method, path, body, needs) in PATHS {
             let path = path.replace("MODEL", "dummy");
@@ -141,7 +174,8 @@ fn each_right_opens_its_paths_alone() {
                 assert_eq!(status, 404, "{what}");
             } else {
                 let right = format!("{needs:?}").to_lowercase();
-                let expected = format!("403: Forbidden request - its identity lacks the right `{right}`");
+                let expected =
+                    format!("403: Forbidden request - its identity lacks the right `{right}`");
                 assert_eq!(answer.error(), expected, "{what}");
             }
         }
@@ -160,7 +194,9 @@ fn what_one_may_not_see_is_as_if_it_were_not_there() {
     for (method, path, body, _) in PATHS.iter().filter(|(_, path, ..)| path.contains("MODEL")) {
         for body in [body, "{", ""] {
             for version in ["", "/versions/1", "/versions/9", "/versions/x"] {
-                let path = path.replace("/versions/1", "").replace("MODEL", &format!("MODEL{version}"));
+                let path = path
+                    .replace("/versions/1", "")
+                    .replace("MODEL", &format!("MODEL{version}"));
                 let ask = |name: &str| {
                     let answer = ask(&guarded, "user", method, &path.replace("MODEL", name), body);
                     steady(&answer, name)
@@ -175,9 +211,20 @@ fn what_one_may_not_see_is_as_if_it_were_not_there() {
         assert!(!text.contains("secret"), "{path}: {text}");
     }
     // The same lists with all of it, for those who may.
-    for path in ["/v1/config", "/openapi.json", "/v3/models", "/v2/models/stats", "/dashboard/state", "/docs"] {
+    for path in [
+        "/v1/config",
+        "/openapi.json",
+        "/v3/models",
+        "/v2/models/stats",
+        "/dashboard/state",
+        "/docs",
+    ] {
         let answer = ask(&guarded, "root", "GET", path, "");
-        assert!(answer.text().contains("secret"), "{path}: {}", answer.text());
+        assert!(
+            answer.text().contains("secret"),
+            "{path}: {}",
+            answer.text()
+        );
         if path != "/v2/models/stats" {
             continue;
         }
@@ -199,7 +246,12 @@ fn a_browser_gives_its_key_as_a_password() {
         let headers = [("authorization", &*basic), ("accept", "text/html")];
         send(&guarded.server, "GET", path, &headers, b"").status
     };
-    for path in ["/", "/dashboard/state", "/docs", "/dashboard/servable?name=dummy"] {
+    for path in [
+        "/",
+        "/dashboard/state",
+        "/docs",
+        "/dashboard/servable?name=dummy",
+    ] {
         assert_eq!(ask(path, &key("viewer")), 200, "{path}");
         assert_eq!(ask(path, &key("user")), 403, "{path}");
         assert_eq!(ask(path, "wrong"), 401, "{path}");
@@ -230,7 +282,13 @@ fn a_connection_is_of_nobody_in_particular() {
         let header = [("authorization", &*bearer(name))];
         exchange(&mut stream, &head("GET", "/metrics", 0, &header), b"").status
     };
-    for (name, status) in [("scraper", 200), ("none", 403), ("scraper", 200), ("wrong", 401), ("scraper", 200)] {
+    for (name, status) in [
+        ("scraper", 200),
+        ("none", 403),
+        ("scraper", 200),
+        ("wrong", 401),
+        ("scraper", 200),
+    ] {
         assert_eq!(ask(name), status, "{name}");
     }
 }
@@ -239,7 +297,11 @@ fn a_connection_is_of_nobody_in_particular() {
 fn health_can_be_closed() {
     let guarded = with_metrics("open_health = false");
     for path in ["/v2/health/live", "/v2/health/ready"] {
-        assert_eq!(send(&guarded.server, "GET", path, &[], b"").status, 401, "{path}");
+        assert_eq!(
+            send(&guarded.server, "GET", path, &[], b"").status,
+            401,
+            "{path}"
+        );
         assert_eq!(ask(&guarded, "none", "GET", path, "").status, 200, "{path}");
     }
 }
@@ -266,6 +328,11 @@ fn an_address_that_guesses_has_to_wait() {
         assert!((1..=60).contains(&seconds), "{seconds}");
     }
     assert_eq!(exchange(&mut known, &head, b"").status, 200);
-    assert_eq!(send(&guarded.server, "GET", "/v2/health/ready", &[], b"").status, 200);
-    guarded.server.wait_log("3 credentials of 127.0.0.1 were refused in a minute");
+    assert_eq!(
+        send(&guarded.server, "GET", "/v2/health/ready", &[], b"").status,
+        200
+    );
+    guarded
+        .server
+        .wait_log("3 credentials of 127.0.0.1 were refused in a minute");
 }

@@ -40,7 +40,8 @@ impl Signer {
         let point = self.key.public_key().as_ref();
         let part = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         let (x, y) = (part(&point[1..33]), part(&point[33..]));
-        let key = json!({"kty": "EC", "crv": "P-256", "use": "sig", "kid": self.id, "x": x, "y": y});
+        let key =
+            json!({"kty": "EC", "crv": "P-256", "use": "sig", "kid": self.id, "x": x, "y": y});
         json!({"keys": [key]}).to_string()
     }
 
@@ -59,8 +60,14 @@ impl Signer {
         let header = json!({"alg": "ES256", "kid": self.id});
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let message = format!("{}.{}", part(&header), part(&claims));
-        let signed = self.key.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
-        format!("Bearer {message}.{}", URL_SAFE_NO_PAD.encode(signed.as_ref()))
+        let signed = self
+            .key
+            .sign(&SystemRandom::new(), message.as_bytes())
+            .unwrap();
+        format!(
+            "Bearer {message}.{}",
+            URL_SAFE_NO_PAD.encode(signed.as_ref())
+        )
     }
 }
 
@@ -73,7 +80,13 @@ fn file(jwks: &str) -> String {
 }
 
 fn ask(guarded: &Guarded, bearer: &str, path: &str) -> String {
-    let answer = send(&guarded.server, "GET", path, &[("authorization", bearer)], b"");
+    let answer = send(
+        &guarded.server,
+        "GET",
+        path,
+        &[("authorization", bearer)],
+        b"",
+    );
     match answer.status {
         200 => "200".to_owned(),
         _ => answer.error(),
@@ -89,7 +102,12 @@ fn a_token_has_the_rights_of_its_subject_or_claims() {
     let audit = folder.path().join("audit");
     let guarded = Guarded::with(
         &file(set.to_str().unwrap()),
-        &["--audit_log", audit.to_str().unwrap(), "--file_system_poll_wait_seconds", "1"],
+        &[
+            "--audit_log",
+            audit.to_str().unwrap(),
+            "--file_system_poll_wait_seconds",
+            "1",
+        ],
     );
     let (dummy, secret) = ("/v2/models/dummy", "/v2/models/secret");
     let ann = signer.bearer("ann", &json!({}));
@@ -106,15 +124,23 @@ fn a_token_has_the_rights_of_its_subject_or_claims() {
     let stranger = Signer::new("one").bearer("ann", &json!({}));
     insta::assert_snapshot!(ask(&guarded, &stranger, dummy), @"401: Unauthorized request - the signature of the token is wrong");
     let header = [("authorization", &*ann)];
-    assert_eq!(send(&guarded.server, "POST", "/v1/config/reload", &header, b"").status, 403);
+    assert_eq!(
+        send(&guarded.server, "POST", "/v1/config/reload", &header, b"").status,
+        403
+    );
     let line: Value = serde_json::from_str(&fs::read_to_string(&audit).unwrap()).unwrap();
-    assert_eq!((&line["identity"], &line["subject"]), (&"people".into(), &"ann".into()));
+    assert_eq!(
+        (&line["identity"], &line["subject"]),
+        (&"people".into(), &"ann".into())
+    );
     // Another key, in the place of the first.
     let next = Signer::new("two");
     let token = next.bearer("ann", &json!({}));
     insta::assert_snapshot!(ask(&guarded, &token, dummy), @"401: Unauthorized request - the key of the token's signature is not known");
     fs::write(&set, next.set()).unwrap();
-    eventually("the next key", || (ask(&guarded, &token, dummy) == "200").then_some(()));
+    eventually("the next key", || {
+        (ask(&guarded, &token, dummy) == "200").then_some(())
+    });
     assert!(ask(&guarded, &ann, dummy).starts_with("401"));
 }
 
@@ -153,14 +179,19 @@ fn keys_are_fetched_and_fetched_again_for_one_that_is_not_known() {
     eventually("the next key", || {
         (ask(&guarded, &second, "/v2/models/dummy") == "200").then_some(())
     });
-    assert!(started.elapsed().as_secs() >= 5, "it is not fetched for each request");
+    assert!(
+        started.elapsed().as_secs() >= 5,
+        "it is not fetched for each request"
+    );
     assert!(ask(&guarded, &first, "/v2/models/dummy").starts_with("401"));
 }
 
 #[test]
 fn an_issuer_that_is_away_does_not_keep_the_server_from_starting() {
     let guarded = Guarded::with(&file("http://127.0.0.1:1/keys"), &[]);
-    guarded.server.wait_log("keys of the issuer https://id.example stay as they are");
+    guarded
+        .server
+        .wait_log("keys of the issuer https://id.example stay as they are");
     let token = Signer::new("one").bearer("ann", &json!({}));
     assert!(ask(&guarded, &token, "/v2").starts_with("401"));
 }
