@@ -55,7 +55,7 @@ impl Guarded {
         let file = folder.path().join("auth.toml");
         fs::write(&file, auth).unwrap();
         let auth = ["--auth", file.to_str().unwrap()];
-        let server = Server::of_file(&config, &[&auth, flags].concat());
+        let server = Server::of_file(&config, &[&auth[..], flags].concat());
         server.wait_ready();
         Self { server, folder }
     }
