@@ -67,6 +67,9 @@ enum Command {
     Graph(graph::GraphCommand),
     /// Find or install the OpenVINO runtime
     Setup(setup::SetupArgs),
+    /// Make API keys for the identities of a server
+    #[command(subcommand, after_help = key::AFTER_HELP)]
+    Key(key::KeyCommand),
     /// Diagnose the installation
     Doctor(doctor::DoctorArgs),
     /// Print a shell's completion script, or install it
@@ -117,6 +120,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         Command::Pipeline(command) => pipeline::run(command),
         Command::Graph(command) => graph::run(command),
         Command::Setup(args) => setup::run(&args),
+        Command::Key(command) => key::run(command),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

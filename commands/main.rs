@@ -13,6 +13,7 @@ mod doctor;
 mod error;
 mod graph;
 mod infer;
+mod key;
 mod local;
 mod logging;
 mod man;

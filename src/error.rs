@@ -28,10 +28,12 @@ pub enum ErrorKind {
     FailedPrecondition,
     /// The request was fine and came to nothing.
     Aborted,
-    /// The key that the path asks for is missing or another one.
+    /// The credential that is asked for is missing, or of nobody.
     Unauthorized,
     /// The request is not one that this client may send.
     Forbidden,
+    /// The client has sent too much of it lately; try again later.
+    Throttled,
     /// A message or body above the limit.
     TooLarge,
     /// The method of this path is another one.
@@ -70,6 +72,7 @@ impl ErrorKind {
             Self::Aborted => (Code::Aborted, 409),
             Self::Unauthorized => (Code::Unauthenticated, 401),
             Self::Forbidden => (Code::PermissionDenied, 403),
+            Self::Throttled => (Code::ResourceExhausted, 429),
             Self::TooLarge => (Code::ResourceExhausted, 413),
             Self::MethodNotAllowed => (Code::Unimplemented, 405),
             Self::Unimplemented => (Code::Unimplemented, 501),

@@ -12,6 +12,7 @@
 //! emits `tracing` events. `commands/` does the rest.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 
+pub mod auth;
 pub mod budget;
 pub mod client;
 pub mod config;
@@ -35,6 +36,7 @@ pub mod sequence;
 pub mod servable;
 pub mod server;
 pub mod shared_memory;
+mod stamps;
 pub mod store;
 pub mod task;
 pub mod tensor;

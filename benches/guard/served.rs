@@ -13,6 +13,7 @@ use ovms::{
         access::AccessLog,
         body::BodyLimits,
         grpc,
+        guard::Gate,
         rest::{HttpPort, Rest},
     },
     metrics::Metrics,
@@ -104,15 +105,15 @@ impl Served {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         side: Side,
     ) -> Task<()> {
-        let engine = Arc::clone(&self.engine);
+        let gate = Gate::open(Arc::clone(&self.engine));
         let intake = BodyLimits::of(&self.settings);
         let service = match side {
-            Side::Grpc => Service::Grpc(grpc::service(engine, intake).0),
+            Side::Grpc => Service::Grpc(grpc::service(gate, intake).0),
             Side::Rest => {
                 let metrics = Arc::clone(&self.metrics);
                 Service::Rest(Rest::new(
                     HttpPort::Rest,
-                    engine,
+                    gate,
                     intake,
                     &self.settings,
                     metrics,

@@ -21,9 +21,10 @@ use ovms::{
     task,
     tls::{ClientTls, ClientTlsOptions},
 };
+use reqwest::header::HeaderMap;
 
 use super::shells::Line;
-use crate::{graph, ui};
+use crate::{graph, infer::CredentialArgs, ui};
 
 /// Time limit for finding names, as a shell waits for them.
 const LIMIT: Duration = Duration::from_millis(130);
@@ -203,6 +204,13 @@ fn ask<T>(
         let (name, value) = text.split_once('=')?;
         header(name, value).ok()
     });
+    let mut headers = headers.collect::<Option<HeaderMap>>()?;
+    let text = |name| line.text(name).map(str::to_owned);
+    let credentials = CredentialArgs {
+        api_key: text("api_key"),
+        bearer: text("bearer"),
+    };
+    credentials.add_to(&mut headers).ok()?;
     let path = |name| line.text(name).map(PathBuf::from);
     let tls = ClientTlsOptions {
         cacert: path("cacert"),
@@ -216,7 +224,7 @@ fn ask<T>(
         address,
         api,
         timeout: deadline.saturating_duration_since(Instant::now()),
-        headers: headers.collect::<Option<_>>()?,
+        headers,
         concurrency: 1,
         tls: tls.transpose().ok()?,
     };

@@ -12,14 +12,18 @@ use reqwest::header::HeaderMap;
 use super::{Check, Status};
 use crate::{
     error::Failure,
-    infer::{TlsArgs, address_failure, of_handshake, tls_failure},
+    infer::{CredentialArgs, OF_CREDENTIALS, TlsArgs, address_failure, of_handshake, tls_failure},
 };
 
 /// Time limit for a response.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Checks the server of an address, if one is given.
-pub(super) fn checks(url: Option<&str>, tls: &TlsArgs) -> Result<Vec<Check>, Failure> {
+pub(super) fn checks(
+    url: Option<&str>,
+    credentials: &CredentialArgs,
+    tls: &TlsArgs,
+) -> Result<Vec<Check>, Failure> {
     let tls = ClientTlsOptions::from(tls.clone());
     let Some(url) = url else {
         return match tls == ClientTlsOptions::default() {
@@ -45,6 +49,7 @@ pub(super) fn checks(url: Option<&str>, tls: &TlsArgs) -> Result<Vec<Check>, Fai
         concurrency: 1,
         tls: None,
     };
+    credentials.add_to(&mut options.headers)?;
     if options.address.is_tls() {
         let read = ClientTls::new(tls.clone());
         options.tls = Some(read.map_err(|error| tls_failure(&error))?);
@@ -133,6 +138,9 @@ async fn server(options: &ClientOptions) -> Check {
                     Some(problem) => check.hint(of_handshake(problem)),
                     None => check.hint("is it running, and is the address right?"),
                 },
+                ClientError::Refused(refusal) if refusal.is_unauthenticated() => {
+                    check.hint(OF_CREDENTIALS)
+                }
                 _ => check,
             }
         }

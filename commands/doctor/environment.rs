@@ -19,8 +19,7 @@ const REPORTED: &str = "
 ";
 
 /// Variables with possibly secret values.
-const HIDDEN: &str =
-    "API_KEY OVMS_HEADER HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy";
+const HIDDEN: &str = "API_KEY OVMS_API_KEY OVMS_HEADER HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy";
 
 /// Prefixes of the variables of each cloud.
 const CLOUDS: [(&str, &[&str]); 3] = [

@@ -5,16 +5,20 @@
 
 mod endpoint;
 mod environment;
+mod identities;
 mod runtime;
 mod system;
 
-use std::{env, path::Path};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 
 use super::{
     error::{Failure, FailureKind},
-    infer::TlsArgs,
+    infer::{CredentialArgs, TlsArgs},
     ui::{self, Look, visible, wrapped},
 };
 
@@ -30,6 +34,7 @@ Examples:
   ovms doctor
   ovms doctor --rest-port 8080
   ovms doctor --url grpcs://models.example:9000 --cacert ca.pem
+  ovms doctor --auth auth.toml
   ovms doctor --output json |
       jq -r '.checks[] | select(.status != \"ok\") | .text'
 
@@ -52,7 +57,12 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     #[command(flatten)]
+    credentials: CredentialArgs,
+    #[command(flatten)]
     tls: TlsArgs,
+    /// File of identities to look at, as `ovms serve` takes it
+    #[arg(long, value_name = "FILE")]
+    auth: Option<PathBuf>,
     #[command(flatten)]
     output: ui::OutputArgs,
 }
@@ -63,7 +73,12 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     checks.extend(runtime::all());
     checks.push(runtime::check());
     checks.extend(system::ports(args.port, args.rest_port)?);
-    checks.extend(endpoint::checks(args.url.as_deref(), &args.tls)?);
+    checks.extend(endpoint::checks(
+        args.url.as_deref(),
+        &args.credentials,
+        &args.tls,
+    )?);
+    checks.extend(args.auth.as_deref().map(identities::check));
     checks.push(environment::check());
     checks.extend(environment::all());
     checks.extend(environment::shell());

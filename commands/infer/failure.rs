@@ -20,6 +20,10 @@ use crate::{
 /// Server's error for a request without a sequence to a stateful model.
 const NO_SEQUENCE: &str = "Sequence ID has not been provided";
 
+/// Next step for a server that asks for credentials.
+pub(crate) const OF_CREDENTIALS: &str = "give a credential that the server knows: OVMS_API_KEY or `--api-key`, \
+     `--bearer`, or `--cert` with `--key`";
+
 /// Returns the failure of a call.
 pub(crate) fn client(error: ClientError) -> Failure {
     let text = error.to_string();
@@ -44,6 +48,8 @@ pub(crate) fn client(error: ClientError) -> Failure {
                 failure.hint(
                     "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
                 )
+            } else if refusal.is_unauthenticated() {
+                failure.hint(OF_CREDENTIALS)
             } else {
                 failure
             }

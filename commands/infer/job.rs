@@ -154,12 +154,13 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptio
         }
     })?;
     let tls = tls(args.tls, &address)?;
-    let headers = args
+    let mut headers = args
         .header
         .iter()
         .map(|(name, value)| header(name, value))
         .collect::<Result<_, _>>()
         .map_err(|error| failure::client(ClientError::Request(error)))?;
+    args.credentials.add_to(&mut headers)?;
     Ok(ClientOptions {
         address,
         api,

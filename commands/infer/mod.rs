@@ -20,12 +20,13 @@ mod sequence;
 mod stream;
 
 pub(crate) use args::{
-    ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs, duration, parameter,
+    CredentialArgs, ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs, duration,
+    parameter,
 };
 pub(crate) use explain::explanation;
 pub(crate) use failure::{
-    address as address_failure, client as client_failure, input as input_failure, of_handshake,
-    tls as tls_failure,
+    OF_CREDENTIALS, address as address_failure, client as client_failure, input as input_failure,
+    of_handshake, tls as tls_failure,
 };
 pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
 pub(crate) use job::{Job, inputs};

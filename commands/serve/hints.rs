@@ -6,6 +6,7 @@ use std::{
 };
 
 use ovms::{
+    auth::AuthFileError,
     config::{FileError, FlagError},
     engine::reload::{PathError, ReloadError},
     metrics::NameError,
@@ -112,8 +113,36 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
     match error {
         BindError::Port { port, source, .. } => failure.hint(of_port(*port, source.as_ref())),
         BindError::Tls(error) => failure.may_hint(error.hint()),
+        BindError::Auth(error) => of_auth(failure, error),
+        BindError::AuditLog { path, source } => match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let path = path.display();
+                failure.hint(format!("let the user that runs ovms write to {path}"))
+            }
+            io::ErrorKind::NotFound => failure.hint("create its folder, or choose another path"),
+            _ => failure,
+        },
         BindError::UnixSocket { path, source, .. } => {
             failure.may_hint(of_unix_socket(path, source))
+        }
+    }
+}
+
+/// Adds the next step for a file of identities; its errors have places and next steps of their own.
+fn of_auth(failure: Failure, error: &AuthFileError) -> Failure {
+    match error {
+        AuthFileError::Read { path, source } => failure.hint(match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("let the user that runs ovms read {}", path.display())
+            }
+            _ => "check the path; `ovms key new` prints the lines of an identity".to_owned(),
+        }),
+        AuthFileError::Size(_) => failure,
+        // Each in a line of its own.
+        AuthFileError::Contents { path, errors } => {
+            let text = format!("cannot use --auth {}", path.display());
+            let errors = errors.iter().map(|error| format!("{error}\n"));
+            errors.fold(Failure::failed(text), Failure::detail)
         }
     }
 }

@@ -242,26 +242,38 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
 }
 
 /// Warns that other machines reach the server without authentication: a key guards only paths below `/v3`,
-/// where nothing is served.
+/// where nothing is served. With identities, warns that their keys travel in the clear.
 fn warn_of_strangers(listeners: &Listeners, settings: &ServerSettings) {
+    let has_identities = listeners.auth.is_some();
+    if settings.flags.api_key_file.is_some() && !has_identities {
+        tracing::info!("--api-key-file is for /v3 alone; --auth has keys and rights for all paths");
+    }
     let tls = settings.tls.as_ref();
     let reachable = |has_tls| -> Vec<String> {
         let all = listeners.reachable(tls).filter(|(_, it)| *it == has_tls);
         all.map(|(address, _)| address.to_string()).collect()
     };
     let over_tls = reachable(true);
-    if tls.is_some_and(|tls| tls.client_auth != ClientAuth::Required) && !over_tls.is_empty() {
+    if tls.is_some_and(|tls| tls.client_auth != ClientAuth::Required)
+        && !over_tls.is_empty()
+        && !has_identities
+    {
         tracing::warn!(
             "other machines can reach {} over TLS without a certificate of their own, and use or reload what \
-             is served; --tls-client-ca names the authority of those who may",
+             is served; --auth names those who may, and --tls-client-ca their authority",
             over_tls.join(", ")
         );
     }
     let reachable = reachable(false);
-    if !reachable.is_empty() {
+    if !reachable.is_empty() && has_identities {
+        tracing::warn!(
+            "API keys and tokens travel to {} in the clear; give --tls-cert, or put a proxy with TLS in front",
+            reachable.join(", ")
+        );
+    } else if !reachable.is_empty() {
         tracing::warn!(
             "other machines can reach {} without a key or TLS, and use or reload what is served \
-             (--api-key-file guards /v3 alone); bind 127.0.0.1, give --tls-cert with --tls-client-ca, or put \
+             (--api-key-file guards /v3 alone); bind 127.0.0.1, give --auth and --tls-cert, or put \
              a proxy in front",
             reachable.join(", ")
         );

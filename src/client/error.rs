@@ -84,6 +84,14 @@ impl ServerError {
         }
     }
 
+    /// Returns whether the server asks for a credential, or for another one.
+    pub fn is_unauthenticated(&self) -> bool {
+        match self.code {
+            ServerErrorCode::Grpc(code) => code == tonic::Code::Unauthenticated,
+            ServerErrorCode::Http(status) => status == reqwest::StatusCode::UNAUTHORIZED,
+        }
+    }
+
     /// Returns whether the server may lack what it was asked, whatever it was asked about.
     pub fn is_unknown_call(&self) -> bool {
         match self.code {

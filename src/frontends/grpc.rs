@@ -10,7 +10,9 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tower::Service;
 
 use super::{
+    access::{Peer, Protocol},
     body::{BodyLimits, Paced},
+    guard::{Access, Admitted, Caller, Gate, Outcome, Rule, of_method},
     kserve::{grpc as kserve, grpc::ModelInfer, stream},
     messages::CALL,
     received::Received,
@@ -19,7 +21,6 @@ use super::{
 };
 use crate::{
     budget::Budget,
-    engine::Engine,
     proto::{
         DESCRIPTORS,
         kserve::grpc_inference_service_server::SERVICE_NAME,
@@ -43,12 +44,12 @@ const CHECK: &str = "/grpc.health.v1.Health/Check";
 /// Path prefix of TensorFlow Serving's services.
 const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
 
-/// Makes the gRPC service of an engine, and the switch of its health service.
+/// Makes the gRPC service of the engine of a gate, and the switch of its health service.
 ///
 /// # Panics
 ///
 /// Never: the descriptors are those that this crate was compiled with.
-pub fn service(engine: Arc<Engine>, intake: BodyLimits) -> (GrpcService, HealthService) {
+pub fn service(gate: Arc<Gate>, intake: BodyLimits) -> (GrpcService, HealthService) {
     let (reporter, health) = tonic_health::server::health_reporter();
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -64,7 +65,8 @@ pub fn service(engine: Arc<Engine>, intake: BodyLimits) -> (GrpcService, HealthS
         .add_service(before.max_decoding_message_size(MAX_QUESTION))
         .prepare();
     let service = GrpcService {
-        engine,
+        gate,
+        caller: None,
         others,
         intake,
         line: Line::default(),
@@ -108,7 +110,9 @@ impl HealthService {
 /// All gRPC services. Health and reflection have a router behind the others.
 #[derive(Clone)]
 pub struct GrpcService {
-    engine: Arc<Engine>,
+    gate: Arc<Gate>,
+    /// Sender of the calls of the connection, if anyone asks.
+    caller: Option<Arc<Caller>>,
     others: Routes,
     intake: BodyLimits,
     /// The calls of the connection.
@@ -121,14 +125,77 @@ impl hyper::service::Service<Request<Received>> for GrpcService {
     type Future = Answer;
 
     fn call(&self, request: Request<Received>) -> Self::Future {
+        match self.gate.unguarded() {
+            Some(engine) => self.answer(engine, request),
+            None => self.guarded(request),
+        }
+    }
+}
+
+impl GrpcService {
+    /// Returns the service for another connection, whose client may have a certificate with these names.
+    pub(crate) fn connected(&self, peer: Peer, names: Vec<String>) -> Self {
+        Self {
+            line: Line::default(),
+            caller: self.gate.caller(peer, names),
+            ..self.clone()
+        }
+    }
+
+    /// Returns what asks for rights.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Returns what the bytes of all connections are charged to.
+    pub fn budget(&self) -> &Budget {
+        &self.intake.budget
+    }
+
+    /// Answers a call if the rule of its method lets it pass.
+    fn guarded(&self, mut request: Request<Received>) -> Answer {
+        let rule = of_method(request.uri().path());
+        let caller = self.caller.as_ref();
+        let asked = rule.unwrap_or(Rule::Known);
+        match self.gate.admit(asked, Protocol::Grpc, caller, &mut request) {
+            // A method that has no rule is none.
+            Ok(_) if rule.is_none() => {
+                now(Status::unimplemented("").into_http().map(GrpcBody::Left))
+            }
+            Ok(Admitted { access, recording }) => {
+                let answer = self.answer(access, request);
+                let Some(recording) = recording else {
+                    return answer;
+                };
+                Box::pin(async move {
+                    let answer = answer.await?;
+                    recording.end(Outcome::of_call(answer.headers())).await;
+                    Ok(answer)
+                })
+            }
+            Err(mut refusal) => {
+                let recording = refusal.recording();
+                let answer = refusal.into_call().map(GrpcBody::Left);
+                let Some(recording) = recording else {
+                    return now(answer);
+                };
+                Box::pin(async move {
+                    recording.end(Outcome::denied(Protocol::Grpc)).await;
+                    Ok(answer)
+                })
+            }
+        }
+    }
+
+    /// Answers a call.
+    fn answer(&self, engine: Access, request: Request<Received>) -> Answer {
         let path = request.uri().path();
         if path == ModelInfer::PATH {
-            return self.unary::<ModelInfer>(request);
+            return self.unary::<ModelInfer>(engine, request);
         }
         if path == Predict::PATH {
-            return self.unary::<Predict>(request);
+            return self.unary::<Predict>(engine, request);
         }
-        let engine = Arc::clone(&self.engine);
         if path == stream::PATH {
             return now(stream::call(engine, &self.intake, request).map(GrpcBody::Right));
         }
@@ -138,32 +205,17 @@ impl hyper::service::Service<Request<Received>> for GrpcService {
         } else if path.starts_with(TENSORFLOW_SERVING) {
             tfs::answer(engine, self.intake.clone(), request)
         } else {
-            return self.other(request);
+            return self.other(&engine, request);
         };
         match answer {
             Some(answer) => Box::pin(answer.map(|response| Ok(response.map(GrpcBody::Left)))),
             None => now(Status::unimplemented("").into_http().map(GrpcBody::Left)),
         }
     }
-}
-
-impl GrpcService {
-    /// Returns the service for another connection.
-    pub fn connected(&self) -> Self {
-        Self {
-            line: Line::default(),
-            ..self.clone()
-        }
-    }
-
-    /// Returns what the bytes of all connections are charged to.
-    pub fn budget(&self) -> &Budget {
-        &self.intake.budget
-    }
 
     /// Answers an inference.
-    fn unary<C: Unary>(&self, request: Request<Received>) -> Answer {
-        let (engine, intake) = (Arc::clone(&self.engine), self.intake.clone());
+    fn unary<C: Unary>(&self, engine: Access, request: Request<Received>) -> Answer {
+        let intake = self.intake.clone();
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
         let call = unary::call::<C>(engine, intake, request, Arc::clone(&arrival));
@@ -172,13 +224,13 @@ impl GrpcService {
 
     /// Answers a call of health or reflection. One that may be a stream has a place and its charge until it
     /// ends; a check of health is never refused.
-    fn other(&self, request: Request<Received>) -> Answer {
+    fn other(&self, engine: &Access, request: Request<Received>) -> Answer {
         let (parts, body) = request.into_parts();
         let budget = &self.intake.budget;
         let held = match parts.uri.path() {
             CHECK => Ok((budget.take(CALL), None)),
             _ => budget.charge(CALL + MAX_QUESTION).and_then(|charge| {
-                let place = self.engine.stream_place()?;
+                let place = engine.stream_place()?;
                 Ok((charge, Some(place)))
             }),
         };

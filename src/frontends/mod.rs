@@ -12,6 +12,7 @@ mod deadline;
 mod expand;
 mod gather;
 pub mod grpc;
+pub mod guard;
 mod idempotency;
 mod json_numbers;
 pub mod kserve;

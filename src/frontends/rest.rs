@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     Router,
-    extract::{Request, State},
+    extract::Request,
     handler::Handler,
     http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
@@ -14,9 +14,11 @@ use hyper::body::Incoming;
 use tower::Service as _;
 
 use super::{
+    access::Peer,
     body::BodyLimits,
     cross_origin::{self, AllowedHosts},
     dashboard::{self, Dashboard},
+    guard::{Access, Caller, Gate, PathRule, Paths, RestShared, Rule},
     kserve::{
         generate::{generate, generate_stream},
         rest::{self as kserve, about},
@@ -27,9 +29,9 @@ use super::{
     v3,
 };
 use crate::{
+    auth::Right,
     budget::Budget,
     config::{Flags, ServerSettings},
-    engine::Engine,
     error::{Error, ErrorKind, Result},
     metrics::Metrics,
 };
@@ -40,10 +42,9 @@ const MODEL: [&str; 2] = [
     "/v2/models/{model}/versions/{version}",
 ];
 
-/// Shared state of the handlers.
-#[derive(Clone)]
+/// Context of a handler: the engine as the sender of the request sees it, bounds, and figures.
 pub(crate) struct RestContext {
-    pub(super) engine: Arc<Engine>,
+    pub(super) engine: Access,
     pub(super) intake: BodyLimits,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -52,12 +53,15 @@ pub(crate) struct RestContext {
 #[derive(Clone)]
 pub struct Rest {
     paths: Router,
-    rules: Arc<Rules>,
+    terms: Arc<Terms>,
+    gate: Arc<Gate>,
     budget: Budget,
+    /// Sender of the requests of the connection, if anyone asks.
+    caller: Option<Arc<Caller>>,
 }
 
-/// Rules for all paths.
-struct Rules {
+/// Terms of all paths.
+struct Terms {
     /// Headers of every answer that pages of other origins may read.
     headers: Vec<(HeaderName, HeaderValue)>,
     hosts: AllowedHosts,
@@ -74,34 +78,45 @@ pub enum HttpPort {
 }
 
 impl Rest {
-    /// Makes what a port serves of an engine: the management port the same as the REST port, without inference.
+    /// Makes what a port serves of the engine of a gate: the management port the same as the REST port, without
+    /// inference.
     pub fn new(
         port: HttpPort,
-        engine: Arc<Engine>,
+        gate: Arc<Gate>,
         intake: BodyLimits,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
     ) -> Self {
         let budget = intake.budget.clone();
-        let v3 = v3::paths(Arc::clone(&engine), settings.api_key.as_deref());
-        let context = RestContext {
-            engine,
+        let shared = RestShared {
+            gate: Arc::clone(&gate),
             intake,
             metrics,
         };
-        let own = probes(settings, port).fallback(|| async { unknown_path() });
         Self {
-            paths: match port {
-                HttpPort::Rest => own.merge(apis()).with_state(context).merge(v3),
-                HttpPort::Management => own.merge(management_paths()).with_state(context),
-            },
-            rules: Arc::new(Rules {
+            paths: paths(&gate, settings, port).into_router(shared),
+            terms: Arc::new(Terms {
                 headers: cors(&settings.flags).collect(),
                 hosts: AllowedHosts::new(settings),
                 port,
             }),
+            gate,
             budget,
+            caller: None,
         }
+    }
+
+    /// Returns the paths for another connection, whose client may have a certificate with these names.
+    pub(crate) fn connected(&self, peer: Peer, names: Vec<String>) -> Self {
+        Self {
+            caller: self.gate.caller(peer, names),
+            ..self.clone()
+        }
+    }
+
+    /// Returns what asks for rights.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// Returns what the bytes of all connections are charged to.
@@ -110,13 +125,16 @@ impl Rest {
     }
 
     /// Answers a request.
-    pub async fn answer(&self, request: Request<Incoming>) -> Response {
-        let rules = &self.rules;
+    pub async fn answer(&self, mut request: Request<Incoming>) -> Response {
+        let terms = &self.terms;
+        if let Some(caller) = &self.caller {
+            request.extensions_mut().insert(Arc::clone(caller));
+        }
         let is_open =
-            rules.port == HttpPort::Rest && !cross_origin::is_management(request.uri().path());
+            terms.port == HttpPort::Rest && !cross_origin::is_management(request.uri().path());
         let checked = cross_origin::check_host(&request).and_then(|()| match is_open {
             true => Ok(()),
-            false => (rules.hosts).check(request.method(), request.uri(), request.headers()),
+            false => (terms.hosts).check(request.method(), request.uri(), request.headers()),
         });
         let mut response = if let Err(error) = checked {
             error.into_response()
@@ -129,7 +147,7 @@ impl Rest {
             response
         };
         if is_open {
-            for (name, value) in &rules.headers {
+            for (name, value) in &terms.headers {
                 response.headers_mut().insert(name.clone(), value.clone());
             }
         }
@@ -137,62 +155,73 @@ impl Rest {
     }
 }
 
+/// The paths of a port.
+fn paths(gate: &Arc<Gate>, settings: &ServerSettings, port: HttpPort) -> Paths {
+    let own = probes(Paths::new(gate), settings, port).fallback(|| async { unknown_path() });
+    match port {
+        HttpPort::Rest => {
+            let v3 = v3::routes(Paths::new(gate), settings.api_key.as_deref());
+            own.merge(apis(Paths::new(gate))).merge(v3)
+        }
+        HttpPort::Management => own.merge(management_paths(Paths::new(gate))),
+    }
+}
+
+/// Rule of the paths of TensorFlow Serving's protocol.
+const TFS: PathRule = PathRule::Read(tfs::rule);
+
+/// Rule of those who manage the server.
+const ADMIN: Rule = Rule::With(Right::Admin);
+
 /// The paths of both protocols, and those that clients of Triton know besides.
-fn apis() -> Router<RestContext> {
+fn apis(mut paths: Paths) -> Paths {
     // The protocol's paths are more than patterns can say; it reads them itself.
     let tfs = || get(tfs::call).post(tfs::call).fallback(tfs::call);
-    let mut router = Router::new()
-        .route("/v1/{*rest}", tfs())
-        .route("//v1/{*rest}", tfs());
+    paths = paths
+        .route("/v1/{*rest}", TFS, tfs())
+        .route("//v1/{*rest}", TFS, tfs());
     for model in MODEL {
-        router = router
-            .route(model, about(kserve::metadata))
-            .route(&format!("{model}/"), about(kserve::metadata))
-            .route(&format!("{model}/infer"), post_only(kserve::infer))
-            .route(&format!("{model}/generate"), post_only(generate))
-            .route(
-                &format!("{model}/generate_stream"),
-                post_only(generate_stream),
-            )
-            .route(&format!("{model}/config"), about(kserve::config));
+        let path = |action: &str| format!("{model}/{action}");
+        let events = post_only(generate_stream);
+        paths = paths
+            .route(model, Rule::Known, about(kserve::metadata))
+            .route(&path(""), Rule::Known, about(kserve::metadata))
+            .route(&path("infer"), Rule::Known, post_only(kserve::infer))
+            .route(&path("generate"), Rule::Known, post_only(generate))
+            .route(&path("generate_stream"), Rule::Known, events)
+            .route(&path("config"), Rule::Known, about(kserve::config));
     }
     for change in ["load", "unload"] {
         let path = format!("/v2/repository/models/{{model}}/{change}");
-        router = router.route(&path, post_only(kserve::no_repository));
+        paths = paths.route(&path, ADMIN, post_only(kserve::no_repository));
     }
     for region in ["", "/region/{name}"] {
         let system = format!("/v2/systemsharedmemory{region}");
         let cuda = format!("/v2/cudasharedmemory{region}");
-        router = router
-            .route(
-                &format!("{system}/status"),
-                get_only(shared_memory::get_status),
-            )
-            .route(
-                &format!("{system}/unregister"),
-                post_only(shared_memory::post_unregister),
-            )
-            .route(
-                &format!("{cuda}/status"),
-                get_only(shared_memory::get_cuda_status),
-            )
-            .route(&format!("{cuda}/unregister"), post_only(|| async {}));
+        let (status, forget) = (shared_memory::get_status, shared_memory::post_unregister);
+        let cuda_status = get_only(shared_memory::get_cuda_status);
+        let cuda_forget = post_only(|| async {});
+        paths = paths
+            .route(&format!("{system}/status"), ADMIN, get_only(status))
+            .route(&format!("{system}/unregister"), ADMIN, post_only(forget))
+            .route(&format!("{cuda}/status"), ADMIN, cuda_status)
+            .route(&format!("{cuda}/unregister"), ADMIN, cuda_forget);
     }
     let (system, cuda) = ("/v2/systemsharedmemory", "/v2/cudasharedmemory");
-    let register = post_only(shared_memory::post_register);
-    router
-        .route(&format!("{system}/region/{{name}}/register"), register)
-        .route(
-            &format!("{cuda}/region/{{name}}/register"),
-            post_only(shared_memory::post_cuda_register),
-        )
-        .route("/v2/logging", any(kserve::no_setting))
-        .route("/v2/trace/setting", any(kserve::no_setting))
-        .route("/v2/models/{model}/trace/setting", any(kserve::no_setting))
+    let register = |memory: &str| format!("{memory}/region/{{name}}/register");
+    let of_system = post_only(shared_memory::post_register);
+    let of_cuda = post_only(shared_memory::post_cuda_register);
+    let of_model = "/v2/models/{model}/trace/setting";
+    paths
+        .route(&register(system), ADMIN, of_system)
+        .route(&register(cuda), ADMIN, of_cuda)
+        .route("/v2/logging", ADMIN, any(kserve::no_setting))
+        .route("/v2/trace/setting", ADMIN, any(kserve::no_setting))
+        .route(of_model, ADMIN, any(kserve::no_setting))
 }
 
 /// The paths of the management port alone.
-fn management_paths() -> Router<RestContext> {
+fn management_paths(paths: Paths) -> Paths {
     let refuse = |uri: Uri| async move {
         not_allowed(match tfs::is_sequence(uri.path()) {
             true => tfs::OF_A_SEQUENCE,
@@ -200,37 +229,40 @@ fn management_paths() -> Router<RestContext> {
         })
     };
     let of_models = get(tfs::call).put(tfs::call).fallback(refuse);
-    Router::new()
-        .route("/v1/config", get_only(tfs::call))
-        .route("/v1/config/reload", post_only(tfs::call))
-        .route("/v1/models/{*rest}", of_models)
+    paths
+        .route("/v1/config", TFS, get_only(tfs::call))
+        .route("/v1/config/reload", TFS, post_only(tfs::call))
+        .route("/v1/models/{*rest}", TFS, of_models)
 }
 
 /// The paths of both ports: how the server does, and what it serves.
-fn probes(settings: &ServerSettings, port: HttpPort) -> Router<RestContext> {
+fn probes(mut paths: Paths, settings: &ServerSettings, port: HttpPort) -> Paths {
+    // First, since what it adds to its paths is for them alone.
+    if !settings.flags.no_dashboard {
+        paths = dashboard::routes(paths, Dashboard::new(settings, port));
+        paths = openapi::routes(paths);
+    }
     let index = post_only(kserve::repository_index);
-    let mut router = Router::new()
-        .route("/metrics", get_only(metrics_page))
-        .route("/v2", get_only(kserve::server_metadata))
-        .route("/v2/health/live", get_only(|| async {}))
-        .route("/v2/health/ready", get_only(kserve::ready))
-        .route("/v2/repository/index", index)
-        .route("/v2/models/stats", get_only(kserve::all_statistics));
+    let statistics = get_only(kserve::all_statistics);
+    let figures = Rule::With(Right::Metrics);
+    paths = paths
+        .route("/metrics", figures, get_only(metrics_page))
+        .route("/v2", Rule::Known, get_only(kserve::server_metadata))
+        .route("/v2/health/live", Rule::Health, get_only(|| async {}))
+        .route("/v2/health/ready", Rule::Health, get_only(kserve::ready))
+        .route("/v2/repository/index", Rule::Known, index)
+        .route("/v2/models/stats", Rule::Known, statistics);
     for model in MODEL {
-        router = router
-            .route(&format!("{model}/ready"), about(kserve::model_ready))
-            .route(&format!("{model}/stats"), about(kserve::statistics));
+        let (ready, stats) = (format!("{model}/ready"), format!("{model}/stats"));
+        paths = paths
+            .route(&ready, Rule::Known, about(kserve::model_ready))
+            .route(&stats, Rule::Known, about(kserve::statistics));
     }
-    match settings.flags.no_dashboard {
-        true => router,
-        false => router
-            .merge(dashboard::routes(Dashboard::new(settings, port)))
-            .merge(openapi::routes()),
-    }
+    paths
 }
 
 /// The page of figures, in the Prometheus text format.
-async fn metrics_page(State(context): State<RestContext>) -> impl IntoResponse {
+async fn metrics_page(context: RestContext) -> impl IntoResponse {
     let (status, text) = match context.metrics.page(context.engine.requests_pending()) {
         Some(page) => (StatusCode::OK, page),
         None => (StatusCode::NOT_FOUND, unknown_path().message().to_owned()),
@@ -266,15 +298,15 @@ fn leaves_the_tree(path: &str) -> bool {
     })
 }
 
-pub(super) fn get_only<T: 'static>(handler: impl Handler<T, RestContext>) -> Route {
+pub(super) fn get_only<T: 'static>(handler: impl Handler<T, RestShared>) -> Route {
     get(handler).fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
 }
 
-fn post_only<T: 'static>(handler: impl Handler<T, RestContext>) -> Route {
+fn post_only<T: 'static>(handler: impl Handler<T, RestShared>) -> Route {
     post(handler).fallback(|| async { not_allowed("POST, OPTIONS") })
 }
 
-type Route = MethodRouter<RestContext>;
+type Route = MethodRouter<RestShared>;
 
 pub(super) fn not_allowed(allow: &'static str) -> Response {
     let error = Error::new(ErrorKind::MethodNotAllowed, "Unsupported method");
@@ -304,8 +336,36 @@ pub(super) fn unknown_path() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{cors, leaves_the_tree};
-    use crate::config::Flags;
+    use std::time::Duration;
+
+    use super::{Gate, HttpPort, cors, leaves_the_tree, paths};
+    use crate::{
+        config::{Config, Flags},
+        engine::Engine,
+    };
+
+    /// A path that is new, or has another rule, is seen here.
+    #[test]
+    fn every_path_has_its_rule() {
+        let gate = Gate::open(Engine::new(Duration::ZERO, 1));
+        let flags = Flags {
+            model_name: Some("m".to_owned()),
+            model_path: Some("m".into()),
+            rest_port: 8000,
+            ..Flags::default()
+        };
+        let settings = Config::from_flags(flags, &Default::default())
+            .unwrap()
+            .settings;
+        let listed = |port| paths(&gate, &settings, port).listed();
+        let all = listed(HttpPort::Rest);
+        insta::assert_snapshot!(all.join("\n"), @"");
+        for line in listed(HttpPort::Management) {
+            let (path, rule) = line.split_once(' ').unwrap();
+            let is_same = all.contains(&line) || path.starts_with("/v1/");
+            assert!(is_same, "{path}: {rule}");
+        }
+    }
 
     #[test]
     fn two_dots_are_found_however_they_are_written() {

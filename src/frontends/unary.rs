@@ -23,11 +23,11 @@ use prost::{
 use tonic::{Code, Status};
 
 use super::{
-    access, body::BodyLimits, deadline, messages::Reader, received::Received, weight::Kind,
+    access, body::BodyLimits, deadline, guard::Access, messages::Reader, received::Received,
+    weight::Kind,
 };
 use crate::{
     budget::{Budget, Charge, OVERHEAD},
-    engine::Engine,
     error::{self, Error, ErrorKind},
     frontends::idempotency::IdempotencyKey,
     sequence::Arrival,
@@ -51,7 +51,7 @@ pub(super) trait Unary: 'static {
     /// [`task::sized`], `arrival` its place among the calls of its connection, `key` its idempotency key, `decoded` the charge of the
     /// message, and `budget` what it is unpacked to.
     fn run(
-        engine: &Arc<Engine>,
+        engine: &Access,
         request: Self::Request,
         decoded: Charge,
         effort: usize,
@@ -105,7 +105,7 @@ const QUERY_WEIGHT: usize = 16;
 
 /// Answers an inference.
 pub(super) fn call<C: Unary>(
-    engine: Arc<Engine>,
+    engine: Access,
     intake: BodyLimits,
     request: Request<Received>,
     arrival: Arc<Arrival>,

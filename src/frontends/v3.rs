@@ -6,48 +6,51 @@ use std::{
 };
 
 use axum::{
-    Router,
-    extract::{Path, Request, State, rejection::PathRejection},
+    Extension,
+    extract::{Path, Request, rejection::PathRejection},
     http::{HeaderMap, Method, header},
     response::Response,
     routing::{any, get},
 };
 use serde::Serialize;
 
-use super::{reply, rest};
+use super::{
+    guard::{Paths, Rule},
+    reply,
+    rest::{self, RestContext},
+};
 use crate::{
-    engine::{Engine, Servable},
+    engine::Servable,
     error::{Error, ErrorKind, Result},
 };
 
 #[derive(Clone)]
-struct Context {
-    engine: Arc<Engine>,
+struct Facts {
     /// When the server started, which is reported as the time of every model.
     since: u64,
     /// API key that clients must send.
     key: Option<Arc<str>>,
 }
 
-/// Makes the paths below `/v3`.
-pub(super) fn paths(engine: Arc<Engine>, key: Option<&str>) -> Router {
-    let context = Context {
-        engine,
+/// Adds the paths below `/v3`.
+pub(super) fn routes(paths: Paths, key: Option<&str>) -> Paths {
+    let facts = Facts {
         since: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or(Duration::ZERO)
             .as_secs(),
         key: key.map(Into::into),
     };
-    Router::new()
-        .route("/v3/models", get(list).fallback(other))
-        .route("/v3/v1/models", get(list).fallback(other))
+    let rule = Rule::Known;
+    paths
+        .route("/v3/models", rule, get(list).fallback(other))
+        .route("/v3/v1/models", rule, get(list).fallback(other))
         // Names of models often have a slash.
-        .route("/v3/models/{*name}", get(one).fallback(other))
-        .route("/v3/v1/models/{*name}", get(one).fallback(other))
-        .route("/v3", any(other))
-        .route("/v3/{*rest}", any(other))
-        .with_state(context)
+        .route("/v3/models/{*name}", rule, get(one).fallback(other))
+        .route("/v3/v1/models/{*name}", rule, get(one).fallback(other))
+        .route("/v3", rule, any(other))
+        .route("/v3/{*rest}", rule, any(other))
+        .with(facts)
 }
 
 #[derive(Serialize)]
@@ -69,7 +72,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-async fn list(State(context): State<Context>) -> Result<Response> {
+async fn list(context: RestContext, Extension(facts): Extension<Facts>) -> Result<Response> {
     #[derive(Serialize)]
     struct List<'a> {
         object: &'static str,
@@ -81,13 +84,14 @@ async fn list(State(context): State<Context>) -> Result<Response> {
         data: models
             .iter()
             .filter(|model| serves(model))
-            .map(|model| Entry::new(model, context.since))
+            .map(|model| Entry::new(model, facts.since))
             .collect(),
     })
 }
 
 async fn one(
-    State(context): State<Context>,
+    context: RestContext,
+    Extension(facts): Extension<Facts>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Response> {
     let model = name
@@ -95,7 +99,7 @@ async fn one(
         .and_then(|Path(name)| context.engine.servable(&name).ok())
         .filter(serves)
         .ok_or_else(|| Error::new(ErrorKind::NotFound, "Model not found"))?;
-    reply::serialized(&Entry::new(&model, context.since))
+    reply::serialized(&Entry::new(&model, facts.since))
 }
 
 fn serves(servable: &Servable) -> bool {
@@ -103,8 +107,8 @@ fn serves(servable: &Servable) -> bool {
 }
 
 /// Response to unknown paths. Clients without a key learn nothing of what there is.
-async fn other(State(context): State<Context>, request: Request) -> Error {
-    let refused = context
+async fn other(Extension(facts): Extension<Facts>, request: Request) -> Error {
+    let refused = facts
         .key
         .as_deref()
         .is_some_and(|key| request.method() == Method::POST && !has_key(request.headers(), key));

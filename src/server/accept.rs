@@ -86,6 +86,15 @@ pub enum Service {
     Rest(Rest),
 }
 
+impl Service {
+    fn reads_certificates(&self) -> bool {
+        match self {
+            Self::Grpc(grpc) => grpc.gate().reads_certificates(),
+            Self::Rest(rest) => rest.gate().reads_certificates(),
+        }
+    }
+}
+
 /// Serves one connection until it ends, over any stream: for a server within another program, and
 /// for tests. It is served as one of a port's.
 pub async fn serve_stream(
@@ -100,15 +109,31 @@ pub async fn serve_stream(
     let peer = Peer::Address(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
     let looks = Arc::clone(&terms.reaper);
     tokio::select! {
-        () = connection(stream, peer, service, access, terms, stop.subscribe()) => {}
+        () = connection(stream, Client::of(peer), service, access, terms, stop.subscribe()) => {}
         () = looks.run() => {}
+    }
+}
+
+/// Other end of a connection.
+struct Client {
+    peer: Peer,
+    /// Names of its certificate, if they count.
+    names: Vec<String>,
+}
+
+impl Client {
+    fn of(peer: Peer) -> Self {
+        Self {
+            peer,
+            names: Vec::new(),
+        }
     }
 }
 
 /// Serves one connection until it ends.
 async fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
-    peer: Peer,
+    Client { peer, names }: Client,
     service: Service,
     access: AccessLog,
     terms: Terms,
@@ -116,9 +141,13 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 ) {
     match service {
         Service::Grpc(grpc) => {
-            grpc_connection(stream, peer, grpc.connected(), access, terms, stop).await;
+            let grpc = grpc.connected(peer, names);
+            grpc_connection(stream, peer, grpc, access, terms, stop).await;
         }
-        Service::Rest(rest) => rest_connection(stream, peer, rest, access, terms, stop).await,
+        Service::Rest(rest) => {
+            let rest = rest.connected(peer, names);
+            rest_connection(stream, peer, rest, access, terms, stop).await;
+        }
     }
 }
 
@@ -275,7 +304,11 @@ impl Side {
                             }
                         };
                         if let Some(stream) = stream {
-                            connection(stream, peer, service, access, terms, stop).await;
+                            let mut client = Client::of(peer);
+                            if service.reads_certificates() {
+                                client.names = stream.certificate_names();
+                            }
+                            connection(stream, client, service, access, terms, stop).await;
                         }
                         drop(place);
                     })

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    net::{IpAddr, Ipv6Addr},
     sync::Arc,
     time::Duration,
 };
@@ -12,10 +11,6 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::frontends::access::Source;
-
-/// The bits of an IPv6 address that tell networks from each other; a client may have all addresses
-/// of its network.
-const NETWORK: u128 = u128::MAX << 64;
 
 /// Counts the connections of each address.
 #[derive(Debug)]
@@ -42,12 +37,7 @@ impl Addresses {
 
     /// Counts a connection; `None` if its address has as many as it may.
     pub(super) fn count(&self, source: Source) -> Option<Counted> {
-        let source = match source {
-            Source::Address(IpAddr::V6(address)) => {
-                Source::Address(Ipv6Addr::from_bits(address.to_bits() & NETWORK).into())
-            }
-            source => source,
-        };
+        let source = source.network();
         let mut all = self.open.lock();
         let open = all.entry(source).or_default();
         if self.most > 0 && *open >= self.most {

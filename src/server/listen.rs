@@ -14,7 +14,9 @@ use super::{
     unix_socket::{UnixSocket, UnixSocketError},
 };
 use crate::{
-    config::{ServerSettings, TlsSettings},
+    auth::{Auth, AuthFileError, AuthTerms},
+    config::{ClientAuth, ServerSettings, TlsSettings},
+    frontends::guard::AuditLog,
     tls::TlsFileError,
 };
 
@@ -32,6 +34,10 @@ pub struct Listeners {
     pub management: Vec<Listener>,
     /// TLS of the ports that have it.
     pub tls: Option<Arc<ServerTls>>,
+    /// Identities of clients, if they are asked for.
+    pub auth: Option<Arc<Auth>>,
+    /// Audit log, if there is one.
+    pub audit: Option<AuditLog>,
 }
 
 /// Why a port or a Unix socket was not opened.
@@ -52,6 +58,17 @@ pub enum BindError {
     /// The certificate of the ports, its key, or the authorities of clients.
     #[error("Failed to start the server with TLS")]
     Tls(#[source] TlsFileError),
+    /// The file of identities.
+    #[error("Failed to start the server with --auth")]
+    Auth(#[source] AuthFileError),
+    /// The audit log.
+    #[error("Failed to open the audit log {}", path.display())]
+    AuditLog {
+        /// The file.
+        path: PathBuf,
+        /// Error from the operating system.
+        source: std::io::Error,
+    },
     /// A Unix socket.
     #[error("Failed to start {side} server at unix:{}", path.display())]
     UnixSocket {
@@ -103,8 +120,17 @@ pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
     // Before any port is open.
     let tls = settings.tls.as_ref().map(ServerTls::open).transpose();
     let tls = tls.map_err(BindError::Tls)?.map(Arc::new);
+    let auth = open_auth(settings).map_err(BindError::Auth)?;
+    let audit = settings.flags.audit_log.as_deref().map(|path| {
+        AuditLog::open(path).map_err(|source| BindError::AuditLog {
+            path: path.to_owned(),
+            source,
+        })
+    });
     let mut listeners = Listeners {
         tls,
+        auth: auth.map(Arc::new),
+        audit: audit.transpose()?,
         grpc: tcp("gRPC", &settings.grpc_bind_addresses, settings.port)?,
         rest: tcp("REST", &settings.rest_bind_addresses, settings.rest_port)?,
         management: tcp(
@@ -121,6 +147,20 @@ pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
         .rest
         .extend(unix("REST", &flags.rest_unix_socket)?);
     Ok(listeners)
+}
+
+/// Opens the file of identities, if there is one; blocks meanwhile.
+///
+/// # Errors
+///
+/// Fails if it cannot be used.
+pub fn open_auth(settings: &ServerSettings) -> Result<Option<Auth>, AuthFileError> {
+    let tls = settings.tls.as_ref();
+    let terms = AuthTerms {
+        has_client_ca: tls.is_some_and(|tls| tls.client_auth != ClientAuth::Off),
+    };
+    let path = settings.flags.auth.as_deref();
+    path.map(|path| Auth::open(path, terms)).transpose()
 }
 
 /// Finds what keeps Unix sockets from being opened, without opening them. A server that runs on them does

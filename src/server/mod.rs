@@ -38,6 +38,7 @@ use super::{
         self,
         access::AccessLog,
         body::BodyLimits,
+        guard::Gate,
         rest::{HttpPort, Rest},
     },
     metrics::{Family, Metrics, NameError},
@@ -51,7 +52,7 @@ use super::{
 use crate::openvino::runtime;
 
 pub use accept::{Service, serve_stream};
-pub use listen::{BindError, Listeners, bind, check_unix_sockets};
+pub use listen::{BindError, Listeners, bind, check_unix_sockets, open_auth};
 pub use {stream::Listener, tls::ServerTls, unix_socket::UnixSocketError};
 
 /// The least time that connections have to close after the last request is answered.
@@ -146,22 +147,27 @@ pub async fn serve(
     let intake = BodyLimits::of(settings);
     let message_size =
         channel::message_size(&settings.grpc_channel_arguments, flags.max_message_size);
+    let auth = listeners.auth.clone();
+    let gate = Gate::new(engine.clone(), auth.clone(), listeners.audit.clone());
     let (grpc, mut health) =
-        frontends::grpc::service(engine.clone(), intake.with_message_size(message_size));
+        frontends::grpc::service(gate.clone(), intake.with_message_size(message_size));
     health.set(false).await;
     let _certificates = listeners.tls.clone().map(|tls| {
         let interval = TlsSettings::poll(flags);
         Task::spawn(tls.watch(interval, Arc::clone(&metrics)))
     });
     let (shared, counted) = (intake.clone(), Arc::clone(&metrics));
-    let rest = Rest::new(HttpPort::Rest, engine.clone(), intake, settings, metrics);
-    let management = Rest::new(
-        HttpPort::Management,
-        engine.clone(),
-        shared,
-        settings,
-        counted,
-    );
+    let rest = Rest::new(HttpPort::Rest, gate.clone(), intake, settings, metrics);
+    let management = Rest::new(HttpPort::Management, gate, shared, settings, counted);
+    if let Some(auth) = &auth {
+        for warning in auth.rules().warnings() {
+            tracing::warn!("{warning}");
+        }
+        auth.fetch().await;
+    }
+    let _identities = auth
+        .clone()
+        .map(|auth| Task::spawn(auth.watch(settings.poll())));
     let connections = accept::serve(listeners, grpc, rest, management, &access, settings);
 
     let mut shutdown = std::pin::pin!(shutdown);
@@ -198,6 +204,13 @@ pub async fn serve(
     runtime::start::release();
     engine.set_ready();
     health.set(true).await;
+    if let Some(auth) = &auth {
+        let names = engine.servables();
+        let names: Vec<_> = names.iter().map(|it| it.name().to_owned()).collect();
+        for warning in auth.rules().unserved(&names) {
+            tracing::warn!("{warning}");
+        }
+    }
     tracing::info!("ready");
     observer.ready(&engine, &errors);
     drop(errors);

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 
 use super::unix_socket::{SocketFile, UnixSocket};
-use crate::frontends::access::Peer;
+use crate::{frontends::access::Peer, tls};
 
 /// After this much silence the system asks whether the client's machine is still there, and asks
 /// again as often.
@@ -92,6 +92,18 @@ impl Stream {
         if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&alive) {
             tracing::debug!("cannot set SO_KEEPALIVE: {error}");
         }
+    }
+}
+
+impl Stream {
+    /// Returns the names of the client's certificate, which was verified; none if it has none.
+    pub(super) fn certificate_names(&self) -> Vec<String> {
+        let Self::Tls(stream) = self else {
+            return Vec::new();
+        };
+        let chain = stream.get_ref().1.peer_certificates();
+        let own = chain.and_then(<[_]>::first);
+        own.map(tls::subject_names).unwrap_or_default()
     }
 }
 

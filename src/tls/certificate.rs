@@ -73,6 +73,23 @@ impl fmt::Display for CertificateFacts {
     }
 }
 
+/// Returns all names of a certificate that clients are known by: hosts, addresses, URIs, and those of mail (RFC 5280,
+/// 4.2.1.6). Its subject is none of them.
+pub(crate) fn subject_names(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let read = Certificate::from_der(certificate).ok();
+    let names = read.and_then(|read| {
+        let names = read.tbs_certificate().get_extension::<SubjectAltName>();
+        Some(names.ok()??.1.0)
+    });
+    let names = names.into_iter().flatten();
+    let names = names.filter_map(|it| match it {
+        GeneralName::UniformResourceIdentifier(uri) => Some(uri.to_string()),
+        GeneralName::Rfc822Name(name) => Some(name.to_string()),
+        of_host => name(of_host),
+    });
+    names.collect()
+}
+
 /// Returns a name as a URL has it, if it is one of a host.
 fn name(name: GeneralName) -> Option<String> {
     match name {
@@ -91,9 +108,22 @@ fn name(name: GeneralName) -> Option<String> {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
 
-    use super::CertificateFacts;
+    use super::{CertificateFacts, subject_names};
+
+    #[test]
+    fn clients_have_other_names_too() {
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "root");
+        let uri = SanType::URI("spiffe://example/camera".try_into().unwrap());
+        let mail = SanType::Rfc822Name("ann@example".try_into().unwrap());
+        params.subject_alt_names = vec![uri, mail];
+        let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let names = subject_names(made.der());
+        assert_eq!(names, ["spiffe://example/camera", "ann@example"]);
+        assert!(subject_names(&b"x".to_vec().into()).is_empty());
+    }
 
     #[test]
     fn facts_are_read_and_days_are_counted() {
@@ -110,6 +140,7 @@ mod tests {
         let made = params.self_signed(&key).unwrap();
         let facts = CertificateFacts::read(made.der()).unwrap();
         assert_eq!(facts.names, ["models.example", "10.0.0.1", "::1"]);
+        assert_eq!(subject_names(made.der()), facts.names);
         assert_eq!(facts.not_before.to_string(), "2024-01-01T00:00:00Z");
         insta::assert_snapshot!(facts, @"CN=models (models.example, 10.0.0.1, ::1), of CN=models, until 2024-03-01T00:00:00Z");
         let end = SystemTime::UNIX_EPOCH + Duration::from_secs(1_709_251_200);

@@ -8,6 +8,7 @@ mod client;
 mod files;
 
 pub use certificate::CertificateFacts;
+pub(crate) use certificate::subject_names;
 pub(crate) use client::system_roots;
 pub use client::{
     ClientTls, ClientTlsError, ClientTlsOptions, ObservedCertificate, ServerIdentity, TlsProblem,

@@ -2,7 +2,7 @@
 
 mod request;
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use clap::{
     Arg, Args as _, Command, Id,
@@ -15,6 +15,7 @@ use ovms::{
     },
     tls::ClientTlsOptions,
 };
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::{failure, job::URL, sequence::SequenceArgs, stream::StreamArgs};
 use crate::{completions::names, error::Failure};
@@ -233,6 +234,8 @@ pub(crate) struct ServerArgs {
     pub(in crate::infer) header: Vec<(String, String)>,
 
     #[command(flatten)]
+    pub(in crate::infer) credentials: CredentialArgs,
+    #[command(flatten)]
     pub(in crate::infer) tls: TlsArgs,
 }
 
@@ -243,6 +246,49 @@ impl ServerArgs {
             .unwrap_or_else(|| Api::of_scheme(self.url.as_deref().unwrap_or_default()))
     }
 }
+
+/// Credentials of the client, for each command that asks a server.
+#[derive(Clone, Default, clap::Args)]
+pub(crate) struct CredentialArgs {
+    /// API key to send, as x-api-key
+    ///
+    /// Other users of this machine see command lines; the environment variable keeps the key from them.
+    #[arg(long, value_name = "KEY", env = "OVMS_API_KEY", hide_env_values = true)]
+    pub(crate) api_key: Option<String>,
+
+    /// Token (JWT) to send, as authorization: Bearer
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) bearer: Option<String>,
+}
+
+impl CredentialArgs {
+    /// Adds the headers of the credentials. Errors have no values, which are secrets.
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) -> Result<(), Failure> {
+        let bearer = self.bearer.as_ref().map(|token| format!("Bearer {token}"));
+        for (flag, name, value) in [
+            ("--api-key", API_KEY, &self.api_key),
+            ("--bearer", AUTHORIZATION, &bearer),
+        ] {
+            let Some(text) = value else { continue };
+            let mut value = HeaderValue::from_str(text).map_err(|_| {
+                let text = format!("{flag} has characters that headers do not have");
+                Failure::usage(text).hint("it is not shown here, since it is a secret")
+            })?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CredentialArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CredentialArgs(***)")
+    }
+}
+
+/// Header of an API key.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Flags of TLS, for each command that asks a server.
 #[derive(Debug, Clone, clap::Args)]

@@ -20,9 +20,10 @@ use std::{
 };
 
 use ovms::{
+    auth::AuthFileError,
     config::{
         self, CheckDepth, ConfigSource, Defaults, EntryError, FileConfig, Flags, ModelEntry,
-        RefusedEntry, TlsSettings,
+        RefusedEntry, ServerSettings, TlsSettings,
     },
     diagnostic::{Diagnostics, FilePosition},
     engine::reload::read_paths,
@@ -162,6 +163,7 @@ impl Report {
         }
         if !self.is_syntax {
             self.tls(config.settings.tls.as_ref());
+            self.identities(&config.settings);
             let errors = server::check_unix_sockets(&config.settings);
             let errors = errors.iter().map(|error| chain(error));
             self.findings.errors.extend(errors);
@@ -171,6 +173,41 @@ impl Report {
             self.findings.errors.push(error.to_string());
         }
         Ok(())
+    }
+
+    /// Reads the file of identities, and fetches the key sets of its issuers.
+    fn identities(&mut self, settings: &ServerSettings) {
+        let auth = match server::open_auth(settings) {
+            Ok(None) => return,
+            Ok(Some(auth)) => auth,
+            Err(error) => {
+                let of_file = match &error {
+                    AuthFileError::Contents { errors, .. } => {
+                        errors.iter().map(ToString::to_string).collect()
+                    }
+                    AuthFileError::Read { .. } | AuthFileError::Size(_) => vec![chain(&error)],
+                };
+                return self.findings.errors.extend(of_file);
+            }
+        };
+        let rules = auth.rules();
+        let names: Vec<String> = self.rows.iter().map(|row| row.name.clone()).collect();
+        let warnings = rules
+            .warnings()
+            .iter()
+            .cloned()
+            .chain(rules.unserved(&names));
+        let warnings = warnings.map(|warning| warning.to_string());
+        self.findings.warnings.extend(warnings);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let unread = match runtime {
+            Ok(runtime) => runtime.block_on(auth.check_key_sets()),
+            Err(_) => Vec::new(),
+        };
+        let unread = unread.iter().map(|error| chain(error));
+        self.findings.warnings.extend(unread);
     }
 
     /// Reads the certificate of the ports, with its key and the authorities of clients.

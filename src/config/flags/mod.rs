@@ -205,7 +205,12 @@ flags! {
         /// /v1/config, and all paths below them are restricted to these names and to pages of the
         /// server itself. Requests without Origin and Sec-Fetch-Site do not count as a browser's.
         allowed_hosts: String, "LIST";
-        /// File with the API key for /v3, in its first line
+        /// Identities with their API keys, tokens (JWT), or certificates, and their rights, in TOML [default:
+        /// anyone may do anything]
+        ///
+        /// It is read again when the file changes. `ovms key new` makes a key.
+        auth: PathBuf, "FILE";
+        /// File with the API key for /v3, in its first line; --auth has keys for all paths
         api_key_file: PathBuf, "FILE";
         /// Let clients register system shared memory whose keys begin with PREFIX, such as /ovms_; / allows
         /// any key [default: none]
@@ -224,6 +229,9 @@ flags! {
         log_format: LogFormat = LogFormat::Text, "FORMAT";
         /// Access log file, one line per request; - is stdout [default: none]
         access_log: AccessLogTarget, "FILE", takes_hyphen: true;
+        /// Audit log file, one JSON object per request that reloads, saves or restores sequences, registers
+        /// shared memory, or controls models [default: none]
+        audit_log: PathBuf, "FILE";
     }
     "Metrics" {
         /// Expose Prometheus metrics at /metrics of the REST port

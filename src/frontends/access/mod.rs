@@ -24,7 +24,7 @@ use hyper::body::{Body, Frame, SizeHint};
 pub(crate) use self::peer::{Peer, Source};
 use self::writer::{Record, Writer};
 use super::shortened;
-use crate::config::LogFormat;
+use crate::{auth::Identity, config::LogFormat};
 
 /// Opens the place that lines are written to; asked again when files are changed for new ones.
 pub type Open = Box<dyn FnMut() -> io::Result<Box<dyn Write + Send>> + Send>;
@@ -76,6 +76,7 @@ impl AccessLog {
                 protocol,
                 method: request.method().clone(),
                 path: shortened(request.uri().path(), writer::LONGEST),
+                identity: None,
                 model: None,
                 version: None,
                 status: protocol.unanswered(),
@@ -103,7 +104,7 @@ pub(crate) enum Protocol {
 impl Protocol {
     /// Returns the status of a request whose client went away before there was one: what HTTP
     /// servers write for it, and gRPC's CANCELLED.
-    fn unanswered(self) -> u16 {
+    pub(super) fn unanswered(self) -> u16 {
         match self {
             Self::Http => 499,
             Self::Grpc => 1,
@@ -115,6 +116,7 @@ impl Protocol {
 #[derive(Debug, Default)]
 pub(crate) struct Note {
     received: AtomicU64,
+    identity: OnceLock<Arc<Identity>>,
     servable: OnceLock<String>,
     version: OnceLock<i64>,
 }
@@ -123,6 +125,11 @@ impl Note {
     /// Returns the note of a request, if there is a log.
     pub(super) fn of(extensions: &Extensions) -> Option<Arc<Self>> {
         extensions.get().cloned()
+    }
+
+    /// Says who has sent it.
+    pub(super) fn identified(&self, identity: &Arc<Identity>) {
+        let _ = self.identity.set(Arc::clone(identity));
     }
 
     /// Says how long the body was.
@@ -198,6 +205,7 @@ impl Drop for Entry {
         } = &mut *self.0;
         record.duration_us = started.elapsed().as_micros();
         record.bytes_in = note.received.load(Ordering::Relaxed);
+        record.identity = note.identity.get().map(|it| it.name().to_owned());
         record.model = note.servable.get().cloned();
         record.version = note.version.get().copied();
         writer.write(record.clone());

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
 };
 
 use serde::{Serialize, Serializer};
@@ -28,6 +28,22 @@ pub(crate) enum Source {
     Address(IpAddr),
     /// Of a user of this machine, over Unix sockets.
     User(u32),
+}
+
+/// The bits of an IPv6 address that tell networks from each other; a client may have all addresses
+/// of its network.
+const NETWORK: u128 = u128::MAX << 64;
+
+impl Source {
+    /// Returns the clients that it counts as one with, where it is an address of IPv6.
+    pub(crate) fn network(self) -> Self {
+        match self {
+            Self::Address(IpAddr::V6(address)) => {
+                Self::Address(Ipv6Addr::from_bits(address.to_bits() & NETWORK).into())
+            }
+            source => source,
+        }
+    }
 }
 
 impl Peer {

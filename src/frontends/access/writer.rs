@@ -175,6 +175,8 @@ pub(super) struct Record {
     pub(super) method: Method,
     pub(super) path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<i64>,
@@ -201,6 +203,9 @@ impl Record {
                     "{} {} {} {} {} status={}",
                     self.timestamp, self.peer, self.protocol, self.method, self.path, self.status
                 );
+                if let Some(identity) = &self.identity {
+                    let _ = write!(line, " identity={}", quoted(identity));
+                }
                 if let Some(model) = &self.model {
                     let _ = write!(line, " model={}", quoted(model));
                 }
@@ -247,6 +252,7 @@ mod tests {
             protocol: Protocol::Http,
             method: Method::POST,
             path: "/v2/models/m/infer".to_owned(),
+            identity: Some("team a".to_owned()),
             model: Some("m".to_owned()),
             version: Some(3),
             status: 200,
@@ -262,6 +268,7 @@ mod tests {
         lines.push_str(&record().line(LogFormat::Json));
         let unknown = Record {
             protocol: Protocol::Grpc,
+            identity: None,
             model: None,
             version: None,
             status: 1,
@@ -270,8 +277,8 @@ mod tests {
         lines.push_str(&unknown.line(LogFormat::Text));
         lines.push_str(&unknown.line(LogFormat::Json));
         insta::assert_snapshot!(lines, @r#"
-        2023-11-14T22:13:20.123456Z 127.0.0.1:50000 HTTP POST /v2/models/m/infer status=200 model=m version=3 bytes_in=12 bytes_out=34 duration_us=567
-        {"timestamp":"2023-11-14T22:13:20.123456Z","peer":"127.0.0.1:50000","protocol":"HTTP","method":"POST","path":"/v2/models/m/infer","model":"m","version":3,"status":200,"bytes_in":12,"bytes_out":34,"duration_us":567}
+        2023-11-14T22:13:20.123456Z 127.0.0.1:50000 HTTP POST /v2/models/m/infer status=200 identity="team a" model=m version=3 bytes_in=12 bytes_out=34 duration_us=567
+        {"timestamp":"2023-11-14T22:13:20.123456Z","peer":"127.0.0.1:50000","protocol":"HTTP","method":"POST","path":"/v2/models/m/infer","identity":"team a","model":"m","version":3,"status":200,"bytes_in":12,"bytes_out":34,"duration_us":567}
         2023-11-14T22:13:20.123456Z 127.0.0.1:50000 gRPC POST /v2/models/m/infer status=1 bytes_in=12 bytes_out=34 duration_us=567
         {"timestamp":"2023-11-14T22:13:20.123456Z","peer":"127.0.0.1:50000","protocol":"gRPC","method":"POST","path":"/v2/models/m/infer","status":1,"bytes_in":12,"bytes_out":34,"duration_us":567}
         "#);

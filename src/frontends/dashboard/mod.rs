@@ -21,8 +21,8 @@ use std::{
 };
 
 use axum::{
-    Extension, Router,
-    extract::{RawQuery, State as Shared},
+    Extension,
+    extract::RawQuery,
     http::{HeaderMap, HeaderValue, Method, Uri, header},
     response::{IntoResponse, Response},
     routing::any,
@@ -38,10 +38,12 @@ use self::{
     view::View,
 };
 use super::{
+    guard::{Paths, Rule},
     reply,
     rest::{self, HttpPort, RestContext},
 };
 use crate::{
+    auth::Right,
     config::ServerSettings,
     engine::Servable,
     error::Result,
@@ -137,19 +139,20 @@ const BYTES_EACH: usize = 4096;
 /// Estimated bytes of counting a servable.
 const BYTES_COUNTED: usize = 128;
 
-/// The paths.
-pub(in crate::frontends) fn routes(dashboard: Arc<Dashboard>) -> Router<RestContext> {
-    Router::new()
-        .route("/", any(root))
-        .route("/dashboard/state", rest::get_only(state))
-        .route("/dashboard/servable", rest::get_only(servable))
-        .route("/dashboard/drawing", rest::get_only(drawing))
-        .layer(Extension(dashboard))
+/// Adds the paths.
+pub(in crate::frontends) fn routes(paths: Paths, dashboard: Arc<Dashboard>) -> Paths {
+    let of_pages = Rule::With(Right::Dashboard);
+    paths
+        .route("/", of_pages, any(root))
+        .route("/dashboard/state", of_pages, rest::get_only(state))
+        .route("/dashboard/servable", of_pages, rest::get_only(servable))
+        .route("/dashboard/drawing", of_pages, rest::get_only(drawing))
+        .with(dashboard)
 }
 
 /// The page, for who reads pages.
 async fn root(
-    Shared(context): Shared<RestContext>,
+    context: RestContext,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     method: Method,
     headers: HeaderMap,
@@ -181,7 +184,7 @@ async fn root(
 }
 
 async fn state(
-    Shared(context): Shared<RestContext>,
+    context: RestContext,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response> {
@@ -199,7 +202,7 @@ async fn state(
 
 /// The card of one servable.
 async fn servable(
-    Shared(context): Shared<RestContext>,
+    context: RestContext,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     headers: HeaderMap,
     uri: Uri,
@@ -215,7 +218,7 @@ async fn servable(
 }
 
 async fn drawing(
-    Shared(context): Shared<RestContext>,
+    context: RestContext,
     Extension(dashboard): Extension<Arc<Dashboard>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response> {

@@ -14,7 +14,8 @@ use super::{
     view::{Condition, View, last_error},
 };
 use crate::{
-    engine::{Engine, Servable},
+    engine::Servable,
+    frontends::guard::Access,
     metrics::{Figures, LatencyHistogram},
 };
 
@@ -87,7 +88,7 @@ pub(super) struct Conditions([usize; Condition::VARIANTS.len()]);
 
 impl State {
     /// Looks at everything.
-    pub(super) fn of(dashboard: &Dashboard, engine: &Engine, ask: &Ask) -> Self {
+    pub(super) fn of(dashboard: &Dashboard, engine: &Access, ask: &Ask) -> Self {
         let servables = engine.servables();
         let Found { count, shown } = ask.find(&servables);
         let (mut server, totals) = (Server::of(dashboard, engine), Totals::of(&servables));
@@ -131,7 +132,7 @@ fn notice_of_failing(servables: &[Servable], count: usize) -> String {
 }
 
 impl Server {
-    fn of(dashboard: &Dashboard, engine: &Engine) -> Self {
+    fn of(dashboard: &Dashboard, engine: &Access) -> Self {
         Self {
             version: crate::frontends::SERVER_VERSION,
             runtime: dashboard.runtime.clone(),

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use super::regions::{self, RegionReader};
 use crate::{
     budget::Budget,
-    engine::{Engine, Servable},
+    engine::Servable,
     error::{Error, Result},
     frontends::{
         deadline,
         gather::{fixed, one_by_one, values},
+        guard::Access,
     },
     proto::kserve::{
         InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse,
@@ -143,11 +144,11 @@ pub(super) fn version(text: &str) -> Result<Option<i64>> {
 
 /// Returns the version of a call that was read; graphs do not heed any, so that theirs may be anything.
 pub(super) fn version_for(
-    engine: &Engine,
+    engine: &Access,
     name: &str,
     read: Result<Option<i64>>,
 ) -> Result<Option<i64>> {
-    read.or_else(|error| match engine.servable(name) {
+    read.or_else(|error| match engine.visible(name) {
         Ok(Servable::Graph(_)) => Ok(None),
         _ => Err(error),
     })

@@ -10,11 +10,11 @@ use tonic::Status;
 use super::{REPOSITORY, SETTING, codec, shared_memory, unserved};
 use crate::{
     budget::{Budget, Charge},
-    engine::Engine,
     error::Result,
     frontends::{
         body::BodyLimits,
         deadline,
+        guard::Access,
         idempotency::IdempotencyKey,
         kserve,
         received::Received,
@@ -55,7 +55,7 @@ impl Unary for ModelInfer {
     const KIND: Kind = INFER;
 
     async fn run(
-        engine: &Arc<Engine>,
+        engine: &Access,
         request: ModelInferRequest,
         decoded: Charge,
         effort: usize,
@@ -118,6 +118,12 @@ const UNSERVED: [(&str, &str); 5] = [
 /// The gRPC calls about shared memory of devices that succeed: there is none, so nothing to list or forget.
 const CUDA_CALLS: [&str; 2] = ["CudaSharedMemoryStatus", "CudaSharedMemoryUnregister"];
 
+/// Returns the calls that are in no message file.
+#[cfg(test)]
+pub(in crate::frontends) fn unserved_methods() -> impl Iterator<Item = &'static str> {
+    UNSERVED.into_iter().map(|(name, _)| name).chain(CUDA_CALLS)
+}
+
 /// Answers the gRPC calls of Triton that do nothing here, whatever is in their messages.
 fn answer_unserved(method: &str) -> Option<Response<UnaryBody>> {
     if CUDA_CALLS.contains(&method) {
@@ -132,7 +138,7 @@ fn answer_unserved(method: &str) -> Option<Response<UnaryBody>> {
 
 /// Answers any other call of the service; `None` if there is no such method.
 pub(in crate::frontends) fn answer(
-    engine: Arc<Engine>,
+    engine: Access,
     method: &str,
     intake: BodyLimits,
     request: Request<Received>,
@@ -178,12 +184,12 @@ pub(in crate::frontends) fn answer(
 }
 
 /// Reads the version that a request has for a name.
-fn version_of(engine: &Engine, name: &str, text: &str) -> Result<Option<i64>> {
+fn version_of(engine: &Access, name: &str, text: &str) -> Result<Option<i64>> {
     codec::version_for(engine, name, codec::version(text))
 }
 
-fn model_ready(engine: &Engine, request: &ModelReadyRequest) -> Result<ModelReadyResponse> {
-    let servable = engine.servable(&request.name)?;
+fn model_ready(engine: &Access, request: &ModelReadyRequest) -> Result<ModelReadyResponse> {
+    let servable = engine.visible(&request.name)?;
     let version = servable.part(version_of(engine, &request.name, &request.version)?)?;
     let is_available = version.status().state == VersionState::Available;
     let ready = Ok(is_available && !version.reporter().is_stuck());
@@ -191,20 +197,20 @@ fn model_ready(engine: &Engine, request: &ModelReadyRequest) -> Result<ModelRead
     ready.map(|ready| ModelReadyResponse { ready })
 }
 
-fn metadata(engine: &Engine, request: &ModelMetadataRequest) -> Result<ModelMetadataResponse> {
+fn metadata(engine: &Access, request: &ModelMetadataRequest) -> Result<ModelMetadataResponse> {
     let servable = engine.servable(&request.name)?;
     let version = version_of(engine, &request.name, &request.version)?;
     super::model_metadata(&servable, version, ORIGIN).map(|(metadata, _)| metadata)
 }
 
-fn config(engine: &Engine, request: &ModelConfigRequest) -> Result<ModelConfigResponse> {
+fn config(engine: &Access, request: &ModelConfigRequest) -> Result<ModelConfigResponse> {
     let version = version_of(engine, &request.name, &request.version)?;
     let config = Some(kserve::model_config(engine, &request.name, version)?);
     Ok(ModelConfigResponse { config })
 }
 
 fn model_statistics(
-    engine: &Engine,
+    engine: &Access,
     request: &ModelStatisticsRequest,
 ) -> Result<ModelStatisticsResponse> {
     let version = version_of(engine, &request.name, &request.version)?;

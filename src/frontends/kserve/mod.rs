@@ -10,9 +10,9 @@ pub mod rest;
 pub(in crate::frontends) mod shared_memory;
 pub(in crate::frontends) mod stream;
 
-use super::{SERVER_NAME, SERVER_VERSION};
+use super::{SERVER_NAME, SERVER_VERSION, guard::Access};
 use crate::{
-    engine::{Engine, Servable, ServableFacts, ServableVersion},
+    engine::{Servable, ServableFacts, ServableVersion},
     error::{Error, ErrorKind, Result},
     metrics::{Query, Stage},
     model::{VersionErrorCode, VersionState},
@@ -66,7 +66,7 @@ const OPEN_TYPE: &str = "UNDEFINED";
 const GRAPH_TYPE: &str = "INVALID";
 
 /// Describes the server.
-fn server_metadata(engine: &Engine) -> ServerMetadataResponse {
+fn server_metadata(engine: &Access) -> ServerMetadataResponse {
     let more = engine.shared_memory().map(|_| SHARED_MEMORY);
     ServerMetadataResponse {
         name: SERVER_NAME.to_owned(),
@@ -118,7 +118,7 @@ fn model_metadata(
 
 /// Lists every version, or only those that are ready, by name and number. A model without any
 /// version is listed without a number.
-fn repository_index(engine: &Engine, ready: bool) -> Vec<ModelIndex> {
+fn repository_index(engine: &Access, ready: bool) -> Vec<ModelIndex> {
     let mut entries = Vec::new();
     for servable in engine.servables() {
         let mut add = |version: String, state: &str, reason: &str| {
@@ -161,7 +161,7 @@ const BACKEND: &str = "openvino";
 /// # Errors
 ///
 /// Fails if there is no such model or version, or it is not loaded.
-fn model_config(engine: &Engine, name: &str, version: Option<i64>) -> Result<ModelConfig> {
+fn model_config(engine: &Access, name: &str, version: Option<i64>) -> Result<ModelConfig> {
     let servable = engine.servable(name)?;
     let facts = servable.part(version)?.loaded()?;
     let batching = facts.batching();
@@ -223,7 +223,7 @@ fn data_type(dtype: DataType) -> Type {
 ///
 /// Fails if there is no such model or version.
 fn statistics(
-    engine: &Engine,
+    engine: &Access,
     name: Option<&str>,
     number: Option<i64>,
 ) -> Result<ModelStatisticsResponse> {

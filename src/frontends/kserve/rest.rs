@@ -4,7 +4,7 @@
 use std::{pin::pin, time::Instant};
 
 use axum::{
-    extract::{FromRequestParts, Path, Request, State},
+    extract::{FromRequestParts, Path, Request},
     http::{StatusCode, request::Parts},
     response::Response,
     routing::MethodRouter,
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{REPOSITORY, SETTING, codec, json, json_reply, regions::RegionReader, unserved};
 use crate::{
-    engine::Engine,
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body, deadline,
+        guard::{Access, RestShared},
         idempotency::IdempotencyKey,
         kserve,
         reply::{self, BINARY_GROWTH, JSON_GROWTH},
@@ -44,7 +44,7 @@ pub(crate) struct PathNames {
 
 impl PathNames {
     /// Reads the version; `Ok(None)` is the default version.
-    pub(super) fn version(&self, engine: &Engine) -> Result<Option<i64>> {
+    pub(super) fn version(&self, engine: &Access) -> Result<Option<i64>> {
         let version = self.version.as_deref();
         codec::version_for(engine, &self.model, version.map_or(Ok(None), rest::version))
     }
@@ -62,22 +62,19 @@ impl<S: Send + Sync> FromRequestParts<S> for PathNames {
     }
 }
 
-pub(crate) async fn ready(State(context): State<RestContext>) -> StatusCode {
+pub(crate) async fn ready(context: RestContext) -> StatusCode {
     match context.engine.ready() {
         true => StatusCode::OK,
         false => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
-pub(crate) async fn server_metadata(State(context): State<RestContext>) -> Result<Response> {
+pub(crate) async fn server_metadata(context: RestContext) -> Result<Response> {
     reply::serialized(&super::server_metadata(&context.engine))
 }
 
 /// `{"ready": true}` in the body asks for what is ready only; no body asks for all.
-pub(crate) async fn repository_index(
-    State(context): State<RestContext>,
-    request: Request,
-) -> Result<Response> {
+pub(crate) async fn repository_index(context: RestContext, request: Request) -> Result<Response> {
     #[derive(Default, Deserialize)]
     struct Filter {
         #[serde(default)]
@@ -90,18 +87,18 @@ pub(crate) async fn repository_index(
 }
 
 /// Serves what is to be known about a version of a model, or about its default one.
-pub(crate) fn about(
-    answer: fn(&Engine, &str, Option<i64>) -> Result<Response>,
-) -> MethodRouter<RestContext> {
-    let answer = move |State(context): State<RestContext>, names: PathNames| async move {
+pub(in crate::frontends) fn about(
+    answer: fn(&Access, &str, Option<i64>) -> Result<Response>,
+) -> MethodRouter<RestShared> {
+    let answer = move |context: RestContext, names: PathNames| async move {
         let version = names.version(&context.engine)?;
         answer(&context.engine, &names.model, version)
     };
     rest::get_only(answer)
 }
 
-pub(crate) fn model_ready(engine: &Engine, model: &str, version: Option<i64>) -> Result<Response> {
-    let version = engine.servable(model)?.part(version)?;
+pub(crate) fn model_ready(engine: &Access, model: &str, version: Option<i64>) -> Result<Response> {
+    let version = engine.visible(model)?.part(version)?;
     let known: Result<()> = Ok(());
     version.reporter().queried(ORIGIN, Query::State, &known);
     version.ready()?;
@@ -114,7 +111,7 @@ pub(crate) fn model_ready(engine: &Engine, model: &str, version: Option<i64>) ->
     }
 }
 
-pub(crate) fn metadata(engine: &Engine, model: &str, version: Option<i64>) -> Result<Response> {
+pub(crate) fn metadata(engine: &Access, model: &str, version: Option<i64>) -> Result<Response> {
     #[derive(Serialize)]
     struct Metadata<'a> {
         #[serde(flatten)]
@@ -135,12 +132,13 @@ pub(crate) fn metadata(engine: &Engine, model: &str, version: Option<i64>) -> Re
 }
 
 pub(crate) async fn infer(
-    State(context): State<RestContext>,
+    context: RestContext,
     names: PathNames,
     request: Request,
 ) -> Result<Response> {
     let (parts, incoming) = request.into_parts();
     let seen = access::seen(&parts.extensions, Some(&names.model));
+    context.engine.runs(&names.model)?;
     let version = names.version(&context.engine)?;
     // A request that is refused before its target is looked up counts as a failed one all the same.
     let refused = |_: &Error| context.engine.refused(&names.model, version, ORIGIN);
@@ -203,16 +201,16 @@ pub(crate) async fn no_setting() -> Error {
     unserved(SETTING)
 }
 
-pub(crate) fn config(engine: &Engine, model: &str, version: Option<i64>) -> Result<Response> {
+pub(crate) fn config(engine: &Access, model: &str, version: Option<i64>) -> Result<Response> {
     reply::serialized(&kserve::model_config(engine, model, version)?)
 }
 
-pub(crate) fn statistics(engine: &Engine, model: &str, version: Option<i64>) -> Result<Response> {
+pub(crate) fn statistics(engine: &Access, model: &str, version: Option<i64>) -> Result<Response> {
     statistics_response(kserve::statistics(engine, Some(model), version)?)
 }
 
 /// The statistics of all models, unless there is a model whose metadata has this path.
-pub(crate) async fn all_statistics(State(context): State<RestContext>) -> Result<Response> {
+pub(crate) async fn all_statistics(context: RestContext) -> Result<Response> {
     let (engine, model) = (&context.engine, "stats");
     match engine.servable(model) {
         Ok(_) => metadata(engine, model, None),

@@ -4,7 +4,7 @@
 //! off, as there never is any.
 
 use axum::{
-    extract::{FromRequestParts, Path, Request, State},
+    extract::{FromRequestParts, Path, Request},
     http::{StatusCode, request::Parts},
     response::Response,
 };
@@ -12,10 +12,11 @@ use serde::Deserialize;
 
 use super::{shared_memory_is_off, unserved};
 use crate::{
-    engine::Engine,
     error::{Error, Result},
     frontends::{
-        body, reply,
+        body,
+        guard::Access,
+        reply,
         rest::{self, RestContext},
     },
     proto::kserve::{
@@ -26,7 +27,7 @@ use crate::{
 };
 
 /// Lists a region, or all of them if the name is empty.
-fn regions(engine: &Engine, name: &str) -> Result<Vec<RegionStatus>> {
+fn regions(engine: &Access, name: &str) -> Result<Vec<RegionStatus>> {
     let Some(memory) = engine.shared_memory() else {
         return Ok(Vec::new());
     };
@@ -40,7 +41,7 @@ fn regions(engine: &Engine, name: &str) -> Result<Vec<RegionStatus>> {
     Ok(status.collect())
 }
 
-pub(super) fn status(engine: &Engine, name: &str) -> Result<SystemSharedMemoryStatusResponse> {
+pub(super) fn status(engine: &Access, name: &str) -> Result<SystemSharedMemoryStatusResponse> {
     let regions = regions(engine, name)?.into_iter();
     let regions = regions.map(|region| (region.name.clone(), region));
     Ok(SystemSharedMemoryStatusResponse {
@@ -49,9 +50,10 @@ pub(super) fn status(engine: &Engine, name: &str) -> Result<SystemSharedMemorySt
 }
 
 pub(super) fn register(
-    engine: &Engine,
+    engine: &Access,
     request: &SystemSharedMemoryRegisterRequest,
 ) -> Result<SystemSharedMemoryRegisterResponse> {
+    engine.about(&request.name);
     let memory = engine.shared_memory().ok_or_else(shared_memory_is_off)?;
     memory.register(
         &request.name,
@@ -62,7 +64,8 @@ pub(super) fn register(
     Ok(SystemSharedMemoryRegisterResponse {})
 }
 
-pub(super) fn unregister(engine: &Engine, name: &str) -> SystemSharedMemoryUnregisterResponse {
+pub(super) fn unregister(engine: &Access, name: &str) -> SystemSharedMemoryUnregisterResponse {
+    engine.about(name);
     if let Some(memory) = engine.shared_memory() {
         memory.unregister(name);
     }
@@ -90,14 +93,14 @@ impl<S: Send + Sync> FromRequestParts<S> for RegionName {
 }
 
 pub(crate) async fn get_status(
-    State(context): State<RestContext>,
+    context: RestContext,
     RegionName(name): RegionName,
 ) -> Result<Response> {
     reply::serialized(&regions(&context.engine, &name)?)
 }
 
 pub(crate) async fn post_register(
-    State(context): State<RestContext>,
+    context: RestContext,
     RegionName(name): RegionName,
     request: Request,
 ) -> Result<()> {
@@ -108,6 +111,7 @@ pub(crate) async fn post_register(
         offset: u64,
         byte_size: u64,
     }
+    context.engine.about(&name);
     let memory = (context.engine.shared_memory()).ok_or_else(shared_memory_is_off)?;
     let (parts, incoming) = request.into_parts();
     let body = body::read(&parts, incoming, &context.intake).await?;
@@ -120,10 +124,7 @@ pub(crate) async fn post_register(
     memory.register(&name, &region.key, region.offset, region.byte_size)
 }
 
-pub(crate) async fn post_unregister(
-    State(context): State<RestContext>,
-    RegionName(name): RegionName,
-) {
+pub(crate) async fn post_unregister(context: RestContext, RegionName(name): RegionName) {
     unregister(&context.engine, &name);
 }
 

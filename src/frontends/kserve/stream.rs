@@ -28,17 +28,15 @@ use tonic::{Code, Status};
 use super::{codec, grpc::ORIGIN};
 use crate::{
     budget::{Budget, Charge},
-    engine::{
-        Engine,
-        stream::{
-            Course, StreamHead, StreamRequest, StreamResponse, StreamResponses, shutting_down,
-        },
+    engine::stream::{
+        Course, StreamHead, StreamRequest, StreamResponse, StreamResponses, shutting_down,
     },
     error::Error,
     frontends::{
         access::{self, Seen},
         body::BodyLimits,
         deadline,
+        guard::Access,
         messages::{Message, Reader},
         received::Received,
         unary::{self, RAW_SPEED, too_large},
@@ -60,7 +58,7 @@ const LARGE: usize = 1 << 20;
 
 /// Answers a call.
 pub(in crate::frontends) fn call(
-    engine: Arc<Engine>,
+    engine: Access,
     intake: &BodyLimits,
     request: Request<Received>,
 ) -> Response<tonic::body::Body> {
@@ -126,7 +124,7 @@ struct Open {
 }
 
 async fn open(
-    engine: Arc<Engine>,
+    engine: Access,
     mut messages: Reader,
     budget: Budget,
     course: watch::Receiver<Course>,
@@ -136,7 +134,8 @@ async fn open(
         Error::invalid(text)
     })?;
     let memory = engine.shared_memory();
-    let first = read(first, &budget, memory.clone()).await?;
+    let asker = Some(engine.clone());
+    let first = read(first, &budget, memory.clone(), asker).await?;
     let seen = access::seen(messages.extensions(), Some(&first.name));
     let head = StreamHead {
         name: &first.name,
@@ -185,7 +184,8 @@ async fn feed(
         let Some(message) = message? else {
             return Ok(true);
         };
-        let Some(read) = before_drain(&course, pin!(read(message, &budget, memory.clone()))).await
+        let Some(read) =
+            before_drain(&course, pin!(read(message, &budget, memory.clone(), None))).await
         else {
             return Ok(false);
         };
@@ -207,11 +207,12 @@ async fn before_drain<F: Future>(
     .await
 }
 
-/// Decodes a request.
+/// Decodes a request; the right to what it names is asked for before its tensors, if there is an access to ask.
 async fn read(
     message: Message,
     budget: &Budget,
     memory: Option<Arc<SharedMemory>>,
+    asker: Option<Access>,
 ) -> Result<StreamRequest, Status> {
     let Message { bytes, room } = message;
     let weight = INFER.weight(&bytes);
@@ -221,6 +222,9 @@ async fn read(
     let decode = move || {
         let mut message = ModelInferRequest::decode(bytes)
             .map_err(|error| Status::internal(error.to_string()))?;
+        if let Some(engine) = asker {
+            engine.runs(&message.model_name)?;
+        }
         let request = StreamRequest {
             name: std::mem::take(&mut message.model_name),
             version: codec::version(&message.model_version),

@@ -7,17 +7,20 @@
 mod page;
 mod schema;
 
-use axum::{Router, extract::State, response::Response};
+use axum::response::Response;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use self::page::DocsPage;
 use super::{
-    SERVER_NAME, SERVER_VERSION, dashboard, reply,
+    SERVER_NAME, SERVER_VERSION, dashboard,
+    guard::{Access, Paths, Rule},
+    reply,
     rest::{self, RestContext},
 };
 use crate::{
-    engine::{Engine, Servable, ServableFacts},
+    auth::Right,
+    engine::{Servable, ServableFacts},
     error::Result,
     task,
 };
@@ -28,20 +31,21 @@ const BYTES_EACH: usize = 16 << 10;
 /// The tag of the paths that belong to no servable.
 const SERVER: &str = "server";
 
-/// Returns the paths.
-pub(super) fn routes() -> Router<RestContext> {
-    Router::new()
-        .route("/openapi.json", rest::get_only(openapi))
-        .route("/docs", rest::get_only(docs))
+/// Adds the paths.
+pub(super) fn routes(paths: Paths) -> Paths {
+    let of_pages = Rule::With(Right::Dashboard);
+    paths
+        .route("/openapi.json", Rule::Known, rest::get_only(openapi))
+        .route("/docs", of_pages, rest::get_only(docs))
 }
 
-async fn openapi(State(context): State<RestContext>) -> Result<Response> {
+async fn openapi(context: RestContext) -> Result<Response> {
     let bytes = context.engine.count() * BYTES_EACH;
     let write = move || reply::serialized(&document(&context.engine));
     task::sized("openapi", bytes, write).await
 }
 
-async fn docs(State(context): State<RestContext>) -> Response {
+async fn docs(context: RestContext) -> Response {
     let bytes = context.engine.count() * BYTES_EACH;
     let write = move || DocsPage::new(&document(&context.engine)).to_string();
     let text = task::sized("openapi", bytes, write).await;
@@ -49,7 +53,7 @@ async fn docs(State(context): State<RestContext>) -> Response {
 }
 
 /// Makes the document of all that is served.
-fn document(engine: &Engine) -> Value {
+fn document(engine: &Access) -> Value {
     let mut document = Document::default();
     document.of_server();
     for servable in engine.servables() {

@@ -10,10 +10,10 @@ use tonic::Status;
 use super::{SIGNATURE, SIGNATURES_TYPE, infos, loaded, tensors};
 use crate::{
     budget::{Budget, Charge},
-    engine::Engine,
     error::{Error, ErrorKind, Result},
     frontends::{
         body::BodyLimits,
+        guard::Access,
         idempotency::IdempotencyKey,
         received::Received,
         tfs,
@@ -64,7 +64,7 @@ impl Unary for Predict {
     }
 
     async fn run(
-        engine: &Arc<Engine>,
+        engine: &Access,
         mut request: PredictRequest,
         decoded: Charge,
         effort: usize,
@@ -101,7 +101,7 @@ impl Unary for Predict {
 
 /// Answers any other call of the two services; `None` if there is no such method.
 pub(in crate::frontends) fn answer(
-    engine: Arc<Engine>,
+    engine: Access,
     intake: BodyLimits,
     request: Request<Received>,
 ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
@@ -124,7 +124,7 @@ pub(in crate::frontends) fn answer(
     })
 }
 
-fn metadata(engine: &Engine, request: GetModelMetadataRequest) -> Result<GetModelMetadataResponse> {
+fn metadata(engine: &Access, request: GetModelMetadataRequest) -> Result<GetModelMetadataResponse> {
     let (name, version) = asked(request.model_spec)?;
     if request.metadata_field != [SIGNATURE_DEF] {
         return Err(Error::invalid("Invalid signature name"));
@@ -152,7 +152,7 @@ fn metadata(engine: &Engine, request: GetModelMetadataRequest) -> Result<GetMode
     })
 }
 
-fn status(engine: &Engine, request: GetModelStatusRequest) -> Result<GetModelStatusResponse> {
+fn status(engine: &Access, request: GetModelStatusRequest) -> Result<GetModelStatusResponse> {
     let (name, version) = asked(request.model_spec)?;
     let versions = tfs::asked_versions(engine, &name, version, ORIGIN)?;
     Ok(GetModelStatusResponse {

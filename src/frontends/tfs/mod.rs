@@ -9,8 +9,9 @@ mod tensors;
 use std::collections::BTreeMap;
 
 use crate::{
-    engine::{Engine, Servable, ServableFacts, ServableVersion, not_found},
+    engine::{Servable, ServableFacts, ServableVersion, not_found},
     error::Result,
+    frontends::guard::Access,
     metrics::Query,
     model::{self, VersionErrorCode},
     proto::{
@@ -58,7 +59,7 @@ fn shape(lengths: impl IntoIterator<Item = i64>) -> TensorShapeProto {
 
 /// Finds what a metadata call is about: a version and what is loaded of it.
 fn loaded(
-    engine: &Engine,
+    engine: &Access,
     name: &str,
     version: Option<i64>,
     origin: RequestOrigin,
@@ -76,12 +77,12 @@ fn loaded(
 
 /// Finds the versions that a status call is about: one, or all, the lowest first.
 fn asked_versions(
-    engine: &Engine,
+    engine: &Access,
     name: &str,
     version: Option<i64>,
     origin: RequestOrigin,
 ) -> Result<Vec<ServableVersion>> {
-    let servable = engine.servable(name)?;
+    let servable = engine.visible(name)?;
     let versions = match version {
         Some(number) => vec![servable.part(Some(number))?],
         None => servable.parts(),

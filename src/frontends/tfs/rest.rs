@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use axum::{
-    extract::{Request, State},
-    http::{Method, StatusCode, header},
+    extract::Request,
+    http::{Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use percent_encoding::percent_decode_str;
@@ -12,10 +12,12 @@ use serde::Serialize;
 
 use super::{SIGNATURE, SIGNATURES_TYPE, infos, json, json_reply, loaded};
 use crate::{
-    engine::{Engine, Reload, ServableVersion},
+    auth::Right,
+    engine::{Reload, ServableVersion},
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body,
+        guard::{Access, Rule},
         idempotency::IdempotencyKey,
         reply::{self, JSON_GROWTH},
         rest::{self, RestContext, not_allowed, unknown_path},
@@ -34,8 +36,19 @@ const ORIGIN: RequestOrigin = RequestOrigin {
 /// The methods of a sequence.
 pub(in crate::frontends) const OF_A_SEQUENCE: &str = "GET, HEAD, PUT, OPTIONS";
 
+/// Returns who may use a path below `/v1`, as [`call`] reads it.
+pub(in crate::frontends) fn rule(uri: &Uri) -> Rule {
+    match parse(uri.path()) {
+        Ok(Call::Reload | Call::Sequence(..)) => Rule::With(Right::Admin),
+        Ok(
+            Call::Predict(_) | Call::Unserved | Call::Status(_) | Call::Metadata(_) | Call::Config,
+        )
+        | Err(_) => Rule::Known,
+    }
+}
+
 /// Answers a request for any path below `/v1`.
-pub(crate) async fn call(State(context): State<RestContext>, request: Request) -> Result<Response> {
+pub(crate) async fn call(context: RestContext, request: Request) -> Result<Response> {
     let call = parse(request.uri().path())?;
     let posts = matches!(call, Call::Predict(_) | Call::Unserved | Call::Reload);
     let puts = matches!(call, Call::Sequence(..));
@@ -73,6 +86,7 @@ pub(crate) async fn call(State(context): State<RestContext>, request: Request) -
 async fn predict(context: &RestContext, names: &Names, request: Request) -> Result<Response> {
     let (parts, incoming) = request.into_parts();
     let seen = access::seen(&parts.extensions, Some(&names.model));
+    context.engine.runs(&names.model)?;
     let key = IdempotencyKey::of(&parts.headers);
     let body = body::read(&parts, incoming, &context.intake).await?;
     // Before the body is looked at, as clients of this protocol expect.
@@ -141,13 +155,13 @@ async fn sequence(
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], file).into_response())
 }
 
-fn statuses(engine: &Engine, names: &Names) -> Result<Response> {
+fn statuses(engine: &Access, names: &Names) -> Result<Response> {
     let versions = tfs::asked_versions(engine, &names.model, names.version, ORIGIN)?;
     reply::serialized(&Statuses::of(&versions))
 }
 
 /// The states of everything, by name.
-fn config(engine: &Engine, status: StatusCode) -> Result<Response> {
+fn config(engine: &Access, status: StatusCode) -> Result<Response> {
     let servables = engine.servables();
     let models: BTreeMap<_, _> = (servables.iter())
         .map(|servable| (servable.name(), Statuses::of(&servable.parts())))
@@ -209,7 +223,7 @@ struct Signature {
     defaults: BTreeMap<&'static str, ()>,
 }
 
-fn metadata(engine: &Engine, names: &Names) -> Result<Response> {
+fn metadata(engine: &Access, names: &Names) -> Result<Response> {
     let (part, facts) = loaded(engine, &names.model, names.version, ORIGIN)?;
     let signature = Signature {
         inputs: infos(&facts.info().inputs),

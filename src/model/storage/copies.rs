@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::{
     StorageError,
-    listing::{Identity, Object, RemoteVersion},
+    listing::{FileIdentity, Object, RemoteVersion},
     options,
 };
 
@@ -210,7 +210,7 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// Returns a name that people recognise and no other source has.
     fn folder_name(&self) -> String {
-        let digest = Identity::of([self.server.to_owned(), self.base_path.to_owned()]);
+        let digest = FileIdentity::of([self.server.to_owned(), self.base_path.to_owned()]);
         let readable: String = self
             .base_path
             .chars()

@@ -31,7 +31,7 @@ pub struct RemoteVersion {
     /// The number that the folder is named by.
     pub number: i64,
     /// Identity, which changes when any object does.
-    pub identity: Identity,
+    pub identity: FileIdentity,
     /// The objects, by name.
     pub objects: Arc<[Object]>,
     /// The name of the version folder.
@@ -49,9 +49,9 @@ impl RemoteVersion {
 
 /// Identity of a version's files: equal as long as none of them changes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity([u8; 32]);
+pub struct FileIdentity([u8; 32]);
 
-impl Identity {
+impl FileIdentity {
     /// Makes an identity of the facts about each file.
     pub(super) fn of(facts: impl IntoIterator<Item = String>) -> Self {
         let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
@@ -66,7 +66,7 @@ impl Identity {
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for FileIdentity {
     /// Writes 32 hexadecimal digits, which are enough to tell versions apart.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..16]
@@ -75,9 +75,9 @@ impl fmt::Display for Identity {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for FileIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({self})")
+        write!(f, "FileIdentity({self})")
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) fn sorted(prefix: &Path, objects: Vec<ObjectMeta>) -> FolderSurvey<Re
         });
         RemoteVersion {
             number,
-            identity: Identity::of(facts),
+            identity: FileIdentity::of(facts),
             objects: objects.into(),
             folder,
         }
@@ -165,7 +165,7 @@ pub(super) fn files(
 mod tests {
     use object_store::{ObjectMeta, path::Path};
 
-    use super::{Identity, Location, RemoteVersion, files, plain, sorted};
+    use super::{FileIdentity, Location, RemoteVersion, files, plain, sorted};
     use crate::model::{folders::FolderSurvey, storage::StorageLimits};
 
     fn meta(name: &str, size: u64, tag: &str) -> ObjectMeta {
@@ -237,8 +237,8 @@ mod tests {
             assert_ne!(first, other);
         }
         assert_ne!(
-            Identity::of(["ab".into(), "c".into()]),
-            Identity::of(["a".into(), "bc".into()])
+            FileIdentity::of(["ab".into(), "c".into()]),
+            FileIdentity::of(["a".into(), "bc".into()])
         );
     }
 

@@ -42,7 +42,7 @@ pub use answer::{InnermostCause, StorageRefusal};
 pub use download::DownloadProgress;
 pub use environment::StorageEnvironment;
 pub use error::StorageError;
-pub use listing::{Identity, Object, RemoteVersion};
+pub use listing::{FileIdentity, Object, RemoteVersion};
 pub use location::is_remote;
 pub use options::{StorageLimits, StorageOptions};
 pub use remote::Storage;

@@ -15,7 +15,7 @@ use super::{
     answer::{Failure, InnermostCause},
     copies::{Copies, Source},
     download::{Download, DownloadProgress},
-    listing::{Identity, Object, RemoteVersion, files, sorted},
+    listing::{FileIdentity, Object, RemoteVersion, files, sorted},
     location::Location,
     options::{StorageLimits, StorageOptions},
 };
@@ -34,7 +34,7 @@ pub struct Storage {
     progress: watch::Sender<DownloadProgress>,
     /// One download at a time: two would only share the line, and progress is of one. The map has the
     /// versions whose last download failed: that another one begins is no news.
-    downloading: Mutex<HashMap<i64, Identity>>,
+    downloading: Mutex<HashMap<i64, FileIdentity>>,
 }
 
 impl Storage {

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    DownloadProgress, Identity, RemoteVersion, Storage, StorageError, StorageOptions, is_remote,
+    DownloadProgress, FileIdentity, RemoteVersion, Storage, StorageError, StorageOptions, is_remote,
 };
 use crate::{
     model::{
@@ -40,7 +40,7 @@ pub struct FoundVersion {
     /// Its number.
     pub number: i64,
     /// Identity, which changes when a file does.
-    pub identity: Identity,
+    pub identity: FileIdentity,
     /// Location of a version's files.
     pub locator: Locator,
 }
@@ -180,7 +180,7 @@ fn local(base_path: &Path) -> Result<FolderSurvey<FoundVersion>, RepositoryError
 
 /// Makes the identity of a folder: names, sizes and times of its files, those of the folders in it
 /// too. What cannot be read counts as absent; the load will say so.
-fn identity(folder: &Path) -> Identity {
+fn identity(folder: &Path) -> FileIdentity {
     let mut facts = Vec::new();
     if folder.is_file() {
         let names = mapping::path(folder.parent().unwrap_or(folder));
@@ -191,7 +191,7 @@ fn identity(folder: &Path) -> Identity {
         let _ = walk(folder, &mut facts);
     }
     facts.sort();
-    Identity::of(facts)
+    FileIdentity::of(facts)
 }
 
 fn walk(folder: &Path, facts: &mut Vec<String>) -> io::Result<()> {

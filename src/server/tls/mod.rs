@@ -13,9 +13,9 @@ use rustls::{
     version::TLS13,
 };
 
-use self::watch::Stamps;
 use crate::{
     config::{ClientAuth, TlsSettings, TlsVersion},
+    stamps::Stamps,
     tls::{self, CertificateFacts, TlsFileError, TlsFileReason},
 };
 
@@ -79,7 +79,7 @@ impl ServerTls {
 
 impl Loaded {
     fn read(settings: &TlsSettings) -> Result<Self, TlsFileError> {
-        let stamps = Stamps::of(settings);
+        let stamps = stamps(settings);
         let (cert, key) = (&settings.cert, &settings.key);
         let chain = tls::chain("tls_cert", cert)?;
         let private = tls::key("tls_key", key)?;
@@ -127,6 +127,12 @@ impl Loaded {
         };
         Err(tls::failed("tls_cert", &settings.cert)(reason))
     }
+}
+
+/// Looks at the files of the settings; blocks meanwhile.
+fn stamps(settings: &TlsSettings) -> Stamps {
+    let both = [&*settings.cert, &settings.key];
+    Stamps::of(both.into_iter().chain(settings.client_ca.as_deref()))
 }
 
 /// Makes what verifies the certificates of clients.

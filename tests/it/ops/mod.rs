@@ -3,6 +3,7 @@
 mod config_schema;
 mod dashboard;
 mod http_logs;
+mod identities;
 mod metrics;
 mod sheets;
 mod shutdown;

@@ -10,6 +10,7 @@ use std::{
 /// rows above it here, never one further down.
 const LAYERS: [&[&str]; 9] = [
     &[
+        "auth",
         "budget",
         "diagnostic",
         "error",
@@ -17,6 +18,7 @@ const LAYERS: [&[&str]; 9] = [
         "request",
         "servable",
         "shared_memory",
+        "stamps",
         "task",
         "https",
         "tls",
@@ -230,6 +232,27 @@ fn unsafe_code_has_its_folders() {
         .filter(|source| !UNSAFE.iter().any(|folder| source.path.starts_with(folder)))
         .map(|source| format!("{} has unsafe code", source.path))
         .collect();
+    none(&errors);
+}
+
+/// Handlers that could reach the engine, or add a path, by themselves would not be asked for rights.
+#[test]
+fn rights_have_one_place() {
+    let mut errors = Vec::new();
+    for source in sources("src/frontends") {
+        if source.path.starts_with("src/frontends/guard/") {
+            continue;
+        }
+        if source.names_after("engine::").contains(&"Engine") {
+            errors.push(format!(
+                "{} reaches the engine without `Access`",
+                source.path
+            ));
+        }
+        if source.code.contains("Router::new") {
+            errors.push(format!("{} adds paths without `Paths`", source.path));
+        }
+    }
     none(&errors);
 }
 

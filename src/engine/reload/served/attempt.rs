@@ -7,7 +7,7 @@ use crate::{
     config::{ModelConfig, StatefulConfig},
     model::{
         Version,
-        storage::{Identity, Locator},
+        storage::{FileIdentity, Locator},
     },
     openvino::LoadOptions,
 };
@@ -26,7 +26,7 @@ pub(super) struct Attempt {
     /// Facts of the last load that failed.
     failed: Option<(Facts, Failure)>,
     /// Files with another identity, seen at the last pass.
-    seen: Option<Identity>,
+    seen: Option<FileIdentity>,
 }
 
 /// Facts that decide whether a load would have another result.
@@ -34,11 +34,11 @@ pub(super) struct Attempt {
 pub(super) struct Facts {
     /// Base path, options, and settings of sequences, see [`kept`].
     settings: (String, LoadOptions, Option<StatefulConfig>),
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 impl Facts {
-    pub(super) fn new(config: &ModelConfig, identity: Identity) -> Self {
+    pub(super) fn new(config: &ModelConfig, identity: FileIdentity) -> Self {
         Self {
             settings: (config.base_path.clone(), config.load.clone(), kept(config)),
             identity,

@@ -6,11 +6,7 @@ mod input;
 
 use std::time::Instant;
 
-use axum::{
-    extract::{Request, State},
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{extract::Request, http::HeaderMap, response::Response};
 use bytes::Bytes;
 
 use self::events::Events;
@@ -21,13 +17,14 @@ use super::{
 use crate::{
     budget::Budget,
     engine::{
-        Engine, Servable,
+        Servable,
         stream::{StreamHead, StreamRequest},
     },
     error::Result,
     frontends::{
         access::{self, Seen},
         body, deadline,
+        guard::Access,
         idempotency::IdempotencyKey,
         reply::{self, JSON_GROWTH, Whole},
         rest::RestContext,
@@ -40,7 +37,7 @@ use crate::{
 
 /// Answers once.
 pub(crate) async fn generate(
-    State(context): State<RestContext>,
+    context: RestContext,
     names: PathNames,
     request: Request,
 ) -> Result<Response> {
@@ -59,13 +56,13 @@ pub(crate) async fn generate(
 
 /// Answers with events: those of a graph as they come, and one of anything else.
 pub(crate) async fn generate_stream(
-    State(context): State<RestContext>,
+    context: RestContext,
     names: PathNames,
     request: Request,
 ) -> Result<Response> {
     let mut call = GenerateCall::read(&context, names, request).await?;
     let (engine, budget) = (&context.engine, &context.intake.budget);
-    let Servable::Graph(graph) = engine.servable(&call.name)? else {
+    let Servable::Graph(graph) = engine.runnable(&call.name)? else {
         let (response, id) = call.infer(&context).await?;
         let event = events::of_response(budget, response, id).await?;
         return Ok(events::response(budget.keep(event.into())?));
@@ -111,6 +108,7 @@ impl GenerateCall {
     async fn read(context: &RestContext, names: PathNames, request: Request) -> Result<Self> {
         let (parts, incoming) = request.into_parts();
         let seen = access::seen(&parts.extensions, Some(&names.model));
+        context.engine.runs(&names.model)?;
         let version = names.version(&context.engine)?;
         let body = body::read(&parts, incoming, &context.intake)
             .await
@@ -126,7 +124,7 @@ impl GenerateCall {
     }
 
     /// Counts a request that fails before a servable has it.
-    fn refused(&self, engine: &Engine) {
+    fn refused(&self, engine: &Access) {
         engine.refused(&self.name, self.version, ORIGIN);
     }
 

@@ -1,0 +1,53 @@
+//! `ovms key`: API keys for the file of `--auth`.
+
+use ovms::auth::ApiKey;
+
+use super::{error::Failure, ui};
+
+/// Text at the end of the help.
+pub(crate) const AFTER_HELP: &str = "\
+The key is for the client, which sends it as x-api-key or as authorization: Bearer. The server has its \
+SHA-256 alone, in a file that `ovms serve --auth` names.";
+
+const AFTER_NEW: &str = "\
+The first line is the key, which is shown this once and kept nowhere. The others are for the file of `ovms serve \
+--auth`: they give the key no rights but to run every servable; change them to what the client needs.
+
+Examples:
+  ovms key new --name camera
+  ovms key new --name camera > new; head -1 new | vault write -; tail -n +2 new >> auth.toml
+
+Exit codes: 0 done; 1 the system gives no random numbers; 64 usage.";
+
+/// Subcommands of `ovms key`.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Print a new API key, and the lines for the file of the server
+    #[command(after_long_help = AFTER_NEW)]
+    New(NewKeyArgs),
+}
+
+/// Arguments of `ovms key new`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NewKeyArgs {
+    /// Name of the identity that has the key
+    #[arg(long, value_name = "NAME", default_value = "client")]
+    name: String,
+}
+
+/// Runs a subcommand.
+pub(crate) fn run(command: KeyCommand) -> Result<(), Failure> {
+    let KeyCommand::New(NewKeyArgs { name }) = command;
+    let key = ApiKey::generate().map_err(|error| Failure::failed(error.to_string()))?;
+    ui::print(lines(&key, &name))
+}
+
+fn lines(key: &ApiKey, name: &str) -> String {
+    // A text of TOML has the escapes of JSON.
+    let name = serde_json::json!(name);
+    format!(
+        "{}\n\n[[identity]]\nname = {name}\nkeys = [\"{}\"]\ninfer = [\"*\"]\n",
+        key.text(),
+        key.digest()
+    )
+}

@@ -1,0 +1,157 @@
+//! Identities and what they may do.
+
+use std::{fmt, sync::Arc};
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+/// Right that is not about one servable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum Right {
+    /// To read the page of figures.
+    Metrics,
+    /// To reload, to save and restore sequences, to register shared memory, and to control models.
+    Admin,
+    /// To look at the dashboard.
+    Dashboard,
+}
+
+/// Rights of an identity.
+#[derive(Debug, Clone, Default)]
+pub struct Rights {
+    /// Servables that it may run.
+    pub(super) infer: NamePatterns,
+    /// Servables that it may know: inputs, outputs, states, and figures.
+    pub(super) metadata: NamePatterns,
+    pub(super) metrics: bool,
+    pub(super) admin: bool,
+    pub(super) dashboard: bool,
+}
+
+/// Patterns of names, of which one has to match.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NamePatterns {
+    /// Whether one of them is `*`, which needs no match.
+    all: bool,
+    globs: GlobSet,
+}
+
+impl NamePatterns {
+    /// Compiles patterns; `*` stands for any characters, `/` too.
+    pub(super) fn new(globs: impl IntoIterator<Item = Glob>) -> Result<Self, globset::Error> {
+        let mut all = false;
+        let mut builder = GlobSetBuilder::new();
+        for glob in globs {
+            all |= glob.glob() == "*";
+            builder.add(glob);
+        }
+        let globs = builder.build()?;
+        Ok(Self { all, globs })
+    }
+
+    pub(super) fn matches(&self, name: &str) -> bool {
+        self.all || self.globs.is_match(name)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.globs.is_empty()
+    }
+}
+
+impl Rights {
+    /// Returns whether it is none at all.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self {
+            infer,
+            metadata,
+            metrics,
+            admin,
+            dashboard,
+        } = self;
+        infer.is_empty() && metadata.is_empty() && !metrics && !admin && !dashboard
+    }
+}
+
+/// Sender of a request, as the file of `--auth` names it.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    name: Arc<str>,
+    /// Subject of the token that it was found by.
+    subject: Option<String>,
+    rights: Arc<Rights>,
+}
+
+impl Identity {
+    pub(super) fn new(name: Arc<str>, rights: Arc<Rights>) -> Self {
+        Self {
+            name,
+            subject: None,
+            rights,
+        }
+    }
+
+    pub(super) fn of_subject(&self, subject: Option<&str>) -> Self {
+        Self {
+            subject: subject.map(str::to_owned),
+            ..self.clone()
+        }
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the subject of its token, if it was found by one that has any.
+    pub fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
+    }
+
+    /// Returns whether it has a right.
+    pub fn may(&self, right: Right) -> bool {
+        match right {
+            Right::Metrics => self.rights.metrics,
+            Right::Admin => self.rights.admin,
+            Right::Dashboard => self.rights.dashboard,
+        }
+    }
+
+    /// Returns whether it may run a servable.
+    pub fn may_infer(&self, servable: &str) -> bool {
+        self.rights.infer.matches(servable)
+    }
+
+    /// Returns whether it may know a servable: inputs, outputs, states, and figures.
+    pub fn may_describe(&self, servable: &str) -> bool {
+        self.rights.metadata.matches(servable)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use globset::Glob;
+
+    use super::NamePatterns;
+
+    #[test]
+    fn patterns_are_of_whole_names() {
+        let patterns = |globs: &[&str]| {
+            NamePatterns::new(globs.iter().map(|glob| Glob::new(glob).unwrap())).unwrap()
+        };
+        let some = patterns(&["resnet*", "ocr", "team/*", "v[12]", "{a,b}-x"]);
+        for name in ["resnet", "resnet50", "ocr", "team/a/b", "v1", "b-x"] {
+            assert!(some.matches(name), "{name}");
+        }
+        for name in ["", "a-resnet", "ocr2", "team", "v3", "c-x", "Ocr"] {
+            assert!(!some.matches(name), "{name}");
+        }
+        assert!(patterns(&["x", "*"]).matches("any/thing"));
+        assert!(!patterns(&[]).matches("x"));
+    }
+}

@@ -1,0 +1,310 @@
+//! The engine as one caller sees it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::audit::Trail;
+use crate::{
+    auth::{Auth, Identity, Right},
+    budget::Budget,
+    engine::{
+        Engine, Reload, Servable, Target, not_found,
+        stream::{Course, OpenStream, StreamHead},
+    },
+    error::{Error, ErrorKind, Result},
+    graph::Graph,
+    request::RequestOrigin,
+    servable::ServableInfo,
+    shared_memory::SharedMemory,
+};
+
+/// The engine as the sender of a request sees it: what its identity has no right to is as if it were not there.
+///
+/// Handlers have no other way to the engine, so that none can forget to ask. Models of a pipeline or graph are not
+/// asked for again: the right to that is enough.
+#[derive(Clone)]
+pub(crate) struct Access {
+    engine: Arc<Engine>,
+    caller: Sender,
+    /// File of identities, which a reload reads as well.
+    auth: Option<Arc<Auth>>,
+    /// Audit record of the request, if it gets one.
+    trail: Option<Arc<Trail>>,
+}
+
+/// Sender of a request, as far as rights go.
+#[derive(Clone)]
+pub(super) enum Sender {
+    /// Anyone, as there are no identities.
+    Anyone,
+    /// Someone who has shown nothing, and may see nothing but health.
+    Nobody,
+    Known(Arc<Identity>),
+}
+
+impl Access {
+    pub(super) fn new(
+        engine: &Arc<Engine>,
+        caller: Sender,
+        auth: Option<&Arc<Auth>>,
+        trail: Option<Arc<Trail>>,
+    ) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            caller,
+            auth: auth.cloned(),
+            trail,
+        }
+    }
+
+    /// Returns the identity of the sender, if there are identities.
+    #[expect(dead_code, reason = "what counts by identity is to find it here")]
+    pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
+        match &self.caller {
+            Sender::Known(identity) => Some(identity),
+            Sender::Anyone | Sender::Nobody => None,
+        }
+    }
+
+    fn may(&self, right: Right) -> bool {
+        match &self.caller {
+            Sender::Anyone => true,
+            Sender::Nobody => false,
+            Sender::Known(identity) => identity.may(right),
+        }
+    }
+
+    fn may_infer(&self, name: &str) -> bool {
+        match &self.caller {
+            Sender::Anyone => true,
+            Sender::Nobody => false,
+            Sender::Known(identity) => identity.may_infer(name),
+        }
+    }
+
+    fn may_describe(&self, name: &str) -> bool {
+        match &self.caller {
+            Sender::Anyone => true,
+            Sender::Nobody => false,
+            Sender::Known(identity) => identity.may_describe(name),
+        }
+    }
+
+    /// Asks for a right beyond what the endpoint needs.
+    fn admin(&self) -> Result<()> {
+        self.may(Right::Admin)
+            .then_some(())
+            .ok_or_else(|| lacking(Right::Admin))
+    }
+
+    /// Says what the request is about, for the audit log.
+    pub(in crate::frontends) fn about(&self, target: &str) {
+        if let Some(trail) = &self.trail {
+            trail.about(target);
+        }
+    }
+
+    /// Finds what a request is for, as [`Engine::find`].
+    ///
+    /// # Errors
+    ///
+    /// Fails as that, and as for an unknown name if the sender may not run it.
+    pub(in crate::frontends) async fn find(
+        &self,
+        name: &str,
+        version: Option<i64>,
+        origin: RequestOrigin,
+    ) -> Result<Target> {
+        self.runs(name)?;
+        self.engine.find(name, version, origin).await
+    }
+
+    /// Asks for the right to run a servable, before anything of a request is read but its name.
+    ///
+    /// # Errors
+    ///
+    /// Fails as for an unknown name if the sender may not run it.
+    pub(in crate::frontends) fn runs(&self, name: &str) -> Result<()> {
+        self.may_infer(name).then_some(()).ok_or_else(not_found)
+    }
+
+    /// Opens a stream, as [`Engine::open_stream`].
+    ///
+    /// # Errors
+    ///
+    /// Fails as that, and as for an unknown name if the sender may not run it.
+    pub(in crate::frontends) async fn open_stream(
+        &self,
+        head: StreamHead<'_>,
+    ) -> Result<OpenStream> {
+        self.runs(head.name)?;
+        self.engine.open_stream(head).await
+    }
+
+    /// Finds a servable to run.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is none that the sender may run.
+    pub(in crate::frontends) fn runnable(&self, name: &str) -> Result<Servable> {
+        self.runs(name)?;
+        self.engine.servable(name)
+    }
+
+    /// Finds a servable whose inputs, outputs, states, and figures are to be told.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is none that the sender may know.
+    pub(in crate::frontends) fn servable(&self, name: &str) -> Result<Servable> {
+        match self.may_describe(name) {
+            true => self.engine.servable(name),
+            false => Err(not_found()),
+        }
+    }
+
+    /// Finds a servable of which no more than its state is to be told.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is none that the sender may run or know.
+    pub(in crate::frontends) fn visible(&self, name: &str) -> Result<Servable> {
+        match self.may_infer(name) || self.may_describe(name) {
+            true => self.engine.servable(name),
+            false => Err(not_found()),
+        }
+    }
+
+    /// Returns everything that the sender may know, sorted by name.
+    pub(in crate::frontends) fn servables(&self) -> Vec<Servable> {
+        let mut servables = self.engine.servables();
+        servables.retain(|servable| self.may_describe(servable.name()));
+        servables
+    }
+
+    /// Returns about how much [`Access::servables`] has to look at.
+    pub(in crate::frontends) fn count(&self) -> usize {
+        self.engine.count()
+    }
+
+    /// Returns inputs and outputs of a graph, as [`Engine::graph_info`].
+    ///
+    /// # Errors
+    ///
+    /// Fails as that.
+    pub(in crate::frontends) async fn graph_info(
+        &self,
+        graph: &Arc<Graph>,
+    ) -> Result<ServableInfo> {
+        self.engine.graph_info(graph).await
+    }
+
+    /// Counts a request that was refused early, as [`Engine::refused`]; not one that the sender may not send.
+    pub(in crate::frontends) fn refused(
+        &self,
+        name: &str,
+        version: Option<i64>,
+        origin: RequestOrigin,
+    ) {
+        if self.may_infer(name) {
+            self.engine.refused(name, version, origin);
+        }
+    }
+
+    /// Returns the regions that clients have registered; `None` if shared memory is off, as it is for senders
+    /// that may not register any: regions have no owners, and can be read by way of a model.
+    pub(in crate::frontends) fn shared_memory(&self) -> Option<Arc<SharedMemory>> {
+        self.engine
+            .shared_memory()
+            .filter(|_| self.may(Right::Admin))
+    }
+
+    /// Saves the state of a sequence, as [`Engine::save_sequence`].
+    ///
+    /// # Errors
+    ///
+    /// Fails as that, if the sender does not manage the server, and as for an unknown name if it may not see it.
+    pub(in crate::frontends) async fn save_sequence(
+        &self,
+        model: &str,
+        version: Option<i64>,
+        id: u64,
+        budget: &Budget,
+    ) -> Result<(Bytes, i64)> {
+        self.admin()?;
+        self.visible(model)?;
+        self.engine.save_sequence(model, version, id, budget).await
+    }
+
+    /// Begins a sequence with a saved state, as [`Engine::restore_sequence`].
+    ///
+    /// # Errors
+    ///
+    /// Fails as that, if the sender does not manage the server, and as for an unknown name if it may not see it.
+    pub(in crate::frontends) async fn restore_sequence(
+        &self,
+        model: &str,
+        version: Option<i64>,
+        id: u64,
+        file: Bytes,
+    ) -> Result<i64> {
+        self.admin()?;
+        self.visible(model)?;
+        self.engine.restore_sequence(model, version, id, file).await
+    }
+
+    /// Reads the configuration again, as [`Engine::reload`], and the file of identities.
+    ///
+    /// # Errors
+    ///
+    /// Fails as that, and if the sender does not manage the server.
+    pub(in crate::frontends) async fn reload(&self) -> Result<Reload> {
+        self.admin()?;
+        if let Some(auth) = &self.auth {
+            auth.reload().await;
+        }
+        self.engine.reload().await
+    }
+
+    /// Takes one of the places of streams, as [`Engine::stream_place`].
+    ///
+    /// # Errors
+    ///
+    /// Fails as that.
+    pub(in crate::frontends) fn stream_place(&self) -> Result<OwnedSemaphorePermit> {
+        self.engine.stream_place()
+    }
+
+    /// Returns a receiver that says whether open streams may go on.
+    pub(in crate::frontends) fn course(&self) -> watch::Receiver<Course> {
+        self.engine.course()
+    }
+
+    /// Returns whether the first load is over and the server is not stopping.
+    pub(in crate::frontends) fn ready(&self) -> bool {
+        self.engine.ready()
+    }
+
+    /// Returns whether the server is about to end.
+    pub(in crate::frontends) fn is_stopping(&self) -> bool {
+        self.engine.is_stopping()
+    }
+
+    /// Returns the number of requests in flight.
+    pub(in crate::frontends) fn requests_in_flight(&self) -> usize {
+        self.engine.requests_in_flight()
+    }
+
+    /// Returns the number of requests that wait or run.
+    pub(in crate::frontends) fn requests_pending(&self) -> usize {
+        self.engine.requests_pending()
+    }
+}
+
+/// Refuses a known sender.
+pub(super) fn lacking(right: Right) -> Error {
+    let text = format!("Forbidden request - its identity lacks the right `{right}`");
+    Error::new(ErrorKind::Forbidden, text)
+}

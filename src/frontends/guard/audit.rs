@@ -1,0 +1,230 @@
+//! The audit log: a line of JSON for each request that manages the server.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::SystemTime,
+};
+
+use axum::http::{HeaderMap, StatusCode};
+use prost_types::Timestamp;
+use serde::{Serialize, Serializer};
+use tonic::Code;
+
+use crate::{
+    auth::Identity,
+    frontends::{
+        access::{Peer, Protocol},
+        shortened,
+    },
+    task::{self, Task},
+};
+
+/// The longest name in a line, in bytes.
+const LONGEST: usize = 1024;
+
+/// The audit log, to whose end lines are added. The file is opened for each, so that it can be moved away.
+#[derive(Debug, Clone)]
+pub struct AuditLog(Arc<PathBuf>);
+
+impl AuditLog {
+    /// Opens a file, which is created for its owner alone.
+    ///
+    /// # Errors
+    ///
+    /// Fails if nothing can be added to it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        append(path)?;
+        Ok(Self(Arc::new(path.to_owned())))
+    }
+
+    /// Writes a line.
+    async fn write(self, trail: Arc<Trail>, outcome: Outcome) {
+        let Self(path) = self;
+        task::blocking("audit log", move || {
+            let mut line = serde_json::to_vec(&trail.line(outcome)).unwrap_or_default();
+            line.push(b'\n');
+            // In one write, so that lines of several servers stay whole.
+            let written = append(&path).and_then(|mut file| file.write_all(&line));
+            if let Err(error) = written {
+                let line = String::from_utf8_lossy(&line);
+                tracing::error!("cannot write the audit log: {error}: {}", line.trim_end());
+            }
+        })
+        .await;
+    }
+}
+
+/// Line of a request that is in progress. One that is dropped says that nobody has waited for the answer.
+pub(in crate::frontends) struct Recording {
+    audit: AuditLog,
+    trail: Arc<Trail>,
+    is_over: bool,
+}
+
+impl Recording {
+    pub(super) fn new(audit: &AuditLog, trail: Arc<Trail>) -> Self {
+        Self {
+            audit: audit.clone(),
+            trail,
+            is_over: false,
+        }
+    }
+
+    /// Writes the line; a request is answered after that.
+    pub(in crate::frontends) async fn end(mut self, outcome: Outcome) {
+        self.is_over = true;
+        self.audit
+            .clone()
+            .write(Arc::clone(&self.trail), outcome)
+            .await;
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let outcome = Outcome::abandoned(self.trail.protocol);
+            let written = self.audit.clone().write(Arc::clone(&self.trail), outcome);
+            Task::spawn(written).detach();
+        }
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o600).open(path)
+}
+
+/// Result of a request, with its HTTP status or gRPC code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::frontends) struct Outcome {
+    result: AuditResult,
+    status: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum AuditResult {
+    Done,
+    /// The sender lacks the right.
+    Denied,
+    Failed,
+    /// The sender has left before the answer; what was asked for may be done.
+    Abandoned,
+}
+
+impl Outcome {
+    /// Returns that of an answer over HTTP.
+    pub(super) fn of_response(status: StatusCode) -> Self {
+        Self {
+            result: match status.is_success() {
+                true => AuditResult::Done,
+                false => AuditResult::Failed,
+            },
+            status: status.as_u16(),
+        }
+    }
+
+    /// Returns that of a call, whose code is in the head unless it is good.
+    pub(in crate::frontends) fn of_call(headers: &HeaderMap) -> Self {
+        let code = headers.get("grpc-status").and_then(|it| it.to_str().ok());
+        let status = code.and_then(|code| code.parse().ok()).unwrap_or(0);
+        Self {
+            result: match status {
+                0 => AuditResult::Done,
+                _ => AuditResult::Failed,
+            },
+            status,
+        }
+    }
+
+    pub(in crate::frontends) const fn denied(protocol: Protocol) -> Self {
+        Self {
+            result: AuditResult::Denied,
+            status: match protocol {
+                Protocol::Http => 403,
+                Protocol::Grpc => Code::PermissionDenied as u16,
+            },
+        }
+    }
+
+    fn abandoned(protocol: Protocol) -> Self {
+        Self {
+            result: AuditResult::Abandoned,
+            status: protocol.unanswered(),
+        }
+    }
+}
+
+/// Facts about a request that manages the server, collected on its way.
+#[derive(Debug)]
+pub(crate) struct Trail {
+    pub(super) identity: Option<Arc<Identity>>,
+    pub(super) peer: Peer,
+    pub(super) protocol: Protocol,
+    /// Method of gRPC, or method and path of HTTP.
+    pub(super) action: String,
+    target: OnceLock<String>,
+}
+
+impl Trail {
+    pub(super) fn new(
+        identity: Option<Arc<Identity>>,
+        peer: Peer,
+        protocol: Protocol,
+        action: &str,
+    ) -> Self {
+        Self {
+            identity,
+            peer,
+            protocol,
+            action: shortened(action, LONGEST),
+            target: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn about(&self, target: &str) {
+        let _ = self.target.set(shortened(target, LONGEST));
+    }
+
+    fn line(&self, outcome: Outcome) -> Line<'_> {
+        let identity = self.identity.as_deref();
+        Line {
+            timestamp: SystemTime::now().into(),
+            identity: identity.map(Identity::name),
+            subject: identity.and_then(Identity::subject),
+            peer: self.peer,
+            protocol: self.protocol.to_string(),
+            action: &self.action,
+            target: self.target.get().map(String::as_str),
+            result: outcome.result,
+            status: outcome.status,
+        }
+    }
+}
+
+/// A line, in the order of its members.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(serialize_with = "shown")]
+    timestamp: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<&'a str>,
+    peer: Peer,
+    protocol: String,
+    action: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<&'a str>,
+    result: AuditResult,
+    status: u16,
+}
+
+fn shown<S: Serializer>(value: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}

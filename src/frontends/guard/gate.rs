@@ -1,0 +1,317 @@
+//! Admission of requests, by their heads alone.
+
+use std::{sync::Arc, time::SystemTime};
+
+use axum::{
+    http::{
+        HeaderMap, HeaderName, HeaderValue, Request, Response,
+        header::{RETRY_AFTER, WWW_AUTHENTICATE},
+    },
+    response::IntoResponse as _,
+};
+use parking_lot::Mutex;
+use tonic::Status;
+
+use super::{
+    access::{Access, Sender, lacking},
+    audit::{AuditLog, Recording, Trail},
+    credential::{self, EXPECTED, Schemes},
+    failures::Failures,
+    rules::Rule,
+};
+use crate::{
+    auth::{Auth, Credential, Identified, Identity, KeyDigest, Right},
+    engine::Engine,
+    error::{Error, ErrorKind},
+    frontends::access::{Note, Peer, Protocol},
+};
+
+/// Challenge for a client that has shown nothing, or something wrong.
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"ovms\"");
+
+/// The same for what people look at: browsers ask for a password, which is the key.
+const BASIC_CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"ovms\"");
+
+/// The way of every request to the engine.
+#[derive(Debug)]
+pub struct Gate {
+    engine: Arc<Engine>,
+    auth: Option<Arc<Auth>>,
+    audit: Option<AuditLog>,
+    failures: Failures,
+}
+
+/// Sender of the requests of a connection, with the identity of the last one.
+#[derive(Debug)]
+pub(in crate::frontends) struct Caller {
+    peer: Peer,
+    /// Names of its certificate.
+    names: Vec<String>,
+    recent: Mutex<Option<Recent>>,
+}
+
+/// An identity that was found.
+#[derive(Debug)]
+struct Recent {
+    /// That of the rules by which it was found.
+    generation: u64,
+    /// Digest of its key or token; `None` if it was found by the certificate.
+    digest: Option<KeyDigest>,
+    found: Identified,
+}
+
+impl Caller {
+    /// Returns the identity of a credential if it is that of the request before, and still counts.
+    fn recent(&self, generation: u64, digest: Option<&KeyDigest>) -> Option<Arc<Identity>> {
+        let recent = self.recent.lock();
+        let recent = recent.as_ref()?;
+        let is_same = match (&recent.digest, digest) {
+            (Some(known), Some(digest)) => known.is(digest),
+            (known, digest) => known.is_none() && digest.is_none(),
+        };
+        let until = recent.found.until;
+        let is_over = || until.is_some_and(|until| until <= SystemTime::now());
+        let counts = is_same && recent.generation == generation && !is_over();
+        counts.then(|| Arc::clone(&recent.found.identity))
+    }
+}
+
+/// A request that is admitted.
+pub(in crate::frontends) struct Admitted {
+    pub(in crate::frontends) access: Access,
+    /// Line of the audit log, if it gets one.
+    pub(in crate::frontends) recording: Option<Recording>,
+}
+
+/// A request that is not.
+pub(in crate::frontends) struct Refusal {
+    error: Error,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// Line of the audit log, for a known sender that lacks a right.
+    recording: Option<Recording>,
+}
+
+impl Refusal {
+    fn of(error: Error) -> Self {
+        Self {
+            error,
+            headers: Vec::new(),
+            recording: None,
+        }
+    }
+
+    /// Refuses a credential, or the lack of any.
+    fn unknown(rule: Rule, reason: &str) -> Self {
+        let text = format!("Unauthorized request - {reason}");
+        let mut refusal = Self::of(Error::new(ErrorKind::Unauthorized, text));
+        if schemes(rule) == Schemes::BearerOrBasic {
+            refusal.headers.push((WWW_AUTHENTICATE, BASIC_CHALLENGE));
+        }
+        refusal.headers.push((WWW_AUTHENTICATE, CHALLENGE));
+        refusal
+    }
+
+    /// Takes the line of the audit log, for [`Outcome::denied`](super::Outcome::denied).
+    pub(in crate::frontends) fn recording(&mut self) -> Option<Recording> {
+        self.recording.take()
+    }
+
+    pub(super) fn into_response(self) -> axum::response::Response {
+        let mut response = self.error.into_response();
+        for (name, value) in self.headers {
+            response.headers_mut().append(name, value);
+        }
+        response
+    }
+
+    /// Makes the answer of a call.
+    pub(in crate::frontends) fn into_call<B: Default>(self) -> Response<B> {
+        let mut response = Status::from(self.error).into_http();
+        for (name, value) in self.headers {
+            response.headers_mut().append(name, value);
+        }
+        response
+    }
+}
+
+fn schemes(rule: Rule) -> Schemes {
+    // Browsers send a password again for any page that asks them to; these paths are no use to other pages.
+    match rule {
+        Rule::With(Right::Dashboard) => Schemes::BearerOrBasic,
+        _ => Schemes::Bearer,
+    }
+}
+
+impl Gate {
+    /// Makes one that asks nobody and writes nothing down.
+    pub fn open(engine: Arc<Engine>) -> Arc<Self> {
+        Self::new(engine, None, None)
+    }
+
+    /// Makes one that asks for the identities of a file, if there is any.
+    pub fn new(engine: Arc<Engine>, auth: Option<Arc<Auth>>, audit: Option<AuditLog>) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            auth,
+            audit,
+            failures: Failures::default(),
+        })
+    }
+
+    /// Returns whether there is anything to ask or to write down.
+    pub(in crate::frontends) fn is_guarded(&self) -> bool {
+        self.auth.is_some() || self.audit.is_some()
+    }
+
+    /// Returns whether the names of certificates count.
+    pub(crate) fn reads_certificates(&self) -> bool {
+        self.auth.is_some()
+    }
+
+    /// Begins a connection; `None` if nobody is asked.
+    pub(in crate::frontends) fn caller(
+        &self,
+        peer: Peer,
+        names: Vec<String>,
+    ) -> Option<Arc<Caller>> {
+        self.is_guarded().then(|| {
+            Arc::new(Caller {
+                peer,
+                names,
+                recent: Mutex::new(None),
+            })
+        })
+    }
+
+    /// Returns the access of anyone, if nobody is asked.
+    pub(in crate::frontends) fn unguarded(&self) -> Option<Access> {
+        match self.is_guarded() {
+            true => None,
+            false => Some(Access::new(&self.engine, Sender::Anyone, None, None)),
+        }
+    }
+
+    /// Finds who sends a request, and whether the rule of its endpoint lets it pass. The identity is among the
+    /// extensions of the request from then on.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not.
+    pub(in crate::frontends) fn admit<B>(
+        &self,
+        rule: Rule,
+        protocol: Protocol,
+        caller: Option<&Arc<Caller>>,
+        request: &mut Request<B>,
+    ) -> Result<Admitted, Refusal> {
+        let auth = self.auth.as_ref();
+        let Some(caller) = caller else {
+            return Err(Refusal::of(Error::internal("Internal error")));
+        };
+        let sender = match auth {
+            None => Sender::Anyone,
+            Some(auth) if rule == Rule::Health && auth.has_open_health() => Sender::Nobody,
+            Some(auth) => {
+                let identity = self.identify(auth, rule, caller, request.headers())?;
+                if let Some(note) = Note::of(request.extensions()) {
+                    note.identified(&identity);
+                }
+                request.extensions_mut().insert(Arc::clone(&identity));
+                Sender::Known(identity)
+            }
+        };
+        let trail = || {
+            let action = match protocol {
+                Protocol::Grpc => request.uri().path().to_owned(),
+                Protocol::Http => format!("{} {}", request.method(), request.uri().path()),
+            };
+            let identity = match &sender {
+                Sender::Known(identity) => Some(Arc::clone(identity)),
+                Sender::Anyone | Sender::Nobody => None,
+            };
+            Arc::new(Trail::new(identity, caller.peer, protocol, &action))
+        };
+        let audit = self.audit.as_ref();
+        let audit = audit.filter(|_| rule == Rule::With(Right::Admin));
+        let trail = audit.map(|_| trail());
+        let recording = audit.zip(trail.clone());
+        let recording = recording.map(|(audit, trail)| Recording::new(audit, trail));
+        if let (Rule::With(right), Sender::Known(identity)) = (rule, &sender)
+            && !identity.may(right)
+        {
+            return Err(Refusal {
+                recording,
+                ..Refusal::of(lacking(right))
+            });
+        }
+        let access = Access::new(&self.engine, sender, auth, trail);
+        Ok(Admitted { access, recording })
+    }
+
+    /// Finds the identity of a request.
+    fn identify(
+        &self,
+        auth: &Auth,
+        rule: Rule,
+        caller: &Caller,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Identity>, Refusal> {
+        let secret = credential::secret(headers, schemes(rule))
+            .map_err(|error| Refusal::unknown(rule, &format!("{error}; {EXPECTED}")))?;
+        // Before it is looked for, so that what changes meanwhile is looked for again.
+        let generation = auth.generation();
+        let digest = secret
+            .as_ref()
+            .map(|secret| KeyDigest::of(secret.as_bytes()));
+        if let Some(identity) = caller.recent(generation, digest.as_ref()) {
+            return Ok(identity);
+        }
+        let found = match &secret {
+            None if caller.names.is_empty() => {
+                let reason = format!("there are no credentials; {EXPECTED}");
+                return Err(Refusal::unknown(rule, &reason));
+            }
+            None => auth.identify(Credential::Certificate(&caller.names)),
+            Some(secret) => {
+                let most = auth.max_failures();
+                let source = caller.peer.source();
+                if let Some(wait) = self.failures.wait(source, most) {
+                    return Err(throttled(wait.as_secs() + 1));
+                }
+                let found = auth.identify(Credential::Secret(secret));
+                if found.is_err() && self.failures.add(source, most) {
+                    tracing::warn!(
+                        "{most} credentials of {source} were refused in a minute; further ones are not looked at for \
+                         the rest of it; see max_failures_per_minute"
+                    );
+                }
+                found
+            }
+        };
+        let found = found.map_err(|error| {
+            tracing::debug!("credentials of {} are refused: {error}", caller.peer);
+            Refusal::unknown(rule, &error.to_string())
+        })?;
+        let identity = Arc::clone(&found.identity);
+        *caller.recent.lock() = Some(Recent {
+            generation,
+            digest,
+            found,
+        });
+        Ok(identity)
+    }
+}
+
+/// Refuses an address that has to wait.
+fn throttled(seconds: u64) -> Refusal {
+    let text =
+        format!("Too many credentials of this address were refused; try again in {seconds} s");
+    let mut refusal = Refusal::of(Error::new(ErrorKind::Throttled, text));
+    refusal
+        .headers
+        .push((RETRY_AFTER, HeaderValue::from(seconds)));
+    let pushback = HeaderValue::from(seconds * 1000);
+    let name = HeaderName::from_static("grpc-retry-pushback-ms");
+    refusal.headers.push((name, pushback));
+    refusal
+}

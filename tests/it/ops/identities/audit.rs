@@ -1,0 +1,152 @@
+//! The audit log, and identities in the access log.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use serde_json::Value;
+use tonic::Request;
+
+use super::{Guarded, bearer, key};
+use crate::support::{Server, cli, eventually, grpc::Grpc, http::send};
+
+/// Waits until a file has so many lines, and returns them.
+fn lines(path: &Path, count: usize) -> Vec<Value> {
+    eventually(&format!("{count} lines"), || {
+        let text = fs::read_to_string(path).ok()?;
+        let lines: Vec<&str> = text.lines().collect();
+        let is_whole = text.ends_with('\n') && lines.len() >= count;
+        is_whole.then(|| {
+            lines
+                .iter()
+                .map(|it| serde_json::from_str(it).unwrap())
+                .collect()
+        })
+    })
+}
+
+fn ask(guarded: &Guarded, name: &str, method: &str, path: &str) -> u16 {
+    let header = [("authorization", &*bearer(name))];
+    send(&guarded.server, method, path, &header, b"{}").status
+}
+
+#[test]
+fn each_act_of_an_administrator_has_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit");
+    let flags = [
+        "--audit_log",
+        path.to_str().unwrap(),
+        "--shared_memory",
+        "/ovms_",
+    ];
+    let guarded = Guarded::start("", &flags);
+    assert_eq!(ask(&guarded, "root", "POST", "/v1/config/reload"), 200);
+    assert_eq!(ask(&guarded, "user", "POST", "/v1/config/reload"), 403);
+    assert_eq!(
+        ask(&guarded, "root", "PUT", "/v1/models/dummy/sequences/7"),
+        412
+    );
+    let grpc = Grpc::connect(&guarded.server);
+    let unregister = |name: &str| {
+        let message = ovms::proto::kserve::SystemSharedMemoryUnregisterRequest {
+            name: "a region".to_owned(),
+        };
+        let mut request = Request::new(message);
+        let key = key(name).parse().unwrap();
+        request.metadata_mut().insert("x-api-key", key);
+        let mut client = grpc.client.clone();
+        grpc.wait(async move { client.system_shared_memory_unregister(request).await })
+    };
+    unregister("root").unwrap();
+    unregister("none").unwrap_err();
+    // What is no act, and what nobody has sent.
+    assert_eq!(ask(&guarded, "root", "GET", "/v2"), 200);
+    assert_eq!(ask(&guarded, "wrong", "POST", "/v1/config/reload"), 401);
+    let written = lines(&path, 5);
+    let steady = written.iter().map(|line| {
+        let mut line = line.clone();
+        assert!(line["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
+        assert!(
+            line["peer"].as_str().unwrap().starts_with("127.0.0.1:"),
+            "{line}"
+        );
+        line.as_object_mut()
+            .unwrap()
+            .retain(|name, _| name != "timestamp" && name != "peer");
+        line.to_string()
+    });
+    insta::assert_snapshot!(steady.collect::<Vec<_>>().join("\n"), @"");
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // The file may be moved away at any time.
+    fs::rename(&path, folder.path().join("audit.1")).unwrap();
+    ask(&guarded, "root", "POST", "/v1/config/reload");
+    assert_eq!(lines(&path, 1).len(), 1);
+    assert_eq!(lines(&folder.path().join("audit.1"), 5).len(), 5);
+}
+
+#[test]
+fn without_identities_the_peer_is_all_that_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit");
+    let server = Server::start_with("dummy", &["--audit_log", path.to_str().unwrap()]);
+    assert_eq!(
+        send(&server, "POST", "/v1/config/reload", &[], b"").status,
+        200
+    );
+    assert_eq!(
+        send(&server, "GET", "/v2/models/dummy", &[], b"").status,
+        200
+    );
+    let line = &lines(&path, 1)[0];
+    assert!(line.get("identity").is_none(), "{line}");
+    assert_eq!(line["action"], "POST /v1/config/reload");
+    assert_eq!(
+        (&line["result"], &line["status"]),
+        (&"done".into(), &200.into())
+    );
+}
+
+#[test]
+fn an_audit_log_that_cannot_be_written_ends_the_start() {
+    let run = cli::ovms([
+        "serve",
+        "--demo",
+        "--audit-log",
+        "/nonexistent/audit",
+        "--port",
+        "0",
+        "--rest-port",
+        "0",
+        "--grpc-unix-socket",
+        "/nonexistent/s",
+    ]);
+    insta::assert_snapshot!(run.failure().lines().filter(|it| !it.contains("WARN")).collect::<Vec<_>>().join("\n"), @"");
+}
+
+#[test]
+fn the_access_log_names_the_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access");
+    let flags = [
+        "--access_log",
+        path.to_str().unwrap(),
+        "--log_format",
+        "json",
+    ];
+    let guarded = Guarded::start("", &flags);
+    ask(&guarded, "user", "GET", "/v2");
+    ask(&guarded, "none", "GET", "/metrics");
+    ask(&guarded, "wrong", "GET", "/v2");
+    let grpc = Grpc::connect(&guarded.server);
+    let mut request = Request::new(crate::support::grpc::dummy());
+    request
+        .metadata_mut()
+        .insert("x-api-key", key("root").parse().unwrap());
+    grpc.infer(request).unwrap();
+    let written = lines(&path, 4);
+    let names: Vec<_> = written
+        .iter()
+        .map(|line| line["identity"].as_str())
+        .collect();
+    assert_eq!(names, [Some("user"), Some("none"), None, Some("root")]);
+}

@@ -1,0 +1,149 @@
+//! Credentials of the command line: `ovms key`, and every subcommand that asks a server.
+
+use super::{Guarded, identity, key};
+use crate::support::cli::{self, Run};
+
+const APIS: [&str; 4] = ["kserve-grpc", "tfs-grpc", "kserve-rest", "tfs-rest"];
+
+fn url(guarded: &Guarded, api: &str) -> String {
+    let server = &guarded.server;
+    match api.ends_with("grpc") {
+        true => format!("localhost:{}", server.port),
+        false => format!("localhost:{}", server.rest_port),
+    }
+}
+
+fn run(guarded: &Guarded, words: &[&str], api: &str, variable: Option<&str>) -> Run {
+    let mut command = cli::command();
+    command
+        .args(words)
+        .args(["--api", api, "--url", &url(guarded, api)]);
+    if let Some(key) = variable {
+        command.env("OVMS_API_KEY", key);
+    }
+    cli::run(&mut command)
+}
+
+#[test]
+fn requests_carry_credentials_over_every_protocol() {
+    let guarded = Guarded::start("", &[]);
+    let key = key("user");
+    for api in APIS {
+        for words in [
+            &["infer", "dummy", "--zeros"][..],
+            &["infer", "dummy", "--metadata"],
+            &["infer", "dummy", "--status"],
+            &["infer", "dummy", "--zeros", "--repeat", "5"],
+            &["bench", "dummy", "--zeros", "--duration", "200ms"],
+        ] {
+            let what = format!("{api} {words:?}");
+            let with = |flag: &str| run(&guarded, &[words, &[flag, &key]].concat(), api, None);
+            for run in [
+                with("--api-key"),
+                with("--bearer"),
+                run(&guarded, words, api, Some(&key)),
+            ] {
+                assert_eq!(run.code, Some(0), "{what}: {}", run.stderr);
+                let shown = format!("{}{}", run.text(), run.stderr);
+                assert!(!shown.contains(&key), "{what}: {shown}");
+            }
+            let refused = run(
+                &guarded,
+                &[words, &["--api-key", "ovms_wrong"]].concat(),
+                api,
+                None,
+            );
+            assert_ne!(refused.code, Some(0), "{what}");
+            assert!(
+                !refused.stderr.contains("ovms_wrong"),
+                "{what}: {}",
+                refused.stderr
+            );
+        }
+    }
+    let none = run(
+        &guarded,
+        &["infer", "dummy", "--zeros"],
+        "kserve-grpc",
+        None,
+    );
+    insta::assert_snapshot!(none.failure(), @"");
+    let hidden = run(
+        &guarded,
+        &["infer", "secret", "--zeros", "--api-key", &key],
+        "kserve-grpc",
+        None,
+    );
+    insta::assert_snapshot!(hidden.failure(), @"");
+    let streamed = ["infer", "dummy", "--zeros", "--stream", "--api-key", &key];
+    let streamed = run(&guarded, &streamed, "kserve-grpc", None);
+    assert_eq!(streamed.code, Some(0), "{}", streamed.stderr);
+}
+
+#[test]
+fn credentials_are_not_shown() {
+    let guarded = Guarded::start("", &[]);
+    for api in APIS {
+        let words = [
+            "infer",
+            "dummy",
+            "--zeros",
+            "--print-curl",
+            "--api-key",
+            &key("user"),
+            "--bearer",
+            "a.b.c",
+        ];
+        let printed = run(&guarded, &words, api, None);
+        let shown = format!("{}{}", printed.text(), printed.stderr);
+        assert!(
+            !shown.contains(&key("user")) && !shown.contains("a.b.c"),
+            "{shown}"
+        );
+    }
+    let secret = "ovms_with\nbreak";
+    let refused = run(
+        &guarded,
+        &["infer", "dummy", "--zeros", "--api-key", secret],
+        "kserve-rest",
+        None,
+    );
+    insta::assert_snapshot!(refused.failure(), @"");
+}
+
+#[test]
+fn a_new_key_goes_into_the_file_as_it_is_printed() {
+    let made = cli::ovms(["key", "new", "--name", "a \"camera\""]);
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let text = made.text();
+    let (key, lines) = text.split_once('\n').unwrap();
+    assert!(key.starts_with("ovms_") && key.len() == 48, "{key}");
+    assert!(!lines.contains(key), "{lines}");
+    assert_ne!(
+        cli::ovms(["key", "new"]).text(),
+        cli::ovms(["key", "new"]).text()
+    );
+    let guarded = Guarded::with(lines, &[]);
+    let good = run(
+        &guarded,
+        &["infer", "secret", "--zeros", "--api-key", key],
+        "kserve-grpc",
+        None,
+    );
+    assert_eq!(good.code, Some(0), "{}", good.stderr);
+}
+
+#[test]
+fn a_doctor_asks_with_a_credential() {
+    let guarded = Guarded::with(&identity("user", "metadata = [\"*\"]"), &[]);
+    let doctor = |flags: &[&str]| {
+        let url = format!("http://localhost:{}", guarded.server.rest_port);
+        let run = cli::run(cli::command().args(["doctor", "--url", &url]).args(flags));
+        run.text()
+    };
+    let text = doctor(&["--api-key", &key("user")]);
+    assert!(text.contains("answers at"), "{text}");
+    assert!(!text.contains(&key("user")), "{text}");
+    let text = doctor(&[]);
+    assert!(text.contains("OVMS_API_KEY or `--api-key`"), "{text}");
+}

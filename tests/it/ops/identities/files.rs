@@ -1,0 +1,179 @@
+//! The file of identities: at the start, when it changes, and when it is wrong.
+
+use std::fs;
+
+use super::{Guarded, bearer, configuration, identity, key, sha256};
+use crate::support::{Server, certificates::Certificates, cli, eventually, http::send, model};
+
+fn status(server: &Server, name: &str, path: &str) -> u16 {
+    let header = [("authorization", &*bearer(name))];
+    send(server, "GET", path, &header, b"").status
+}
+
+#[test]
+fn the_file_is_followed_and_a_faulty_one_is_not() {
+    let guarded = Guarded::start("", &["--file_system_poll_wait_seconds", "1"]);
+    let server = &guarded.server;
+    assert_eq!(status(server, "root", "/v2/models/secret"), 200);
+    assert_eq!(status(server, "new", "/v2"), 401);
+    guarded.rewrite("[[identity]]\nname = \"new\"\nkeys = [\"x\"]\n");
+    let said = server.wait_log("rights stay as they were");
+    assert!(
+        said.contains("auth.toml:3:9: found a key that is no SHA-256"),
+        "{said}"
+    );
+    assert_eq!(status(server, "root", "/v2/models/secret"), 200);
+    guarded.rewrite(&identity("new", "metadata = [\"secret\"]"));
+    server.wait_log("rights are those of");
+    eventually("the new rights", || {
+        (status(server, "new", "/v2") == 200).then_some(())
+    });
+    assert_eq!(status(server, "root", "/v2"), 401);
+    assert_eq!(status(server, "new", "/v2/models/secret"), 200);
+    assert_eq!(status(server, "new", "/v2/models/dummy"), 404);
+    fs::remove_file(guarded.path("auth.toml")).unwrap();
+    server.wait_log("cannot read --auth");
+    assert_eq!(status(server, "new", "/v2"), 200);
+}
+
+#[test]
+fn a_reload_reads_the_file_too() {
+    let guarded = Guarded::start("", &["--file_system_poll_wait_seconds", "0"]);
+    let server = &guarded.server;
+    let root = identity("root", "admin = true");
+    guarded.rewrite(&format!("{root}{}", identity("new", "")));
+    let header = [("authorization", &*bearer("root"))];
+    assert_eq!(status(server, "new", "/v2"), 401);
+    let reload = send(server, "POST", "/v1/config/reload", &header, b"");
+    assert_eq!(reload.status, 200, "{}", reload.text());
+    assert_eq!(status(server, "new", "/v2"), 200);
+    assert_eq!(status(server, "root", "/v2/models/dummy"), 404);
+}
+
+#[test]
+fn a_pattern_that_nothing_fits_is_warned_of() {
+    let guarded = Guarded::with(&identity("a", "infer = [\"dummi\", \"*\"]"), &[]);
+    let said = guarded.server.wait_log("nothing that is served fits");
+    assert!(said.contains("auth.toml:4:10: "), "{said}");
+    assert!(said.contains("`dummi` (did you mean `dummy`?)"), "{said}");
+}
+
+/// Starts a server that does not start; returns the failure without what differs.
+fn refused(text: Option<&str>, flags: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("auth.toml");
+    if let Some(text) = text {
+        fs::write(&path, text).unwrap();
+    }
+    let socket = folder.path().join("socket");
+    let run = cli::run(
+        cli::command()
+            .args(["serve", "--model-name", "dummy", "--model-path"])
+            .arg(model("dummy"))
+            .arg("--grpc-unix-socket")
+            .arg(&socket)
+            .arg("--auth")
+            .arg(&path)
+            .args(flags),
+    );
+    run.failure()
+        .replace(&folder.path().display().to_string(), "FOLDER")
+}
+
+#[test]
+fn a_file_that_cannot_be_used_ends_the_start() {
+    insta::assert_snapshot!(refused(None, &[]), @"");
+    insta::assert_snapshot!(refused(Some("[[identity]]\nname = \"a\"\ncertificates = [\"a.example\"]\ninfer = [\"[\"]\n"), &[]), @"");
+    let key = key("a");
+    let refused = refused(
+        Some(&format!("[[identity]]\nname = \"a\"\nkeys = [\"{key}\"]\n")),
+        &[],
+    );
+    assert!(!refused.contains(&key), "{refused}");
+    assert!(refused.contains(&sha256(&key)), "{refused}");
+}
+
+#[test]
+fn a_check_looks_at_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = configuration(folder.path());
+    let auth = folder.path().join("auth.toml");
+    let check = |text: &str| {
+        fs::write(&auth, text).unwrap();
+        let run = cli::run(
+            cli::command()
+                .args(["serve", "--check", "--config-path"])
+                .arg(&config)
+                .arg("--auth")
+                .arg(&auth),
+        );
+        let text = format!("{}{}", run.text(), run.failure());
+        text.replace(&folder.path().display().to_string(), "FOLDER")
+    };
+    insta::assert_snapshot!(check(&identity("a", "infer = [\"dummy\"]")), @"");
+    insta::assert_snapshot!(check(&identity("a", "infer = [\"dumy\", \"*\"]")), @"");
+    insta::assert_snapshot!(check(&identity("a", "infer = 7")), @"");
+    let doctor = |text: &str| {
+        fs::write(&auth, text).unwrap();
+        let run = cli::run(cli::command().args(["doctor", "--auth"]).arg(&auth));
+        let line = run
+            .text()
+            .lines()
+            .find(|it| it.contains("identities"))
+            .unwrap()
+            .to_owned();
+        line.replace(&folder.path().display().to_string(), "FOLDER")
+    };
+    insta::assert_snapshot!(doctor(&identity("a", "infer = [\"dummy\"]")), @"");
+    insta::assert_snapshot!(doctor("x = 1\n"), @"");
+}
+
+#[test]
+fn a_certificate_is_a_credential() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    made.write("client", 90);
+    let (ca, pair) = (made.text("ca.pem"), made.server("server"));
+    let mut flags: Vec<&str> = pair.iter().map(String::as_str).collect();
+    flags.extend(["--tls_client_ca", &ca, "--tls_client_auth", "optional"]);
+    let by_name =
+        "[[identity]]\nname = \"machine\"\ncertificates = [\"LOCALHOST\"]\ninfer = [\"dummy\"]\n";
+    let guarded = Guarded::with(
+        &format!("{by_name}{}", identity("user", "infer = [\"secret\"]")),
+        &flags,
+    );
+    let (cert, private) = (made.text("client.pem"), made.text("client.key"));
+    let infer = |model: &str, api: &str, flags: &[&str]| {
+        let url = match api.ends_with("grpc") {
+            true => format!("grpcs://localhost:{}", guarded.server.port),
+            false => format!("https://localhost:{}", guarded.server.rest_port),
+        };
+        let words = [
+            "infer", model, "--zeros", "--api", api, "--cacert", &ca, "--url", &url,
+        ];
+        cli::run(cli::command().args(words).args(flags))
+    };
+    let own = ["--cert", &*cert, "--key", &private];
+    for api in ["kserve-grpc", "tfs-grpc", "kserve-rest", "tfs-rest"] {
+        let run = infer("dummy", api, &own);
+        assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
+        let run = infer("secret", api, &own);
+        assert!(run.stderr.contains("not found"), "{api}: {}", run.stderr);
+        let run = infer("dummy", api, &[]);
+        assert!(
+            run.stderr.contains("there are no credentials"),
+            "{api}: {}",
+            run.stderr
+        );
+        // A key that comes with it goes first, good or not.
+        let key = key("user");
+        let run = infer("secret", api, &[&own[..], &["--api-key", &key]].concat());
+        assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
+        let run = infer("dummy", api, &[&own[..], &["--api-key", "wrong"]].concat());
+        assert!(
+            run.stderr.contains("the API key is not known"),
+            "{api}: {}",
+            run.stderr
+        );
+    }
+}
