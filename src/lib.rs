@@ -21,6 +21,8 @@ pub mod draw;
 pub mod engine;
 pub mod error;
 pub mod frontends;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod graph;
 pub mod https;
 pub mod metrics;

@@ -101,7 +101,7 @@ pub(super) const PREFIX: usize = 5;
 const MAX_QUERY: usize = 4 << 20;
 
 /// How many times more memory than bytes such a message takes at most.
-const QUERY_WEIGHT: usize = 16;
+pub(super) const QUERY_WEIGHT: usize = 16;
 
 /// Answers an inference.
 pub(super) fn call<C: Unary>(
