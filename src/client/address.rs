@@ -102,7 +102,10 @@ impl Address {
             tls,
         });
         match reqwest::Url::parse(&address.url()) {
-            Ok(url) if url.username().is_empty() && url.password().is_none() => Ok(address),
+            // A URL may have an empty user, too.
+            Ok(url) if url.username().is_empty() && url.password().is_none() && !host.contains('@') => {
+                Ok(address)
+            }
             _ => Err(AddressError::Host(host)),
         }
     }

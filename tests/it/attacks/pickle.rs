@@ -14,8 +14,8 @@ fn evil(folder: &Path, made: &Path) -> PathBuf {
     let length = u16::try_from(padded.len()).unwrap();
     let object = format!("cposix\nsystem\n(S'touch {}'\ntR.", made.display());
     let file = [
-        b"\x93NUMPY\x01\0",
-        &length.to_le_bytes()[..],
+        &b"\x93NUMPY\x01\0"[..],
+        &length.to_le_bytes(),
         padded.as_bytes(),
         object.as_bytes(),
     ];
