@@ -103,7 +103,9 @@ impl Address {
         });
         match reqwest::Url::parse(&address.url()) {
             // A URL may have an empty user, too.
-            Ok(url) if url.username().is_empty() && url.password().is_none() && !host.contains('@') => {
+            Ok(url)
+                if url.username().is_empty() && url.password().is_none() && !host.contains('@') =>
+            {
                 Ok(address)
             }
             _ => Err(AddressError::Host(host)),

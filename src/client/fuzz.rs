@@ -50,9 +50,8 @@ pub(crate) fn addresses(data: &[u8]) {
 pub(crate) fn answers(data: &[u8]) {
     let (kind, data) = choice(data);
     let (header, body) = line(data);
-    let output = |name: &str, dtype: &str| {
-        TensorMetadata::new(name.to_owned(), dtype.to_owned(), &[-1])
-    };
+    let output =
+        |name: &str, dtype: &str| TensorMetadata::new(name.to_owned(), dtype.to_owned(), &[-1]);
     let model_outputs = match kind & 2 {
         0 => vec![output("y", "FP32")],
         _ => vec![output("y", "FP32"), output("z", "BYTES")],

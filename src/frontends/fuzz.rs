@@ -6,7 +6,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use bytes::Bytes;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use prost::Message as _;
 use tonic::Code;
 
 use super::{
@@ -125,7 +124,11 @@ pub(crate) fn gzip(data: &[u8]) {
         }
         Err(error) => {
             check_error(&error);
-            let kinds = [ErrorKind::InvalidArgument, ErrorKind::TooLarge, ErrorKind::Exhausted];
+            let kinds = [
+                ErrorKind::InvalidArgument,
+                ErrorKind::TooLarge,
+                ErrorKind::Exhausted,
+            ];
             assert!(kinds.contains(&error.kind()), "{error}");
         }
     }
@@ -195,7 +198,11 @@ fn query<Q: prost::Message + Default>(wire: &[u8]) {
     let mut decoded = None;
     let used = allocation_counter::measure(|| decoded = Q::decode(wire).ok());
     let charged = CALL + QUERY_WEIGHT * wire.len();
-    assert!(used.bytes_max <= charged as u64, "{} bytes, {charged} charged", used.bytes_max);
+    assert!(
+        used.bytes_max <= charged as u64,
+        "{} bytes, {charged} charged",
+        used.bytes_max
+    );
     if let Some(query) = decoded {
         let again = Q::decode(&*query.encode_to_vec()).expect("what is written can be read");
         assert_eq!(again.encoded_len(), query.encoded_len());

@@ -187,7 +187,11 @@ pub(crate) fn servable() -> ServableInfo {
         port: 0,
     };
     let inputs = vec![
-        input("image", DataType::U8, &[Dim::Any, Dim::Any, Dim::Any, Dim::Any]),
+        input(
+            "image",
+            DataType::U8,
+            &[Dim::Any, Dim::Any, Dim::Any, Dim::Any],
+        ),
         input("numbers", DataType::F32, &[Dim::Any, Dim::Fixed(2)]),
         input("texts", DataType::String, &[Dim::Any]),
     ];
@@ -204,7 +208,8 @@ pub(crate) fn servable_of_one(kind: u8) -> ServableInfo {
 
 /// Takes the first byte off an input, which chooses among several ways to read the rest.
 pub(crate) fn choice(data: &[u8]) -> (u8, &[u8]) {
-    data.split_first().map_or((0, data), |(first, rest)| (*first, rest))
+    data.split_first()
+        .map_or((0, data), |(first, rest)| (*first, rest))
 }
 
 /// Takes the first line off an input.

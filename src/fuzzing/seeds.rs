@@ -64,7 +64,10 @@ fn seeds(name: &str) -> Seeds {
             "fixtures/pipelines/ocr/config.json",
         ]),
         "generate_json" => with_first(&[
-            (0, r#"{"numbers":[[1,2.5]],"texts":"a","image":{"b64":"AAEC"},"id":"7","parameters":{"t":0.5,"b":true}}"#),
+            (
+                0,
+                r#"{"numbers":[[1,2.5]],"texts":"a","image":{"b64":"AAEC"},"id":"7","parameters":{"t":0.5,"b":true}}"#,
+            ),
             (2, r#"{"numbers":[[1,2],[3,4]],"texts":["a"],"none":null}"#),
             (1, r#"{"image":["\u00e9\n"],"n":18446744073709551615}"#),
         ]),
@@ -80,7 +83,10 @@ fn seeds(name: &str) -> Seeds {
             // A name and a version in most of them.
             let names = b"\x0a\x01m\x12\x011".to_vec();
             vec![
-                ("metadata".to_owned(), [vec![5], query.encode_to_vec()].concat()),
+                (
+                    "metadata".to_owned(),
+                    [vec![5], query.encode_to_vec()].concat(),
+                ),
                 ("names".to_owned(), [vec![0], names].concat()),
             ]
         }
@@ -91,8 +97,14 @@ fn seeds(name: &str) -> Seeds {
         }
         "http1_heads" => with_first(&[
             (7, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
-            (3, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na\n\nGET / HTTP/1.1\n"),
-            (20, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\na\n\n\r\n0\r\nx: y\r\n\r\nPUT /"),
+            (
+                3,
+                "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na\n\nGET / HTTP/1.1\n",
+            ),
+            (
+                20,
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\na\n\n\r\n0\r\nx: y\r\n\r\nPUT /",
+            ),
         ]),
         "http2_frames" => http2_frames(),
         "http_headers" => texts(&[
@@ -166,9 +178,18 @@ fn seeds(name: &str) -> Seeds {
         ]),
         "tfs_grpc" => tfs_grpc(),
         "tfs_json" => with_first(&[
-            (0, r#"{"instances":[{"numbers":[1,2],"texts":"a","image":{"b64":"AAEC"}},{"numbers":[3,4],"texts":"b","image":{"b64":"AA=="}}]}"#),
-            (3, r#"{"signature_name":"x","inputs":{"numbers":[[1,2]],"texts":["a"],"image":[[[[1]]]]}}"#),
-            (2, r#"{"inputs":{"numbers":[[1,-0.5e3]],"sequence_id":[7],"sequence_control_input":1}}"#),
+            (
+                0,
+                r#"{"instances":[{"numbers":[1,2],"texts":"a","image":{"b64":"AAEC"}},{"numbers":[3,4],"texts":"b","image":{"b64":"AA=="}}]}"#,
+            ),
+            (
+                3,
+                r#"{"signature_name":"x","inputs":{"numbers":[[1,2]],"texts":["a"],"image":[[[[1]]]]}}"#,
+            ),
+            (
+                2,
+                r#"{"inputs":{"numbers":[[1,-0.5e3]],"sequence_id":[7],"sequence_control_input":1}}"#,
+            ),
             (4 | 1 << 3, r#"{"instances":[[1,2],[3,4]]}"#),
             (4, r#"{"inputs":[{"b64":"AAEC"}]}"#),
         ]),
@@ -179,18 +200,29 @@ fn seeds(name: &str) -> Seeds {
 
 fn named<const N: usize>(inputs: [Vec<u8>; N]) -> Seeds {
     let numbers = 0..;
-    numbers.map(|number: usize| number.to_string()).zip(inputs).collect()
+    numbers
+        .map(|number: usize| number.to_string())
+        .zip(inputs)
+        .collect()
 }
 
 fn texts(texts: &[&str]) -> Seeds {
     let inputs = texts.iter().map(|text| text.as_bytes().to_vec());
-    (0..).map(|number: usize| number.to_string()).zip(inputs).collect()
+    (0..)
+        .map(|number: usize| number.to_string())
+        .zip(inputs)
+        .collect()
 }
 
 /// Returns texts behind the byte that chooses how they are read.
 fn with_first(texts: &[(u8, &str)]) -> Seeds {
-    let inputs = texts.iter().map(|(first, text)| [&[*first], text.as_bytes()].concat());
-    (0..).map(|number: usize| number.to_string()).zip(inputs).collect()
+    let inputs = texts
+        .iter()
+        .map(|(first, text)| [&[*first], text.as_bytes()].concat());
+    (0..)
+        .map(|number: usize| number.to_string())
+        .zip(inputs)
+        .collect()
 }
 
 /// Returns files of the project; each is named as its folder.
@@ -228,7 +260,11 @@ fn grpc_messages() -> Seeds {
 
 fn http2_frames() -> Seeds {
     let frame = |kind: u8, flags: u8, stream: u32, length: u32| {
-        let head = [&length.to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes()];
+        let head = [
+            &length.to_be_bytes()[1..],
+            &[kind, flags],
+            &stream.to_be_bytes(),
+        ];
         [head.concat(), vec![b'x'; length as usize]].concat()
     };
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
@@ -369,9 +405,18 @@ fn arrays() -> Seeds {
     named([
         written(&tensor(DataType::F32, &[1, 2], &[0; 8])),
         written(&tensor(DataType::String, &[2], b"\x02\0\0\0ab\x01\0\0\0c")),
-        header("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n", b"\0\x01\0\x02\0\x03\0\x04\0\x05\0\x06"),
-        header("{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }\n", b"a\0\0\0b\0\0\0"),
-        header("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", b"\x80\x04N."),
+        header(
+            "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n",
+            b"\0\x01\0\x02\0\x03\0\x04\0\x05\0\x06",
+        ),
+        header(
+            "{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }\n",
+            b"a\0\0\0b\0\0\0",
+        ),
+        header(
+            "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n",
+            b"\x80\x04N.",
+        ),
     ])
 }
 
@@ -466,9 +511,17 @@ fn tfs_grpc() -> Seeds {
 fn client_answers() -> Seeds {
     let json = r#"{"model_name":"m","model_version":"1","outputs":[{"name":"a","shape":[1],"datatype":"INT16","parameters":{"binary_data_size":2}},{"name":"b","shape":[2,1],"datatype":"FP32","data":[NaN,-1]},{"name":"own","shape":[-1],"datatype":"7w","parameters":{"binary_data_size":3}}]}"#;
     named([
-        [&b"\0"[..], json.len().to_string().as_bytes(), b"\n", json.as_bytes(), b"\x05\0xyz"].concat(),
+        [
+            &b"\0"[..],
+            json.len().to_string().as_bytes(),
+            b"\n",
+            json.as_bytes(),
+            b"\x05\0xyz",
+        ]
+        .concat(),
         b"\x01\n{\"outputs\":[1,2.5,Infinity]}".to_vec(),
-        b"\x03\n{\"outputs\":{\"y\":[[1]],\"z\":[{\"b64\":\"YQ==\"}],\"sequence_id\":[7]}}".to_vec(),
+        b"\x03\n{\"outputs\":{\"y\":[[1]],\"z\":[{\"b64\":\"YQ==\"}],\"sequence_id\":[7]}}"
+            .to_vec(),
     ])
 }
 

@@ -24,12 +24,57 @@ const MAX_INPUT: usize = 16 << 10;
 
 /// Pieces that matter to some parser.
 const WORDS: &[&[u8]] = &[
-    b"0", b"-1", b"1e999", b"18446744073709551615", b"9223372036854775808", b"NaN", b"null", b"true",
-    b"\"", b"\\u0000", b"[", b"]", b"{", b"}", b":", b",", b"<", b">", b"(", b"../", b"%2e%2e", b"%00", b"\0",
-    b"\n", b"\r\n", b"\r\n\r\n", b"*-1\r\n", b"*1\r\n", b"$-1\r\n", b"b64", b"\"b64\":", b"inputs",
-    b"instances", b"parameters", b"binary_data_size", b"shape", b"datatype", b"BYTES", b"data",
-    b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-    b"://", b"@", b"node {", b"type.googleapis.com/", b"'|O'", b"True", b"\xef\xbb\xbf", b"\xc3\x28",
+    b"0",
+    b"-1",
+    b"1e999",
+    b"18446744073709551615",
+    b"9223372036854775808",
+    b"NaN",
+    b"null",
+    b"true",
+    b"\"",
+    b"\\u0000",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b":",
+    b",",
+    b"<",
+    b">",
+    b"(",
+    b"../",
+    b"%2e%2e",
+    b"%00",
+    b"\0",
+    b"\n",
+    b"\r\n",
+    b"\r\n\r\n",
+    b"*-1\r\n",
+    b"*1\r\n",
+    b"$-1\r\n",
+    b"b64",
+    b"\"b64\":",
+    b"inputs",
+    b"instances",
+    b"parameters",
+    b"binary_data_size",
+    b"shape",
+    b"datatype",
+    b"BYTES",
+    b"data",
+    b"\xff\xff\xff\xff",
+    b"\xff\xff\xff\x7f",
+    b"\0\0\0\x80",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    b"://",
+    b"@",
+    b"node {",
+    b"type.googleapis.com/",
+    b"'|O'",
+    b"True",
+    b"\xef\xbb\xbf",
+    b"\xc3\x28",
 ];
 
 /// Change of an input. Places are relative to its length.
@@ -66,12 +111,14 @@ impl Mutation {
         let place = |at: &Index| at.index(data.len() + 1);
         match self {
             Self::Flip(at, bit) => {
-                if let Some(byte) = data.get_mut(at.index(data.len().max(1))) {
+                let at = at.index(data.len().max(1));
+                if let Some(byte) = data.get_mut(at) {
                     *byte ^= bit;
                 }
             }
             Self::Set(at, value) => {
-                if let Some(byte) = data.get_mut(at.index(data.len().max(1))) {
+                let at = at.index(data.len().max(1));
+                if let Some(byte) = data.get_mut(at) {
                     *byte = *value;
                 }
             }
@@ -129,7 +176,10 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
         .map(|entry| entry.unwrap().path())
         .collect();
     paths.sort();
-    paths.into_iter().map(|path| fs::read(path).unwrap()).collect()
+    paths
+        .into_iter()
+        .map(|path| fs::read(path).unwrap())
+        .collect()
 }
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -189,13 +239,42 @@ fn nested(field: u8, depth: usize) -> Vec<u8> {
 #[test]
 fn no_target_recurses_without_bound() {
     let patterns: [&[u8]; 22] = [
-        b"[", b"{", b"(", b"<", b"<a>", b"{\"a\":", b"{\"inputs\":", b"[{\"b64\":", b"node{", b"a<", b"a:[",
-        b"a{a{", b"*1\r\n", b"%1\r\n", b"~1\r\n", b">1\r\n", b"1,", b"\x0b", b"\x1b\x23", b"../", b"%25", b"[[{}],",
+        b"[",
+        b"{",
+        b"(",
+        b"<",
+        b"<a>",
+        b"{\"a\":",
+        b"{\"inputs\":",
+        b"[{\"b64\":",
+        b"node{",
+        b"a<",
+        b"a:[",
+        b"a{a{",
+        b"*1\r\n",
+        b"%1\r\n",
+        b"~1\r\n",
+        b">1\r\n",
+        b"1,",
+        b"\x0b",
+        b"\x1b\x23",
+        b"../",
+        b"%25",
+        b"[[{}],",
     ];
     let befores: [&[u8]; 13] = [
-        b"", b"\n", b"\0", b"{\"x\":", b"{\"inputs\":[{\"name\":\"a\",\"data\":", b"{\"parameters\":{\"a\":",
-        b"{\"inputs\":{\"numbers\":", b"{\"instances\":[{\"numbers\":", b"\0\n{\"outputs\":[{\"data\":",
-        b"{\"model_config_list\":", b"<net><rt_info><model_info>", b"node{options{",
+        b"",
+        b"\n",
+        b"\0",
+        b"{\"x\":",
+        b"{\"inputs\":[{\"name\":\"a\",\"data\":",
+        b"{\"parameters\":{\"a\":",
+        b"{\"inputs\":{\"numbers\":",
+        b"{\"instances\":[{\"numbers\":",
+        b"\0\n{\"outputs\":[{\"data\":",
+        b"{\"model_config_list\":",
+        b"<net><rt_info><model_info>",
+        b"node{options{",
         b"\x93NUMPY\x02\0\x30\x75\0\0{'descr': '|u1', 'fortran_order': True, 'shape': (2,",
     ];
     let mut deep = Vec::new();

@@ -36,7 +36,9 @@ fn mended(file: &[u8], error: &str) -> Option<Bytes> {
     if found.len() != expected.len() {
         return None;
     }
-    let place = file.windows(found.len()).position(|it| it == found.as_bytes())?;
+    let place = file
+        .windows(found.len())
+        .position(|it| it == found.as_bytes())?;
     let mut file = file.to_vec();
     file[place..place + expected.len()].copy_from_slice(expected.as_bytes());
     Some(file.into())

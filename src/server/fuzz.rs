@@ -31,7 +31,10 @@ pub(crate) fn heads(data: &[u8]) {
     if refused.is_none() {
         // A byte more is counted for each piece.
         let [whole, parts] = [&whole, &parts].map(Heads::unfinished);
-        assert!(whole <= parts && parts <= whole + wire.len() + 1, "{whole} {parts}");
+        assert!(
+            whole <= parts && parts <= whole + wire.len() + 1,
+            "{whole} {parts}"
+        );
     }
 }
 

@@ -13,7 +13,10 @@ pub(crate) fn keys(data: &[u8]) {
         return;
     };
     let shown = prefix.to_string();
-    assert!(shown.starts_with('/') && !shown[1..].contains(['/', '\0']), "{shown:?}");
+    assert!(
+        shown.starts_with('/') && !shown[1..].contains(['/', '\0']),
+        "{shown:?}"
+    );
     assert_eq!(shown.parse::<KeyPrefix>().as_ref(), Ok(&prefix));
     let key = String::from_utf8_lossy(key);
     match prefix.file_name("region", &key) {

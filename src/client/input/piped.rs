@@ -111,7 +111,9 @@ impl Output<'_> {
         };
         if self.shape.len() > MAX_RANK {
             let rank = self.shape.len();
-            return Err(format!("found a shape of {rank} axes, expected {MAX_RANK} at most").into());
+            return Err(
+                format!("found a shape of {rank} axes, expected {MAX_RANK} at most").into(),
+            );
         }
         let shape: Vec<usize> = self.shape.iter().map(length).collect::<Result<_, _>>()?;
         let data = self.data.ok_or("found no `data`")?;

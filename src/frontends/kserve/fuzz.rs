@@ -63,7 +63,11 @@ pub(crate) fn json(data: &[u8]) {
     let weight = weight::of_json(&body[..bytes]);
     let mut decoded = None;
     let used = measure(|| {
-        decoded = Some(json::decode(&body, length, RegionReader::new(None, &budget)));
+        decoded = Some(json::decode(
+            &body,
+            length,
+            RegionReader::new(None, &budget),
+        ));
     });
     assert!(
         used.bytes_max <= (weight + 3 * body.len() + CALL) as u64,

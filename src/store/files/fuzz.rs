@@ -5,10 +5,7 @@ use std::{fs, path::PathBuf};
 use flate2::Crc;
 
 use super::record::{MAGIC, RecordFile};
-use crate::{
-    fuzzing::choice,
-    store::StoreError,
-};
+use crate::{fuzzing::choice, store::StoreError};
 
 thread_local! {
     /// A file of this thread, in memory where there is such a folder.

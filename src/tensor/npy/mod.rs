@@ -94,8 +94,8 @@ pub fn read_archive(file: &Bytes, most: u64) -> Result<Vec<(String, Tensor)>> {
         };
         let mut bytes = Vec::new();
         let mut limited = (&mut member).take(left + 1);
-        let read = limited.read_to_end(&mut bytes).map_err(broken)?;
-        left = left.checked_sub(read as u64).ok_or_else(|| {
+        let length = limited.read_to_end(&mut bytes).map_err(broken)?;
+        left = left.checked_sub(length as u64).ok_or_else(|| {
             Error::invalid(format!("found arrays of more than {most} bytes in all"))
         })?;
         let tensor = read(&bytes.into()).map_err(|error| {

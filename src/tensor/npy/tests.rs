@@ -197,7 +197,11 @@ fn bomb(arrays: usize, mebibytes: usize) -> Bytes {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let method = zip::CompressionMethod::Deflated;
     let options = zip::write::SimpleFileOptions::default().compression_method(method);
-    let zeros = Tensor::new(DataType::U8, vec![mebibytes << 20], vec![0; mebibytes << 20].into());
+    let zeros = Tensor::new(
+        DataType::U8,
+        vec![mebibytes << 20],
+        vec![0; mebibytes << 20].into(),
+    );
     let mut file = Vec::new();
     write(&zeros.unwrap(), &mut file).unwrap();
     for name in 0..arrays {

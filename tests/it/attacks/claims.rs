@@ -44,9 +44,7 @@ fn shapes_of_any_size_reserve_nothing() {
         let lengths: Vec<String> = shape.iter().map(i64::to_string).collect();
         let input = |rest: &str| {
             let shape = lengths.join(",");
-            format!(
-                r#"{{"inputs":[{{"name":"b","shape":[{shape}],"datatype":"FP32"{rest}}}]}}"#
-            )
+            format!(r#"{{"inputs":[{{"name":"b","shape":[{shape}],"datatype":"FP32"{rest}}}]}}"#)
         };
         for rest in [
             "",
@@ -56,7 +54,12 @@ fn shapes_of_any_size_reserve_nothing() {
         ] {
             let body = input(rest);
             let length = body.len().to_string();
-            for length in [&*length, "9223372036854775807", "18446744073709551616", "-1"] {
+            for length in [
+                &*length,
+                "9223372036854775807",
+                "18446744073709551616",
+                "-1",
+            ] {
                 let headers = [(JSON_LENGTH, length)];
                 let path = "/v2/models/dummy/infer";
                 let answer = send(&server, "POST", path, &headers, body.as_bytes());

@@ -48,7 +48,14 @@ fn errors_of_clients_name_nothing_of_the_machine_and_of_others() {
     let server = config.serve();
     let (grpc, tfs) = (Grpc::connect(&server), Tfs::connect(&server));
     let mut texts = Vec::new();
-    for name in ["hidden", "hidden_on", "HIDDEN_ONE", "", "dummy2", "../hidden_one"] {
+    for name in [
+        "hidden",
+        "hidden_on",
+        "HIDDEN_ONE",
+        "",
+        "dummy2",
+        "../hidden_one",
+    ] {
         let mut named = dummy();
         named.model_name = name.to_owned();
         texts.push(grpc.refused(named));
@@ -64,7 +71,13 @@ fn errors_of_clients_name_nothing_of_the_machine_and_of_others() {
             texts.push(grpc.refused(raw("dummy", input, datatype, &[1, 11], &[0; 3])));
         }
     }
-    for body in ["", "{", "[]", "{}", r#"{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]}"#] {
+    for body in [
+        "",
+        "{",
+        "[]",
+        "{}",
+        r#"{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]}"#,
+    ] {
         for path in [
             "/v2/models/dummy/infer",
             "/v2/models/dummy/generate",
@@ -77,14 +90,27 @@ fn errors_of_clients_name_nothing_of_the_machine_and_of_others() {
         ] {
             texts.push(post(&server, path, body.as_bytes()).text());
         }
-        texts.push(send(&server, "PUT", "/v1/models/dummy/sequences/1", &[], body.as_bytes()).text());
+        texts.push(
+            send(
+                &server,
+                "PUT",
+                "/v1/models/dummy/sequences/1",
+                &[],
+                body.as_bytes(),
+            )
+            .text(),
+        );
     }
     // An inference that fails in the runtime.
     let kserve = json!({ "inputs": [
         { "name": "a", "shape": [1, 3], "datatype": "INT64", "data": [1, 2, 3] },
         { "name": "b", "shape": [1, 2], "datatype": "INT64", "data": [1, 2] },
     ] });
-    let failed = post(&server, "/v2/models/pair/infer", kserve.to_string().as_bytes());
+    let failed = post(
+        &server,
+        "/v2/models/pair/infer",
+        kserve.to_string().as_bytes(),
+    );
     assert_eq!(failed.status, 500);
     texts.push(failed.text());
     for text in &texts {
@@ -122,7 +148,12 @@ fn errors_of_python_handlers_name_no_files() {
     add_python(&mut config, "graph", CODE);
     let server = config.serve();
     let grpc = Grpc::connect(&server);
-    for body in ["raise ValueError('no')", "import nothing_like_it", "return 1 / 0", "return [1]"] {
+    for body in [
+        "raise ValueError('no')",
+        "import nothing_like_it",
+        "return 1 / 0",
+        "return [1]",
+    ] {
         let text = reported(&grpc, code("graph", body));
         check(body, &text, &config);
     }

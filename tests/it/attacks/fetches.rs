@@ -24,9 +24,11 @@ impl Bait {
     /// Returns places that name the listener.
     fn places(&self) -> Vec<String> {
         let address = self.0.local_addr().unwrap();
-        ["http", "https", "s3", "gs", "az", "ftp", "grpc", "redis", "file"]
-            .map(|scheme| format!("{scheme}://{address}/bucket/model"))
-            .into()
+        [
+            "http", "https", "s3", "gs", "az", "ftp", "grpc", "redis", "file",
+        ]
+        .map(|scheme| format!("{scheme}://{address}/bucket/model"))
+        .into()
     }
 
     fn check(&self) {
@@ -60,7 +62,10 @@ fn no_request_makes_the_server_connect_to_anything() {
                 reload,
             ),
             Call::of(&format!("{service}/RepositoryModelLoad"), load.clone()),
-            Call::of(&format!("{service}/SystemSharedMemoryRegister"), load.clone()),
+            Call::of(
+                &format!("{service}/SystemSharedMemoryRegister"),
+                load.clone(),
+            ),
             Call::of(&format!("{service}/CudaSharedMemoryRegister"), load.clone()),
             Call::of(&format!("{service}/TraceSetting"), load),
         ];
@@ -87,7 +92,13 @@ fn no_request_makes_the_server_connect_to_anything() {
         let url = format!(r#"{{"instances":[{{"image":{{"url":"{place}"}}}}]}}"#);
         let answer = post(&server, "/v1/models/image_any:predict", url.as_bytes());
         assert_eq!(answer.status, 400, "{}", answer.text());
-        for header in ["Referer", "X-Callback-URL", "traceparent", "Link", "SOAPAction"] {
+        for header in [
+            "Referer",
+            "X-Callback-URL",
+            "traceparent",
+            "Link",
+            "SOAPAction",
+        ] {
             send(&server, "GET", "/v2/health/live", &[(header, &place)], b"");
         }
         get(&server, &place);

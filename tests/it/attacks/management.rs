@@ -152,7 +152,12 @@ fn what_manages_a_server_without_opting_in_is_known() {
         "TraceSetting",
         "LogSettings",
     ]
-    .map(|method| Call::of(&format!("/inference.GRPCInferenceService/{method}"), Vec::new()));
+    .map(|method| {
+        Call::of(
+            &format!("/inference.GRPCInferenceService/{method}"),
+            Vec::new(),
+        )
+    });
     for answer in wire::send(&server, &calls) {
         assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
     }

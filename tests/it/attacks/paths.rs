@@ -13,7 +13,13 @@ use crate::support::{
 /// Asserts that an answer has no contents of files, and no settings of the server.
 fn check_empty(what: &str, answer: &Answer) {
     let text = String::from_utf8_lossy(&answer.body);
-    for contents in ["root:", "<net", "model_config_list", "model_version_status", "__metadata__"] {
+    for contents in [
+        "root:",
+        "<net",
+        "model_config_list",
+        "model_version_status",
+        "__metadata__",
+    ] {
         assert!(!text.contains(contents), "{what}: {text}");
     }
 }
@@ -66,7 +72,15 @@ fn no_path_leads_to_a_file() {
     }
     // Names of models are looked up, and are no paths, on any other way either.
     let grpc = Grpc::connect(&server);
-    for name in ["../dummy", "/etc/passwd", "dummy/../dummy", "./dummy", "DUMMY", "dummy ", "dummy\0"] {
+    for name in [
+        "../dummy",
+        "/etc/passwd",
+        "dummy/../dummy",
+        "./dummy",
+        "DUMMY",
+        "dummy ",
+        "dummy\0",
+    ] {
         let mut request = dummy();
         request.model_name = name.to_owned();
         assert_eq!(
@@ -79,7 +93,10 @@ fn no_path_leads_to_a_file() {
         let mut request = dummy();
         request.model_version = version.to_owned();
         let refused = grpc.refused(request);
-        assert!(refused.starts_with("InvalidArgument: "), "{version:?}: {refused}");
+        assert!(
+            refused.starts_with("InvalidArgument: "),
+            "{version:?}: {refused}"
+        );
     }
 }
 
@@ -222,10 +239,17 @@ fn each_port_speaks_its_own_protocol_and_no_other() {
         "/inference.GRPCInferenceService/../inference.GRPCInferenceService/ModelInfer",
     ];
     let paths: Vec<&&str> = paths.chain(&others).collect();
-    let calls: Vec<Call> = paths.iter().map(|path| Call::of(path, Vec::new())).collect();
+    let calls: Vec<Call> = paths
+        .iter()
+        .map(|path| Call::of(path, Vec::new()))
+        .collect();
     for (answer, path) in wire::send(&server, &calls).into_iter().zip(paths) {
         let status = answer.expect_err(path);
-        assert_eq!(status.code(), tonic::Code::Unimplemented, "{path}: {status:?}");
+        assert_eq!(
+            status.code(),
+            tonic::Code::Unimplemented,
+            "{path}: {status:?}"
+        );
     }
     Grpc::connect(&server).check_serves();
 }

@@ -37,7 +37,11 @@ fn arrays_of_objects_are_refused_and_not_run() {
     ] {
         let run = cli::ovms(["infer", "dummy", "--url", &url, "-i", &argument]);
         assert_ne!(run.code, Some(0), "{}", run.stderr);
-        assert!(run.stderr.contains("found elements of type `|O`"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("found elements of type `|O`"),
+            "{}",
+            run.stderr
+        );
     }
     assert!(!made.exists());
 }

@@ -94,8 +94,14 @@ fn messages_without_end_are_refused_on_all_calls() {
     let service = "/inference.GRPCInferenceService";
     let calls = [
         ("/tensorflow.serving.PredictionService/Predict", predict),
-        ("/tensorflow.serving.PredictionService/Predict", groups.clone()),
-        ("/tensorflow.serving.PredictionService/GetModelMetadata", groups.clone()),
+        (
+            "/tensorflow.serving.PredictionService/Predict",
+            groups.clone(),
+        ),
+        (
+            "/tensorflow.serving.PredictionService/GetModelMetadata",
+            groups.clone(),
+        ),
         (&*format!("{service}/ModelInfer"), infer(&groups)),
         (&*format!("{service}/ModelInfer"), infer(&field(9, &nested))),
         (&*format!("{service}/ModelMetadata"), groups.clone()),
@@ -108,8 +114,12 @@ fn messages_without_end_are_refused_on_all_calls() {
             // An unknown field with bytes that nobody looks into.
             Ok(_) => assert_eq!(place, 4),
             Err(status) => assert!(
-                [tonic::Code::Internal, tonic::Code::InvalidArgument, tonic::Code::ResourceExhausted]
-                    .contains(&status.code()),
+                [
+                    tonic::Code::Internal,
+                    tonic::Code::InvalidArgument,
+                    tonic::Code::ResourceExhausted
+                ]
+                .contains(&status.code()),
                 "{place}: {status:?}"
             ),
         }
@@ -125,11 +135,16 @@ fn files_without_end_are_refused_with_their_place() {
         fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let config = write("config.json", &format!("{{\"model_config_list\":{}", deep("[")));
+    let config = write(
+        "config.json",
+        &format!("{{\"model_config_list\":{}", deep("[")),
+    );
     let check = cli::ovms(["serve", "--check", "--config-path", &config]);
     assert_eq!(check.code, Some(1), "{}", check.stderr);
     assert!(
-        check.stderr.contains("lists and objects in one another without end"),
+        check
+            .stderr
+            .contains("lists and objects in one another without end"),
         "{}",
         check.stderr
     );
