@@ -21,7 +21,7 @@ use crate::{
     budget::Budget,
     config::{Config, FlagEnvironment, Flags},
     error::ErrorKind,
-    fuzzing::{BUDGET, check_error, choice},
+    fuzzing::{BUDGET, check_charge, check_error, choice},
     proto::{
         kserve::{
             ModelMetadataRequest, ModelReadyRequest, ModelStatisticsRequest,
@@ -197,12 +197,7 @@ fn query<Q: prost::Message + Default>(wire: &[u8]) {
     const CALL: usize = super::messages::CALL;
     let mut decoded = None;
     let used = allocation_counter::measure(|| decoded = Q::decode(wire).ok());
-    let charged = CALL + QUERY_WEIGHT * wire.len();
-    assert!(
-        used.bytes_max <= charged as u64,
-        "{} bytes, {charged} charged",
-        used.bytes_max
-    );
+    check_charge(&used, CALL + QUERY_WEIGHT * wire.len());
     if let Some(query) = decoded {
         let again = Q::decode(&*query.encode_to_vec()).expect("what is written can be read");
         assert_eq!(again.encoded_len(), query.encoded_len());

@@ -16,6 +16,8 @@ mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use allocation_counter::AllocationInfo;
+
 use crate::{
     budget::Budget,
     error::{Error, ErrorKind},
@@ -115,8 +117,8 @@ targets! {
     config: files::config, 512, 1 << 20;
     generate_json: crate::frontends::kserve::fuzz::generate, 160, SMALL;
     grpc_messages: crate::frontends::fuzz::messages, 64, BUDGET;
-    gzip: crate::frontends::fuzz::gzip, 64, BUDGET;
     grpc_queries: crate::frontends::fuzz::queries, 64, SMALL;
+    gzip: crate::frontends::fuzz::gzip, 64, BUDGET;
     http1_heads: crate::server::fuzz::heads, 8, SMALL;
     http2_frames: crate::server::fuzz::frames, 64, SMALL;
     http_headers: crate::frontends::fuzz::headers, 64, SMALL;
@@ -204,6 +206,17 @@ pub(crate) fn servable_of_one(kind: u8) -> ServableInfo {
     let kept = usize::from(kind) % info.inputs.len();
     info.inputs = vec![info.inputs.swap_remove(kept)];
     info
+}
+
+/// Asserts that what was decoded takes no more memory than it was charged for, and half as much again while lists grow, which
+/// have their old room for a moment.
+pub(crate) fn check_charge(used: &AllocationInfo, charged: usize) {
+    let held = used.bytes_current.unsigned_abs();
+    let (peak, charged) = (used.bytes_max, charged as u64);
+    assert!(
+        held <= charged && peak <= charged + charged / 2,
+        "{held} bytes are held, {peak} at most; {charged} are charged"
+    );
 }
 
 /// Takes the first byte off an input, which chooses among several ways to read the rest.

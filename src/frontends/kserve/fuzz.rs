@@ -11,7 +11,8 @@ use crate::{
     error::ErrorKind,
     frontends::weight,
     fuzzing::{
-        BUDGET, check_error, check_request, check_tensors, choice, line, servable, servable_of_one,
+        BUDGET, check_charge, check_error, check_request, check_tensors, choice, line, servable,
+        servable_of_one,
     },
     proto::kserve::ModelInferRequest,
 };
@@ -31,11 +32,7 @@ pub(crate) fn grpc(data: &[u8]) {
     let Some(message) = decoded else {
         return;
     };
-    assert!(
-        used.bytes_max <= (weight + data.len() + CALL) as u64,
-        "{} bytes, {weight} charged",
-        used.bytes_max
-    );
+    check_charge(&used, weight + data.len() + CALL);
     let again = ModelInferRequest::decode(&*message.encode_to_vec()).expect("it was written");
     assert_eq!(again.encoded_len(), message.encoded_len());
     if let Err(error) = codec::version(&message.model_version) {
@@ -69,11 +66,7 @@ pub(crate) fn json(data: &[u8]) {
             RegionReader::new(None, &budget),
         ));
     });
-    assert!(
-        used.bytes_max <= (weight + 3 * body.len() + CALL) as u64,
-        "{} bytes, {weight} charged",
-        used.bytes_max
-    );
+    check_charge(&used, weight + 3 * body.len() + CALL);
     match decoded.expect("it was asked for") {
         Ok((request, wishes)) => {
             assert_eq!(request.outputs.len(), wishes.listed.len());

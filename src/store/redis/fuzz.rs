@@ -9,8 +9,9 @@ use super::{
 
 /// An answer: that of each script, of the clock, of the run, and a message of another server.
 pub(crate) fn answers(data: &[u8]) {
-    if let Some(key) = wanted(&String::from_utf8_lossy(data)) {
-        assert!(key.model.len() < data.len());
+    let text = String::from_utf8_lossy(data);
+    if let Some(key) = wanted(&text) {
+        assert!(key.model.len() < text.len());
     }
     let Ok(value) = parse_redis_value(data) else {
         return;
