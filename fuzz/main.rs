@@ -1,27 +1,19 @@
 //! libFuzzer over one target of the library, which `FUZZ_TARGET` names. `make fuzz` builds and runs it; the targets
 //! are in `src/fuzzing/mod.rs`.
-#![cfg_attr(fuzzing, no_main)]
+#![no_main]
 
-#[cfg(fuzzing)]
-mod fuzzer {
-    use std::sync::LazyLock;
+use std::sync::LazyLock;
 
-    use ovms::fuzzing::FuzzTarget;
+use ovms::fuzzing::FuzzTarget;
 
-    static TARGET: LazyLock<&FuzzTarget> = LazyLock::new(|| {
-        let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
-        FuzzTarget::find(&name).unwrap_or_else(|| {
-            panic!(
-                "FUZZ_TARGET is {name:?}; expected one of {}",
-                FuzzTarget::names().collect::<Vec<_>>().join(", ")
-            )
-        })
-    });
+static TARGET: LazyLock<&FuzzTarget> = LazyLock::new(|| {
+    let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
+    FuzzTarget::find(&name).unwrap_or_else(|| {
+        panic!(
+            "FUZZ_TARGET is {name:?}; expected one of {}",
+            FuzzTarget::names().collect::<Vec<_>>().join(", ")
+        )
+    })
+});
 
-    libfuzzer_sys::fuzz_target!(init: LazyLock::force(&TARGET), |data: &[u8]| TARGET.run(data));
-}
-
-#[cfg(not(fuzzing))]
-fn main() {
-    println!("This program fuzzes only as `make fuzz` builds it: see fuzz/README.md");
-}
+libfuzzer_sys::fuzz_target!(init: LazyLock::force(&TARGET), |data: &[u8]| TARGET.run(data));

@@ -21,7 +21,7 @@ pub mod draw;
 pub mod engine;
 pub mod error;
 pub mod frontends;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod graph;
 pub mod https;

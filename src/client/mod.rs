@@ -14,7 +14,7 @@ mod address;
 mod connection;
 mod connector;
 mod error;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod grpc;
 mod http;

@@ -10,7 +10,7 @@ mod cross_origin;
 pub mod dashboard;
 mod deadline;
 mod expand;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod gather;
 pub mod grpc;

@@ -5,7 +5,7 @@
 //! proportion to the input, and errors that say that the sender is at fault. Each has its own besides, such as that what is
 //! read can be written, and is the same when it is read again.
 //!
-//! The module is there in tests, which run each target for a moment ([`tests`]), and in the fuzzer (`fuzz/main.rs`),
+//! The module is there in tests, which run each target for a moment, and in the fuzzer (`fuzz/main.rs`),
 //! which runs one for as long as one likes.
 
 mod files;

@@ -10,7 +10,7 @@ pub mod cleaner;
 pub(crate) mod decoding;
 pub mod demo;
 mod folders;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 pub(crate) mod infer;
 pub mod ir;

@@ -7,7 +7,7 @@
 mod accept;
 mod channel;
 mod frames;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod heads;
 mod inline_calls;

@@ -13,7 +13,7 @@ mod error;
 mod files;
 mod redis;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz {
     //! Fuzz targets of both kinds of stores.
 

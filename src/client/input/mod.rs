@@ -10,7 +10,7 @@ mod audio;
 mod content;
 mod convert;
 mod error;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod image;
 mod line;

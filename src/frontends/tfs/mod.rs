@@ -1,6 +1,6 @@
 //! TensorFlow Serving: the same calls over gRPC and REST.
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 pub mod grpc;
 mod json;

@@ -29,7 +29,7 @@ mod copies;
 mod download;
 mod environment;
 mod error;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod gcs;
 mod http;

@@ -5,7 +5,7 @@
 //! waits for it any more: [`folder`]. [`index`] knows which records there are, and [`record`] what a file has in it.
 
 mod folder;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod index;
 mod record;

@@ -13,7 +13,7 @@
 //! | `:server:NAME` | a server that lives |
 //! | `:wanted:NAME` | channel on which it is asked for sequences |
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod link;
 

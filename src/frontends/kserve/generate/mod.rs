@@ -4,7 +4,7 @@
 mod events;
 mod input;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(super) use self::input::decode as read;
 
 use std::time::Instant;
