@@ -96,7 +96,7 @@ fuzz: fuzz-build ## Fuzz each parser of foreign bytes (FUZZ_SECONDS for each, FU
 fuzz-build:
 # What the library depends on is that of the tests; the library itself has counters, and is quicker than theirs.
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/fuzz/rustc.sh cargo build --locked --package ovms-fuzz --features libfuzzer \
-		--config 'profile.dev.package.ovms-engine.opt-level=2'
+		--config 'profile.dev.package.ovms-engine.opt-level=1'
 
 .PHONY: fleet
 fleet: build $(VENV_STAMP) $(TOOLS_STAMP) fleet-venv ## Replicas on a Ray cluster of this machine, with limits on times
