@@ -88,6 +88,16 @@ soak: test-tools ## Everything at once for an hour, with faults, and memory flat
 		$(VENV)/bin/python tests/soak/soak.py --seconds $(or $(SOAK_SECONDS),3600) \
 		--chaos $$(($(or $(SOAK_SECONDS),3600) / 6)) --json target/soak.json
 
+.PHONY: fuzz
+fuzz: fuzz-build ## Fuzz each parser of foreign bytes (FUZZ_SECONDS for each, FUZZ_TARGET for one)
+	$(PYTHON) fuzz/run.py --program target/debug/ovms-fuzz --seconds $(or $(FUZZ_SECONDS),60) $(FUZZ_TARGET)
+
+.PHONY: fuzz-build
+fuzz-build:
+# What the library depends on is that of the tests; the library itself has counters, and is quicker than theirs.
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/fuzz/rustc.sh cargo build --locked --package ovms-fuzz --features libfuzzer \
+		--config 'profile.dev.package.ovms-engine.opt-level=1'
+
 .PHONY: fleet
 fleet: build $(VENV_STAMP) $(TOOLS_STAMP) fleet-venv ## Replicas on a Ray cluster of this machine, with limits on times
 	FLEET_TIMES=1 OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/$(OVMS) \

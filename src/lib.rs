@@ -22,6 +22,8 @@ pub mod draw;
 pub mod engine;
 pub mod error;
 pub mod frontends;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod graph;
 pub mod https;
 pub mod metrics;

@@ -102,7 +102,12 @@ impl Address {
             tls,
         });
         match reqwest::Url::parse(&address.url()) {
-            Ok(url) if url.username().is_empty() && url.password().is_none() => Ok(address),
+            // A URL may have an empty user, too.
+            Ok(url)
+                if url.username().is_empty() && url.password().is_none() && !host.contains('@') =>
+            {
+                Ok(address)
+            }
             _ => Err(AddressError::Host(host)),
         }
     }
@@ -168,9 +173,12 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Port { tls, .. } => {
+            Place::Port { host, tls, .. } => {
                 if let Some(scheme) = tls {
                     write!(f, "{scheme}://")?;
+                } else if host == "unix" {
+                    // It would be a socket without.
+                    f.write_str("http://")?;
                 }
                 f.write_str(&self.authority())
             }
@@ -271,6 +279,19 @@ mod tests {
             assert_eq!(address.to_string(), expected, "{text}");
             assert_eq!(address.url(), format!("http://{expected}"));
         }
+    }
+
+    #[test]
+    fn a_host_of_any_name_is_shown_as_an_address_that_leads_there() {
+        let address = Address::parse("http://unix:9000", Api::KserveGrpc).unwrap();
+        assert_eq!(address.to_string(), "http://unix:9000");
+        let again = Address::parse(&address.to_string(), Api::KserveGrpc);
+        assert_eq!(again, Ok(address));
+        let user = Address::parse("http://@server:80", Api::KserveRest);
+        assert_eq!(
+            user.unwrap_err().to_string(),
+            "found the host `@server`, expected a name or an IP address"
+        );
     }
 
     #[test]

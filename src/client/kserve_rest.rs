@@ -175,7 +175,7 @@ pub(in crate::client) fn http_body(request: &client::Request) -> Result<HttpBody
 }
 
 /// Decodes an answer.
-fn answer(reply: &RawReply) -> Result<ClientResponse, AnswerError> {
+pub(super) fn answer(reply: &RawReply) -> Result<ClientResponse, AnswerError> {
     let (head, mut tail) = split(reply)?;
     let text = std::str::from_utf8(&head).map_err(AnswerError::decode)?;
     let text = json::quote_not_finite(text);

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 use super::error::{AnswerError, RequestError};
 use crate::{
     request::Parameters,
-    tensor::{DataType, Dim, PartialShape, TensorMap, values::ValueError},
+    tensor::{DataType, Dim, MAX_RANK, PartialShape, TensorMap, values::ValueError},
 };
 
 /// Headers that the protocols set themselves.
@@ -212,6 +212,11 @@ pub fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Requ
 
 /// Turns the shape of an answer into lengths.
 pub(super) fn lengths(name: &str, shape: &[i64]) -> Result<Vec<usize>, AnswerError> {
+    if shape.len() > MAX_RANK {
+        let rank = shape.len();
+        let text = format!("found a shape of {rank} axes, expected {MAX_RANK} at most");
+        return Err(AnswerError::output(name, text));
+    }
     shape
         .iter()
         .map(|length| usize::try_from(*length))

@@ -14,6 +14,8 @@ mod address;
 mod connection;
 mod connector;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod grpc;
 mod http;
 pub mod input;

@@ -151,7 +151,7 @@ pub(in crate::client) fn http_body(request: &client::Request) -> Result<HttpBody
 }
 
 /// Decodes an answer.
-fn answer(bytes: &[u8], request: &Request) -> Result<ClientResponse, AnswerError> {
+pub(super) fn answer(bytes: &[u8], request: &Request) -> Result<ClientResponse, AnswerError> {
     #[derive(Deserialize)]
     struct Outputs<'a> {
         #[serde(borrow)]

@@ -10,6 +10,8 @@ mod cross_origin;
 pub mod dashboard;
 mod deadline;
 mod expand;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod gather;
 pub mod grpc;
 pub mod guard;

@@ -100,8 +100,9 @@ pub(super) const PREFIX: usize = 5;
 /// Maximum size of a message that is not an inference; its strings are names.
 const MAX_QUERY: usize = 4 << 20;
 
-/// How many times more memory than bytes such a message takes at most.
-const QUERY_WEIGHT: usize = 16;
+/// How many times more memory than bytes such a message takes at most: an empty name of a list is two bytes, and has
+/// 24 in a list that has just doubled its room.
+pub(super) const QUERY_WEIGHT: usize = 24;
 
 /// Answers an inference.
 pub(super) fn call<C: Unary>(

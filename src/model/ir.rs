@@ -11,6 +11,10 @@ use quick_xml::{Reader, events::Event};
 use super::repository::ModelFiles;
 use crate::{openvino::xml_attribute as attribute, tensor::Layout};
 
+/// The most elements within elements. The runtime writes about ten; every one more costs time for each that follows, and
+/// the tree of notes is as deep.
+const MAX_DEPTH: usize = 64;
+
 /// The operation that reads a variable.
 const READS: &str = "ReadValue";
 
@@ -45,7 +49,7 @@ impl IrFacts {
         file.map_or_else(Self::default, |file| Self::parse(BufReader::new(file)))
     }
 
-    fn parse(source: impl BufRead) -> Self {
+    pub(super) fn parse(source: impl BufRead) -> Self {
         let mut facts = Self::default();
         let is_whole = facts.read_elements(source).is_some();
         facts.rt_info = facts.rt_info.filter(|_| is_whole);
@@ -53,7 +57,7 @@ impl IrFacts {
         facts
     }
 
-    /// Reads until the end, or to where the file is no longer XML.
+    /// Reads until the end, or to where the file is no longer XML, or too deep.
     fn read_elements(&mut self, source: impl BufRead) -> Option<()> {
         let mut reader = Reader::from_reader(source);
         let mut buffer = Vec::new();
@@ -74,6 +78,9 @@ impl IrFacts {
                 Event::Eof => return Some(()),
                 _ => continue,
             };
+            if path.len() >= MAX_DEPTH {
+                return None;
+            }
             path.push(element.name().as_ref().to_owned());
             let places: Vec<&str> = path.iter().map(String::as_str).collect();
             match places[..] {
@@ -171,6 +178,15 @@ mod tests {
         );
         assert_eq!(rt_info("<net><rt_info/></net>"), None);
         assert_eq!(rt_info("<net><rt_info><model_info></net>"), None);
+    }
+
+    #[test]
+    fn elements_without_end_are_passed_over() {
+        let deep = "<a>".repeat(200_000);
+        let xml = format!("<net><rt_info><model_info>{deep}");
+        let started = std::time::Instant::now();
+        assert_eq!(rt_info(&xml), None);
+        assert!(started.elapsed() < std::time::Duration::from_secs(5));
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub mod cleaner;
 pub(crate) mod decoding;
 pub mod demo;
 mod folders;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 pub(crate) mod infer;
 pub mod ir;
 pub mod keeper;

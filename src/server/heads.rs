@@ -1,7 +1,8 @@
-//! The heads of HTTP/1 requests as they are read: a line that ends with LF alone is refused.
+//! The heads of HTTP/1 requests as they are read: a line that ends with LF alone is refused, and a head that says in two
+//! ways where its body ends.
 //!
-//! hyper takes such lines, and a proxy before it may take them otherwise; what one of the two takes
-//! for a header is then something else to the other. Everything else about a head is for hyper to
+//! hyper takes both, and a proxy before it may take them otherwise; what one of the two takes
+//! for a header or a body is then something else to the other. Everything else about a head is for hyper to
 //! validate; here only as much is read of it as tells where the next one begins.
 
 /// The bytes of a line that are kept: enough for the headers that tell how a body ends.
@@ -17,7 +18,7 @@ pub(super) struct Heads {
     is_cut: bool,
     /// Whether the last byte was a CR.
     after_cr: bool,
-    length: u64,
+    length: Option<u64>,
     is_chunked: bool,
     /// Bytes of the head that is not at its end.
     head: usize,
@@ -43,7 +44,8 @@ enum Place {
 
 impl Heads {
     /// Follows what was read; returns the place of an LF within a head or trailers that has no CR before it,
-    /// or behind a line that says how a body ends and is longer than any good one.
+    /// behind a line that says how a body ends and is longer than any good one, or at the end of a head that has both a
+    /// length and chunks (RFC 9112, 6.1).
     pub(super) fn read(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -74,7 +76,7 @@ impl Heads {
                     let is_cut = std::mem::take(&mut self.is_cut) && self.tells_an_end();
                     let is_text =
                         matches!(self.place, Place::Start | Place::Head | Place::Trailers);
-                    if is_cut || !after_cr && is_text {
+                    if is_cut || !after_cr && is_text || self.ends_twice() {
                         self.place = Place::Lost;
                         return Some(at + end);
                     }
@@ -101,6 +103,14 @@ impl Heads {
             Place::Head => is_named("content-length") || is_named("transfer-encoding"),
             place => place == Place::Size,
         }
+    }
+
+    /// Returns true at the end of a head after which a body ends in two ways.
+    fn ends_twice(&self) -> bool {
+        self.place == Place::Head
+            && self.length.is_some()
+            && self.is_chunked
+            && self.line.trim_ascii().is_empty()
     }
 
     fn line_ended(&mut self) {
@@ -143,7 +153,7 @@ impl Heads {
         };
         if name.eq_ignore_ascii_case(b"content-length") {
             let digits = str::from_utf8(value.trim_ascii()).ok();
-            self.length = digits.and_then(|it| it.parse().ok()).unwrap_or(0);
+            self.length = Some(digits.and_then(|it| it.parse().ok()).unwrap_or(0));
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             // hyper refuses any other.
             self.is_chunked = true;
@@ -152,7 +162,7 @@ impl Heads {
 
     /// Returns the place after a head.
     fn body(&mut self) -> Place {
-        let length = std::mem::take(&mut self.length);
+        let length = self.length.take().unwrap_or(0);
         match std::mem::take(&mut self.is_chunked) {
             true => Place::Size,
             false if length > 0 => Place::Body(length),
@@ -220,7 +230,6 @@ mod tests {
             "POST / HTTP/1.1\r\ncontent-length:0\r\n\r\n",
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na\n\n\r\nA;x=y\r\n0123\n56789\r\n0\r\n\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: y\r\n\r\n",
-            "POST / HTTP/1.1\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
         ] {
             let wire = format!("{before}{before}{bad}");
             assert_eq!(refused(&wire), Some(2 * before.len() + 14), "{wire:?}");
@@ -239,6 +248,16 @@ mod tests {
         assert_eq!(refused(&long), Some(long.len() - 1));
         let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(1000));
         assert_eq!(refused(&format!("{long}{bad}")), Some(long.len() + 14));
+    }
+
+    #[test]
+    fn a_body_that_ends_in_two_ways_is_refused() {
+        let lines = ["Content-Length: 3\r\n", "Transfer-Encoding: chunked\r\n"];
+        let good = "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
+        for [one, other] in [lines, [lines[1], lines[0]]] {
+            let head = format!("{good}POST / HTTP/1.1\r\n{one}Host: a\r\n{other}\r\n");
+            assert_eq!(refused(&format!("{head}0\r\n\r\n")), Some(head.len() - 1));
+        }
     }
 
     #[test]

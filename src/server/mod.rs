@@ -7,6 +7,8 @@
 mod accept;
 mod channel;
 mod frames;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod heads;
 mod inline_calls;
 mod limits;

@@ -5,6 +5,8 @@
 //! It is never mapped: its owner may truncate it at any moment, and a mapping without pages behind it kills the
 //! process that touches it (SIGBUS). Contents are copied with `pread` and `pwrite`, which return errors.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod key;
 mod region;
 

@@ -13,6 +13,13 @@ mod error;
 mod files;
 mod redis;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz {
+    //! Fuzz targets of both kinds of stores.
+
+    pub(crate) use super::{files::fuzz::records, redis::fuzz::answers};
+}
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -189,7 +189,7 @@ impl Content {
                 Self::Array(npy::read(&bytes.into()).map_err(|error| unreadable(path, error))?)
             }
             FileKind::Npz => {
-                let arrays = npy::read_archive(&bytes.into());
+                let arrays = npy::read_archive(&bytes.into(), npy::MAX_ARCHIVE);
                 Self::Arrays(arrays.map_err(|error| unreadable(path, error))?)
             }
             FileKind::Json => {

@@ -10,6 +10,8 @@ mod audio;
 mod content;
 mod convert;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod image;
 mod line;
 mod piped;

@@ -10,7 +10,7 @@ use serde_json::{error::Category, value::RawValue};
 
 use crate::{
     client::{error::BoxError, json},
-    tensor::{DataType, Tensor},
+    tensor::{DataType, MAX_RANK, Tensor},
 };
 
 /// How the object begins that is cut short if whoever wrote it was ended.
@@ -109,6 +109,12 @@ impl Output<'_> {
         let length = |length: &i64| {
             usize::try_from(*length).map_err(|_| format!("found the length {length} in its shape"))
         };
+        if self.shape.len() > MAX_RANK {
+            let rank = self.shape.len();
+            return Err(
+                format!("found a shape of {rank} axes, expected {MAX_RANK} at most").into(),
+            );
+        }
         let shape: Vec<usize> = self.shape.iter().map(length).collect::<Result<_, _>>()?;
         let data = self.data.ok_or("found no `data`")?;
         let number = |(place, word): &(usize, String)| match json::not_finite(word) {

@@ -1,6 +1,8 @@
 //! KServe v2: the same calls over gRPC and REST.
 
 mod codec;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 pub mod generate;
 pub mod grpc;
 mod json;

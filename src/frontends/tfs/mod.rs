@@ -1,5 +1,7 @@
 //! TensorFlow Serving: the same calls over gRPC and REST.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 pub mod grpc;
 mod json;
 mod json_reply;

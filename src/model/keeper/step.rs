@@ -333,7 +333,7 @@ impl SharedStep {
         let Some(stored) = live.and_then(|live| live.stored.as_mut()) else {
             return Ok(WriteOutcome::Stored);
         };
-        stored.step += 1;
+        stored.step = stored.step.saturating_add(1);
         if let Some(answer) = &answer {
             stored.recent.add(&answer.key);
         }

@@ -29,6 +29,8 @@ mod copies;
 mod download;
 mod environment;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod gcs;
 mod http;
 mod listing;

@@ -5,6 +5,8 @@
 //! waits for it any more: [`folder`]. [`index`] knows which records there are, and [`record`] what a file has in it.
 
 mod folder;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod index;
 mod record;
 

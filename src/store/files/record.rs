@@ -16,7 +16,7 @@ use prost::Message as _;
 use super::super::{StoreError, StoredAnswer};
 
 /// The first bytes; the last of them is the version of the form.
-const MAGIC: [u8; 8] = *b"ovmsseq1";
+pub(super) const MAGIC: [u8; 8] = *b"ovmsseq1";
 
 /// Length of everything before the header.
 const PREFIX: u64 = 16;

@@ -61,7 +61,7 @@ impl Call {
 pub(super) struct ScriptAnswer(Vec<Bytes>);
 
 impl ScriptAnswer {
-    fn of(answer: Value) -> RedisResult<Self> {
+    pub(super) fn of(answer: Value) -> RedisResult<Self> {
         let parts = Vec::<Value>::from_redis_value(answer)?.into_iter();
         let parts = parts.map(|part| match part {
             Value::BulkString(bytes) => Ok(bytes.into()),
@@ -198,7 +198,7 @@ impl Link {
                 script.key(key);
             }
             let attempt = u64::try_from(ATTEMPT.as_millis()).unwrap_or(u64::MAX);
-            script.arg(self.now() + attempt).arg(&*server);
+            script.arg(self.now().saturating_add(attempt)).arg(&*server);
             script.arg(u8::from(self.address.wait > 0));
             for argument in &call.arguments {
                 script.arg(&**argument);
@@ -284,8 +284,7 @@ impl Link {
     /// Reads the clock of the store.
     pub(super) async fn synchronize(&self) -> Result<(), StoreError> {
         let time = self.command(redis::cmd("TIME")).await?;
-        let (seconds, micros) = <(u64, u64)>::from_redis_value(time).unwrap_or_default();
-        self.set_clock(seconds * 1000 + micros / 1000);
+        self.set_clock(milliseconds(time));
         Ok(())
     }
 
@@ -296,7 +295,7 @@ impl Link {
     /// Returns the time of the store, or a little less.
     fn now(&self) -> u64 {
         let (time, at) = *self.clock.lock();
-        time + u64::try_from(at.elapsed().as_millis()).unwrap_or(0)
+        time.saturating_add(u64::try_from(at.elapsed().as_millis()).unwrap_or(0))
     }
 
     /// Listens to a channel until the connection breaks.
@@ -414,6 +413,12 @@ impl Place {
     }
 }
 
+/// Reads the clock of a server, in milliseconds; 0 if it does not tell.
+pub(super) fn milliseconds(time: Value) -> u64 {
+    let (seconds, micros) = <(u64, u64)>::from_redis_value(time).unwrap_or_default();
+    seconds.saturating_mul(1000).saturating_add(micros / 1000)
+}
+
 fn replication() -> Cmd {
     let mut question = redis::cmd("INFO");
     question.arg("replication");
@@ -421,7 +426,7 @@ fn replication() -> Cmd {
 }
 
 /// Returns the run of the data set that a server has, and the one before.
-fn run_of(replication: &Value) -> RedisResult<String> {
+pub(super) fn run_of(replication: &Value) -> RedisResult<String> {
     let text = String::from_redis_value(replication.clone())?;
     let value = |name: &str| {
         let mut lines = text.lines();

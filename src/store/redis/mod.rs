@@ -13,6 +13,8 @@
 //! | `:server:NAME` | a server that lives |
 //! | `:wanted:NAME` | channel on which it is asked for sequences |
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod link;
 
 use std::{
@@ -30,7 +32,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use redis::{Cmd, Script};
 use tokio::sync::mpsc;
 
-use self::link::{Call, Link};
+use self::link::{Call, Link, ScriptAnswer};
 use super::{
     NewSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence, StoreError,
     StoredAnswer, TakenSequence, WriteOutcome, address::RedisAddress,
@@ -125,13 +127,7 @@ impl RedisStore {
         let ahead = if new.ahead { "1" } else { "s" };
         call.arg(new.limit).arg(ahead).arg(milliseconds(new.idle));
         let (answer, _) = server.link.call(&call).await?;
-        Ok(match (answer.word(), answer.number(1), answer.number(2)) {
-            ("begun", Some(id), Some(epoch)) => StartedSequence::Begun { id, epoch },
-            ("repeated", Some(id), _) => StartedSequence::Repeated(id),
-            ("full", ..) => StartedSequence::Full,
-            ("exists", ..) => StartedSequence::Exists,
-            _ => return Err(server.link.garbage(&answer)),
-        })
+        started(&answer).ok_or_else(|| server.link.garbage(&answer))
     }
 
     pub(super) async fn take(&self, key: &SequenceKey) -> Result<TakenSequence, StoreError> {
@@ -239,26 +235,7 @@ impl Server {
         let mut call = self.call(&TAKE, key);
         call.arg(u8::from(gone));
         let (answer, _) = self.link.call(&call).await?;
-        let stored = |key: usize| StoredAnswer {
-            key: answer.text(key),
-            outputs: answer.bytes(key + 1),
-        };
-        Ok(match (answer.word(), answer.number(1), answer.number(2)) {
-            ("taken", Some(epoch), Some(step)) => TakenSequence::Taken(SequenceRecord {
-                epoch,
-                before: answer.number(8).unwrap_or(0),
-                step,
-                state: answer.bytes(5),
-                answer: Some(stored(3)).filter(|answer| !answer.key.is_empty()),
-                recent: answer.bytes(7),
-                since: answer.number(6).map(Duration::from_millis),
-            }),
-            ("ended", ..) => TakenSequence::Ended(stored(1)),
-            ("unknown", ..) => TakenSequence::Unknown,
-            ("lost", ..) => TakenSequence::Lost,
-            ("held", ..) => TakenSequence::Held(answer.text(1)),
-            _ => return Err(self.link.garbage(&answer)),
-        })
+        taken(&answer).ok_or_else(|| self.link.garbage(&answer))
     }
 
     /// Asks another server for a sequence. Returns whether it lives.
@@ -321,19 +298,59 @@ impl Server {
             if let Ok(mut messages) = self.link.subscribe(&self.channel(&self.name)).await {
                 while let Some(message) = messages.next().await {
                     let text = message.get_payload::<String>().unwrap_or_default();
-                    let Some((id, model)) = text.split_once(' ') else {
-                        continue;
-                    };
-                    if let Ok(id) = id.parse() {
-                        let model = model.to_owned();
+                    if let Some(key) = self::wanted(&text) {
                         // They ask again.
-                        drop(wanted.try_send(SequenceKey { model, id }));
+                        drop(wanted.try_send(key));
                     }
                 }
             }
             tokio::time::sleep(PAUSES.1).await;
         }
     }
+}
+
+/// Reads the answer to a start.
+fn started(answer: &ScriptAnswer) -> Option<StartedSequence> {
+    Some(match (answer.word(), answer.number(1), answer.number(2)) {
+        ("begun", Some(id), Some(epoch)) => StartedSequence::Begun { id, epoch },
+        ("repeated", Some(id), _) => StartedSequence::Repeated(id),
+        ("full", ..) => StartedSequence::Full,
+        ("exists", ..) => StartedSequence::Exists,
+        _ => return None,
+    })
+}
+
+/// Reads the answer to the wish for a sequence.
+fn taken(answer: &ScriptAnswer) -> Option<TakenSequence> {
+    let stored = |key: usize| StoredAnswer {
+        key: answer.text(key),
+        outputs: answer.bytes(key + 1),
+    };
+    Some(match (answer.word(), answer.number(1), answer.number(2)) {
+        ("taken", Some(epoch), Some(step)) => TakenSequence::Taken(SequenceRecord {
+            epoch,
+            before: answer.number(8).unwrap_or(0),
+            step,
+            state: answer.bytes(5),
+            answer: Some(stored(3)).filter(|answer| !answer.key.is_empty()),
+            recent: answer.bytes(7),
+            since: answer.number(6).map(Duration::from_millis),
+        }),
+        ("ended", ..) => TakenSequence::Ended(stored(1)),
+        ("unknown", ..) => TakenSequence::Unknown,
+        ("lost", ..) => TakenSequence::Lost,
+        ("held", ..) => TakenSequence::Held(answer.text(1)),
+        _ => return None,
+    })
+}
+
+/// Reads the message of a server that wants a sequence.
+fn wanted(text: &str) -> Option<SequenceKey> {
+    let (id, model) = text.split_once(' ')?;
+    Some(SequenceKey {
+        model: model.to_owned(),
+        id: id.parse().ok()?,
+    })
 }
 
 /// A time as the scripts have it; 0 for ever.

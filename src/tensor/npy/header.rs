@@ -8,7 +8,7 @@ use std::{
 use super::no_type;
 use crate::{
     error::{Error, Result},
-    tensor::dtype::DataType,
+    tensor::{MAX_RANK, dtype::DataType},
 };
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -70,7 +70,12 @@ impl Header {
             .map(str::trim)
             .filter(|length| !length.is_empty())
             .map(|length| length.parse().map_err(|_| unreadable("shape")))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        if shape.len() > MAX_RANK {
+            let rank = shape.len();
+            let text = format!("found a shape of {rank} axes, expected {MAX_RANK} at most");
+            return Err(Error::invalid(text));
+        }
         Ok(Self {
             element,
             column_order,

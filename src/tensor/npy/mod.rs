@@ -71,14 +71,21 @@ pub fn read(file: &Bytes) -> Result<Tensor> {
     Tensor::new(kind.dtype(), header.shape, data).map_err(refused)
 }
 
+/// The most bytes that the arrays of an archive have together: no message of gRPC has more.
+pub const MAX_ARCHIVE: u64 = 2 << 30;
+
 /// Reads the arrays of a `.npz` archive, in the order of the archive.
+///
+/// A few bytes of an archive can become very many, and several of its members can be the same bytes: no more than `most`
+/// are read.
 ///
 /// # Errors
 ///
-/// Fails if the archive or one of its arrays cannot be read.
-pub fn read_archive(file: &Bytes) -> Result<Vec<(String, Tensor)>> {
+/// Fails if the archive or one of its arrays cannot be read, or they have more bytes.
+pub fn read_archive(file: &Bytes, most: u64) -> Result<Vec<(String, Tensor)>> {
     let mut archive = zip::ZipArchive::new(Cursor::new(file)).map_err(broken)?;
     let mut arrays = Vec::with_capacity(archive.len());
+    let mut left = most;
     for index in 0..archive.len() {
         let mut member = archive.by_index(index).map_err(broken)?;
         let name = member.name().map_err(broken)?;
@@ -86,7 +93,11 @@ pub fn read_archive(file: &Bytes) -> Result<Vec<(String, Tensor)>> {
             continue;
         };
         let mut bytes = Vec::new();
-        member.read_to_end(&mut bytes).map_err(broken)?;
+        let mut limited = (&mut member).take(left + 1);
+        let length = limited.read_to_end(&mut bytes).map_err(broken)?;
+        left = left.checked_sub(length as u64).ok_or_else(|| {
+            Error::invalid(format!("found arrays of more than {most} bytes in all"))
+        })?;
         let tensor = read(&bytes.into()).map_err(|error| {
             Error::invalid(format!("cannot read array `{name}`")).with_source(error)
         })?;

@@ -2,7 +2,7 @@ use std::io::{Cursor, Write};
 
 use bytes::Bytes;
 
-use super::{read, read_archive, write};
+use super::{MAX_ARCHIVE, read, read_archive, write};
 use crate::tensor::{
     Tensor,
     dtype::DataType,
@@ -179,13 +179,70 @@ fn an_archive_gives_its_arrays_by_name() {
         archive.write_all(&file).unwrap();
     }
     let bytes = archive.finish().unwrap().into_inner().into();
-    let arrays = read_archive(&bytes).unwrap();
+    let arrays = read_archive(&bytes, MAX_ARCHIVE).unwrap();
     assert_eq!(
         arrays,
         [("x".to_owned(), tensor.clone()), ("y".to_owned(), tensor)]
     );
     assert_eq!(
-        read_archive(&bytes.slice(..10)).unwrap_err().to_string(),
+        read_archive(&bytes.slice(..10), MAX_ARCHIVE)
+            .unwrap_err()
+            .to_string(),
         "found no readable archive"
     );
+}
+
+/// Returns an archive of some kilobytes whose arrays have a number of mebibytes together.
+fn bomb(arrays: usize, mebibytes: usize) -> Bytes {
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let method = zip::CompressionMethod::Deflated;
+    let options = zip::write::SimpleFileOptions::default().compression_method(method);
+    let zeros = Tensor::new(
+        DataType::U8,
+        vec![mebibytes << 20],
+        vec![0; mebibytes << 20].into(),
+    );
+    let mut file = Vec::new();
+    write(&zeros.unwrap(), &mut file).unwrap();
+    for name in 0..arrays {
+        archive.start_file(format!("{name}.npy"), options).unwrap();
+        archive.write_all(&file).unwrap();
+    }
+    archive.finish().unwrap().into_inner().into()
+}
+
+#[test]
+fn an_archive_that_expands_without_end_is_refused() {
+    let bomb = bomb(4, 8);
+    assert!(bomb.len() < 100_000, "{}", bomb.len());
+    assert_eq!(read_archive(&bomb, 64 << 20).unwrap().len(), 4);
+    // Before what is too much is in memory.
+    let mut refused = None;
+    let used = allocation_counter::measure(|| refused = read_archive(&bomb, 17 << 20).err());
+    assert_eq!(
+        refused.unwrap().to_string(),
+        "found arrays of more than 17825792 bytes in all"
+    );
+    assert!(used.bytes_max < 64 << 20, "{}", used.bytes_max);
+}
+
+#[test]
+fn pickled_objects_are_refused_by_their_type() {
+    // As NumPy writes them, and in the names that would have it unpickle a record or a number.
+    for descr in ["'|O'", "'O'", "'<O8'", "[('a', '|O')]"] {
+        let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (1,), }}");
+        let object = b"\x80\x04cos\nsystem\n(S'true'\ntR.";
+        let error = read(&file(&text, object)).unwrap_err().to_string();
+        assert!(error.starts_with("found elements of type `"), "{error}");
+    }
+}
+
+#[test]
+fn shapes_without_end_are_refused() {
+    for order in ["True", "False"] {
+        let ones = "1,".repeat(30_000);
+        let text = format!("{{'descr': '|u1', 'fortran_order': {order}, 'shape': (2,{ones}), }}");
+        let error = read(&file(&text, &[1, 2])).unwrap_err().to_string();
+        assert_eq!(error, "found a shape of 30001 axes, expected 64 at most");
+    }
 }

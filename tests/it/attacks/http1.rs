@@ -112,6 +112,14 @@ fn what_hides_the_end_of_a_body_is_refused() {
             "0".repeat(200)
         ),
         format!("Content-Length: {}2\r\n\r\n{{}}", "0".repeat(200)),
+        // Two ends, of which a proxy may have taken the other.
+        "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n".to_owned(),
+        "Transfer-Encoding: chunked\r\nContent-Length: 12\r\n\r\n2\r\n{}\r\n0\r\n\r\n".to_owned(),
+        "transfer-encoding:chunked\r\nX: y\r\ncontent-length:0\r\n\r\n0\r\n\r\n".to_owned(),
+        "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}".to_owned(),
+        "Content-Length: +2\r\n\r\n{}".to_owned(),
+        "Transfer-Encoding: identity\r\n\r\n{}".to_owned(),
+        "Transfer-Encoding: chunked, identity\r\n\r\n2\r\n{}\r\n0\r\n\r\n".to_owned(),
     ] {
         // What follows is not answered: where it begins is not known.
         let wire = format!("{head}{rest}{next}");

@@ -6,11 +6,15 @@ use std::{
     time::Duration,
 };
 
+use tonic::Code;
+
 use crate::support::{
     Server,
-    http::{Answer, connect, exchange, head, read},
+    grpc::Grpc,
+    http::{Answer, connect, exchange, head, read, send},
     model,
     server::free_ports,
+    wire::{self, Call},
 };
 
 /// Sends a request to the management port.
@@ -110,4 +114,60 @@ fn the_page_tells_commands_that_reach_the_ports_of_inference() {
     let curl = format!("curl http://test:{rest}/v2/models/dummy/infer");
     assert!(page.contains(&curl), "{page}");
     assert!(!page.contains(&format!("curl http://test:{management}/")));
+}
+
+#[test]
+fn what_manages_a_server_without_opting_in_is_known() {
+    let server = Server::start("dummy");
+    for (method, path, status) in [
+        // Opted in by flags.
+        ("GET", "/metrics", 404),
+        ("GET", "/v1/models/dummy/sequences/1", 412),
+        ("PUT", "/v1/models/dummy/sequences/1", 412),
+        ("POST", "/v2/systemsharedmemory/region/x/register", 501),
+        // For nobody.
+        ("POST", "/v2/repository/models/dummy/load", 501),
+        ("POST", "/v2/repository/models/dummy/unload", 501),
+        ("POST", "/v2/cudasharedmemory/region/x/register", 501),
+        ("POST", "/v2/logging", 501),
+        ("GET", "/v2/trace/setting", 501),
+        ("POST", "/v2/models/dummy/trace/setting", 501),
+        ("DELETE", "/v1/models/dummy", 405),
+        ("PUT", "/v1/models/dummy", 405),
+        ("PUT", "/v1/config", 405),
+        ("POST", "/v1/config", 405),
+        // The file that the server was started with is read again, or what is there without one: nothing comes from the
+        // request.
+        ("POST", "/v1/config/reload", 200),
+    ] {
+        let body = br#"{"model_config_list":[]}"#;
+        let answer = send(&server, method, path, &[], body);
+        assert_eq!(answer.status, status, "{method} {path}: {}", answer.text());
+    }
+    let calls = [
+        "RepositoryModelLoad",
+        "RepositoryModelUnload",
+        "SystemSharedMemoryRegister",
+        "CudaSharedMemoryRegister",
+        "TraceSetting",
+        "LogSettings",
+    ]
+    .map(|method| {
+        Call::of(
+            &format!("/inference.GRPCInferenceService/{method}"),
+            Vec::new(),
+        )
+    });
+    for answer in wire::send(&server, &calls) {
+        assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
+    }
+    Grpc::connect(&server).check_serves();
+}
+
+#[test]
+fn it_binds_the_addresses_of_rest_and_no_others() {
+    let (_server, management) = start(&[]);
+    assert_eq!(ask(management, "GET", "/v2/health/live").status, 200);
+    let other = TcpStream::connect(("127.0.0.2", management));
+    assert_eq!(other.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }

@@ -17,7 +17,7 @@ const DENY: &str = include_str!("../../../.cargo/deny.toml");
 const NAMED_NOWHERE: [&str; 5] = ["ovms_engine", "hashbrown", "num_traits", "regex", "syn"];
 
 /// Members of the workspace.
-const MEMBERS: [&str; 4] = ["proto", "pyovms", "src", "commands"];
+const MEMBERS: [&str; 5] = ["proto", "pyovms", "src", "commands", "fuzz"];
 
 fn root() -> &'static Path {
     Path::new(env!("WORKSPACE_ROOT"))
@@ -55,7 +55,9 @@ fn sources(folder: &Path, text: &mut String) {
 #[test]
 fn each_crate_is_used() {
     let mut text = String::new();
-    for folder in ["src", "commands", "proto", "pyovms", "tests", "benches"] {
+    for folder in [
+        "src", "commands", "proto", "pyovms", "fuzz", "tests", "benches",
+    ] {
         sources(&root().join(folder), &mut text);
     }
     let unused: Vec<_> = named()

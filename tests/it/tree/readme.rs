@@ -306,7 +306,9 @@ fn links_lead_to_files_and_headings() {
     let mut documents = manual();
     for path in [
         "CONTRIBUTING.md",
+        "SECURITY.md",
         "fixtures/README.md",
+        "fuzz/README.md",
         "docs/architecture.md",
         "docs/benchmarks.md",
         "docs/peers.md",

@@ -52,7 +52,9 @@ fn opener<'a>(before: &str, line: &str) -> Option<&'a str> {
 #[test]
 fn comments_begin_with_a_noun_or_a_verb() {
     let mut found = Vec::new();
-    for (path, text) in sources(&["src", "commands", "proto", "pyovms", "tests", "benches"]) {
+    for (path, text) in sources(&[
+        "src", "commands", "proto", "pyovms", "fuzz", "tests", "benches",
+    ]) {
         let mut before = "";
         for (line, number) in text.lines().map(str::trim).zip(1..) {
             if let Some(opener) = opener(before, line) {

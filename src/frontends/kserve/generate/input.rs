@@ -17,7 +17,10 @@ use crate::{
 /// # Errors
 ///
 /// Fails with the first error.
-pub(super) fn decode(body: &[u8], inputs: &[TensorInfo]) -> Result<InferRequest> {
+pub(in crate::frontends::kserve) fn decode(
+    body: &[u8],
+    inputs: &[TensorInfo],
+) -> Result<InferRequest> {
     let mut reader = Reader {
         inputs,
         request: InferRequest::default(),

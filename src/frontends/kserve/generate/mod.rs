@@ -4,6 +4,9 @@
 mod events;
 mod input;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use self::input::decode as read;
+
 use std::time::Instant;
 
 use axum::{extract::Request, http::HeaderMap, response::Response};

@@ -59,6 +59,7 @@ struct Runner {
     /// Running server; dropped before the folder.
     server: Option<(Server, Place)>,
     ports: (u16, u16),
+    management_port: u16,
     folder: TempDir,
 }
 
@@ -90,6 +91,7 @@ impl Runner {
         Self {
             folder,
             ports: free_ports(),
+            management_port: free_ports().0,
             server: None,
         }
     }
@@ -242,6 +244,7 @@ impl Runner {
     fn with_ports(&self, text: &str) -> String {
         let (port, rest_port) = self.ports;
         let text = replace_number(text, "9000", &port.to_string());
+        let text = replace_number(&text, "8001", &self.management_port.to_string());
         replace_number(&text, "8000", &rest_port.to_string())
     }
 }

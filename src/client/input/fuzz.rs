@@ -1,0 +1,44 @@
+//! Fuzz targets of inputs that come from elsewhere: sounds, and what another command has written.
+
+use super::{
+    audio::{RIFF, of_pcm16, of_wav},
+    next_samples, piped, skip_wav_header,
+};
+
+/// The most samples that are read of a stream at once.
+const SAMPLES: usize = 256;
+
+/// A sound, as a file and as a stream. There are never more samples than bytes.
+pub(crate) fn wav(data: &[u8]) {
+    if let Ok(samples) = of_wav(data) {
+        assert!(samples.len() <= data.len());
+    }
+    assert_eq!(of_pcm16(data).len(), data.len() / 2);
+    let mut stream = data;
+    let Ok(channels) = skip_wav_header(&mut stream) else {
+        return;
+    };
+    assert!(channels > 0 && (channels == 1 || data.starts_with(RIFF)));
+    let mut read = 0;
+    loop {
+        let samples = next_samples(&mut stream, SAMPLES, channels);
+        let samples = samples.expect("memory can be read");
+        if samples.is_empty() {
+            break;
+        }
+        assert!(samples.len() <= SAMPLES);
+        read += samples.len();
+    }
+    assert!(read * 2 * channels <= data.len());
+}
+
+/// An answer of another command, or of a server.
+pub(crate) fn piped(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let head = piped::head(&text);
+    match piped::outputs(&text) {
+        Some(Ok(outputs)) => assert!(!outputs.is_empty()),
+        Some(Err(error)) => assert!(!error.to_string().is_empty()),
+        None => assert!(head.is_none()),
+    }
+}

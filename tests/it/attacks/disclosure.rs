@@ -1,0 +1,160 @@
+//! Errors that would tell clients of the machine, of the server's code, or of what others use.
+
+use serde_json::json;
+
+use crate::support::{
+    Server,
+    graphs::{CODE, add_python, code, reported},
+    grpc::{Grpc, dummy, raw},
+    http::{get, post, send},
+    pipelines::Config,
+    repository,
+    tfs::{Tfs, request},
+};
+
+/// Asserts that a text has nothing of the machine, of the code, and of a servable that it is not about.
+fn check(what: &str, text: &str, config: &Config) {
+    let folder = config.beside("").display().to_string();
+    let known = [
+        folder.trim_end_matches('/'),
+        env!("WORKSPACE_ROOT"),
+        "/usr/",
+        "/home/",
+        "/root",
+        "/proc/",
+        "site-packages",
+        "Traceback",
+        "handler.py",
+        ".rs:",
+        ".cpp",
+        "panicked",
+        "hidden_one",
+        "ov::",
+    ];
+    for part in known {
+        assert!(!text.contains(part), "{what}: `{part}` in: {text}");
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::of(&["dummy", "pair"]);
+    config.model("hidden_one", &crate::support::model("two_outputs"));
+    config
+}
+
+#[test]
+fn errors_of_clients_name_nothing_of_the_machine_and_of_others() {
+    let config = config();
+    let server = config.serve();
+    let (grpc, tfs) = (Grpc::connect(&server), Tfs::connect(&server));
+    let mut texts = Vec::new();
+    for name in [
+        "hidden",
+        "hidden_on",
+        "HIDDEN_ONE",
+        "",
+        "dummy2",
+        "../hidden_one",
+    ] {
+        let mut named = dummy();
+        named.model_name = name.to_owned();
+        texts.push(grpc.refused(named));
+        texts.push(tfs.refused(request(name, [])));
+        for path in ["", "/config", "/stats", "/ready", "/versions/1"] {
+            texts.push(get(&server, &format!("/v2/models/{name}{path}")).text());
+        }
+        texts.push(get(&server, &format!("/v1/models/{name}")).text());
+        texts.push(get(&server, &format!("/v3/models/{name}")).text());
+    }
+    for input in ["x", "b", ""] {
+        for datatype in ["FP32", "INT64", "BYTES", "none"] {
+            texts.push(grpc.refused(raw("dummy", input, datatype, &[1, 11], &[0; 3])));
+        }
+    }
+    for body in [
+        "",
+        "{",
+        "[]",
+        "{}",
+        r#"{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]}"#,
+    ] {
+        for path in [
+            "/v2/models/dummy/infer",
+            "/v2/models/dummy/generate",
+            "/v2/models/dummy/generate_stream",
+            "/v1/models/dummy:predict",
+            "/v1/models/dummy:classify",
+            "/v2/repository/models/dummy/load",
+            "/v2/systemsharedmemory/region/x/register",
+            "/v3/chat/completions",
+        ] {
+            texts.push(post(&server, path, body.as_bytes()).text());
+        }
+        texts.push(
+            send(
+                &server,
+                "PUT",
+                "/v1/models/dummy/sequences/1",
+                &[],
+                body.as_bytes(),
+            )
+            .text(),
+        );
+    }
+    // An inference that fails in the runtime.
+    let kserve = json!({ "inputs": [
+        { "name": "a", "shape": [1, 3], "datatype": "INT64", "data": [1, 2, 3] },
+        { "name": "b", "shape": [1, 2], "datatype": "INT64", "data": [1, 2] },
+    ] });
+    let failed = post(
+        &server,
+        "/v2/models/pair/infer",
+        kserve.to_string().as_bytes(),
+    );
+    assert_eq!(failed.status, 500);
+    texts.push(failed.text());
+    for text in &texts {
+        check("an error", text, &config);
+    }
+}
+
+#[test]
+fn states_of_what_cannot_be_served_name_no_paths() {
+    let mut config = config();
+    let broken = repository::of(&[("1", "dummy")]);
+    std::fs::write(repository::graph(broken.path()), "<net>").unwrap();
+    config.model("broken", broken.path());
+    config.model("absent", &config.beside("nothing"));
+    add_python(&mut config, "graph", "import nothing_like_it\n");
+    let server: Server = config.serve();
+    for name in ["broken", "absent", "graph"] {
+        for path in [
+            format!("/v1/models/{name}"),
+            format!("/v2/models/{name}"),
+            format!("/v2/models/{name}/ready"),
+            format!("/v2/models/{name}/config"),
+        ] {
+            let text = get(&server, &path).text();
+            check(&path, &text, &config);
+            let broken = broken.path().display().to_string();
+            assert!(!text.contains(&broken), "{path}: {text}");
+        }
+    }
+}
+
+#[test]
+fn errors_of_python_handlers_name_no_files() {
+    let mut config = config();
+    add_python(&mut config, "graph", CODE);
+    let server = config.serve();
+    let grpc = Grpc::connect(&server);
+    for body in [
+        "raise ValueError('no')",
+        "import nothing_like_it",
+        "return 1 / 0",
+        "return [1]",
+    ] {
+        let text = reported(&grpc, code("graph", body));
+        check(body, &text, &config);
+    }
+}
