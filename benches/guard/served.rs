@@ -116,6 +116,7 @@ impl Served {
                     intake,
                     &self.settings,
                     metrics,
+                    Some(Arc::default()),
                 ))
             }
         };

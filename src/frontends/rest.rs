@@ -16,7 +16,7 @@ use tower::Service as _;
 use super::{
     body::BodyLimits,
     cross_origin::{self, AllowedHosts},
-    dashboard::{self, Dashboard},
+    dashboard::{self, Dashboard, History},
     kserve::{
         generate::{generate, generate_stream},
         rest::{self as kserve, about},
@@ -75,12 +75,14 @@ pub enum HttpPort {
 
 impl Rest {
     /// Makes what a port serves of an engine: the management port the same as the REST port, without inference.
+    /// Without a history there is no dashboard.
     pub fn new(
         port: HttpPort,
         engine: Arc<Engine>,
         intake: BodyLimits,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
+        history: Option<Arc<History>>,
     ) -> Self {
         let budget = intake.budget.clone();
         let v3 = v3::paths(Arc::clone(&engine), settings.api_key.as_deref());
@@ -89,7 +91,7 @@ impl Rest {
             intake,
             metrics,
         };
-        let own = probes(settings, port).fallback(|| async { unknown_path() });
+        let own = probes(settings, port, history).fallback(|| async { unknown_path() });
         Self {
             paths: match port {
                 HttpPort::Rest => own.merge(apis()).with_state(context).merge(v3),
@@ -207,7 +209,11 @@ fn management_paths() -> Router<RestContext> {
 }
 
 /// The paths of both ports: how the server does, and what it serves.
-fn probes(settings: &ServerSettings, port: HttpPort) -> Router<RestContext> {
+fn probes(
+    settings: &ServerSettings,
+    port: HttpPort,
+    history: Option<Arc<History>>,
+) -> Router<RestContext> {
     let index = post_only(kserve::repository_index);
     let mut router = Router::new()
         .route("/metrics", get_only(metrics_page))
@@ -221,10 +227,10 @@ fn probes(settings: &ServerSettings, port: HttpPort) -> Router<RestContext> {
             .route(&format!("{model}/ready"), about(kserve::model_ready))
             .route(&format!("{model}/stats"), about(kserve::statistics));
     }
-    match settings.flags.no_dashboard {
-        true => router,
-        false => router
-            .merge(dashboard::routes(Dashboard::new(settings, port)))
+    match history {
+        None => router,
+        Some(history) => router
+            .merge(dashboard::routes(Dashboard::new(settings, port, history)))
             .merge(openapi::routes()),
     }
 }
