@@ -195,7 +195,9 @@ def test_without_scripts(server, browser):
     assert names(page) == ["broken"]
     page.ask("document.querySelector('nav a[rel=next]').click()")
     page.until("document.querySelector('.card h3')?.textContent === 'faces'", "the next one")
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
     page.open(server.url("/dashboard/servables/dummy"))
+    page.call("Emulation.setScriptExecutionDisabled", value=False)
     assert page.ask("document.getElementById('request').checkVisibility()") is False
     assert "ovms infer dummy" in page.ask("document.querySelector('#about code').textContent")
 

@@ -206,7 +206,7 @@ def sound(path):
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(16000)
-        file.writeframes((samples * 32767).astype("<i2").tobytes())
+        file.writeframes(samples.astype("<i2").tobytes())
     return path
 
 
@@ -241,7 +241,8 @@ def test_the_microphone(server, browser):
     page.until("document.getElementById('status').textContent.includes('steps were answered')", "the end")
     state = page.ask("fetch('/dashboard/state?name=vad').then((it) => it.json())")
     assert state["servables"][0]["sequences"] == 0
-    assert page.faults() == []
+    # Its successor needs a script of its own, which the policy of the page does not allow.
+    assert all("ScriptProcessorNode is deprecated" in fault for fault in page.faults())
 
 
 def test_steps_by_hand(server, browser):
@@ -284,7 +285,8 @@ def test_functions(server, browser):
     halves = {0: 0, 1: 0x3C00, -2: 0xC000, 65504: 0x7BFF, 65520: 0x7C00, 2**-14: 0x400, 2**-24: 1, 1 / 3: 0x3555}
     for value, bits in halves.items():
         assert page.ask(f"halfBits({value!r}, 'FP16')") == bits, value
-        assert bits == np.float16(value).view(np.uint16)
+        with np.errstate(over="ignore"):
+            assert bits == np.float16(value).view(np.uint16)
     assert page.ask("halfBits(3.14159, 'BF16')") == 0x4049
     assert page.ask("halfValue(0x3555, 'FP16')") == float(np.float16(1 / 3))
     assert page.ask("fromBytes('INT64', toBytes('INT64', [1, -2]))") == [1, -2]

@@ -23,7 +23,6 @@ use super::view::{in_flight, live_sequences};
 use crate::{
     budget::Budget,
     engine::{Engine, Servable},
-    metrics::Figures,
     task,
 };
 

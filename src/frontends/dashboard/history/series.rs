@@ -34,7 +34,7 @@ pub(super) struct Ring {
     quiet: usize,
 }
 
-/// What happened from one sample to the next, and levels at its end.
+/// Sums from one sample to the next, and levels at its end.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sample {
     requests: u32,
@@ -121,7 +121,8 @@ impl Ring {
             let counts = newest(&self.samples, RATES).map(|sample| f64::from(count(sample)));
             #[expect(clippy::cast_precision_loss, reason = "ten thousand or so")]
             let seconds = milliseconds as f64 / 1e3;
-            Some(counts.sum::<f64>() / seconds)
+            // The sum of nothing would be below zero: -0.
+            Some(counts.fold(0.0, |sum, count| sum + count) / seconds)
         };
         let mut latency = LatencyHistogram::default();
         for counts in &self.latencies {

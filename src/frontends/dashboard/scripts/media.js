@@ -17,8 +17,9 @@ function imageAxes({ datatype, shape, layout }) {
 function pixelsToValues(data, count, { channels, first, order, range }) {
   const values = new Float32Array(count * channels);
   const [means, scales] = MEANS[range] ?? [[0, 0, 0], range === 'one' ? [255, 255, 255] : [1, 1, 1]];
+  const rgb = [0, 0, 0];
   for (let pixel = 0; pixel < count; pixel++) {
-    const rgb = [data[4 * pixel], data[4 * pixel + 1], data[4 * pixel + 2]];
+    for (let part = 0; part < 3; part++) rgb[part] = data[4 * pixel + part];
     if (channels === 1) rgb[0] = .299 * rgb[0] + .587 * rgb[1] + .114 * rgb[2];
     for (let channel = 0; channel < channels; channel++) {
       const source = order === 'BGR' && channels === 3 ? 2 - channel : channel;
@@ -29,19 +30,25 @@ function pixelsToValues(data, count, { channels, first, order, range }) {
   return values;
 }
 
-// Draws a file into a canvas of the size that a tensor has, and takes its pixels.
-async function decodeImage(file, axes, how, canvas) {
+// Draws a file into a canvas; `sizeOf` says how large, from its own size.
+async function drawFile(file, canvas, sizeOf) {
   const bitmap = await createImageBitmap(file).catch(() => {
     throw new Error(`${file.name} is no image that this browser can read`);
   });
-  const side = (length, own) => length > 0 ? length : Math.min(own, MAX_SIDE);
-  const width = side(axes.width, bitmap.width), height = side(axes.height, bitmap.height);
+  const [width, height] = sizeOf(bitmap);
   Object.assign(canvas, { width, height });
   const context = canvas.getContext('2d', { willReadFrequently: true });
   context.imageSmoothingQuality = 'high';
   context.drawImage(bitmap, 0, 0, width, height);
+  return context.getImageData(0, 0, width, height);
+}
+
+// The elements of an image in the size that a tensor has, or its own where that is open.
+async function decodeImage(file, axes, how, canvas) {
+  const side = (length, own) => length > 0 ? length : Math.min(own, MAX_SIDE);
+  const { data, width, height } = await drawFile(file, canvas,
+    (own) => [side(axes.width, own.width), side(axes.height, own.height)]);
   const channels = axes.channels > 0 ? axes.channels : 3;
-  const { data } = context.getImageData(0, 0, width, height);
   const values = pixelsToValues(data, width * height, { ...axes, ...how, channels });
   const shape = axes.first ? [1, channels, height, width] : [1, height, width, channels];
   return { shape, values };

@@ -41,7 +41,8 @@ function begin(signature) {
       curl.textContent = curlLine(request, rest);
       python.textContent = pythonLines({ ...request, sound }, addresses);
       save.hidden = !isSaved(request);
-      byId('hint').textContent = save.hidden ? '' : `curl sends the file ${bodyFile(signature.name)}: save it first.`;
+      byId('hint').textContent = !save.hidden ? `curl sends the file ${bodyFile(signature.name)}: save it first.`
+        : sound ? `curl sends one step; Python sends all of ${sound.file}.` : '';
     } catch (error) {
       if (turn !== described) return;
       byId('hint').textContent = error.message;

@@ -61,11 +61,13 @@ class Field {
     this.preview().then(() => this.changed(), (error) => { this.find('.chosen').textContent = error.message; });
   }
 
-  // Draws the image; of an encoded one, to show which it is.
+  // Shows which image it is.
   async preview() {
     const canvas = this.find('canvas');
-    await decodeImage(this.file, { ...imageAxes(this.input), ...(this.mode === 'encoded' && { height: 0, width: 0 }) },
-      {}, canvas);
+    await drawFile(this.file, canvas, ({ width, height }) => {
+      const scale = Math.min(1, 320 / Math.max(width, height));
+      return [width, height].map((side) => Math.max(Math.round(side * scale), 1));
+    });
     canvas.hidden = false;
   }
 
@@ -105,17 +107,16 @@ function acceptDrops(place, take) {
   });
 }
 
-// Steps of a sequence, one after the other; the server chooses its id.
+// Steps of a sequence, one after the other.
 class Sequence {
   constructor(request, signal) {
-    Object.assign(this, { request, signal, id: null, isLive: false });
+    Object.assign(this, { request, signal, isLive: false });
+    this.id = 1 + Math.floor(Math.random() * 2 ** 31);
   }
 
   async step(inputs, isLast) {
-    const parameters = { sequence_start: !this.isLive, sequence_end: isLast };
-    if (this.isLive) parameters.sequence_id = this.id;
+    const parameters = { sequence_id: this.id, sequence_start: !this.isLive, sequence_end: isLast };
     const answer = await sendInfer({ ...this.request, inputs, parameters }, this.signal);
-    this.id = answer.parameters.sequence_id ?? this.id;
     this.isLive = !isLast;
     return answer;
   }
