@@ -117,6 +117,7 @@ impl Served {
                     intake,
                     &self.settings,
                     metrics,
+                    Some(Arc::default()),
                 ))
             }
         };

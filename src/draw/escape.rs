@@ -12,7 +12,7 @@ pub(super) fn width(text: &str) -> usize {
 
 /// Returns a text without characters that take no column of their own: those are written as in
 /// `\u{7}`, so that a name can neither steer a terminal nor hide.
-pub(super) fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     escaped(text, |character| character.width() > Some(0))
 }
 

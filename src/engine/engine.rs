@@ -203,6 +203,11 @@ impl Engine {
         self.requests_in_flight().saturating_sub(streams)
     }
 
+    /// Returns the number of open streams.
+    pub fn streams_open(&self) -> usize {
+        self.open_streams.count.load(Ordering::Acquire)
+    }
+
     /// Returns every model, sorted by name.
     pub fn models(&self) -> Vec<Arc<Model>> {
         let registry = self.registry.load();

@@ -17,7 +17,7 @@ use super::{
     access::Peer,
     body::BodyLimits,
     cross_origin::{self, AllowedHosts},
-    dashboard::{self, Dashboard},
+    dashboard::{self, Dashboard, History},
     guard::{Access, Caller, Gate, PathRule, Paths, RestShared, Rule},
     kserve::{
         generate::{generate, generate_stream},
@@ -79,13 +79,14 @@ pub enum HttpPort {
 
 impl Rest {
     /// Makes what a port serves of the engine of a gate: the management port the same as the REST port, without
-    /// inference.
+    /// inference. Without a history there is no dashboard.
     pub fn new(
         port: HttpPort,
         gate: Arc<Gate>,
         intake: BodyLimits,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
+        history: Option<Arc<History>>,
     ) -> Self {
         let budget = intake.budget.clone();
         let shared = RestShared {
@@ -94,7 +95,7 @@ impl Rest {
             metrics,
         };
         Self {
-            paths: paths(&gate, settings, port).into_router(shared),
+            paths: paths(&gate, settings, port, history).into_router(shared),
             terms: Arc::new(Terms {
                 headers: cors(&settings.flags).collect(),
                 hosts: AllowedHosts::new(settings),
@@ -156,8 +157,14 @@ impl Rest {
 }
 
 /// The paths of a port.
-fn paths(gate: &Arc<Gate>, settings: &ServerSettings, port: HttpPort) -> Paths {
-    let own = probes(Paths::new(gate), settings, port).fallback(|| async { unknown_path() });
+fn paths(
+    gate: &Arc<Gate>,
+    settings: &ServerSettings,
+    port: HttpPort,
+    history: Option<Arc<History>>,
+) -> Paths {
+    let own = probes(Paths::new(gate), settings, port, history);
+    let own = own.fallback(|| async { unknown_path() });
     match port {
         HttpPort::Rest => {
             let v3 = v3::routes(Paths::new(gate), settings.api_key.as_deref());
@@ -236,10 +243,15 @@ fn management_paths(paths: Paths) -> Paths {
 }
 
 /// The paths of both ports: how the server does, and what it serves.
-fn probes(mut paths: Paths, settings: &ServerSettings, port: HttpPort) -> Paths {
+fn probes(
+    mut paths: Paths,
+    settings: &ServerSettings,
+    port: HttpPort,
+    history: Option<Arc<History>>,
+) -> Paths {
     // First, since what it adds to its paths is for them alone.
-    if !settings.flags.no_dashboard {
-        paths = dashboard::routes(paths, Dashboard::new(settings, port));
+    if let Some(history) = history {
+        paths = dashboard::routes(paths, Dashboard::new(settings, port, history));
         paths = openapi::routes(paths);
     }
     let index = post_only(kserve::repository_index);

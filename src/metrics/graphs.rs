@@ -57,6 +57,11 @@ pub(super) struct GraphCounts {
 }
 
 impl GraphCounts {
+    /// Returns how many runs are in progress; for a moment it may be below zero.
+    pub(super) fn in_progress(&self) -> i64 {
+        self.running.load(Relaxed)
+    }
+
     /// Returns how many answers went out over streams, and how many streams failed.
     pub(super) fn streamed(&self) -> (u64, u64) {
         let ways = WAYS.iter().zip(&self.ways);

@@ -34,6 +34,13 @@ impl LatencyHistogram {
         }
     }
 
+    /// Returns the counts that have been added since earlier ones.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self(std::array::from_fn(|size| {
+            self.0[size].saturating_sub(earlier.0[size])
+        }))
+    }
+
     /// Returns how many durations there are.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
@@ -114,5 +121,7 @@ mod tests {
         latency.add(&of(&[(3, 5)]));
         assert_eq!(latency.count(), 8);
         assert_eq!(latency.sizes().collect::<Vec<_>>(), [(0, 1), (3, 7)]);
+        let added = latency.since(&of(&[(0, 1), (3, 2), (5, 1)]));
+        assert_eq!(added, of(&[(3, 5)]), "none is fewer than none");
     }
 }

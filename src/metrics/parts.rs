@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use super::cells::{self, Buckets};
+use super::{
+    cells::{self, Buckets},
+    latency::LatencyHistogram,
+};
 
 /// Counts the runs of one node of a pipeline or graph.
 #[derive(Debug, Default)]
@@ -21,6 +24,12 @@ impl NodeTimes {
             counts,
             ..Self::default()
         }
+    }
+
+    /// Returns how long its runs took, by size and all together.
+    pub fn so_far(&self) -> (LatencyHistogram, Duration) {
+        let all = Duration::from_nanos(self.run_ns.load(Relaxed));
+        (LatencyHistogram(self.run.counts()), all)
     }
 
     /// Returns whether anybody wants to know.

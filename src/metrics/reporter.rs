@@ -166,6 +166,17 @@ impl Reporter {
         Arc::clone(node)
     }
 
+    /// Returns the figures of a node, if there is one of that name.
+    pub fn node_times(&self, name: &str) -> Option<Arc<NodeTimes>> {
+        self.nodes.lock().get(name).cloned()
+    }
+
+    /// Returns how many runs of a graph are in progress, streams among them.
+    pub fn graph_runs(&self) -> usize {
+        let running = self.of_graph().map_or(0, GraphCounts::in_progress);
+        usize::try_from(running).unwrap_or(0)
+    }
+
     /// Says that the version is unloaded. Counts stay.
     pub fn unloaded(&self) {
         self.streams.store(0, Relaxed);

@@ -218,6 +218,12 @@ impl<D: Served> Live<D> {
         }
     }
 
+    /// Returns the number of requests that it has taken in and not answered yet.
+    pub fn in_flight(&self) -> usize {
+        let places = self.most.min(Semaphore::MAX_PERMITS);
+        places.saturating_sub(self.admission.available_permits())
+    }
+
     /// Returns its definition, without waiting.
     ///
     /// # Errors

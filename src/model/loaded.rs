@@ -337,6 +337,11 @@ impl Loaded {
         self.runner.slots()
     }
 
+    /// Returns the number of requests that wait for a free infer request.
+    pub fn in_queue(&self) -> usize {
+        self.runner.in_queue()
+    }
+
     /// Returns the number of execution streams that the device has for it.
     pub fn streams(&self) -> u32 {
         self.runner.streams()

@@ -95,6 +95,11 @@ impl<S> Pool<S> {
         self.size
     }
 
+    /// Returns the number of requests that wait for a slot.
+    pub(super) fn in_queue(&self) -> usize {
+        self.waiting.get()
+    }
+
     /// Lends a slot, after waiting for one if need be. Dropping the future leaves the queue.
     pub(super) async fn lease(
         self: &Arc<Self>,

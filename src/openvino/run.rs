@@ -152,6 +152,11 @@ impl Runner {
         self.pool.size()
     }
 
+    /// Returns the number of requests that wait for one of them.
+    pub fn in_queue(&self) -> usize {
+        self.pool.in_queue()
+    }
+
     /// Returns the average duration of a run done in place; `None` if the worker threads do it.
     pub fn in_place(&self) -> Option<Duration> {
         if self.placement == Placement::InPlace {

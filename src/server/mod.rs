@@ -40,6 +40,7 @@ use super::{
         self,
         access::AccessLog,
         body::BodyLimits,
+        dashboard::History,
         guard::Gate,
         rest::{HttpPort, Rest},
     },
@@ -124,9 +125,11 @@ pub async fn serve(
 ) -> Result<(), StartError> {
     let settings = &config.settings;
     let (flags, shown) = (&settings.flags, &settings.metrics);
-    let watched: &[Family] = match flags.no_dashboard || !settings.has_http() {
-        true => &[],
-        false => &frontends::dashboard::COUNTED,
+    // One for both ports that have the page.
+    let history = (!flags.no_dashboard && settings.has_http()).then(Arc::<History>::default);
+    let watched: &[Family] = match history {
+        None => &[],
+        Some(_) => &frontends::dashboard::COUNTED,
     };
     let metrics = Metrics::watched(shown.enable, shown.families.as_deref(), watched)?;
     let loading = Duration::from_secs(flags.loading_wait_seconds);
@@ -159,8 +162,26 @@ pub async fn serve(
         Task::spawn(tls.watch(interval, Arc::clone(&metrics)))
     });
     let (shared, counted) = (intake.clone(), Arc::clone(&metrics));
-    let rest = Rest::new(HttpPort::Rest, gate.clone(), intake, settings, metrics);
-    let management = Rest::new(HttpPort::Management, gate, shared, settings, counted);
+    let _history = history.clone().map(|history| {
+        let following = history.follow(engine.clone(), settings.budget.clone());
+        Task::spawn(following)
+    });
+    let rest = Rest::new(
+        HttpPort::Rest,
+        gate.clone(),
+        intake,
+        settings,
+        metrics,
+        history.clone(),
+    );
+    let management = Rest::new(
+        HttpPort::Management,
+        gate,
+        shared,
+        settings,
+        counted,
+        history,
+    );
     if let Some(auth) = &auth {
         for warning in auth.rules().warnings() {
             tracing::warn!("{warning}");

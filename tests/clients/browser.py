@@ -31,13 +31,13 @@ def find():
 class Browser:
     """A browser with pages, each of them a session of the protocol."""
 
-    def __init__(self, folder):
-        ours_out, ours_in = self._start(folder)
+    def __init__(self, folder, *flags):
+        ours_out, ours_in = self._start(folder, flags)
         self._out, self._in = ours_out, ours_in
         self._buffer, self._count = b"", 0
         self.events = []
 
-    def _start(self, folder):
+    def _start(self, folder, flags):
         # Out of the way of the places that the pipes are to have.
         pipes = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (*os.pipe(), *os.pipe())]
         theirs_in, ours_out, ours_in, theirs_out = pipes
@@ -50,7 +50,7 @@ class Browser:
         command += ["--remote-debugging-pipe", "--no-first-run", "--disable-background-networking"]
         command += ["--disable-component-update", "--disable-sync", "--hide-scrollbars"]
         command += ["--force-color-profile=srgb", f"--user-data-dir={folder}/profile"]
-        command += ["about:blank"]
+        command += [*flags, "about:blank"]
         log = Path(folder, "log").open("wb")
         self.process = subprocess.Popen(
             command, stdout=log, stderr=log, preexec_fn=place, pass_fds=(FROM_US, TO_US)
@@ -152,6 +152,15 @@ class Page:
                 return value
             assert time.monotonic() < end, f"waited in vain: {what} ({expression})"
             time.sleep(0.05)
+
+    def choose(self, selector, *files):
+        """Choose files in a field, as somebody does in the dialogue."""
+        answer = self.call("Runtime.evaluate", expression=f"document.querySelector({selector!r})")
+        self.call(
+            "DOM.setFileInputFiles",
+            objectId=answer["result"]["objectId"],
+            files=[str(file) for file in files],
+        )
 
     def picture(self, path, *, whole=True):
         """Save what the page looks like."""

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import socket
 import subprocess
 
 import pytest
@@ -13,7 +14,8 @@ from conftest import FIXTURES
 DESKTOP, PHONE = (1280, 800), (390, 844)
 NASTY = "<img src=x onerror=\"document.title='taken'\">"
 DRAWINGS = ["faces", "ocr", "streamer"]
-SERVABLES = [NASTY, "broken", "dummy", "faces", "ocr", "ocr_det", "ocr_rec", "streamer", "vad"]
+# What needs somebody comes first.
+SERVABLES = ["broken", "faces", NASTY, "dummy", "ocr", "ocr_det", "ocr_rec", "streamer", "vad"]
 
 pytestmark = pytest.mark.skipif(find() is None, reason="no chromium here")
 
@@ -85,6 +87,24 @@ def see_drawings(page):
         page.until(f"{pictures}[{place}].querySelector('svg') !== null", "the drawing comes")
 
 
+def overlapping(page):
+    """Texts of the heads of the page and of its cards that stand on each other."""
+    return page.ask("""(() => {
+      const places = '.tile dt, .tile b, .tile svg, header p > span, h1, h3, .kind, .state, .figure, .live svg';
+      const found = [];
+      for (const part of document.querySelectorAll('header, .tile, summary')) {
+        const boxes = [...part.querySelectorAll(places)].filter((it) => it.checkVisibility())
+          .map((it) => [it, it.getBoundingClientRect()]);
+        boxes.forEach(([one, a], index) => boxes.slice(index + 1).forEach(([other, b]) => {
+          const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+          const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+          if (!one.contains(other) && wide > 1 && high > 4) found.push(one.textContent + ' | ' + other.textContent);
+        }));
+      }
+      return found;
+    })()""")
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_page(server, browser, size, dark, tmp_path):
@@ -92,7 +112,8 @@ def test_page(server, browser, size, dark, tmp_path):
     page = browser.page(*size, dark=dark)
     page.open(server.url("/"))
     assert names(page) == SERVABLES
-    assert page.ask("document.title") == "OpenVINO Model Server"
+    assert "OpenVINO Model Server" in page.ask("document.title")
+    assert socket.gethostname() in page.ask("document.title")
     page.until("document.querySelector('.card [data-live=rate]').textContent === '0'", "rates")
     page.ask("document.getElementById('all').click()")
     assert page.ask("document.querySelectorAll('.card[open]').length") == len(SERVABLES)
@@ -114,6 +135,7 @@ def test_page(server, browser, size, dark, tmp_path):
         f" && it.getBoundingClientRect().right > {width} + .5).map((it) => it.outerHTML)"
     )
     assert wide == []
+    assert overlapping(page) == []
     page.picture(tmp_path / "page.png")
     assert page.faults() == []
     own = server.url("/")
@@ -142,6 +164,20 @@ def test_figures_follow_requests(server, browser):
     assert page.faults() == []
 
 
+def test_history_is_there_whenever_the_page_is_loaded(server, browser):
+    """Charts have what happened before anybody looked."""
+    infer(server, 20)
+    page = browser.page(*DESKTOP)
+    page.open(server.url("/dashboard?q=dummy"))
+    line = "document.querySelector('.card [data-chart=rate] .line').getAttribute('d')?.includes('L')"
+    page.until(line, "the line of the last minutes")
+    page.open(server.url("/dashboard?q=dummy"))
+    page.until(line, "the line is there again")
+    memory = "parseInt(document.querySelector('#totals [data-live=memory]').textContent) > 10"
+    page.until(memory, "the memory of the server")
+    assert page.faults() == []
+
+
 def test_without_scripts(server, browser):
     """The page that the server writes tells all but rates, and pages and choices work."""
     infer(server)
@@ -159,6 +195,11 @@ def test_without_scripts(server, browser):
     assert names(page) == ["broken"]
     page.ask("document.querySelector('nav a[rel=next]').click()")
     page.until("document.querySelector('.card h3')?.textContent === 'faces'", "the next one")
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    page.open(server.url("/dashboard/servables/dummy"))
+    page.call("Emulation.setScriptExecutionDisabled", value=False)
+    assert page.ask("document.getElementById('request').checkVisibility()") is False
+    assert "ovms infer dummy" in page.ask("document.querySelector('#about code').textContent")
 
 
 def test_keyboard(server, browser):

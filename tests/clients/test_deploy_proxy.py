@@ -277,7 +277,7 @@ def test_a_replica_that_is_gone_takes_its_sequences_with_it(own_cluster):
 def test_what_is_of_one_replica_is_not_passed_on(cluster):
     """Figures, the page, and the configuration are those of a replica."""
     browser = {"Accept": "text/html"}
-    for path in ("/metrics", "/", "/dashboard/state"):
+    for path in ("/metrics", "/", "/dashboard", "/dashboard/state"):
         answer = requests.get(cluster.proxy.url(path), headers=browser, timeout=LIMIT)
         assert answer.status_code == 404, path
     reload = cluster.proxy.url("/v1/config/reload")

@@ -119,10 +119,10 @@ def test_it_has_everything_that_is_ready(server, document):
     assert tags == {"server", *(entry["name"] for entry in index)}
 
 
-def modules_by_path(client):
+def modules_by_path(client, verb="infer"):
     """The modules of a client's inferences, by their paths."""
     found = {}
-    for file in (Path(client.__path__[0]) / "api").glob("*/infer_*.py"):
+    for file in (Path(client.__path__[0]) / "api").glob(f"*/{verb}_*.py"):
         [path] = re.findall(r'"url": "([^"]+)"', file.read_text())
         found[path] = importlib.import_module(f"made.api.{file.parent.name}.{file.stem}")
     return found
@@ -154,6 +154,25 @@ def test_a_generated_client_calls_every_fixture(server, document, client):
         called.append(tag)
     assert {"dummy", "chain 2", "vad_stateful", "text graph"} <= set(called)
     assert len(called) > 40
+
+
+def test_a_generated_client_generates(server, document, client):
+    """The generate extension: an object for models, and events for graphs."""
+    connection = client.Client(base_url=f"http://{server.rest}")
+    once = modules_by_path(client, "generate")["/v2/models/dummy/generate"]
+    kind = client.models.DummyGenerateRequest
+    answer = once.sync_detailed(client=connection, body=kind.from_dict({"b": list(range(10))}))
+    assert answer.status_code == 200, answer.content
+    assert answer.parsed.to_dict()["a"] == [float(number) for number in range(1, 11)]
+    path = "/v2/models/streamer%20graph/generate_stream"
+    events = modules_by_path(client, "generate_stream")[path]
+    kind = client.models.StreamerGraphGenerateRequest
+    answer = events.sync_detailed(client=connection, body=kind.from_dict({"prompt": "the model"}))
+    assert answer.status_code == 200 and answer.parsed.count("data: ") > 3
+    described = document["paths"]["/v2/models/dummy/generate_stream"]["post"]["responses"]["200"]
+    assert list(described["content"]) == ["text/event-stream"]
+    # What has no form in JSON has no such path.
+    assert not any("f16/generate" in path for path in document["paths"])
 
 
 def test_the_page_has_every_path_and_nothing_from_elsewhere(server, document):

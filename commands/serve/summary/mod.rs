@@ -205,7 +205,10 @@ impl Summary {
         let mut rows: Vec<(&str, Vec<String>)> = vec![
             ("gRPC", both(grpc, at_socket(&self.grpc_socket))),
             ("REST", both(rest.map(http), at_socket(&self.rest_socket))),
-            ("dashboard", one(dashboard.map(|place| place.http() + "/"))),
+            (
+                "dashboard",
+                one(dashboard.map(|place| place.http() + "/dashboard")),
+            ),
             ("management", one(management.map(http))),
             (
                 "devices",

@@ -56,7 +56,7 @@ fn a_summary_fits_a_terminal() {
     and Python 3.11.2
       gRPC        localhost:9000 (all addresses of this machine)
       REST        http://localhost:8123 (127.0.0.1, 192.0.2.1)
-      dashboard   http://localhost:8123/
+      dashboard   http://localhost:8123/dashboard
       management  http://localhost:8124
       devices     CPU (Some Processor @ 2 GHz)
       model       resnet, versions 1 and 3 on CPU
@@ -75,7 +75,7 @@ fn a_summary_fits_a_terminal() {
                   this machine)
       REST        http://localhost:8123 (127.0.0.1,
                   192.0.2.1)
-      dashboard   http://localhost:8123/
+      dashboard   http://localhost:8123/dashboard
       management  http://localhost:8124
       devices     CPU (Some Processor @ 2 GHz)
       model       resnet, versions 1 and 3 on CPU
@@ -106,7 +106,7 @@ fn the_page_is_on_the_management_port_where_there_is_no_other() {
     summary.rest = None;
     let drawn = summary.drawn(Some(80));
     assert!(
-        drawn.contains("dashboard   http://localhost:8124/\n"),
+        drawn.contains("dashboard   http://localhost:8124/dashboard\n"),
         "{drawn}"
     );
 }
@@ -164,7 +164,7 @@ fn tls_is_in_the_addresses() {
     for line in [
         "  gRPC        grpcs://localhost:9000 (all addresses",
         "  REST        https://localhost:8000\n",
-        "  dashboard   https://localhost:8000/\n",
+        "  dashboard   https://localhost:8000/dashboard\n",
         "  try         ovms infer resnet --random --url grpcs://localhost:9000\n",
         "              curl https://localhost:8000/v2/models/resnet\n",
     ] {

@@ -180,11 +180,14 @@ fn is_own(origin: &str, host: &Authority) -> bool {
         && authority.port_u16().unwrap_or(usual) == host.port_u16().unwrap_or(usual)
 }
 
-/// Returns true if somebody follows a link to the page, which the page with the link sees nothing of.
+/// Returns true if somebody follows a link to a page of the dashboard, which the page with the link sees nothing of.
 fn is_visit(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
     let is = |name: HeaderName, value: &str| headers.get(name).is_some_and(|it| it == value);
+    let is_page = |path: &str| {
+        path == "/" || path == "/dashboard" || path.starts_with("/dashboard/servables/")
+    };
     method == Method::GET
-        && uri.path() == "/"
+        && is_page(uri.path())
         && is(SEC_FETCH_MODE, "navigate")
         && is(SEC_FETCH_DEST, "document")
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     Dashboard,
-    state::encoded,
+    ask::encoded,
     view::{Kind, Loaded, Tensor, View},
 };
 use crate::{frontends::rest::HttpPort, tensor::Dim};
@@ -27,6 +27,8 @@ pub(super) struct Address {
     sockets: [Option<String>; 2],
     /// Whether the ports of gRPC and REST have TLS.
     tls: [bool; 2],
+    /// Whether it is the port that takes requests.
+    is_rest: bool,
 }
 
 impl Address {
@@ -54,6 +56,7 @@ impl Address {
             rest,
             sockets: dashboard.sockets.clone(),
             tls: dashboard.tls,
+            is_rest: dashboard.looked_through == HttpPort::Rest,
         }
     }
 
@@ -72,6 +75,30 @@ impl Address {
             (None, None, [None, Some(path)]) => rest(path),
             (None, None, [None, None]) => rest(&self.host),
         }
+    }
+
+    /// Returns whether requests can be sent to where the page comes from.
+    pub(super) fn takes_requests(&self) -> bool {
+        self.is_rest
+    }
+
+    /// Returns where REST is, as the beginning of a URL; empty if there is none.
+    pub(super) fn rest_url(&self) -> String {
+        let scheme = if self.tls[1] { "https" } else { "http" };
+        let rest = self.rest.as_ref();
+        rest.map_or(String::new(), |rest| format!("{scheme}://{rest}"))
+    }
+
+    /// Returns where gRPC is, as host and port; empty if there is no port.
+    pub(super) fn grpc(&self) -> String {
+        let host = &self.host;
+        self.port
+            .map_or(String::new(), |port| format!("{host}:{port}"))
+    }
+
+    /// Returns whether the port of gRPC has TLS.
+    pub(super) fn has_grpc_tls(&self) -> bool {
+        self.tls[0]
     }
 
     /// Returns where the ports are, in words.
@@ -110,9 +137,9 @@ pub(super) fn attempts(view: &View, address: &Address) -> Vec<Attempt> {
     let Some(loaded) = &view.loaded else {
         return Vec::new();
     };
-    let curl = address.rest.as_ref().map(|rest| {
-        let scheme = if address.tls[1] { "https" } else { "http" };
-        let path = format!("{scheme}://{rest}/v2/models/{}", encoded(&view.name));
+    let curl = address.rest.is_some().then(|| {
+        let url = address.rest_url();
+        let path = format!("{url}/v2/models/{}", encoded(&view.name));
         match body(view.kind, loaded) {
             Some(body) => format!(
                 "curl {} -d {}",
@@ -182,6 +209,36 @@ fn body(kind: Kind, loaded: &Loaded) -> Option<Value> {
         body["parameters"] = json!({"sequence_start": true, "sequence_end": true});
     }
     Some(body)
+}
+
+/// Describes a servable for the script that sends it requests; `None` if it does not serve, or has too many inputs.
+pub(super) fn signature(view: &View) -> Option<String> {
+    let loaded = view.loaded.as_ref().filter(|it| it.more_inputs == 0)?;
+    let side = |tensors: &[Tensor]| {
+        let tensors = tensors.iter().map(|tensor| {
+            let shape = tensor
+                .shape
+                .as_ref()
+                .map(|it| &it.0[..])
+                .unwrap_or_default();
+            json!({
+                "name": tensor.name,
+                "datatype": tensor.datatype,
+                "shape": shape.iter().map(|dim| dim.wire()).collect::<Vec<i64>>(),
+                "least": shape.iter().map(Dim::least).collect::<Vec<usize>>(),
+                "layout": tensor.layout,
+            })
+        });
+        tensors.collect::<Vec<Value>>()
+    };
+    let signature = json!({
+        "name": view.name,
+        "kind": view.kind,
+        "stateful": loaded.is_stateful,
+        "inputs": side(&loaded.inputs),
+        "outputs": side(&loaded.outputs),
+    });
+    Some(signature.to_string())
 }
 
 /// Quotes a word for a shell if it needs quotes.

@@ -9,17 +9,46 @@ use ring::digest;
 use strum::VariantArray;
 
 use super::{
+    ask::{self, Ask, USUAL},
     attempt::{self, Address},
-    state::{self, Ask, State, USUAL},
+    history::RecentFigures,
+    state::{Server, State},
     view::{Condition, Kind, Version, View},
 };
 use crate::{
-    draw::{self, escape::xml_lines},
+    draw::{
+        self,
+        escape::{visible, xml_lines},
+    },
     frontends::SERVER_NAME,
 };
 
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+
+/// Style of what only the page of a servable has.
+const STYLE_OF_SERVABLE: &str = include_str!("servable.css");
+
+/// Script of the page: each file is a part of one script, in this order.
+const SCRIPT: &str = concat!(
+    include_str!("scripts/format.js"),
+    include_str!("scripts/chart.js"),
+    include_str!("scripts/live.js"),
+    include_str!("scripts/page.js"),
+);
+
+/// Script of the page of a servable.
+const SCRIPT_OF_SERVABLE: &str = concat!(
+    include_str!("scripts/format.js"),
+    include_str!("scripts/chart.js"),
+    include_str!("scripts/live.js"),
+    include_str!("scripts/tensor.js"),
+    include_str!("scripts/media.js"),
+    include_str!("scripts/request.js"),
+    include_str!("scripts/snippet.js"),
+    include_str!("scripts/answer.js"),
+    include_str!("scripts/try.js"),
+    include_str!("scripts/servable.js"),
+);
 
 /// Up to so many servables have their cards open.
 const MAX_OPEN: usize = 8;
@@ -27,21 +56,37 @@ const MAX_OPEN: usize = 8;
 /// Up to so many, those with a drawing have.
 const MAX_DRAWN: usize = 24;
 
-/// Returns what browsers may do with the page: run this script, take this style, ask this server.
-pub(super) fn policy() -> HeaderValue {
+/// Content security policies.
+pub(super) struct Policies {
+    /// Of the page.
+    pub(super) page: HeaderValue,
+    /// Of the page of a servable.
+    pub(super) servable: HeaderValue,
+    /// Of a card or a drawing that is shown by itself.
+    pub(super) parts: HeaderValue,
+}
+
+impl Policies {
+    /// Makes the policies, for which all scripts and styles are hashed.
+    pub(super) fn new() -> Self {
+        Self {
+            page: policy(SCRIPT, &style()),
+            servable: policy(SCRIPT_OF_SERVABLE, &style_of_servable()),
+            parts: header(&format!(
+                "default-src 'none'; style-src 'sha256-{}'; frame-ancestors 'none'; sandbox",
+                hash(draw::STYLE)
+            )),
+        }
+    }
+}
+
+/// Returns what browsers may do with a page: run this script, take this style, ask this server.
+fn policy(script: &str, style: &str) -> HeaderValue {
     header(&format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; \
          img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-        hash(SCRIPT),
-        hash(&style())
-    ))
-}
-
-/// Returns what they may do with a card or a drawing that they are shown by itself: look at it.
-pub(super) fn policy_of_parts() -> HeaderValue {
-    header(&format!(
-        "default-src 'none'; style-src 'sha256-{}'; frame-ancestors 'none'; sandbox",
-        hash(draw::STYLE)
+        hash(script),
+        hash(style)
     ))
 }
 
@@ -65,12 +110,32 @@ fn style() -> String {
     format!("{STYLE}{}", draw::STYLE)
 }
 
+fn style_of_servable() -> String {
+    format!("{STYLE}{STYLE_OF_SERVABLE}{}", draw::STYLE)
+}
+
 /// The page as a whole.
 #[derive(Template)]
 #[template(path = "page.html", whitespace = "minimize")]
 pub(super) struct DashboardPage<'a> {
     pub(super) state: &'a State,
     pub(super) ask: &'a Ask,
+    pub(super) address: &'a Address,
+}
+
+/// The same for terminals.
+#[derive(Template)]
+#[template(path = "page.txt")]
+pub(super) struct DashboardText<'a> {
+    pub(super) state: &'a State,
+}
+
+/// The page of a servable.
+#[derive(Template)]
+#[template(path = "servable.html", whitespace = "minimize")]
+pub(super) struct ServablePage<'a> {
+    pub(super) state: &'a State,
+    pub(super) view: &'a View,
     pub(super) address: &'a Address,
 }
 
@@ -82,6 +147,24 @@ pub(super) struct ServableCard<'a> {
     pub(super) address: &'a Address,
     /// Whether it is open even if nobody is needed.
     pub(super) open: bool,
+}
+
+impl Server {
+    /// Returns the name of the machine with that of the product, for titles.
+    fn title(&self) -> String {
+        let product = format!("{SERVER_NAME} {}", self.version);
+        match &self.host {
+            Some(host) => format!("{host} · {product}"),
+            None => product,
+        }
+    }
+}
+
+impl RecentFigures {
+    /// Returns a quantile of latencies.
+    fn quantile(micros: Option<u64>) -> String {
+        took(micros.map(Duration::from_micros))
+    }
 }
 
 impl DashboardPage<'_> {
@@ -140,6 +223,25 @@ pub(super) fn took(took: Option<Duration>) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// Writes how often something happens in a second; a dash if that is not known.
+pub(super) fn per_second(rate: Option<f64>) -> String {
+    match rate {
+        None => "–".to_owned(),
+        Some(rate) if rate == 0.0 || rate >= 100.0 => count(format_args!("{rate:.0}")),
+        Some(rate) if rate < 10.0 => format!("{rate:.2}"),
+        Some(rate) => format!("{rate:.1}"),
+    }
+}
+
+/// Writes an amount of memory; a dash if it is not known.
+pub(super) fn memory(kib: Option<u32>) -> String {
+    match kib {
+        None => "–".to_owned(),
+        Some(kib) if kib < 1 << 20 => format!("{} MiB", kib / 1024),
+        Some(kib) => format!("{:.1} GiB", f64::from(kib) / f64::from(1 << 20)),
+    }
+}
+
 /// Writes how long something has been there.
 pub(super) fn age(age: Duration) -> String {
     let seconds = age.as_secs();
@@ -160,7 +262,7 @@ pub(super) fn age(age: Duration) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{age, count, took};
+    use super::{age, count, memory, per_second, took};
 
     #[test]
     fn numbers_are_readable() {
@@ -178,6 +280,13 @@ mod tests {
             ]
         );
         assert_eq!(took(None), "–");
+        let rates = [None, Some(0.0), Some(2.5), Some(12.34), Some(1234.5)];
+        assert_eq!(
+            rates.map(per_second),
+            ["–", "0", "2.50", "12.3", "1\u{202f}234"]
+        );
+        let sizes = [None, Some(2048), Some(3 << 20)].map(memory);
+        assert_eq!(sizes, ["–", "2 MiB", "3.0 GiB"]);
         let ages = [7, 61, 3600 * 5 + 60, 86_400 * 3 + 7200];
         let ages = ages.map(|seconds| age(Duration::from_secs(seconds)));
         assert_eq!(ages, ["7 s", "1 min 1 s", "5 h 1 min", "3 d 2 h"]);

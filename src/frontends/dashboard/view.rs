@@ -8,6 +8,10 @@ use std::{
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use strum::{EnumString, VariantArray};
 
+use super::{
+    history::{History, RecentFigures},
+    nodes::{NodeView, nodes},
+};
 use crate::{
     engine::{Servable, ServableFacts, ServableVersion},
     frontends::shortened,
@@ -42,8 +46,16 @@ pub(super) struct View {
     /// The figures of all versions together.
     #[serde(flatten)]
     pub(super) figures: Figures,
+    /// Figures of the last seconds.
+    pub(super) recent: RecentFigures,
+    /// Requests that wait for an infer request of a model; those in flight of a pipeline or graph.
+    pub(super) queue: usize,
     /// How many sequences live, if there can be any.
     pub(super) sequences: Option<usize>,
+    /// How many runs and streams of a graph are in progress.
+    pub(super) streams: Option<usize>,
+    /// The nodes of a pipeline or graph, with the times of their runs.
+    pub(super) nodes: Vec<NodeView>,
     /// The newest first.
     pub(super) versions: Vec<Version>,
     /// How many versions are left out.
@@ -71,10 +83,10 @@ pub(super) enum Kind {
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub(super) enum Condition {
-    /// It does not serve, since something has failed.
-    Failed,
     /// It serves, and too many of its recent requests have failed within the server.
     Failing,
+    /// It does not serve, since something has failed.
+    Failed,
     /// It serves, and something else of it has failed, or a request lately.
     Warning,
     /// It is about to serve.
@@ -180,6 +192,27 @@ impl Condition {
     }
 }
 
+/// Returns how many requests wait for an infer request of a version of a model, or are in flight of a pipeline
+/// or graph.
+pub(super) fn in_flight(part: &ServableVersion) -> usize {
+    match part {
+        ServableVersion::Version(version) => version.loaded().map_or(0, |it| it.in_queue()),
+        ServableVersion::Pipeline(pipeline) => pipeline.in_flight(),
+        ServableVersion::Graph(graph) => graph.in_flight(),
+    }
+}
+
+/// Returns how many sequences of a version live, if there can be any.
+pub(super) fn live_sequences(part: &ServableVersion) -> Option<usize> {
+    let ServableVersion::Version(version) = part else {
+        return None;
+    };
+    // Those of a version that is retired go on.
+    let live = version.sequences().len();
+    let has_any = live > 0 || version.loaded().is_ok_and(|it| it.is_stateful());
+    has_any.then_some(live)
+}
+
 /// Returns why the last request of a servable failed, if it is [failing](Condition::Failing).
 pub(super) fn last_error(servable: &Servable) -> Option<String> {
     let parts = servable.parts();
@@ -194,7 +227,7 @@ pub(super) fn last_error(servable: &Servable) -> Option<String> {
 
 impl View {
     /// Looks at a servable.
-    pub(super) fn of(servable: &Servable) -> Self {
+    pub(super) fn of(servable: &Servable, history: &History) -> Self {
         let parts = servable.parts();
         let versions = parts.iter().rev().take(MAX_VERSIONS).map(Version::of);
         let versions: Vec<Version> = versions.collect();
@@ -231,7 +264,12 @@ impl View {
             revision: String::new(),
             failure: failure.filter(|_| parts.is_empty()),
             figures,
+            recent: history.recent(Some(servable.name())),
+            queue: parts.iter().map(in_flight).sum(),
             sequences: sequences.reduce(|a, b| a + b),
+            streams: matches!(servable, Servable::Graph(_))
+                .then(|| parts.iter().map(|it| it.reporter().graph_runs()).sum()),
+            nodes: nodes(servable),
             versions,
             more_versions: parts.len().saturating_sub(MAX_VERSIONS),
             loaded: loaded.ok().map(|facts| Loaded::of(&facts)),
@@ -256,6 +294,7 @@ impl View {
         let figures = &self.figures;
         (figures.is_any(), figures.runs > 0).hash(&mut hasher);
         (self.sequences.is_some(), self.more_versions, drawing).hash(&mut hasher);
+        self.nodes.len().hash(&mut hasher);
         (&self.name, self.kind, self.condition, &self.failure).hash(&mut hasher);
         for version in &self.versions {
             (version.number, version.state, version.is_failing).hash(&mut hasher);
@@ -283,11 +322,7 @@ impl Version {
         };
         if let ServableVersion::Version(version) = part {
             let loaded = version.loaded().ok();
-            // Those of a version that is retired go on.
-            let live = version.sequences().len();
-            if live > 0 || loaded.as_ref().is_some_and(|it| it.is_stateful()) {
-                sequences = Some(live);
-            }
+            sequences = live_sequences(part);
             runs = loaded.map(|loaded| Runs {
                 device: loaded.spec.options.device.clone(),
                 slots: loaded.slots(),

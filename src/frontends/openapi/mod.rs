@@ -100,12 +100,24 @@ struct Operation<'a> {
     body: Option<Value>,
     /// Schema of a good answer; `None` where it has no body.
     answer: Option<Value>,
+    media: Media,
+}
+
+/// Media type of a good answer.
+#[derive(Clone, Copy)]
+enum Media {
+    Json,
+    /// Server-sent events.
+    Events,
 }
 
 impl Operation<'_> {
     fn into_json(self) -> Value {
         let answer = match self.answer {
-            Some(schema) => json!({"description": "OK", "content": content(schema)}),
+            Some(schema) => json!({"description": "OK", "content": match self.media {
+                Media::Json => content(schema),
+                Media::Events => json!({"text/event-stream": {"schema": schema}}),
+            }}),
             None => json!({"description": "OK"}),
         };
         let error =
@@ -215,6 +227,7 @@ impl Document {
                 summary,
                 body,
                 answer,
+                media: Media::Json,
             };
             self.add(method, path, operation);
         }
@@ -235,6 +248,7 @@ impl Document {
             summary,
             body: None,
             answer,
+            media: Media::Json,
         };
         let metadata = operation(
             "metadata",
@@ -288,8 +302,42 @@ impl Document {
             summary: "An inference over KServe v2",
             body: Some(reference(&request)),
             answer: Some(reference(&response)),
+            media: Media::Json,
         };
         self.add("post", &format!("{path}/infer"), infer);
+        if schema::of_generation(key, facts, &mut self.schemas) {
+            self.generate(path, key, name);
+        }
+    }
+
+    /// Adds the generate extension of a version.
+    fn generate(&mut self, path: &str, key: &str, name: &str) {
+        let operation = |verb: &str, summary, answer, media| Operation {
+            id: format!("{verb}_{key}"),
+            tag: name,
+            summary,
+            body: Some(reference(&format!("{key}.GenerateRequest"))),
+            answer: Some(answer),
+            media,
+        };
+        let generate = operation(
+            "generate",
+            "An inference with inputs and outputs as members of one object",
+            reference(&format!("{key}.GenerateResponse")),
+            Media::Json,
+        );
+        self.add("post", &format!("{path}/generate"), generate);
+        let events = json!({
+            "type": "string",
+            "description": "server-sent events: a line `data: {…}` for each answer, with the object that generate has",
+        });
+        let stream = operation(
+            "generate_stream",
+            "The same as a stream: an event for each answer, as it comes",
+            events,
+            Media::Events,
+        );
+        self.add("post", &format!("{path}/generate_stream"), stream);
     }
 
     /// Returns a name for ids and schemas, which may have fewer characters than names of servables.

@@ -55,7 +55,8 @@ impl DocsPage {
             })
             .collect();
         let outline = |content: &Value| {
-            let schema = content.pointer("/content/application~1json/schema")?;
+            let (_, content) = content["content"].as_object()?.iter().next()?;
+            let schema = content.get("schema")?;
             Some(Outline { document, schema }.to_string())
         };
         for (path, methods) in document["paths"].as_object().into_iter().flatten() {

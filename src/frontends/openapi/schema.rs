@@ -15,7 +15,7 @@ pub(super) fn any_object() -> Value {
 }
 
 /// Returns the schemas that do not depend on what is served.
-pub(super) fn common() -> [(&'static str, Value); 9] {
+pub(super) fn common() -> [(&'static str, Value); 10] {
     let text = json!({"type": "string"});
     [
         ("Error", object(&["error"], json!({"error": text}))),
@@ -75,6 +75,13 @@ pub(super) fn common() -> [(&'static str, Value); 9] {
                     "datatype": {"type": "string", "const": "UINT64"},
                     "data": {"type": "array", "items": {"type": "integer"}},
                 }),
+            ),
+        ),
+        (
+            "Base64",
+            object(
+                &["b64"],
+                json!({"b64": {"type": "string", "description": "bytes, such as those of an image file, in Base64"}}),
             ),
         ),
         (
@@ -153,11 +160,72 @@ pub(super) fn of_inference(key: &str, facts: &ServableFacts, schemas: &mut Map<S
     schemas.insert(format!("{key}.InferResponse"), response);
 }
 
+/// Adds the schemas of the generate extension, in which inputs and outputs are members; returns false if one of them
+/// has no form there.
+pub(super) fn of_generation(
+    key: &str,
+    facts: &ServableFacts,
+    schemas: &mut Map<String, Value>,
+) -> bool {
+    let info = facts.info();
+    let has_none =
+        |info: &TensorInfo| matches!(info.decided(), Some(DataType::F16 | DataType::Bf16));
+    if info.inputs.iter().chain(&info.outputs).any(has_none) {
+        return false;
+    }
+    let members = |infos: &[TensorInfo], takes_bytes: bool| {
+        let members = infos.iter().map(|info| {
+            let is_bytes = takes_bytes && takes_bytes_too(info);
+            (info.name.clone(), member(info, is_bytes))
+        });
+        members.collect::<Map<String, Value>>()
+    };
+    let names = info.inputs.iter().map(|input| input.name.as_str());
+    let names: Vec<&str> = names.collect();
+    let mut request = members(&info.inputs, true);
+    let about = "what is no input is a parameter, here or within `parameters`";
+    request.entry("id").or_insert(json!({"type": "string"}));
+    let mut request = object(&names, Value::Object(request));
+    request["description"] = json!(about);
+    request["additionalProperties"] = json!(true);
+    let mut response = members(&info.outputs, false);
+    for name in ["model_name", "model_version", "id"] {
+        response.entry(name).or_insert(json!({"type": "string"}));
+    }
+    let mut response = object(&["model_name"], Value::Object(response));
+    response["additionalProperties"] = json!(true);
+    schemas.insert(format!("{key}.GenerateRequest"), request);
+    schemas.insert(format!("{key}.GenerateResponse"), response);
+    true
+}
+
+/// Returns whether an input takes strings of bytes: texts, rows of bytes, or encoded images.
+fn takes_bytes_too(info: &TensorInfo) -> bool {
+    let rank = info.shape.0.len();
+    info.dtype == DataType::String || rank >= 4 || (rank == 2 && info.dtype == DataType::U8)
+}
+
+/// Returns the schema of a tensor as a member: an element alone, lists, or bytes.
+fn member(info: &TensorInfo, takes_bytes: bool) -> Value {
+    // Of what is open nothing is known, and of bytes that are answered as strings no more than that.
+    if info.decided().is_none() || is_text(info) {
+        return json!({});
+    }
+    let mut schema = element(info.decided());
+    if let Some(forms) = schema["anyOf"].as_array_mut().filter(|_| takes_bytes) {
+        forms.push(reference("Base64"));
+    }
+    schema
+}
+
+/// Returns whether a tensor has bytes that are answered as strings, by its name.
+fn is_text(info: &TensorInfo) -> bool {
+    info.dtype == DataType::U8 && info.name.ends_with("_string")
+}
+
 /// Returns the schema of a tensor. Of a pipeline that splits its requests, only the names are known beforehand.
 fn tensor(info: &TensorInfo, needed: &[&str], is_split: bool) -> Value {
-    // Bytes that are answered as strings, by their name.
-    let is_text = info.dtype == DataType::U8 && info.name.ends_with("_string");
-    let decided = info.decided().filter(|_| !is_text);
+    let decided = info.decided().filter(|_| !is_text(info));
     let datatype = match decided {
         Some(dtype) => json!({"type": "string", "const": dtype.kserve()}),
         None => json!({"type": "string", "enum": DataType::ALL.map(DataType::kserve)}),

@@ -23,8 +23,11 @@ fn browse(server: &Server, method: &str, path: &str, headers: &[(&str, &str)]) -
 }
 
 /// Every management path, with its method.
-const PATHS: [(&str, &str); 10] = [
+const PATHS: [(&str, &str); 13] = [
     ("GET", "/"),
+    ("GET", "/dashboard"),
+    ("GET", "/dashboard/servables/dummy"),
+    ("GET", "/dashboard/history"),
     ("GET", "/metrics"),
     ("GET", "/v1/config"),
     ("POST", "/v1/config/reload"),
@@ -132,7 +135,9 @@ fn own_pages_and_programs_are_served_as_ever() {
         ("Sec-Fetch-Mode", "navigate"),
         ("Sec-Fetch-Dest", "document"),
     ];
-    assert_eq!(browse(&server, "GET", "/", &link).status, 200);
+    for path in ["/", "/dashboard", "/dashboard/servables/dummy"] {
+        assert_eq!(browse(&server, "GET", path, &link).status, 200, "{path}");
+    }
     assert_eq!(browse(&server, "GET", "/v1/config", &link).status, 403);
 }
 

@@ -109,6 +109,9 @@ fn it_serves_no_inference_and_no_page_of_other_origins() {
 fn the_page_tells_commands_that_reach_the_ports_of_inference() {
     let (server, management) = start(&[]);
     let page = ask(management, "GET", "/").text();
+    let of_servable = ask(management, "GET", "/dashboard/servables/dummy").text();
+    assert!(of_servable.contains("from the page of the REST port"));
+    assert!(!of_servable.contains("data-signature"), "{of_servable}");
     let (grpc, rest) = (server.port, server.rest_port);
     assert!(page.contains(&format!("test:{grpc}")), "{page}");
     let curl = format!("curl http://test:{rest}/v2/models/dummy/infer");

@@ -34,7 +34,7 @@ fn one_model_is_reported_with_its_addresses_and_what_to_try() {
     ovms 0.1.0 serves 1 model, with OpenVINO <version>
       gRPC: localhost:<port>
       REST: http://localhost:<rest port>
-      dashboard: http://localhost:<rest port>/
+      dashboard: http://localhost:<rest port>/dashboard
       model: dummy, version 1 on CPU
       try: ovms infer dummy --random --url localhost:<port>
       try: curl http://localhost:<rest port>/v2/models/dummy
@@ -77,7 +77,7 @@ fn many_models_are_counted_and_what_is_missing_is_reported() {
     ovms 0.1.0 serves 12 models (2 not served), with OpenVINO <version>
       gRPC: localhost:<port>
       REST: http://localhost:<rest port>
-      dashboard: http://localhost:<rest port>/
+      dashboard: http://localhost:<rest port>/dashboard
       model: m00, version 1 on CPU
       model: m01, version 1 on CPU
       model: m02, version 1 on CPU

@@ -97,6 +97,136 @@ fn a_browser_gets_a_page_that_may_do_little() {
 }
 
 #[test]
+fn the_address_that_is_shown_has_the_page_for_browsers_and_lines_for_terminals() {
+    let mut config = Config::of(&["broken", "dummy"]);
+    config.model(NASTY, &model("dummy"));
+    let server = config.serve_with(&[]);
+    let page = open(&server, "/dashboard");
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("<h3>dummy</h3>"));
+    let lines = get(&server, "/dashboard");
+    assert_eq!(lines.status, 200);
+    assert_eq!(
+        lines.header("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
+    assert_eq!(lines.header("vary"), Some("accept"));
+    let text = lines.text();
+    // Host, times, and memory are of the machine.
+    let (title, rest) = text.split_once('\n').unwrap();
+    assert!(
+        title.contains("OpenVINO Model Server 0.1.0: ready, up "),
+        "{title}"
+    );
+    let (_, servables) = rest.split_once("\n\n").unwrap();
+    // It depends on the moment whether there is a sample yet.
+    insta::assert_snapshot!(servables.replace(" 0 req/s", " – req/s"), @r#"
+    failed  model broken  – req/s  p50 –  p99 –
+    ready  model <img src=x onerror=alert(1)>"'&  – req/s  p50 –  p99 –
+    ready  model dummy  – req/s  p50 –  p99 –
+
+    A browser shows more here, and /dashboard/state has it as JSON.
+    "#);
+}
+
+#[test]
+fn the_page_of_a_servable_may_do_little_and_describes_it() {
+    let mut config = Config::of(&["dummy", "broken"]);
+    config.model(NASTY, &model("dummy"));
+    let server = config.serve_with(&[]);
+    let answer = open(&server, "/dashboard/servables/dummy");
+    assert_eq!(answer.status, 200);
+    let page = answer.text();
+    let hash = |text: &str| BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));
+    let policy = answer.header("content-security-policy").unwrap();
+    let policy = policy
+        .replace(&hash(between(&page, "<script>", "</script>")), "SCRIPT")
+        .replace(&hash(between(&page, "<style>", "</style>")), "STYLE");
+    insta::assert_snapshot!(policy, @"default-src 'none'; script-src 'sha256-SCRIPT'; style-src 'sha256-STYLE'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
+    assert_eq!(page.matches("<script").count(), 1);
+    assert!(!page.contains("style=") && !page.contains(" onclick"));
+    assert!(!page.contains("https://"), "nothing from elsewhere");
+    let signature = between(&page, "data-signature=\"", "\"").replace("&quot;", "\"");
+    let signature: Value = serde_json::from_str(&signature).unwrap();
+    assert_eq!(
+        signature,
+        json!({
+            "name": "dummy",
+            "kind": "model",
+            "stateful": false,
+            "inputs": [{"name": "b", "datatype": "FP32", "shape": [1, 10], "least": [1, 10], "layout": ""}],
+            "outputs": [{"name": "a", "datatype": "FP32", "shape": [1, 10], "least": [1, 10], "layout": ""}],
+        })
+    );
+    // One that does not serve takes no requests, and a name is no markup.
+    let broken = open(&server, "/dashboard/servables/broken").text();
+    assert!(!broken.contains("data-signature") && broken.contains("cannot read"));
+    let name = "/dashboard/servables/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E%22%27%26";
+    let nasty = open(&server, name);
+    assert_eq!(nasty.status, 200);
+    assert!(!nasty.text().contains("<img src=x"), "{}", nasty.text());
+}
+
+#[test]
+fn history_is_kept_by_the_server() {
+    let server = Server::start("dummy");
+    post(&server, INFER, BODY);
+    post(&server, INFER, BODY);
+    let history = eventually("a sample with the requests", || {
+        let history = get(&server, "/dashboard/history").json();
+        let servables = history["servables"].as_array().unwrap();
+        (!servables.is_empty()).then(|| history.clone())
+    });
+    let [dummy] = &history["servables"].as_array().unwrap()[..] else {
+        panic!("{history}");
+    };
+    assert_eq!(dummy["name"], "dummy");
+    let sum = |series: &Value| -> u64 {
+        let counts = series["requests"].as_array().unwrap().iter();
+        counts.filter_map(Value::as_u64).sum()
+    };
+    assert_eq!((sum(dummy), sum(&history["totals"])), (2, 2));
+    assert!(dummy["p99_us"][0].as_u64() > Some(0), "{dummy}");
+    assert!(
+        history["memory_kib"][0].as_u64() > Some(10_000),
+        "{history}"
+    );
+    let now = state(&server);
+    assert!(now["tick"].as_u64() >= history["tick"].as_u64());
+    assert!(of(&now, "dummy")["recent"]["p50_us"].as_u64() > Some(0));
+    assert!(now["totals"]["recent"]["rate"].as_f64() > Some(0.0));
+    // What is known already is not told again.
+    let tick = history["tick"].as_u64().unwrap();
+    let newer = get(&server, &format!("/dashboard/history?since={tick}")).json();
+    let count = newer["tick"].as_u64().unwrap() - tick;
+    assert_eq!(newer["span_ms"].as_array().unwrap().len() as u64, count);
+    let none = get(&server, "/dashboard/history?name=nobody").json();
+    assert_eq!(none["servables"], json!([]));
+}
+
+#[test]
+fn nodes_of_pipelines_have_times() {
+    let mut config = Config::of(&["dummy"]);
+    let node = dl("n", "dummy", "b=request.x", "a=a");
+    config.pipeline("p", "x", &[node], "y=n.a");
+    let server = config.serve_with(&[]);
+    let before = of(&state(&server), "p");
+    assert_eq!(
+        before["nodes"],
+        json!([{"name": "n", "runs": 0, "time_us": 0, "p50_us": null, "p99_us": null}])
+    );
+    let body = String::from_utf8(BODY.to_vec()).unwrap();
+    let body = body.replace("\"b\"", "\"x\"");
+    let answer = post(&server, "/v2/models/p/infer", body.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let after = of(&state(&server), "p");
+    assert_eq!(after["nodes"][0]["runs"], 1);
+    assert!(after["nodes"][0]["p99_us"].as_u64().is_some());
+    let page = open(&server, "/dashboard/servables/p").text();
+    assert!(page.contains("Nodes since the start"));
+}
+
+#[test]
 fn the_head_of_the_page_is_asked_for_alone() {
     let server = Server::shared("dummy");
     let head = send(server, "HEAD", "/", &[BROWSER], b"");
