@@ -87,6 +87,7 @@ pub(super) fn decode(
         dialect: Dialect::KServe,
         special: SpecialInputs::default(),
         regions,
+        trace: None,
     })
 }
 

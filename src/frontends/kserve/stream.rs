@@ -47,6 +47,7 @@ use crate::{
     proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
     shared_memory::SharedMemory,
     task,
+    trace::TraceContext,
 };
 
 /// The path of the call.
@@ -135,13 +136,18 @@ async fn open(
         let text = "Client disconnected during reading first streaming request";
         Error::invalid(text)
     })?;
-    let memory = engine.shared_memory();
-    let first = read(first, &budget, memory.clone()).await?;
+    let intake = MessageIntake {
+        budget,
+        memory: engine.shared_memory(),
+        trace: access::trace(messages.extensions()),
+    };
+    let first = read(first, &intake).await?;
     let seen = access::seen(messages.extensions(), Some(&first.name));
     let head = StreamHead {
         name: &first.name,
         parameters: &first.request.parameters,
         origin: ORIGIN,
+        trace: first.request.trace.as_ref(),
     };
     let stream = engine.open_stream(head).await?;
     Ok(Open {
@@ -150,7 +156,7 @@ async fn open(
             messages,
             first,
             stream.requests,
-            (budget, memory),
+            intake,
             course,
         ))),
         seen,
@@ -166,7 +172,7 @@ async fn feed(
     mut messages: Reader,
     first: StreamRequest,
     requests: mpsc::Sender<StreamRequest>,
-    (budget, memory): (Budget, Option<Arc<SharedMemory>>),
+    intake: MessageIntake,
     course: watch::Receiver<Course>,
 ) -> Result<bool, Status> {
     let mut request = first;
@@ -185,8 +191,7 @@ async fn feed(
         let Some(message) = message? else {
             return Ok(true);
         };
-        let Some(read) = before_drain(&course, pin!(read(message, &budget, memory.clone()))).await
-        else {
+        let Some(read) = before_drain(&course, pin!(read(message, &intake))).await else {
             return Ok(false);
         };
         request = read?;
@@ -207,27 +212,33 @@ async fn before_drain<F: Future>(
     .await
 }
 
-/// Decodes a request.
-async fn read(
-    message: Message,
-    budget: &Budget,
+/// Means to decode the requests of a stream.
+struct MessageIntake {
+    budget: Budget,
     memory: Option<Arc<SharedMemory>>,
-) -> Result<StreamRequest, Status> {
+    /// Where their spans begin, if the stream is traced.
+    trace: Option<TraceContext>,
+}
+
+/// Decodes a request.
+async fn read(message: Message, intake: &MessageIntake) -> Result<StreamRequest, Status> {
     let Message { bytes, room } = message;
     let weight = INFER.weight(&bytes);
-    let decoded = budget.charge(weight)?;
+    let decoded = intake.budget.charge(weight)?;
     let effort = bytes.len().max(weight) / RAW_SPEED;
-    let budget = budget.clone();
+    let (budget, memory) = (intake.budget.clone(), intake.memory.clone());
+    let trace = intake.trace.clone();
     let decode = move || {
         let mut message = ModelInferRequest::decode(bytes)
             .map_err(|error| Status::internal(error.to_string()))?;
-        let request = StreamRequest {
+        let mut request = StreamRequest {
             name: std::mem::take(&mut message.model_name),
             version: codec::version(&message.model_version),
             limit: codec::time_limit(&message),
             request: codec::decode(message, &budget, memory.as_deref())?,
             room,
         };
+        request.request.trace = trace;
         drop(decoded);
         Ok(request)
     };

@@ -20,6 +20,7 @@ const LAYERS: [&[&str]; 9] = [
         "task",
         "https",
         "tls",
+        "trace",
         "proto",
         "tensor",
     ],
