@@ -88,7 +88,11 @@ fn a_request_is_a_span_with_the_wait_and_the_inference_below() {
     let (id, header) = parent(1);
     let (_, given) = infer(&grpc, dummy(), &header);
     let spans = collector.trace_of(&id);
-    insta::assert_snapshot!(tree(&spans), @"");
+    insta::assert_snapshot!(tree(&spans), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=dummy ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      queue
+      inference
+    ");
     let root = spans
         .iter()
         .find(|span| hex(&span.parent_span_id) == PARENT);
@@ -140,7 +144,22 @@ fn a_request_is_a_span_with_the_wait_and_the_inference_below() {
         .block_on(tfs::Tfs::over(&grpc).predict(predict));
     assert!(answer.unwrap().metadata().contains_key("traceparent"));
     drawn += &tree(&collector.trace_of(&id));
-    insta::assert_snapshot!(drawn, @"");
+    insta::assert_snapshot!(drawn, @r"
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=dummy ovms.version=1 url.path=/v2/models/dummy/infer
+      queue
+      inference
+    POST /v1/models/{model}/versions/{version}:predict http.request.method=POST http.response.status_code=200 http.route=/v1/models/{model}/versions/{version}:predict ovms.api=TensorFlowServing ovms.servable=dummy ovms.version=1 url.path=/v1/models/dummy/versions/1:predict
+      queue
+      inference
+    POST /v2/models/{model}/versions/{version}/infer http.request.method=POST http.response.status_code=404 http.route=/v2/models/{model}/versions/{version}/infer ovms.api=KServe ovms.servable=stranger url.path=/v2/models/stranger/versions/7/infer
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=412 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=dummy url.path=/v2/models/dummy/infer
+    POST /v2/models/{model}/generate http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/generate ovms.api=KServe ovms.servable=dummy ovms.version=1 url.path=/v2/models/dummy/generate
+      queue
+      inference
+    tensorflow.serving.PredictionService/Predict ovms.api=TensorFlowServing ovms.servable=dummy rpc.grpc.status_code=0 rpc.method=Predict rpc.service=tensorflow.serving.PredictionService rpc.system=grpc
+      queue
+      inference
+    ");
 }
 
 #[test]
@@ -164,7 +183,16 @@ fn each_node_and_each_part_is_a_span() {
     let grpc = Grpc::connect(&server);
     let (id, header) = parent(1);
     infer(&grpc, ten("parts", 0.0), &header);
-    insta::assert_snapshot!(tree(&collector.trace_of(&id)), @"");
+    insta::assert_snapshot!(tree(&collector.trace_of(&id)), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=parts ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      node split
+      node add ovms.part=split_0
+        queue
+        inference
+      node add ovms.part=split_1
+        queue
+        inference
+    ");
 }
 
 #[test]
@@ -185,7 +213,20 @@ fn a_step_of_a_sequence_is_a_span() {
         assert_eq!(answer.status, 200, "{}", answer.text());
         drawn += &tree(&collector.trace_of(&id));
     }
-    insta::assert_snapshot!(drawn, @"");
+    insta::assert_snapshot!(drawn, @r"
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=running_total ovms.version=1 url.path=/v2/models/running_total/infer
+      sequence step ovms.sequence.ends=false ovms.sequence.id=7 ovms.sequence.starts=true
+        queue
+        inference
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=running_total ovms.version=1 url.path=/v2/models/running_total/infer
+      sequence step ovms.sequence.ends=false ovms.sequence.id=7 ovms.sequence.starts=false
+        queue
+        inference
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=running_total ovms.version=1 url.path=/v2/models/running_total/infer
+      sequence step ovms.sequence.ends=true ovms.sequence.id=7 ovms.sequence.starts=false
+        queue
+        inference
+    ");
 }
 
 /// Body of a function that gives its trace.
@@ -205,7 +246,11 @@ fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
     };
     let (answer, _) = infer(&grpc, code("py", TELL), &header);
     let spans = collector.trace_of(&id);
-    insta::assert_snapshot!(tree(&spans), @"");
+    insta::assert_snapshot!(tree(&spans), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=py ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0
+        python execute ovms.node=py
+    ");
     let execute = spans.iter().find(|span| span.name == "python execute");
     let own = format!("00-{id}-{}-01", hex(&execute.unwrap().span_id));
     assert_eq!(told(&answer), json!({ "traceparent": own }));
@@ -232,7 +277,11 @@ fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
     let answer = client.model_infer(raises);
     let status = grpc.runtime.block_on(answer).unwrap_err();
     assert!(status.metadata().contains_key("traceparent"));
-    insta::assert_snapshot!(tree(&collector.trace_of(&id)), @"");
+    insta::assert_snapshot!(tree(&collector.trace_of(&id)), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=py rpc.grpc.status_code=3 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0 failed: Error occurred during graph execution - ValueError: x
+        python execute ovms.node=py failed: ValueError: x
+    ");
     let ids = collector.spans();
     assert!(
         ids.iter()
@@ -269,7 +318,12 @@ fn a_model_within_a_graph_is_below_its_calculator() {
     let grpc = Grpc::connect(&server);
     let (id, header) = parent(1);
     infer(&grpc, ten("g", 0.0), &header);
-    insta::assert_snapshot!(tree(&collector.trace_of(&id)), @"");
+    insta::assert_snapshot!(tree(&collector.trace_of(&id)), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=g ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      calculator OpenVINOInferenceCalculator ovms.calculator=OpenVINOInferenceCalculator ovms.timestamp=0
+        queue
+        inference
+    ");
 }
 
 const STREAM: &str = "inference.GRPCInferenceService/ModelStreamInfer";
@@ -284,7 +338,13 @@ fn a_stream_to_a_model_is_a_span_with_its_messages_below() {
     talk.ask(request("dummy", &[("b", &[1, 3], &[0.0; 3])]));
     talk.close();
     talk.rest();
-    insta::assert_snapshot!(tree(&collector.trace_named(STREAM)), @"");
+    insta::assert_snapshot!(tree(&collector.trace_named(STREAM)), @r"
+    inference.GRPCInferenceService/ModelStreamInfer ovms.api=KServe ovms.servable=dummy ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelStreamInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      message
+        queue
+        inference
+      message  failed: Invalid input shape - Expected: (1,10); Actual: (1,3); input name: b
+    ");
 }
 
 #[test]
@@ -307,7 +367,13 @@ fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
     talk.close();
     talk.rest();
     let spans = collector.trace_named(STREAM);
-    insta::assert_snapshot!(tree(&spans), @"");
+    insta::assert_snapshot!(tree(&spans), @r"
+    inference.GRPCInferenceService/ModelStreamInfer ovms.api=KServe ovms.servable=gen ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelStreamInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0
+        python execute ovms.node=py
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=1
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=2
+    ");
     // The sets of a generator belong to the call that has begun it.
     let execute = spans.iter().find(|span| span.name == "python execute");
     let execute = execute.unwrap();
@@ -330,7 +396,12 @@ fn a_stream_of_events_is_a_span_as_well() {
     let answer = post(&server, path, body.as_bytes());
     assert_eq!(answer.status, 200, "{}", answer.text());
     let name = "POST /v2/models/{model}/generate_stream";
-    insta::assert_snapshot!(tree(&collector.trace_named(name)), @"");
+    insta::assert_snapshot!(tree(&collector.trace_named(name)), @r"
+    POST /v2/models/{model}/generate_stream http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/generate_stream ovms.api=KServe ovms.servable=gen ovms.version=1 url.path=/v2/models/gen/generate_stream
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0
+        python execute ovms.node=py
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=1
+    ");
 }
 
 #[test]
@@ -391,6 +462,6 @@ fn probes_and_pages_have_no_spans() {
     }
     Grpc::connect(&server).round_trip();
     get(&server, "/v2/models/dummy");
-    collector.trace_named("GET");
+    collector.trace_named("GET /v2/models/{model}");
     assert_eq!(collector.spans().len(), 1);
 }

@@ -291,7 +291,17 @@ fn what_is_no_endpoint_is_refused() {
             .envs(variables.iter().copied());
         cli::run(&mut command).failure()
     };
-    insta::assert_snapshot!(run("collector:4317", &[]), @"");
+    insta::assert_snapshot!(run("collector:4317", &[]), @r"
+    exit 64
+    otlp_endpoint has invalid format: expected a URL such as http://collector:4317; found collector:4317
+    ");
     let missing = [("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem")];
-    insta::assert_snapshot!(run("https://collector:4317", &missing), @"");
+    insta::assert_snapshot!(run("https://collector:4317", &missing), @r"
+    exit 1
+    error: the certificates for the collector of traces cannot be used
+      caused by: cannot use --cacert /nowhere/ca.pem
+      caused by: cannot read the file
+      caused by: No such file or directory (os error 2)
+    hint: see --otlp-endpoint and the variables OTEL_EXPORTER_OTLP_…
+    ");
 }
