@@ -43,6 +43,7 @@ pub mod store;
 pub mod task;
 pub mod tensor;
 pub mod tls;
+pub mod trace;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ovms_proto as proto;

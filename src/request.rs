@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Result},
     shared_memory::{RegionPart, RegionTensors},
     tensor::{DataType, TensorMap, strings},
+    trace::TraceContext,
 };
 
 /// Origin of a call: the labels of its metrics, without influence on its behaviour.
@@ -61,6 +62,8 @@ pub struct InferRequest {
     pub special: SpecialInputs,
     /// Inputs and outputs that are in shared memory; the data of such inputs is empty until it is read.
     pub regions: Option<Box<RegionTensors>>,
+    /// Where its spans begin, if it is traced.
+    pub trace: Option<TraceContext>,
 }
 
 impl InferRequest {

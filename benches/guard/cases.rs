@@ -37,6 +37,8 @@ pub(crate) enum Case {
     PipelineTwo,
     /// Ten numbers as a message of a stream, KServe over gRPC.
     StreamStep,
+    /// Ten numbers, KServe over gRPC, with traces on and the request not sampled.
+    GrpcUnsampled,
 }
 
 /// Position of a request in its sequence, if it has one.
@@ -62,6 +64,7 @@ impl Case {
             Self::SequenceStep => "sequence_step",
             Self::PipelineTwo => "pipeline_two",
             Self::StreamStep => "stream_step",
+            Self::GrpcUnsampled => "grpc_unsampled",
         }
     }
 
@@ -71,6 +74,11 @@ impl Case {
             Self::RestJson | Self::RestBinary => Side::Rest,
             _ => Side::Grpc,
         }
+    }
+
+    /// Returns whether the server has traces.
+    pub(crate) fn is_traced(self) -> bool {
+        self == Self::GrpcUnsampled
     }
 
     /// Returns whether all requests share one call.

@@ -37,6 +37,7 @@ const COUNTED: usize = 50;
 #[bench::sequence_step(Case::SequenceStep)]
 #[bench::pipeline_two(Case::PipelineTwo)]
 #[bench::stream_step(Case::StreamStep)]
+#[bench::grpc_unsampled(Case::GrpcUnsampled)]
 fn requests(mut ready: Ready) -> Ready {
     let answered = &mut ready.answered;
     ready.allocated = allocation_counter::measure(|| answered.run(WARM..WARM + COUNTED));
@@ -57,7 +58,7 @@ const ALLOCATIONS: &str = "GUARD_ALLOCATIONS";
 
 /// Loads the models, records the client, and warms up the connection.
 fn prepare(case: Case) -> Ready {
-    let served = served::Served::new(&case.config());
+    let served = served::Served::new(&case.config(), case.is_traced());
     let recorded = record::record(&served, case, WARM - 1 + COUNTED);
     let mut answered = Answered::new(served, case.side(), recorded.steps.clone());
     answered.run(0..WARM);

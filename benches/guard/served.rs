@@ -23,6 +23,7 @@ use ovms::{
     },
     server::{self, Service},
     task::Task,
+    trace::{TraceSettings, Tracer},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -44,14 +45,15 @@ pub(crate) struct Served {
     engine: Arc<Engine>,
     settings: ServerSettings,
     metrics: Arc<Metrics>,
+    tracer: Option<Arc<Tracer>>,
     /// Keeps the servables alive.
     _reloader: Reloader,
     _folder: TempDir,
 }
 
 impl Served {
-    /// Loads everything.
-    pub(crate) fn new(config: &Value) -> Self {
+    /// Loads everything; with traces, of which no request is sampled, or without.
+    pub(crate) fn new(config: &Value, is_traced: bool) -> Self {
         let places = RuntimeSearchPath {
             install_dir: std::env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from),
             system: true,
@@ -89,11 +91,25 @@ impl Served {
             reloader
         });
         engine.set_ready();
+        let tracer = is_traced.then(|| {
+            let _within = runtime.enter();
+            let settings = TraceSettings::of(Some("http://127.0.0.1:4317"), |name| {
+                let value = match name {
+                    "OTEL_TRACES_SAMPLER" => "parentbased_traceidratio",
+                    "OTEL_TRACES_SAMPLER_ARG" => "0",
+                    _ => return None,
+                };
+                Some(value.to_owned())
+            });
+            let settings = settings.expect("an endpoint is given");
+            Tracer::start(settings, "0").expect("the endpoint is right")
+        });
         Self {
             runtime,
             engine,
             settings: config.settings,
             metrics,
+            tracer,
             _reloader: reloader,
             _folder: folder,
         }
@@ -122,8 +138,9 @@ impl Served {
             }
         };
         let settings = self.settings.clone();
+        let access = AccessLog::default().with_tracer(self.tracer.clone());
         Task::spawn(async move {
-            server::serve_stream(stream, service, AccessLog::default(), &settings).await;
+            server::serve_stream(stream, service, access, &settings).await;
         })
     }
 }

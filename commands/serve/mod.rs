@@ -12,6 +12,7 @@ use std::{
     future::Future,
     io::IsTerminal,
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -27,6 +28,7 @@ use ovms::{
     openvino::runtime,
     python,
     server::{self, Listeners},
+    trace::{TraceSettings, Tracer},
 };
 use tempfile::TempDir;
 use tokio::signal::unix::{Signal, SignalKind, signal as listen_for};
@@ -148,6 +150,9 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::system("cannot start threads").caused_by(&error))?;
     let result = runtime.block_on(async {
+        let tracer = start_traces(&config.settings.flags)?;
+        let access = access.clone().with_tracer(tracer.clone());
+        let flush = Duration::from_secs(config.settings.flags.otlp_flush_seconds.into());
         let to_file = matches!(
             config.settings.flags.access_log,
             Some(AccessLogTarget::File(_))
@@ -158,12 +163,15 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         }
         let folder = demo.as_ref().map(|folder| folder.path().to_owned());
         let stop = signal(folder, !reopens && is_hangup_heard())?;
-        server::serve(listeners, config, access.clone(), &start, stop)
-            .await
-            .map_err(|error| {
-                log_failure(&error);
-                hints::of_start(&error)
-            })
+        let served = server::serve(listeners, config, access, &start, stop).await;
+        if let Some(tracer) = tracer {
+            // While the runtime lives, by which they are sent.
+            ovms::task::blocking("traces", move || tracer.close(flush)).await;
+        }
+        served.map_err(|error| {
+            log_failure(&error);
+            hints::of_start(&error)
+        })
     });
     // What still holds models is dropped before the process is taken down around it. A load that
     // cannot be broken off, or a request that was given up, has no more time than this.
@@ -171,6 +179,20 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     ui::clear_foot();
     access.flush(ACCESS_LOG_END);
     result
+}
+
+/// Starts to send traces, if something asks for them; within the runtime.
+fn start_traces(flags: &Flags) -> Result<Option<Arc<Tracer>>, Failure> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let Some(settings) = TraceSettings::of(flags.otlp_endpoint.as_deref(), variable) else {
+        return Ok(None);
+    };
+    let tracer = Tracer::start(settings, env!("CARGO_PKG_VERSION"));
+    tracer.map(Some).map_err(|error| {
+        tracing::error!("{}", chain(&error));
+        Failure::of(FailureKind::Failed, &error)
+            .hint("see --otlp-endpoint and the variables OTEL_EXPORTER_OTLP_…")
+    })
 }
 
 /// Checks the flags, beside the paths of models if there are any.

@@ -219,6 +219,12 @@ pub struct Execute {
     /// each other.
     #[prost(uint64, tag = "7")]
     pub line: u64,
+    /// Header of W3C Trace Context for what the handler calls; empty if the request is not traced.
+    #[prost(string, tag = "8")]
+    pub traceparent: String,
+    /// The header beside it; mostly empty.
+    #[prost(string, tag = "9")]
+    pub tracestate: String,
 }
 
 /// Leave for a generator to go on.

@@ -41,7 +41,7 @@ pub(super) async fn open(
         error
     };
     let definition = engine.definition(graph).await.map_err(refused)?;
-    let env = Env::new(engine.sessions(head.origin));
+    let env = Env::new(engine.sessions(head.origin)).traced(head.trace.cloned());
     let ending = Arc::clone(&env.ending);
     let session = definition
         .open(head.parameters, env, None)

@@ -45,7 +45,7 @@ impl OfGraph {
             counts.rejected();
             return Err(error);
         }
-        let env = Env::new(self.engine.sessions(self.origin));
+        let env = Env::new(self.engine.sessions(self.origin)).traced(call.traced().cloned());
         let begun = Instant::now();
         let _turn = self.graph.turn().await;
         let started = Instant::now();

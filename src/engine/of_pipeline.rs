@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Result},
     metrics::{RequestRecord, Times},
     openvino::SlotInput,
-    pipeline::{self, Pipeline, PipelineDefinition, PipelinePlan, Trace},
+    pipeline::{self, Pipeline, PipelineDefinition, PipelinePlan, PipelineWatch, Trace},
     request::{Declared, InferRequest, InferResponse, RequestOrigin},
     servable::ServableInfo,
     task,
@@ -55,9 +55,11 @@ impl OfPipeline {
             Ok((version, loaded))
         };
         let begun = Instant::now();
-        let ran = self
-            .definition
-            .run(models, inputs, self.origin, self.trace.as_deref());
+        let watch = PipelineWatch {
+            trace: self.trace.as_deref(),
+            spans: call.traced(),
+        };
+        let ran = self.definition.run(models, inputs, self.origin, watch);
         let tensors = Box::pin(ran).await?;
         let ran = Instant::now();
         // To those who ask for statistics, all of it is one run.

@@ -189,7 +189,7 @@ impl Each {
         let StreamRequest {
             name,
             version,
-            request,
+            mut request,
             limit,
             room,
         } = request;
@@ -201,6 +201,8 @@ impl Each {
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
         let place = Arc::clone(&arrival);
+        let mut span = request.trace.as_ref().map(|trace| trace.span("message"));
+        request.trace = span.as_ref().map(|span| span.context().clone());
         let infer = arrival.run(async move {
             let find = engine.find(&name, version?, origin);
             let target = place.finds(&name, find).await?.arrived(place);
@@ -214,6 +216,10 @@ impl Each {
                     .unwrap_or_else(|_| Err(Error::deadline(limit))),
             };
             drop(room);
+            if let (Some(span), Err(error)) = (&mut span, &answer) {
+                span.failed(error);
+            }
+            drop(span);
             answer.map_or_else(StreamResponse::Error, StreamResponse::Response)
         })
     }

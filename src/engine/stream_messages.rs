@@ -8,6 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::{
     error::{Error, Result},
     request::{InferRequest, InferResponse, Parameters, RequestOrigin},
+    trace::TraceContext,
 };
 
 /// Head of a stream: its first request, of which name and parameters count.
@@ -19,6 +20,8 @@ pub struct StreamHead<'a> {
     pub parameters: &'a Parameters,
     /// How the stream came in.
     pub origin: RequestOrigin,
+    /// Where its spans begin, if it is traced.
+    pub trace: Option<&'a TraceContext>,
 }
 
 /// One request of a stream, also the first.

@@ -20,6 +20,7 @@ use crate::{
     sequence::{Arrival, Begun, SequenceCommand, SequenceRefusal, control},
     servable::ServableInfo,
     task,
+    trace::{TraceContext, TraceSpan},
 };
 
 /// How often a start looks for what has replaced the instance that it has found. A reload replaces it
@@ -168,6 +169,9 @@ impl Target {
     /// Fails if the request does not fit, no slot comes free, the rules of sequences do not allow
     /// it, or the runtime fails.
     pub async fn infer(&self, mut request: InferRequest) -> Result<InferResponse> {
+        if let Some(trace) = request.trace.take() {
+            self.call.trace(trace);
+        }
         let regions = request.regions.take();
         if let Some(regions) = &regions {
             let read = Box::pin(regions::read_inputs(regions, &mut request)).await;
@@ -237,6 +241,10 @@ impl OfModel {
     ) -> Result<InferResponse> {
         let key = idempotency::take_key(&mut request)?.or_else(|| stateful.key.clone());
         let (command, echo) = control::take(&mut request)?;
+        let mut span = call.traced().map(|trace| step_span(trace, command));
+        // What the step does is below it.
+        let of_step = span.as_ref().map(|span| call.twin_under(span.context()));
+        let of_step = of_step.as_ref().unwrap_or(call);
         let selection = Selection::take(&mut request)?;
         // Copies of the request, to validate it, need not have them.
         request.parameters = Vec::new();
@@ -251,8 +259,9 @@ impl OfModel {
         }
         if let Some(keeper) = site.keeper() {
             let step = (command, key, validated);
-            let ran = self.infer_shared(stateful, keeper, &request, step, selection, call);
+            let ran = self.infer_shared(stateful, keeper, &request, step, selection, of_step);
             let (version, (outputs, id, ran)) = Box::pin(ran).await?;
+            name_step(&mut span, id);
             call.answered(ran);
             return Ok(InferResponse {
                 model_name: version.model().to_owned(),
@@ -284,11 +293,12 @@ impl OfModel {
         if let Some(arrival) = &stateful.arrival {
             arrival.leave();
         }
-        let ran = stateful::run(begun, validated, selection, call).await;
+        let ran = stateful::run(begun, validated, selection, of_step).await;
         if ran.is_err() {
             site.version.tend(&site.loaded);
         }
         let (outputs, id, ran) = ran?;
+        name_step(&mut span, id);
         call.answered(ran);
         Ok(InferResponse {
             model_name: site.version.model().to_owned(),
@@ -332,6 +342,22 @@ impl OfModel {
             },
             None => self.site.clone(),
         })
+    }
+}
+
+/// Begins the span of a step.
+fn step_span(trace: &TraceContext, command: SequenceCommand) -> TraceSpan {
+    let mut span = trace.span("sequence step");
+    span.set("ovms.sequence.starts", command.control.starts());
+    span.set("ovms.sequence.ends", command.control.ends());
+    span
+}
+
+/// Says which sequence a step was of, whose id the server may have chosen.
+fn name_step(span: &mut Option<TraceSpan>, id: u64) {
+    if let Some(span) = span {
+        // Ids use all 64 bits, and numbers of attributes have a sign.
+        span.set("ovms.sequence.id", id.to_string());
     }
 }
 

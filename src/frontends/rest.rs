@@ -6,7 +6,7 @@ use axum::{
     Router,
     extract::Request,
     handler::Handler,
-    http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
     routing::{MethodRouter, any, get, post},
 };
@@ -33,7 +33,7 @@ use crate::{
     budget::Budget,
     config::{Flags, ServerSettings},
     error::{Error, ErrorKind, Result},
-    metrics::Metrics,
+    metrics::{Metrics, PageFormat},
 };
 
 /// A model's path, without and with a version.
@@ -273,14 +273,23 @@ fn probes(
     paths
 }
 
-/// The page of figures, in the Prometheus text format.
-async fn metrics_page(context: RestContext) -> impl IntoResponse {
-    let (status, text) = match context.metrics.page(context.engine.requests_pending()) {
-        Some(page) => (StatusCode::OK, page),
-        None => (StatusCode::NOT_FOUND, unknown_path().message().to_owned()),
+/// The page of figures, in the Prometheus text format, or in OpenMetrics for those who ask for that.
+async fn metrics_page(context: RestContext, headers: HeaderMap) -> impl IntoResponse {
+    let accept = headers.get(header::ACCEPT);
+    let format = PageFormat::asked(accept.and_then(|accept| accept.to_str().ok()));
+    let pending = context.engine.requests_pending();
+    let (status, format, text) = match context.metrics.page_as(format, pending) {
+        Some(page) => (StatusCode::OK, format, page),
+        None => {
+            let text = unknown_path().message().to_owned();
+            (StatusCode::NOT_FOUND, PageFormat::Text, text)
+        }
     };
-    let content_type = "text/plain; version=0.0.4; charset=utf-8";
-    (status, [(header::CONTENT_TYPE, content_type)], text)
+    (
+        status,
+        [(header::CONTENT_TYPE, format.content_type())],
+        text,
+    )
 }
 
 /// The headers that let pages of other origins call. They are checked with the flags.

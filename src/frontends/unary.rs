@@ -32,6 +32,7 @@ use crate::{
     frontends::idempotency::IdempotencyKey,
     sequence::Arrival,
     task,
+    trace::TraceContext,
 };
 
 /// An inference: a call with one message each way.
@@ -48,15 +49,14 @@ pub(super) trait Unary: 'static {
     const KIND: Kind;
 
     /// Answers a request; `effort` is how much there is to unpack, in the bytes of
-    /// [`task::sized`], `arrival` its place among the calls of its connection, `key` its idempotency key, `decoded` the charge of the
+    /// [`task::sized`], `context` what came beside the message, `decoded` the charge of the
     /// message, and `budget` what it is unpacked to.
     fn run(
         engine: &Access,
         request: Self::Request,
         decoded: Charge,
         effort: usize,
-        arrival: Arc<Arrival>,
-        key: IdempotencyKey,
+        context: CallContext,
         budget: &Budget,
     ) -> impl Future<Output = error::Result<Self::Response>> + Send;
 
@@ -77,6 +77,16 @@ pub(super) trait Unary: 'static {
     fn version(_: &Self::Response) -> Option<i64> {
         None
     }
+}
+
+/// Context of a request, beside its message.
+pub(super) struct CallContext {
+    /// Its place among the calls of its connection.
+    pub(super) arrival: Arc<Arrival>,
+    /// Its idempotency key.
+    pub(super) key: IdempotencyKey,
+    /// Where its spans begin, if it is traced.
+    pub(super) trace: Option<TraceContext>,
 }
 
 /// Values of the last field of a message, which are sent behind it and not copied.
@@ -131,7 +141,12 @@ pub(super) fn call<C: Unary>(
         let seen = access::seen(&extensions, C::model(&request));
         let effort = size / RAW_SPEED;
         let budget = &intake.budget;
-        let mut answer = C::run(&engine, request, decoded, effort, arrival, key, budget).await?;
+        let context = CallContext {
+            arrival,
+            key,
+            trace: seen.trace(),
+        };
+        let mut answer = C::run(&engine, request, decoded, effort, context, budget).await?;
         seen.version(|| C::version(&answer));
         let limit = intake.message_size;
         let large = C::take_large(&mut answer);

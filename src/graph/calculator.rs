@@ -19,7 +19,7 @@ use super::{
     servables::Servables,
     timestamp::Timestamp,
 };
-use crate::python;
+use crate::{python, trace::TraceContext};
 
 /// Calculator of one node in one run.
 pub trait Calculator: Send {
@@ -110,6 +110,8 @@ pub struct CalculatorContext<'a> {
     pub side: &'a [Packet],
     /// Environment of the run.
     pub env: &'a Env,
+    /// Span of the step, if the run is traced.
+    pub trace: Option<&'a TraceContext>,
     /// Bounds of the inputs, by index: the lowest timestamp that may still arrive after this one.
     /// Empty in `open` and `close`.
     pub bounds: &'a [Timestamp],
@@ -160,6 +162,8 @@ pub struct Env {
     pub servables: Arc<dyn Servables>,
     /// Handle to end the run from outside.
     pub ending: Arc<Ending>,
+    /// Where the spans of its steps begin, if its request is traced.
+    pub trace: Option<TraceContext>,
 }
 
 /// Request to end a run, shared with the run.
@@ -187,7 +191,14 @@ impl Env {
         Self {
             servables,
             ending: Arc::default(),
+            trace: None,
         }
+    }
+
+    /// Says where the spans of its steps begin.
+    #[must_use]
+    pub fn traced(self, trace: Option<TraceContext>) -> Self {
+        Self { trace, ..self }
     }
 
     /// Returns whether the end of the run is requested. Nodes that generate on their own call this,

@@ -20,7 +20,7 @@ use super::{
     scheduler::{GraphJob, Scheduler, Ticket},
     timestamp::Timestamp,
 };
-use crate::metrics::NodeTimes;
+use crate::{metrics::NodeTimes, trace::TraceSpan};
 
 /// Maximum duration of a turn before others get theirs. Checked between steps of nodes, each of
 /// which takes microseconds, or continues asynchronously.
@@ -55,6 +55,7 @@ struct Done {
     /// Begin of the step, if its duration is asked for.
     began: Option<Instant>,
     outcome: Result<Later, GraphRunError>,
+    span: Option<TraceSpan>,
 }
 
 impl Run {
@@ -159,12 +160,20 @@ impl Run {
             let (emits, stop) = (Vec::new(), true);
             return self.scheduler.done(ticket, Ok(Later { emits, stop }));
         }
+        let trace = self.env.trace.as_ref().filter(|_| is_process);
+        let span = trace.map(|trace| {
+            let mut span = trace.span(format!("calculator {}", node.spec.name));
+            span.set("ovms.calculator", node.spec.calculator.clone());
+            span.set("ovms.timestamp", at.to_string());
+            span
+        });
         let mut context = CalculatorContext {
             node: &node.spec,
             at,
             inputs: &job.inputs,
             side: &job.side,
             env: &self.env,
+            trace: span.as_ref().map(TraceSpan::context),
             bounds: &job.bounds,
             emits: Vec::new(),
         };
@@ -180,6 +189,7 @@ impl Run {
             at,
             began,
             outcome,
+            span,
         };
         let outcome = match flow {
             Ok(StepOutcome::Next) => Ok(Later { emits, stop: false }),
@@ -200,7 +210,11 @@ impl Run {
         self.settle(done(outcome));
     }
 
-    fn settle(&mut self, done: Done) {
+    fn settle(&mut self, mut done: Done) {
+        if let (Some(span), Err(error)) = (&mut done.span, &done.outcome) {
+            span.failed(&error.message);
+        }
+        drop(done.span.take());
         let Ticket { node, step, .. } = done.ticket;
         if let Some(mut began) = done.began {
             let now = Instant::now();

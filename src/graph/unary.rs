@@ -69,7 +69,10 @@ impl GraphDefinition {
             }
         };
         let mut seat = match seat.filter(Seat::is_usable) {
-            Some(seat) => seat,
+            Some(mut seat) => {
+                seat.run.env.trace = env.trace;
+                seat
+            }
             None => self
                 .seat(side, env, self.has_pool())
                 .inspect_err(rejected)?,

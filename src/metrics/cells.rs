@@ -164,7 +164,7 @@ impl Buckets {
 }
 
 /// Finds the bucket of a duration: the first whose bound is not below it.
-fn bucket(took: Duration) -> usize {
+pub(super) fn bucket(took: Duration) -> usize {
     let nanoseconds = nanoseconds(took);
     BOUNDS.partition_point(|&bound| bound * 1000 < nanoseconds)
 }

@@ -7,6 +7,7 @@
 
 mod batches;
 mod cells;
+mod exemplars;
 mod families;
 mod graphs;
 mod health;
@@ -31,6 +32,7 @@ pub use families::{Families, Family, NameError, SampleKind};
 pub use graphs::{GraphCall, Method, Running};
 pub use health::ServableHealth;
 pub use latency::LatencyHistogram;
+pub use page::PageFormat;
 pub use parts::{NodeTimes, SequenceCounts, WorkerCounts};
 pub(crate) use reporter::Active;
 pub(crate) use reporter::MAX_STUCK;
@@ -112,6 +114,11 @@ impl Metrics {
 
     /// Writes the page, if there is one; so many requests wait or run.
     pub fn page(&self, pending: usize) -> Option<String> {
+        self.page_as(PageFormat::Text, pending)
+    }
+
+    /// Writes the page as [`Metrics::page`], in another format.
+    pub fn page_as(&self, format: PageFormat, pending: usize) -> Option<String> {
         let families = self.families?;
         // Held for a copy of the list only, not while the page is written.
         let models: Vec<page::Model> = self
@@ -130,7 +137,7 @@ impl Metrics {
             .collect();
         let expiry = self.certificate_expiry.load(Relaxed);
         let expiry = Some(expiry).filter(|&seconds| seconds > 0);
-        Some(page::write(families, &models, pending, expiry))
+        Some(page::write(format, families, &models, pending, expiry))
     }
 }
 

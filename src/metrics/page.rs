@@ -1,4 +1,4 @@
-//! The page that `/metrics` answers: Prometheus' text format, version 0.0.4.
+//! The page that `/metrics` answers: Prometheus' text format, version 0.0.4, or OpenMetrics 1.0.
 //!
 //! Labels are in alphabetical order, `le` of a bucket behind them, numbers without decimals: as
 //! scripts that read the page of the C++ server expect.
@@ -13,6 +13,7 @@ use std::{
 
 use super::{
     cells::{ALL_ORIGINS, BOUNDS, BUCKETS, Buckets, Shard},
+    exemplars::Exemplar,
     families::{Families, Family, SampleKind},
     graphs::{Method, WAYS, WayCounts},
     parts::{SequenceCounts, WorkerCounts},
@@ -27,9 +28,62 @@ pub(super) struct Model {
     pub(super) versions: Vec<(i64, Arc<Reporter>)>,
 }
 
+/// Format of the page.
+///
+/// OpenMetrics has exemplars. Its counters would end with `_total`: ours are there as of unknown type, so that they have the
+/// same names in both formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageFormat {
+    /// Prometheus' text format.
+    Text,
+    /// OpenMetrics.
+    OpenMetrics,
+}
+
+impl PageFormat {
+    /// Returns the format that a scraper asks for by its header `accept`.
+    pub fn asked(accept: Option<&str>) -> Self {
+        let mut types = accept.unwrap_or_default().split(',');
+        let is_open = |one: &str| {
+            let mut parts = one.split(';').map(str::trim);
+            parts.next() == Some("application/openmetrics-text")
+                && !parts.any(|part| ["q=0", "q=0.0"].contains(&part))
+        };
+        match types.any(is_open) {
+            true => Self::OpenMetrics,
+            false => Self::Text,
+        }
+    }
+
+    /// Returns the content type of the page.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    const fn kind(self, kind: SampleKind) -> &'static str {
+        match (self, kind) {
+            (Self::OpenMetrics, SampleKind::Counter) => "unknown",
+            _ => kind.text(),
+        }
+    }
+
+    /// Writes the bound of a bucket.
+    fn bound(self, bound: u64) -> String {
+        match self {
+            Self::Text => bound.to_string(),
+            // A number with a fraction, as the standard has it.
+            Self::OpenMetrics => format!("{bound}.0"),
+        }
+    }
+}
+
 /// Writes the page of the chosen families; so many requests of all servables wait or run, and the
 /// certificate of the server, if it has one, expires so many seconds after 1970.
 pub(super) fn write(
+    format: PageFormat,
     families: Families,
     models: &[Model],
     pending: usize,
@@ -37,6 +91,7 @@ pub(super) fn write(
 ) -> String {
     use Family as F;
     let mut page = Page {
+        format,
         families,
         text: String::new(),
     };
@@ -113,6 +168,9 @@ pub(super) fn write(
         page.family(F::CertificateExpiry, |page| {
             page.line(format_args!("{} {expiry}", F::CertificateExpiry.name()));
         });
+    }
+    if format == PageFormat::OpenMetrics {
+        page.line(format_args!("# EOF"));
     }
     std::mem::take(&mut page.text)
 }
@@ -273,7 +331,10 @@ fn request_times(page: &mut Page, models: &[Model]) {
                     r#"interface="{}",name="{name}",version="{number}""#,
                     INTERFACES[side as usize]
                 );
-                page.histogram(Family::RequestTime, &labels, &buckets, nanoseconds);
+                let exemplars = reporter.exemplars.get().map(|all| all.of(side));
+                let exemplar = |index: usize| exemplars.as_ref()?[index].as_ref();
+                let times = (&buckets, nanoseconds);
+                page.histogram_with(Family::RequestTime, &labels, times, exemplar);
             }
         }
     }
@@ -302,6 +363,7 @@ fn escaped(text: &str) -> String {
 }
 
 struct Page {
+    format: PageFormat,
     families: Families,
     text: String,
 }
@@ -315,7 +377,8 @@ impl Page {
         let start = self.text.len();
         let name = family.name();
         self.line(format_args!("# HELP {name} {}", family.help()));
-        self.line(format_args!("# TYPE {name} {}", family.kind().text()));
+        let kind = self.format.kind(family.kind());
+        self.line(format_args!("# TYPE {name} {kind}"));
         let head = self.text.len();
         samples(self);
         if self.text.len() == head {
@@ -330,18 +393,32 @@ impl Page {
         buckets: &[u64; BUCKETS],
         nanoseconds: u64,
     ) {
+        self.histogram_with(family, labels, (buckets, nanoseconds), |_| None);
+    }
+
+    /// Writes a histogram with exemplars of its buckets, where the format has them.
+    fn histogram_with<'a>(
+        &mut self,
+        family: Family,
+        labels: &str,
+        (buckets, nanoseconds): (&[u64; BUCKETS], u64),
+        exemplar: impl Fn(usize) -> Option<&'a Exemplar>,
+    ) {
         debug_assert_eq!(family.kind(), SampleKind::Histogram);
         let mut count = 0;
         for (index, in_bucket) in buckets.iter().enumerate() {
             count += in_bucket;
-            let bound = BOUNDS.get(index).map(u64::to_string);
+            let bound = BOUNDS.get(index).map(|&bound| self.format.bound(bound));
             let bound = bound.as_deref().unwrap_or("+Inf");
-            self.sample(
-                family,
-                "_bucket",
-                &format!(r#"{labels},le="{bound}""#),
-                count,
-            );
+            let exemplar = match self.format {
+                PageFormat::Text => None,
+                PageFormat::OpenMetrics => exemplar(index).map(Exemplar::text),
+            };
+            self.line(format_args!(
+                r#"{}_bucket{{{labels},le="{bound}"}} {count}{}"#,
+                family.name(),
+                exemplar.unwrap_or_default()
+            ));
         }
         self.sample(family, "_sum", labels, nanoseconds / 1000);
         self.sample(family, "_count", labels, count);
@@ -354,7 +431,7 @@ impl Page {
             within.map(|it| it.run.count).sum()
         };
         for bound in (0..=10).map(|power| 1 << power) {
-            let labels = format!(r#"{labels},le="{bound}""#);
+            let labels = format!(r#"{labels},le="{}""#, self.format.bound(bound));
             self.sample(Family::BatchSize, "_bucket", &labels, counts(bound));
         }
         let count = counts(u64::MAX);
@@ -380,7 +457,28 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::{PageFormat, escaped};
+
+    #[test]
+    fn open_metrics_is_for_scrapers_that_ask_for_it() {
+        use PageFormat::{OpenMetrics, Text};
+        let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+                          application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+        for (accept, expected) in [
+            (None, Text),
+            (Some("*/*"), Text),
+            (Some("text/plain;version=0.0.4"), Text),
+            (Some("application/openmetrics-text;q=0"), Text),
+            (Some("application/openmetrics-text"), OpenMetrics),
+            (
+                Some("text/plain, application/openmetrics-text; version=1.0.0"),
+                OpenMetrics,
+            ),
+            (Some(prometheus), OpenMetrics),
+        ] {
+            assert_eq!(PageFormat::asked(accept), expected, "{accept:?}");
+        }
+    }
 
     #[test]
     fn names_cannot_end_a_label() {

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::{
     batches::{BatchCounts, BatchRun},
     cells::{self, Cells, ORIGINS, place},
+    exemplars::Exemplars,
     families::{Families, Family},
     graphs::GraphCounts,
     health::{self, ServableHealth},
@@ -21,7 +22,7 @@ use super::{
     parts::{NodeTimes, SequenceCounts, WorkerCounts},
     statistics::{Executions, Figures, Stage, Statistics},
 };
-use crate::{error::Error, request::RequestOrigin};
+use crate::{error::Error, request::RequestOrigin, trace::TraceContext};
 
 /// Counts what happens to one version of a model.
 ///
@@ -50,6 +51,8 @@ pub struct Reporter {
     recent: health::Recent,
     /// Batches of requests.
     pub(super) batches: BatchCounts,
+    /// Requests that stand for others of their size, if any are traced.
+    pub(super) exemplars: OnceLock<Box<Exemplars>>,
     /// The nodes of a pipeline or graph, by name.
     pub(super) nodes: Mutex<BTreeMap<String, Arc<NodeTimes>>>,
 }
@@ -351,6 +354,12 @@ impl Times {
             ended: started,
         }
     }
+
+    /// Returns when a slot was asked for, and begin and end of the run.
+    pub(crate) fn moments(&self) -> [Instant; 3] {
+        let asked = self.started.checked_sub(self.waited);
+        [asked.unwrap_or(self.started), self.started, self.ended]
+    }
 }
 
 /// An inference that goes on beyond its time limit, until dropped.
@@ -384,6 +393,8 @@ pub struct RequestRecord {
     of_node: bool,
     /// Whether it stands for another one, which counts.
     is_twin: bool,
+    /// Where its spans begin, if it is traced.
+    trace: OnceLock<TraceContext>,
 }
 
 impl RequestRecord {
@@ -399,6 +410,7 @@ impl RequestRecord {
             answered: AtomicBool::new(false),
             of_node: false,
             is_twin: false,
+            trace: OnceLock::new(),
         }
     }
 
@@ -408,8 +420,26 @@ impl RequestRecord {
             reporter: Arc::clone(&self.reporter),
             answered: AtomicBool::new(true),
             is_twin: true,
+            trace: self.trace.clone(),
             ..*self
         }
+    }
+
+    /// Says where the spans of the request begin; only the first word counts.
+    pub(crate) fn trace(&self, trace: TraceContext) {
+        let _ = self.trace.set(trace);
+    }
+
+    /// Returns where the spans of the request begin, if it is traced.
+    pub(crate) fn traced(&self) -> Option<&TraceContext> {
+        self.trace.get()
+    }
+
+    /// Returns one whose run has its spans below another one.
+    pub(crate) fn twin_under(&self, trace: &TraceContext) -> Self {
+        let mut twin = self.twin();
+        twin.trace = trace.clone().into();
+        twin
     }
 
     /// Makes it that of a node: its time is none of requests.
@@ -479,6 +509,10 @@ impl RequestRecord {
         cells::add(&shard.finish_ns, now.saturating_duration_since(ran));
         if self.reporter.families.has(Family::RequestTime) {
             shard.request[self.origin.interface as usize].observe(took);
+            if let Some(trace) = self.traced() {
+                let exemplars = self.reporter.exemplars.get_or_init(Box::default);
+                exemplars.keep(self.origin.interface, took, trace);
+            }
         }
     }
 }

@@ -24,12 +24,13 @@ use super::{
     runtime_error::OpenVinoError,
     slot::{Slot, SlotError, SlotInput},
     state::Hold,
-    workers::{Answer, Run, Workers},
+    workers::{Answer, Run, Workers, failure},
 };
 use crate::{
     metrics::{Reporter, RequestRecord, Times},
     task,
     tensor::Tensor,
+    trace::TraceContext,
 };
 
 /// A model whose runs take less than this on average runs in place. Measured: a hand-over costs
@@ -223,7 +224,8 @@ impl Runner {
         };
         let times = Times::begun(call, asked, Instant::now());
         let work = Work { inputs, wanted };
-        self.run_here(lease, work, &mut hold, times, call.reporter())
+        let origin = (call.reporter(), call.traced());
+        self.run_here(lease, work, &mut hold, times, origin)
     }
 
     /// Runs on the calling thread.
@@ -233,7 +235,7 @@ impl Runner {
         work: Work,
         hold: &mut dyn Hold,
         mut times: Times,
-        reporter: &Arc<Reporter>,
+        (reporter, trace): (&Arc<Reporter>, Option<&TraceContext>),
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let _active = reporter.active();
         let Work { inputs, wanted } = &work;
@@ -241,6 +243,9 @@ impl Runner {
         times.ended = Instant::now();
         hold.ended(outputs.is_ok());
         self.learn(times.ended - times.started);
+        if let Some(trace) = trace {
+            trace.ran(times.moments(), failure(&outputs), None);
+        }
         let outputs = self.health.validate(outputs, || work)?;
         reporter.ran(&times);
         Ok((outputs, times))
@@ -263,6 +268,7 @@ impl Runner {
             asked,
             times: Times::begun(call, asked, asked),
             reporter: Arc::clone(call.reporter()),
+            trace: call.traced().cloned(),
             reply: Some(reply),
         };
         let batches = self.workers.batches();
@@ -337,11 +343,12 @@ impl Runner {
             asked,
             mut times,
             reporter,
+            trace,
             ..
         } = run;
         times.started = Instant::now();
         times.waited = times.started - asked;
-        self.run_here(lease, work, &mut *hold, times, &reporter)
+        self.run_here(lease, work, &mut *hold, times, (&reporter, trace.as_ref()))
     }
 
     /// Says what a request comes to that was lent no slot.

@@ -8,6 +8,7 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
@@ -33,6 +34,7 @@ use crate::{
     metrics::{Active, BatchRun, Reporter, Times},
     task,
     tensor::Tensor,
+    trace::{TraceContext, TraceSpan},
 };
 
 /// Outcome of a run.
@@ -47,6 +49,8 @@ pub(super) struct Run {
     /// Times measured so far.
     pub(super) times: Times,
     pub(super) reporter: Arc<Reporter>,
+    /// Where its spans begin, if its request is traced.
+    pub(super) trace: Option<TraceContext>,
     /// Channel to the client; `None` once it has its response.
     pub(super) reply: Option<oneshot::Sender<Answer>>,
 }
@@ -278,7 +282,7 @@ impl Shared {
         // A panic is reported to the one client; the thread has others to serve.
         let infer = || self.infer(&mut lease, &mut run);
         let outputs = catch_unwind(AssertUnwindSafe(infer)).ok()?;
-        let (reply, answer) = self.answer(run, outputs, Instant::now());
+        let (reply, answer) = self.answer(run, outputs, Instant::now(), None);
         // The slot is free before the answer is out, so that a client that sends its next
         // request at once finds it.
         drop(active);
@@ -298,9 +302,14 @@ impl Shared {
         mut run: Run,
         outputs: Result<Vec<Tensor>, SlotError>,
         ended: Instant,
+        batch: Option<&TraceSpan>,
     ) -> (Option<oneshot::Sender<Answer>>, Answer) {
         run.times.ended = ended;
         run.hold.ended(outputs.is_ok());
+        if let Some(trace) = &run.trace {
+            let batch = batch.map(TraceSpan::context);
+            trace.ran(run.times.moments(), failure(&outputs), batch);
+        }
         let Run {
             work, times, reply, ..
         } = run;
@@ -395,10 +404,19 @@ impl Shared {
         };
         let ended = Instant::now();
         let reporter = runs.first().map(|run| Arc::clone(&run.reporter));
+        let traced = runs.iter().filter_map(|run| run.trace.as_ref());
+        let traced = traced.filter(|_| is_batch);
+        let mut span = TraceContext::batch(traced);
+        if let Some(span) = &mut span {
+            span.begun(started);
+            span.ended(ended);
+            span.set("ovms.batch.requests", number(runs.len()));
+            span.set("ovms.batch.rows", number(rows));
+        }
         let mut replies = Vec::with_capacity(runs.len());
         let (mut requests, mut prepared) = (0, Duration::ZERO);
         for (run, outputs) in runs.into_iter().zip(outputs) {
-            let (reply, answer) = self.answer(run, outputs, ended);
+            let (reply, answer) = self.answer(run, outputs, ended, span.as_ref());
             if answer.0.is_ok() {
                 requests += 1;
                 prepared += answer.1.prepared;
@@ -413,7 +431,7 @@ impl Shared {
                 took: ended - started,
             });
         }
-        drop(actives);
+        drop((actives, span));
         let next = self.offered(lease);
         for (reply, answer) in replies {
             // A client that left is not an error.
@@ -482,6 +500,17 @@ impl Shared {
             state.idle -= 1;
         }
     }
+}
+
+/// Returns the error of a run, for its span.
+pub(super) fn failure(outputs: &Result<Vec<Tensor>, SlotError>) -> Option<&dyn fmt::Display> {
+    let error = outputs.as_ref().err()?;
+    Some(error)
+}
+
+/// Returns a count as the number of an attribute.
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Returns runs as the requests of a batch.

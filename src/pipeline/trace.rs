@@ -5,7 +5,16 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::plan::PipelinePlan;
-use crate::tensor::Tensor;
+use crate::{tensor::Tensor, trace::TraceContext};
+
+/// Observers of a request to a pipeline.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PipelineWatch<'a> {
+    /// Trace of the runs of its nodes, if somebody wants one.
+    pub trace: Option<&'a Trace>,
+    /// Where the spans of its nodes begin, if it is traced.
+    pub spans: Option<&'a TraceContext>,
+}
 
 /// Keeps every run of a request.
 #[derive(Debug, Default)]

@@ -22,7 +22,10 @@ use super::{
         link::{Answer, Link, TakenSet},
     },
 };
-use crate::task::Task;
+use crate::{
+    task::Task,
+    trace::{TraceContext, TraceSpan},
+};
 
 /// Sets that a generator may be ahead of those who take them.
 const AHEAD: u32 = 64;
@@ -221,6 +224,43 @@ impl HandlerInstance {
         complete: bool,
         generates: bool,
     ) -> Result<Produced, HandlerError> {
+        self.execute_traced(inputs, complete, generates, None).await
+    }
+
+    /// Calls `execute` as [`Self::execute`], with a span if the request is traced: what the handler calls belongs
+    /// under it, and so do the sets of its generator.
+    ///
+    /// # Errors
+    ///
+    /// Fails as that does.
+    pub async fn execute_traced(
+        &self,
+        inputs: &[HandlerTensor],
+        complete: bool,
+        generates: bool,
+        trace: Option<&TraceContext>,
+    ) -> Result<Produced, HandlerError> {
+        let mut span = trace.map(|trace| {
+            let mut span = trace.span("python execute");
+            span.set("ovms.node", self.handler.node_name().to_owned());
+            span
+        });
+        let context = span.as_ref().map(TraceSpan::context);
+        let produced = self.call_execute(inputs, complete, generates, context);
+        let produced = produced.await;
+        if let (Some(span), Err(error)) = (&mut span, &produced) {
+            span.failed(error);
+        }
+        produced
+    }
+
+    async fn call_execute(
+        &self,
+        inputs: &[HandlerTensor],
+        complete: bool,
+        generates: bool,
+        trace: Option<&TraceContext>,
+    ) -> Result<Produced, HandlerError> {
         let line = self.line.as_ref();
         let turn = match line {
             Some(line) => Some(line.turn.lock().await),
@@ -262,6 +302,8 @@ impl HandlerInstance {
                 complete,
                 inputs: tensors,
                 credits: if generates { 1 } else { 0 },
+                traceparent: trace.map(TraceContext::traceparent).unwrap_or_default(),
+                tracestate: trace.map(TraceContext::tracestate).unwrap_or_default(),
                 line: line.map_or(0, |_| self.number),
             })
         })?;

@@ -39,7 +39,11 @@ def test_rule(rule):
 
 
 def test_a_plain_interpreter_imports_it():
-    code = "import pyovms; t = pyovms.Tensor('a', b'bc'); print(bytes(t), memoryview(t).shape)"
+    code = """
+import pyovms
+t = pyovms.Tensor("a", b"bc")
+print(bytes(t), memoryview(t).shape, pyovms.trace_context())
+"""
     ended = subprocess.run(
         [sys.executable, "-S", "-c", code],
         env={"PYTHONPATH": str(PLACE)},
@@ -47,4 +51,4 @@ def test_a_plain_interpreter_imports_it():
         text=True,
         check=True,
     )
-    assert ended.stdout == "b'bc' (2,)\n"
+    assert ended.stdout == "b'bc' (2,) {}\n"

@@ -40,6 +40,8 @@ class OvmsPythonModel:
         texts = [text.upper() for text in inputs[0].texts()]
         empty = pyovms.empty("zeros", [1, 10], "FP32")
         numpy.asarray(empty)[:] = 0
+        headers: dict[str, str] = pyovms.trace_context()
+        texts += headers.values()
         first: int = inputs[0].shape[0] + inputs[0].size + len(memoryview(inputs[0]))
         outputs = [Tensor(self.output, texts), Tensor("bytes", [b"a"]), empty]
         return [*outputs, Tensor("count", bytes(first), shape=(first,), datatype="UINT8")]
@@ -58,6 +60,7 @@ MISTAKES = [
     'Tensor("a", ["text", 1])',
     'Tensor("a", 1.5)',
     'pyovms.empty("a", 3, "FP32")',
+    "pyovms.trace_context()[0]",
     "models[0].execute([b'no tensor'])",
     "models.append(Tensor('a', b''))",
     "pyovms.missing",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as strict
 from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.utils import InferenceServerException
 
@@ -53,6 +54,24 @@ def client(request, serve):
         made = triton_http.InferenceServerClient(server.rest)
         yield made, triton_http, server
     made.close()
+
+
+def test_open_metrics(serve):
+    """The strict parser of the standard reads the page, and finds the names of the other format."""
+
+    def families(accept, parse):
+        request = urllib.request.Request(server.url("/metrics"), headers={"accept": accept})
+        with urllib.request.urlopen(request) as answer:
+            assert answer.headers["content-type"].startswith(accept.split(";")[0])
+            found = list(parse(answer.read().decode()))
+        return {sample.name for family in found for sample in family.samples}
+
+    server = serve("dummy", "--metrics_enable")
+    usual = families("text/plain", text_string_to_metric_families)
+    open_metrics = families("application/openmetrics-text; version=1.0.0", strict)
+    assert "ovms_requests_success" in open_metrics
+    # The parser of the older format gives counters the ending of the newer one.
+    assert open_metrics == {name.removesuffix("_total") for name in usual}
 
 
 def tensor(module):

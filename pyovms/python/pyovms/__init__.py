@@ -13,6 +13,6 @@ Handlers can be tested without a server:
         assert output.texts() == ["A TEXT"]
 """
 
-from ._pyovms import Tensor, empty
+from ._pyovms import Tensor, empty, trace_context
 
-__all__ = ["Tensor", "empty"]
+__all__ = ["Tensor", "empty", "trace_context"]

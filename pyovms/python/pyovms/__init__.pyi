@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict
 
 from typing_extensions import Buffer
 
-__all__ = ["Tensor", "empty"]
+__all__ = ["Tensor", "empty", "trace_context"]
 
 class _Array(Protocol):
     """An array of NumPy, whose own types have the buffer protocol from Python 3.12 on only."""
@@ -78,7 +78,14 @@ def empty(name: str, shape: tuple[int, ...] | list[int], datatype: str) -> Tenso
     Its memory is the server's as well, so that sending it needs no copy. Do not write to it after it was returned.
     """
 
-# Only for type checkers; at run time the module has `Tensor` and `empty` alone:
+def trace_context() -> dict[str, str]:
+    """The trace that the request belongs to for which this thread runs: the headers `traceparent` and, if there is one,
+    `tracestate`, for the requests that a handler makes itself. Empty if it is not traced.
+
+    Known in `execute`, and in a generator that it returns. Threads that a handler starts have to be told.
+    """
+
+# Only for type checkers; at run time the module has `Tensor`, `empty`, and `trace_context` alone:
 #
 #     from __future__ import annotations
 #     from typing import TYPE_CHECKING

@@ -63,6 +63,34 @@ pub(super) struct Calls {
 thread_local! {
     /// The node whose code this thread runs.
     static CURRENT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+    /// The trace of the request that it runs for, if that is traced.
+    static TRACE: RefCell<Option<Arc<TraceHeaders>>> = const { RefCell::new(None) };
+}
+
+/// Headers of W3C Trace Context.
+pub(super) struct TraceHeaders {
+    pub(super) traceparent: String,
+    pub(super) tracestate: String,
+}
+
+/// Returns the headers of the trace of the request that this thread runs code for, if it is traced.
+pub(super) fn current_trace() -> Option<Arc<TraceHeaders>> {
+    TRACE.with_borrow(Clone::clone)
+}
+
+/// The trace of a thread, until it is dropped.
+struct Traced(Option<Arc<TraceHeaders>>);
+
+impl Traced {
+    fn new(trace: Option<Arc<TraceHeaders>>) -> Self {
+        Self(TRACE.replace(trace))
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        TRACE.set(self.0.take());
+    }
 }
 
 /// Returns the name of the node whose code this thread runs.
@@ -186,7 +214,8 @@ impl Calls {
             }
             Order::Next(next) => self.go_on(py, next.generator, next.credits),
             Order::CloseGenerator(it) => {
-                if let Some((object, node)) = self.generators.close(it.number) {
+                if let Some((object, node, trace)) = self.generators.close(it.number) {
+                    let _traced = Traced::new(trace);
                     self.end_generator(py, it.number, &object, &node, None);
                 }
             }
@@ -383,6 +412,13 @@ impl Calls {
     }
 
     fn execute(&self, py: Python<'_>, node: &Arc<Node>, call: Execute) -> PyResult<Outcome> {
+        let trace = (!call.traceparent.is_empty()).then(|| {
+            Arc::new(TraceHeaders {
+                traceparent: call.traceparent,
+                tracestate: call.tracestate,
+            })
+        });
+        let _traced = Traced::new(trace.clone());
         let inputs = call.inputs.into_iter().map(|tensor| {
             let object = (tensor.object != 0).then(|| self.objects.get(py, tensor.object));
             match object.flatten() {
@@ -417,7 +453,7 @@ impl Calls {
             return Ok(Outcome::Ended(Empty {}));
         }
         if done.cast::<PyIterator>().is_ok() {
-            self.generators.add(call.call, done.unbind(), node);
+            self.generators.add(call.call, done.unbind(), node, trace);
             return Ok(Outcome::Generator(Numbered { number: call.call }));
         }
         Err(PyTypeError::new_err(format!(
@@ -428,10 +464,11 @@ impl Calls {
 
     /// Gives a generator leave to go on, and reports each of its sets before it computes the next.
     fn go_on(&self, py: Python<'_>, generator: u64, credits: u32) {
-        let Some((object, node)) = self.generators.begin(generator, credits) else {
+        let Some((object, node, trace)) = self.generators.begin(generator, credits) else {
             return;
         };
         let _running = Running::new(&node.name);
+        let _traced = Traced::new(trace);
         loop {
             let next = object.bind(py).clone().cast_into::<PyIterator>();
             let next = next

@@ -7,13 +7,14 @@ use std::{
 
 use pyo3::{Py, types::PyAny};
 
-use super::calls::Node;
+use super::calls::{Node, TraceHeaders};
 
 /// Generators by their number.
 #[derive(Default)]
 pub(super) struct Generators(Mutex<HashMap<u64, Slot>>);
 
-type Generator = (Arc<Py<PyAny>>, Arc<Node>);
+/// A generator, the node that gave it, and the trace of its request.
+type Generator = (Arc<Py<PyAny>>, Arc<Node>, Option<Arc<TraceHeaders>>);
 
 struct Slot {
     generator: Generator,
@@ -40,9 +41,15 @@ impl Generators {
     }
 
     /// Adds a generator, which has not begun.
-    pub(super) fn add(&self, number: u64, object: Py<PyAny>, node: &Arc<Node>) {
+    pub(super) fn add(
+        &self,
+        number: u64,
+        object: Py<PyAny>,
+        node: &Arc<Node>,
+        trace: Option<Arc<TraceHeaders>>,
+    ) {
         let slot = Slot {
-            generator: (Arc::new(object), Arc::clone(node)),
+            generator: (Arc::new(object), Arc::clone(node), trace),
             credits: 0,
             is_running: false,
             is_closing: false,
@@ -60,7 +67,8 @@ impl Generators {
         }
         slot.credits -= 1;
         slot.is_running = true;
-        Some((Arc::clone(&slot.generator.0), Arc::clone(&slot.generator.1)))
+        let (object, node, trace) = &slot.generator;
+        Some((Arc::clone(object), Arc::clone(node), trace.clone()))
     }
 
     /// Returns what follows after a set of a generator that runs.

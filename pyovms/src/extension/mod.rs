@@ -48,7 +48,10 @@ fn kind(object: &Bound<'_, PyAny>) -> String {
 /// The parts of the package that are written in Rust.
 #[pymodule]
 mod _pyovms {
-    use pyo3::{prelude::*, types::PyAny};
+    use pyo3::{
+        prelude::*,
+        types::{PyAny, PyDict},
+    };
 
     #[pymodule_export]
     use super::tensor::PyTensor;
@@ -64,6 +67,20 @@ mod _pyovms {
     ) -> PyResult<PyTensor> {
         let (name, datatype) = (text("name", name)?, text("datatype", datatype)?);
         PyTensor::empty(super::shared(), &name, dimensions(shape)?, &datatype)
+    }
+
+    /// The trace that the request belongs to whose code this thread runs, as the headers `traceparent` and, if there is
+    /// one, `tracestate`; empty if it is not traced.
+    #[pyfunction]
+    fn trace_context(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+        let headers = PyDict::new(py);
+        if let Some(trace) = super::calls::current_trace() {
+            headers.set_item("traceparent", &trace.traceparent)?;
+            if !trace.tracestate.is_empty() {
+                headers.set_item("tracestate", &trace.tracestate)?;
+            }
+        }
+        Ok(headers)
     }
 
     /// Makes this process the parent of what its descendants leave behind.

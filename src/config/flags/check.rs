@@ -304,6 +304,11 @@ fn check(
             return Err(FlagError::HeaderText(name));
         }
     }
+    if let Some(endpoint) = &flags.otlp_endpoint
+        && !is_collector(endpoint)
+    {
+        return Err(FlagError::OtlpEndpoint(endpoint.clone()));
+    }
     let api_key = api_key(flags, environment)?;
     let sequence_store = flags.sequence_store.as_deref().map(str::parse).transpose();
     let sequence_store = sequence_store.map_err(FlagError::SequenceStore)?;
@@ -335,6 +340,14 @@ fn check(
         sequence_store,
         shared_memory,
         api_key,
+    })
+}
+
+/// Returns whether a text is a URL that spans can be sent to.
+fn is_collector(endpoint: &str) -> bool {
+    endpoint.parse::<axum::http::Uri>().is_ok_and(|uri| {
+        let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
+        has_scheme && uri.host().is_some_and(|host| !host.is_empty())
     })
 }
 

@@ -90,6 +90,10 @@ pub enum FlagError {
     DurabilityWithoutStore,
     #[error(transparent)]
     SharedMemory(#[from] KeyPrefixError),
+    #[error(
+        "otlp_endpoint has invalid format: expected a URL such as http://collector:4317; found {0}"
+    )]
+    OtlpEndpoint(String),
     #[error("{0} has characters that an HTTP header cannot have")]
     HeaderText(&'static str),
     #[error("Unable to read API key file {path}: {reason}")]

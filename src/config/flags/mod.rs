@@ -240,6 +240,16 @@ flags! {
         /// ones]
         metrics_list: String, "LIST";
     }
+    "Traces" {
+        /// Send traces to an OpenTelemetry collector, such as http://collector:4317 [default:
+        /// OTEL_EXPORTER_OTLP_ENDPOINT, else none]
+        ///
+        /// Over gRPC, or over HTTP if OTEL_EXPORTER_OTLP_PROTOCOL has http/protobuf or the port is 4318.
+        /// The OTEL variables set everything else, such as OTEL_TRACES_SAMPLER.
+        otlp_endpoint: String, "URL";
+        /// Seconds that spans which wait may take to be sent when the server stops
+        otlp_flush_seconds: u32 = 5, "N";
+    }
     "Python nodes" {
         /// Virtual environment with the packages of Python nodes [default: the active one]
         python_environment: PathBuf, "DIR";

@@ -1,10 +1,12 @@
-//! The access log: a line for each HTTP request and gRPC call.
+//! The access log, a line for each HTTP request and gRPC call, and the span of each that is traced: what both
+//! tell of a request is found out at the same places.
 //!
 //! A request costs the log a record, which goes through a bounded channel to a thread that writes.
 //! Nothing here waits: what the thread cannot keep up with is dropped, counted and reported. Without a
-//! log there is no record and no thread.
+//! log there is no thread, and without a span either there is no record.
 
 mod peer;
+mod spans;
 mod writer;
 
 use std::{
@@ -18,20 +20,27 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use axum::http::{Extensions, HeaderMap, Request, Response};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Request, Response};
 use hyper::body::{Body, Frame, SizeHint};
 
 pub(crate) use self::peer::{Peer, Source};
 use self::writer::{Record, Writer};
 use super::shortened;
-use crate::{auth::Identity, config::LogFormat};
+use crate::{
+    auth::Identity,
+    config::LogFormat,
+    trace::{TraceContext, TraceSpan, Tracer},
+};
 
 /// Opens the place that lines are written to; asked again when files are changed for new ones.
 pub type Open = Box<dyn FnMut() -> io::Result<Box<dyn Write + Send>> + Send>;
 
-/// The access log, or none.
+/// The access log, or none, and the tracer of requests, or none.
 #[derive(Debug, Clone, Default)]
-pub struct AccessLog(Option<Arc<Writer>>);
+pub struct AccessLog {
+    writer: Option<Arc<Writer>>,
+    tracer: Option<Arc<Tracer>>,
+}
 
 impl AccessLog {
     /// Starts a log.
@@ -40,19 +49,28 @@ impl AccessLog {
     ///
     /// Fails if the place cannot be opened or the system refuses a thread.
     pub fn start(format: LogFormat, open: Open) -> io::Result<Self> {
-        Ok(Self(Some(Arc::new(Writer::start(format, open)?))))
+        Ok(Self {
+            writer: Some(Arc::new(Writer::start(format, open)?)),
+            tracer: None,
+        })
+    }
+
+    /// Makes spans of requests as well.
+    #[must_use]
+    pub fn with_tracer(self, tracer: Option<Arc<Tracer>>) -> Self {
+        Self { tracer, ..self }
     }
 
     /// Opens the place again, for those who have moved the file away.
     pub fn reopen(&self) {
-        if let Some(writer) = &self.0 {
+        if let Some(writer) = &self.writer {
             writer.reopen();
         }
     }
 
     /// Waits, for at most a limit, until all lines so far are written. Blocks.
     pub fn flush(&self, limit: Duration) {
-        if let Some(writer) = &self.0 {
+        if let Some(writer) = &self.writer {
             writer.flush(limit);
         }
     }
@@ -65,8 +83,16 @@ impl AccessLog {
         peer: Peer,
         request: &mut Request<B>,
     ) -> Option<Entry> {
-        let writer = self.0.as_ref()?;
-        let note = Arc::new(Note::default());
+        let tracer = self.tracer.as_ref();
+        let span = tracer.and_then(|tracer| spans::begin(tracer, protocol, peer, request));
+        if self.writer.is_none() && span.is_none() {
+            return None;
+        }
+        let trace = span.as_ref().map(|span| span.context().clone());
+        let note = Arc::new(Note {
+            trace,
+            ..Note::default()
+        });
         request.extensions_mut().insert(Arc::clone(&note));
         Some(Entry(Box::new(Pending {
             started: Instant::now(),
@@ -83,9 +109,11 @@ impl AccessLog {
                 bytes_in: 0,
                 bytes_out: 0,
                 duration_us: 0,
+                trace_id: span.as_ref().map(|span| span.context().trace_id()),
             },
             note,
-            writer: Arc::clone(writer),
+            writer: self.writer.clone(),
+            span,
         })))
     }
 }
@@ -119,6 +147,8 @@ pub(crate) struct Note {
     identity: OnceLock<Arc<Identity>>,
     servable: OnceLock<String>,
     version: OnceLock<i64>,
+    /// Where the spans of the request begin, if it is traced.
+    trace: Option<TraceContext>,
 }
 
 impl Note {
@@ -147,10 +177,20 @@ pub(super) fn seen(extensions: &Extensions, name: Option<&str>) -> Seen {
     Seen(note)
 }
 
+/// Returns where the spans of a request begin, if it is traced.
+pub(super) fn trace(extensions: &Extensions) -> Option<TraceContext> {
+    Note::of(extensions)?.trace.clone()
+}
+
 /// Where the version is noted when it is known.
 pub(super) struct Seen(Option<Arc<Note>>);
 
 impl Seen {
+    /// Returns where the spans of the request begin, if it is traced.
+    pub(super) fn trace(&self) -> Option<TraceContext> {
+        self.0.as_ref()?.trace.clone()
+    }
+
     /// Notes the version that answered.
     pub(super) fn version(&self, version: impl FnOnce() -> Option<i64>) {
         if let Some(note) = &self.0
@@ -168,7 +208,8 @@ struct Pending {
     started: Instant,
     record: Record,
     note: Arc<Note>,
-    writer: Arc<Writer>,
+    writer: Option<Arc<Writer>>,
+    span: Option<TraceSpan>,
 }
 
 impl Entry {
@@ -176,10 +217,15 @@ impl Entry {
     /// been sent.
     pub(crate) fn answered<B, H>(
         entry: Option<Self>,
-        response: Response<B>,
+        mut response: Response<B>,
         held: H,
     ) -> Response<Logged<B, H>> {
         let entry = entry.map(|mut entry| {
+            let trace = entry.0.note.trace.as_ref();
+            let header = trace.and_then(|it| HeaderValue::try_from(it.traceparent()).ok());
+            if let Some(traceparent) = header {
+                response.headers_mut().insert("traceparent", traceparent);
+            }
             let record = &mut entry.0.record;
             record.status = match record.protocol {
                 Protocol::Http => response.status().as_u16(),
@@ -202,13 +248,19 @@ impl Drop for Entry {
             record,
             note,
             writer,
+            span,
         } = &mut *self.0;
         record.duration_us = started.elapsed().as_micros();
         record.bytes_in = note.received.load(Ordering::Relaxed);
         record.identity = note.identity.get().map(|it| it.name().to_owned());
         record.model = note.servable.get().cloned();
         record.version = note.version.get().copied();
-        writer.write(record.clone());
+        if let Some(span) = span {
+            spans::end(span, record);
+        }
+        if let Some(writer) = writer {
+            writer.write(record.clone());
+        }
     }
 }
 

@@ -187,6 +187,9 @@ pub(super) struct Record {
     /// Bytes of the answer's body.
     pub(super) bytes_out: u64,
     pub(super) duration_us: u128,
+    /// Id of the trace, if the request is traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trace_id: Option<String>,
 }
 
 fn shown<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
@@ -217,6 +220,9 @@ impl Record {
                     " bytes_in={} bytes_out={} duration_us={}",
                     self.bytes_in, self.bytes_out, self.duration_us
                 );
+                if let Some(trace) = &self.trace_id {
+                    let _ = write!(line, " trace_id={trace}");
+                }
                 line
             }
         };
@@ -259,6 +265,7 @@ mod tests {
             bytes_in: 12,
             bytes_out: 34,
             duration_us: 567,
+            trace_id: None,
         }
     }
 
@@ -282,6 +289,20 @@ mod tests {
         2023-11-14T22:13:20.123456Z 127.0.0.1:50000 gRPC POST /v2/models/m/infer status=1 bytes_in=12 bytes_out=34 duration_us=567
         {"timestamp":"2023-11-14T22:13:20.123456Z","peer":"127.0.0.1:50000","protocol":"gRPC","method":"POST","path":"/v2/models/m/infer","status":1,"bytes_in":12,"bytes_out":34,"duration_us":567}
         "#);
+    }
+
+    #[test]
+    fn a_request_that_is_traced_has_its_trace() {
+        let traced = Record {
+            trace_id: Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
+            ..record()
+        };
+        let text = traced.line(LogFormat::Text);
+        let trace = " duration_us=567 trace_id=0af7651916cd43dd8448eb211c80319c\n";
+        assert!(text.ends_with(trace), "{text}");
+        let json = traced.line(LogFormat::Json);
+        let trace = ",\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\"}\n";
+        assert!(json.ends_with(trace), "{json}");
     }
 
     #[test]

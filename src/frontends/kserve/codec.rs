@@ -88,6 +88,7 @@ pub(super) fn decode(
         dialect: Dialect::KServe,
         special: SpecialInputs::default(),
         regions,
+        trace: None,
     })
 }
 

@@ -15,10 +15,9 @@ use crate::{
         body::BodyLimits,
         deadline,
         guard::Access,
-        idempotency::IdempotencyKey,
         kserve,
         received::Received,
-        unary::{self, LARGE, LastField, Unary, UnaryBody, query},
+        unary::{self, CallContext, LARGE, LastField, Unary, UnaryBody, query},
         weight::{INFER, Kind},
     },
     metrics::Query,
@@ -32,7 +31,6 @@ use crate::{
         SystemSharedMemoryUnregisterRequest,
     },
     request::{ApiFamily, Interface, RequestOrigin},
-    sequence::Arrival,
     task,
 };
 
@@ -59,10 +57,14 @@ impl Unary for ModelInfer {
         request: ModelInferRequest,
         decoded: Charge,
         effort: usize,
-        arrival: Arc<Arrival>,
-        key: IdempotencyKey,
+        context: CallContext,
         budget: &Budget,
     ) -> Result<ModelInferResponse> {
+        let CallContext {
+            arrival,
+            key,
+            trace,
+        } = context;
         let version = version_of(engine, &request.model_name, &request.model_version)?;
         let limit = codec::time_limit(&request);
         // It has some kilobytes, which are made in their place.
@@ -77,7 +79,8 @@ impl Unary for ModelInfer {
                 drop(decoded);
                 request
             };
-            let request = task::sized("unpack", effort, unpack).await?;
+            let mut request = task::sized("unpack", effort, unpack).await?;
+            request.trace = trace;
             Ok(codec::encode(target.infer(request).await?))
         });
         deadline::within(limit, call).await

@@ -165,9 +165,10 @@ pub(crate) async fn infer(
             Ok::<_, Error>((request.charged(&budget)?, wishes))
         }
     };
-    let (request, wishes) = task::sized("decode JSON", json_bytes, decode)
+    let (mut request, wishes) = task::sized("decode JSON", json_bytes, decode)
         .await
         .inspect_err(refused)?;
+    request.trace = seen.trace();
     let has_id = !request.id.is_empty();
     let limit = deadline::of_parameters(&request.parameters);
     // It has some kilobytes, which are made in their place.

@@ -45,6 +45,7 @@ use crate::{
     proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
     shared_memory::SharedMemory,
     task,
+    trace::TraceContext,
 };
 
 /// The path of the call.
@@ -133,14 +134,18 @@ async fn open(
         let text = "Client disconnected during reading first streaming request";
         Error::invalid(text)
     })?;
-    let memory = engine.shared_memory();
-    let asker = Some(engine.clone());
-    let first = read(first, &budget, memory.clone(), asker).await?;
+    let intake = MessageIntake {
+        budget,
+        memory: engine.shared_memory(),
+        trace: access::trace(messages.extensions()),
+    };
+    let first = read(first, &intake, Some(engine.clone())).await?;
     let seen = access::seen(messages.extensions(), Some(&first.name));
     let head = StreamHead {
         name: &first.name,
         parameters: &first.request.parameters,
         origin: ORIGIN,
+        trace: first.request.trace.as_ref(),
     };
     let stream = engine.open_stream(head).await?;
     Ok(Open {
@@ -149,7 +154,7 @@ async fn open(
             messages,
             first,
             stream.requests,
-            (budget, memory),
+            intake,
             course,
         ))),
         seen,
@@ -165,7 +170,7 @@ async fn feed(
     mut messages: Reader,
     first: StreamRequest,
     requests: mpsc::Sender<StreamRequest>,
-    (budget, memory): (Budget, Option<Arc<SharedMemory>>),
+    intake: MessageIntake,
     course: watch::Receiver<Course>,
 ) -> Result<bool, Status> {
     let mut request = first;
@@ -184,9 +189,7 @@ async fn feed(
         let Some(message) = message? else {
             return Ok(true);
         };
-        let Some(read) =
-            before_drain(&course, pin!(read(message, &budget, memory.clone(), None))).await
-        else {
+        let Some(read) = before_drain(&course, pin!(read(message, &intake, None))).await else {
             return Ok(false);
         };
         request = read?;
@@ -207,31 +210,40 @@ async fn before_drain<F: Future>(
     .await
 }
 
+/// Means to decode the requests of a stream.
+struct MessageIntake {
+    budget: Budget,
+    memory: Option<Arc<SharedMemory>>,
+    /// Where their spans begin, if the stream is traced.
+    trace: Option<TraceContext>,
+}
+
 /// Decodes a request; the right to what it names is asked for before its tensors, if there is an access to ask.
 async fn read(
     message: Message,
-    budget: &Budget,
-    memory: Option<Arc<SharedMemory>>,
+    intake: &MessageIntake,
     asker: Option<Access>,
 ) -> Result<StreamRequest, Status> {
     let Message { bytes, room } = message;
     let weight = INFER.weight(&bytes);
-    let decoded = budget.charge(weight)?;
+    let decoded = intake.budget.charge(weight)?;
     let effort = bytes.len().max(weight) / RAW_SPEED;
-    let budget = budget.clone();
+    let (budget, memory) = (intake.budget.clone(), intake.memory.clone());
+    let trace = intake.trace.clone();
     let decode = move || {
         let mut message = ModelInferRequest::decode(bytes)
             .map_err(|error| Status::internal(error.to_string()))?;
         if let Some(engine) = asker {
             engine.runs(&message.model_name)?;
         }
-        let request = StreamRequest {
+        let mut request = StreamRequest {
             name: std::mem::take(&mut message.model_name),
             version: codec::version(&message.model_version),
             limit: codec::time_limit(&message),
             request: codec::decode(message, &budget, memory.as_deref())?,
             room,
         };
+        request.request.trace = trace;
         drop(decoded);
         Ok(request)
     };

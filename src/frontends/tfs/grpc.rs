@@ -14,10 +14,9 @@ use crate::{
     frontends::{
         body::BodyLimits,
         guard::Access,
-        idempotency::IdempotencyKey,
         received::Received,
         tfs,
-        unary::{Unary, UnaryBody, query},
+        unary::{CallContext, Unary, UnaryBody, query},
         weight::{Kind, PREDICT},
     },
     proto::{
@@ -29,7 +28,6 @@ use crate::{
         },
     },
     request::{ApiFamily, Interface, RequestOrigin},
-    sequence::Arrival,
     task,
 };
 
@@ -68,10 +66,14 @@ impl Unary for Predict {
         mut request: PredictRequest,
         decoded: Charge,
         effort: usize,
-        arrival: Arc<Arrival>,
-        key: IdempotencyKey,
+        context: CallContext,
         budget: &Budget,
     ) -> Result<PredictResponse> {
+        let CallContext {
+            arrival,
+            key,
+            trace,
+        } = context;
         let (name, version) = asked(request.model_spec.take())?;
         let find = engine.find(&name, version, ORIGIN);
         let target = arrival.finds(&name, find).await?;
@@ -83,7 +85,8 @@ impl Unary for Predict {
             drop(decoded);
             request
         };
-        let request = task::sized("unpack", effort, decode).await?;
+        let mut request = task::sized("unpack", effort, decode).await?;
+        request.trace = trace;
         Ok(tensors::encode(target.infer(request).await?))
     }
 

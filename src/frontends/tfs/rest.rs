@@ -121,7 +121,8 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
         (target, request)
     };
     let (target, request) = task::sized("decode JSON", length, decode).await;
-    let (request, format) = request?;
+    let (mut request, format) = request?;
+    request.trace = seen.trace();
     let target = target.keyed(key.text())?;
     let response = target.infer(request).await?;
     seen.version(|| Some(response.model_version));

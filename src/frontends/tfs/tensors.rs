@@ -58,6 +58,7 @@ pub(super) fn decode(
         dialect: Dialect::TensorFlowServing,
         special,
         regions: None,
+        trace: None,
     })
 }
 

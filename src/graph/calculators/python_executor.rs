@@ -19,6 +19,7 @@ use crate::{
         timestamp::Timestamp,
     },
     python::{self, HandlerError, HandlerGenerator, HandlerInstance, Produced},
+    trace::TraceContext,
 };
 
 /// Tag of the side packet of Python nodes.
@@ -156,6 +157,7 @@ enum Work {
         inputs: Vec<python::HandlerTensor>,
         is_complete: bool,
         at: Timestamp,
+        trace: Option<TraceContext>,
     },
     Next(Series),
     Close,
@@ -217,6 +219,7 @@ impl Calculator for PythonExecutor {
             inputs,
             is_complete,
             at,
+            trace: context.trace.cloned(),
         }))
     }
 
@@ -278,9 +281,12 @@ impl Shared {
                 inputs,
                 is_complete,
                 at,
+                trace,
             } => {
                 let generates = self.loop_output.is_some();
-                let produced = self.instance.execute(&inputs, is_complete, generates);
+                let trace = trace.as_ref();
+                let produced =
+                    (self.instance).execute_traced(&inputs, is_complete, generates, trace);
                 match produced.await.map_err(|error| self.error(error))? {
                     Produced::Nothing => {}
                     Produced::Outputs(tensors) => self.send(tensors, at, &mut later)?,

@@ -28,7 +28,7 @@ use super::{
     definition::{LoadedVersion, PipelineDefinition, Used},
     fit,
     flow::{NodeJob, RequestFlow},
-    trace::{NodeTrace, Trace},
+    trace::{NodeTrace, PipelineWatch, Trace},
 };
 use crate::{
     error::{Error, Result},
@@ -36,6 +36,7 @@ use crate::{
     request::RequestOrigin,
     task,
     tensor::Tensor,
+    trace::{TraceContext, TraceSpan},
 };
 
 /// State shared by the runs of a request.
@@ -48,6 +49,8 @@ struct Shared {
     seat: OnceLock<Arc<WorkerSeat>>,
     origin: RequestOrigin,
     watched: bool,
+    /// Where the spans of its nodes begin, if it is traced.
+    spans: Option<TraceContext>,
 }
 
 /// A node that can run, since when.
@@ -61,6 +64,7 @@ struct Outcome {
     ready: super::Ready,
     since: Instant,
     done: Result<EndedRun>,
+    span: Option<TraceSpan>,
 }
 
 /// A run that has ended well.
@@ -106,8 +110,9 @@ impl PipelineDefinition {
         models: impl Fn(&str, Option<i64>) -> Result<LoadedVersion>,
         inputs: Vec<Tensor>,
         origin: RequestOrigin,
-        trace: Option<&Trace>,
+        watch: PipelineWatch<'_>,
     ) -> Result<Vec<Tensor>> {
+        let PipelineWatch { trace, spans } = watch;
         let plan = &self.plan;
         let used = self.used(models)?;
         let (flow, jobs) = RequestFlow::start(Arc::clone(plan), inputs)?;
@@ -127,6 +132,7 @@ impl PipelineDefinition {
                 seat: OnceLock::new(),
                 origin,
                 watched: trace.is_some(),
+                spans: spans.cloned(),
             }),
             flow,
             running: FuturesUnordered::new(),
@@ -221,13 +227,22 @@ impl Driver<'_> {
     }
 
     /// Takes in how a run went; returns a node that can run alone, if so.
-    fn finish(&mut self, outcome: Outcome) -> Result<Option<Waiting>> {
+    fn finish(&mut self, mut outcome: Outcome) -> Result<Option<Waiting>> {
         let plan = Arc::clone(&self.shared.definition.plan);
         let ready = outcome.ready;
         let pool = self.shared.used.pool_of[ready.node];
         self.pools[pool].running -= 1;
         let key = || self.flow.schedule.sessions.key(&plan, ready.session);
         let name = &plan.nodes[ready.node].name;
+        if let Some(mut span) = outcome.span.take() {
+            let part = key();
+            if !part.is_empty() {
+                span.set("ovms.part", part);
+            }
+            if let Err(error) = &outcome.done {
+                span.failed(error);
+            }
+        }
         let done = outcome.done;
         let done = done.map_err(|error| of_node(error, name, &key()))?;
         let took = done.ended.saturating_duration_since(done.started);

@@ -23,6 +23,7 @@ use crate::{
     python::HandlerInstance,
     task,
     tensor::Tensor,
+    trace::{TraceContext, TraceSpan},
 };
 
 /// The most runs of all custom nodes together: half of the threads for work that blocks, so that
@@ -69,14 +70,23 @@ type Timed = (Vec<Tensor>, Instant, Instant);
 impl Shared {
     pub(super) async fn run(self: Arc<Self>, waiting: Waiting) -> Outcome {
         let Waiting { job, since } = waiting;
+        let ready = job.ready;
+        let span = self.spans.as_ref().map(|trace| {
+            let name = &self.definition.plan.nodes[ready.node].name;
+            let mut span = trace.span(format!("node {name}"));
+            span.begun(since);
+            span
+        });
+        let done = self.execute(job, span.as_ref().map(TraceSpan::context));
         Outcome {
-            ready: job.ready,
+            ready,
             since,
-            done: self.execute(job).await,
+            done: done.await,
+            span,
         }
     }
 
-    async fn execute(&self, job: NodeJob) -> Result<EndedRun> {
+    async fn execute(&self, job: NodeJob, trace: Option<&TraceContext>) -> Result<EndedRun> {
         let plan = &self.definition.plan;
         let id = job.ready.node;
         let node = &plan.nodes[id];
@@ -93,9 +103,9 @@ impl Shared {
             (Work::Python(python, _), _) => {
                 let instance = &self.instances[id];
                 let instance = instance.get_or_try_init(|| python.open(&self.seat)).await?;
-                run_python(python, Arc::clone(instance), node, tensors).await?
+                run_python(python, instance, node, tensors, trace).await?
             }
-            (_, Some(model)) => self.run_model(model, node, tensors).await?,
+            (_, Some(model)) => self.run_model(model, node, tensors, trace).await?,
             _ => {
                 return Err(Error::internal("Internal server error")
                     .with_source("a bug: a node without anything to run"));
@@ -114,6 +124,7 @@ impl Shared {
         model: &Model,
         node: &PipelinePlanNode,
         tensors: Vec<Tensor>,
+        trace: Option<&TraceContext>,
     ) -> Result<Timed> {
         let expected = &model.bound.inputs;
         let mut inputs = Vec::with_capacity(tensors.len());
@@ -123,6 +134,9 @@ impl Shared {
             inputs.push(SlotInput::new(*port, shape, data));
         }
         let call = RequestRecord::new(model.version.reporter(), self.origin);
+        if let Some(trace) = trace {
+            call.trace(trace.clone());
+        }
         let wanted = model.bound.outputs.clone();
         // Requests to pipelines are bounded before they begin.
         let queue = SlotQueue::Admitted;
@@ -148,9 +162,10 @@ fn validate_open(plan: &PipelinePlan, node: &PipelinePlanNode, tensors: &[Tensor
 
 async fn run_python(
     handle: &Arc<PythonNode>,
-    instance: Arc<HandlerInstance>,
+    instance: &HandlerInstance,
     node: &PipelinePlanNode,
     tensors: Vec<Tensor>,
+    trace: Option<&TraceContext>,
 ) -> Result<Timed> {
     let names = node.inputs.iter().map(|input| &input.name);
     let inputs = names.zip(&tensors);
@@ -159,7 +174,8 @@ async fn run_python(
         .collect();
     inputs.sort_by(|a, b| a.name().cmp(b.name()));
     let started = Instant::now();
-    let outputs = handle.outputs(instance.execute(&inputs, true, false).await);
+    let produced = instance.execute_traced(&inputs, true, false, trace);
+    let outputs = handle.outputs(produced.await);
     let ended = Instant::now();
     let outputs = outputs?;
     let wanted = node.outputs.iter();

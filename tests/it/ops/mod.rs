@@ -10,4 +10,6 @@ mod shutdown;
 mod start_errors;
 mod tls;
 mod tls_errors;
+mod traces;
+mod traces_export;
 mod unix_sockets;

@@ -6,6 +6,7 @@ pub(crate) mod certificates;
 pub(crate) mod checks;
 pub(crate) mod cli;
 pub(crate) mod cloud;
+pub(crate) mod collector;
 pub(crate) mod docs;
 pub(crate) mod dtypes;
 pub(crate) mod emulator;

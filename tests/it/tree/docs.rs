@@ -13,6 +13,7 @@ const NOT_RUN: [&str; 7] = [
     "limits.md",
     "peers.md",
     "scaling.md",
+    "tracing.md",
 ];
 
 /// Creates a test of each page, so that they run in parallel.

@@ -22,6 +22,7 @@ const LAYERS: [&[&str]; 10] = [
         "task",
         "https",
         "tls",
+        "trace",
         "proto",
         "tensor",
     ],

@@ -78,6 +78,7 @@ pub(crate) async fn generate_stream(
         name: &call.name,
         parameters: &request.parameters,
         origin: ORIGIN,
+        trace: request.trace.as_ref(),
     };
     let stream = engine.open_stream(head).await?;
     let limit = deadline::of_parameters(&request.parameters);
@@ -148,8 +149,10 @@ impl GenerateCall {
     async fn decode(&self, info: &ServableInfo, budget: &Budget) -> Result<InferRequest> {
         let decoded = budget.charge(weight::of_json(&self.body))?;
         let (body, inputs, budget) = (self.body.clone(), info.inputs.clone(), budget.clone());
+        let trace = self.seen.trace();
         let decode = move || {
-            let request = input::decode(&body, &inputs)?;
+            let mut request = input::decode(&body, &inputs)?;
+            request.trace = trace;
             drop(decoded);
             request.charged(&budget)
         };

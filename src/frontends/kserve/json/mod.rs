@@ -84,6 +84,7 @@ pub(super) fn decode(
         dialect: Dialect::KServe,
         special: SpecialInputs::default(),
         regions: regions.finish(),
+        trace: None,
     };
     Ok((request, wishes))
 }

@@ -163,6 +163,7 @@ impl Calculator for Runner {
         let request = InferRequest {
             inputs,
             outputs: opened.asked.clone(),
+            trace: context.trace.cloned(),
             ..InferRequest::default()
         };
         let run = opened.session.infer(request);

@@ -207,6 +207,7 @@ impl Run {
             inputs,
             side,
             env,
+            trace: None,
             bounds: &bounds,
             emits: Vec::new(),
         };

@@ -102,6 +102,7 @@ impl Graph {
                 inputs,
                 side,
                 env: &self.env,
+                trace: None,
                 bounds,
                 emits: Vec::new(),
             };

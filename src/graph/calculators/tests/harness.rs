@@ -237,6 +237,7 @@ impl Run {
             inputs: &self.inputs,
             side: &self.side,
             env: &env,
+            trace: None,
             bounds: &self.bounds,
             emits: Vec::new(),
         };

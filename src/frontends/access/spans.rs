@@ -1,0 +1,217 @@
+//! Spans of requests: which requests have one, and what it tells. Names and attributes are those of OpenTelemetry's
+//! semantic conventions, where these have any.
+
+use std::sync::Arc;
+
+use axum::http::Request;
+use tonic::Code;
+
+use super::{Peer, Protocol, writer::Record};
+use crate::trace::{TraceSpan, Tracer};
+
+/// Paths of gRPC services whose calls have spans; health and reflection have none.
+const SERVICES: [&str; 2] = ["/inference.", "/tensorflow.serving."];
+
+/// Methods that probes call.
+const PROBES: [&str; 3] = ["ServerLive", "ServerReady", "ModelReady"];
+
+/// Begins the span of a request, if it is sampled and no probe.
+pub(super) fn begin<B>(
+    tracer: &Arc<Tracer>,
+    protocol: Protocol,
+    peer: Peer,
+    request: &Request<B>,
+) -> Option<TraceSpan> {
+    let path = request.uri().path();
+    if !has_span(protocol, path) {
+        return None;
+    }
+    let mut span = tracer.begin(request.headers())?;
+    match protocol {
+        Protocol::Grpc => {
+            let call = path.trim_start_matches('/');
+            let (service, method) = call.split_once('/').unwrap_or((call, ""));
+            span.named(call.to_owned());
+            span.set("rpc.system", "grpc");
+            span.set("rpc.service", service.to_owned());
+            span.set("rpc.method", method.to_owned());
+        }
+        Protocol::Http => {
+            let method = request.method().as_str();
+            let route = route(path);
+            span.named(match &route {
+                Some(route) => format!("{method} {route}"),
+                None => method.to_owned(),
+            });
+            span.set("http.request.method", method.to_owned());
+            span.set("url.path", super::shortened(path, super::writer::LONGEST));
+            if let Some(route) = route {
+                span.set("http.route", route);
+            }
+        }
+    }
+    span.set("ovms.api", api(path));
+    span.set("client.address", peer.source().to_string());
+    Some(span)
+}
+
+/// Says in the span what became of a request.
+pub(super) fn end(span: &mut TraceSpan, record: &Record) {
+    if let Some(model) = &record.model {
+        span.set("ovms.servable", model.clone());
+    }
+    if let Some(version) = record.version {
+        span.set("ovms.version", version);
+    }
+    let status = record.status;
+    match record.protocol {
+        Protocol::Http => {
+            span.set("http.response.status_code", i64::from(status));
+            if status >= 499 {
+                span.failed(&format!("HTTP {status}"));
+            }
+        }
+        Protocol::Grpc => {
+            span.set("rpc.grpc.status_code", i64::from(status));
+            let code = Code::from(i32::from(status));
+            if is_fault(code) {
+                span.failed(&format!("gRPC {code:?}"));
+            }
+        }
+    }
+}
+
+/// Returns whether a code is a fault of the server, or the client left.
+fn is_fault(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Cancelled
+            | Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::Unimplemented
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss
+    )
+}
+
+/// Returns whether requests to a path have spans.
+fn has_span(protocol: Protocol, path: &str) -> bool {
+    match protocol {
+        Protocol::Grpc => {
+            let is_probe = |method: &str| PROBES.contains(&method);
+            SERVICES.iter().any(|service| path.starts_with(service))
+                && !path.rsplit('/').next().is_some_and(is_probe)
+        }
+        Protocol::Http => {
+            let path = path.strip_prefix("//").map_or(path, |_| &path[1..]);
+            let versioned = ["/v1/", "/v2/", "/v3/"];
+            versioned.iter().any(|version| path.starts_with(version))
+                && !path.starts_with("/v2/health/")
+                && !path.ends_with("/ready")
+        }
+    }
+}
+
+/// Returns the API of a path.
+fn api(path: &str) -> &'static str {
+    let tensorflow = ["/tensorflow.", "/v1/", "//v1/"];
+    match tensorflow.iter().any(|prefix| path.starts_with(prefix)) {
+        true => "TensorFlowServing",
+        false => "KServe",
+    }
+}
+
+/// Returns a path below `models` without what is in its place: all requests of a kind have the same route.
+fn route(path: &str) -> Option<String> {
+    let path = path.strip_prefix("//").map_or(path, |_| &path[1..]);
+    let (api, rest) = path.strip_prefix('/')?.split_once("/models/")?;
+    if !["v1", "v2"].contains(&api) {
+        return None;
+    }
+    let mut route = format!("/{api}/models");
+    let mut parts = rest.split('/');
+    let action = |part: &str| match part.split_once(':') {
+        Some((_, action @ ("predict" | "classify" | "regress"))) => format!(":{action}"),
+        _ => String::new(),
+    };
+    route.push_str("/{model}");
+    route.push_str(&action(parts.next()?));
+    while let Some(part) = parts.next() {
+        let place = match part {
+            "versions" => "/versions/{version}",
+            "labels" => "/labels/{label}",
+            "sequences" => "/sequences/{id}",
+            "infer" | "generate" | "generate_stream" | "config" | "stats" | "metadata" => {
+                route.push('/');
+                route.push_str(part);
+                continue;
+            }
+            _ => return None,
+        };
+        route.push_str(place);
+        route.push_str(&action(parts.next()?));
+    }
+    Some(route)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Protocol, has_span, route};
+
+    #[test]
+    fn routes_have_no_names_of_their_requests() {
+        for (path, expected) in [
+            ("/v2/models/m/infer", Some("/v2/models/{model}/infer")),
+            (
+                "/v2/models/m/versions/3/generate_stream",
+                Some("/v2/models/{model}/versions/{version}/generate_stream"),
+            ),
+            ("/v1/models/m:predict", Some("/v1/models/{model}:predict")),
+            (
+                "//v1/models/m/versions/1:predict",
+                Some("/v1/models/{model}/versions/{version}:predict"),
+            ),
+            (
+                "/v1/models/m/sequences/17",
+                Some("/v1/models/{model}/sequences/{id}"),
+            ),
+            ("/v1/models/m:x", Some("/v1/models/{model}")),
+            ("/v2/models/m/any/thing", None),
+            ("/v1/config/reload", None),
+            ("/x/models/m", None),
+        ] {
+            assert_eq!(route(path).as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn probes_have_no_spans() {
+        for (protocol, path, expected) in [
+            (
+                Protocol::Grpc,
+                "/inference.GRPCInferenceService/ModelInfer",
+                true,
+            ),
+            (
+                Protocol::Grpc,
+                "/inference.GRPCInferenceService/ModelReady",
+                false,
+            ),
+            (Protocol::Grpc, "/grpc.health.v1.Health/Check", false),
+            (
+                Protocol::Grpc,
+                "/tensorflow.serving.PredictionService/Predict",
+                true,
+            ),
+            (Protocol::Http, "/v2/models/m/infer", true),
+            (Protocol::Http, "//v1/models/m:predict", true),
+            (Protocol::Http, "/v2/models/m/ready", false),
+            (Protocol::Http, "/v2/health/live", false),
+            (Protocol::Http, "/metrics", false),
+            (Protocol::Http, "/", false),
+        ] {
+            assert_eq!(has_span(protocol, path), expected, "{path}");
+        }
+    }
+}

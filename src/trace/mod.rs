@@ -1,0 +1,16 @@
+//! Traces of requests for OpenTelemetry: spans, the contexts that they begin under, and the way to a collector.
+//!
+//! A [`Tracer`] decides at the head of a request whether it is sampled. One that is has a [`TraceSpan`], and its
+//! [`TraceContext`] goes with it, under which whatever has a part in it begins spans of its own. Any other has `None`
+//! in that place: no span is made and nothing is allocated for it.
+
+mod collector;
+mod headers;
+mod settings;
+mod span;
+mod tracer;
+
+pub use collector::TraceError;
+pub use settings::TraceSettings;
+pub use span::{TraceContext, TraceSpan};
+pub use tracer::Tracer;

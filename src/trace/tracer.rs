@@ -1,0 +1,195 @@
+//! The tracer: which requests have spans, and where these go.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use hyper::HeaderMap;
+use opentelemetry::{
+    InstrumentationScope,
+    trace::{SpanId, SpanKind, TraceState},
+};
+use opentelemetry_sdk::{
+    Resource,
+    trace::{
+        BatchConfig, BatchSpanProcessor, IdGenerator, RandomIdGenerator, SpanData, SpanProcessor,
+    },
+};
+
+use super::{
+    collector::{self, TraceError},
+    headers::{self, Parent},
+    settings::{Sampling, TraceSettings},
+    span::{TraceContext, TraceSpan},
+};
+
+/// Name of the service unless a variable says otherwise.
+const SERVICE: &str = "ovms";
+
+/// Makes spans, and hands those that have ended to a thread that exports them.
+#[derive(Debug)]
+pub struct Tracer {
+    sampling: Sampling,
+    ids: RandomIdGenerator,
+    scope: InstrumentationScope,
+    processor: BatchSpanProcessor,
+    queue: Arc<SpanQueue>,
+}
+
+/// Spans that wait to be exported, counted; the library that has them drops those above its bound without a word.
+#[derive(Debug)]
+pub(super) struct SpanQueue {
+    waiting: AtomicUsize,
+    most: usize,
+    lost: AtomicU64,
+}
+
+impl SpanQueue {
+    /// Takes a place, unless there is none.
+    fn enter(&self) -> bool {
+        let fits = self.waiting.fetch_add(1, Relaxed) < self.most;
+        if !fits {
+            self.waiting.fetch_sub(1, Relaxed);
+            if self.lost.fetch_add(1, Relaxed) == 0 {
+                tracing::warn!(
+                    "{} spans wait for the collector, as many as may; further ones are lost until it takes \
+                     them; see OTEL_BSP_MAX_QUEUE_SIZE",
+                    self.most
+                );
+            }
+        }
+        fits
+    }
+
+    /// Gives places back.
+    pub(super) fn left(&self, spans: usize) {
+        self.waiting.fetch_sub(spans, Relaxed);
+    }
+
+    /// Returns how many spans were lost since the last call.
+    pub(super) fn take_lost(&self) -> u64 {
+        self.lost.swap(0, Relaxed)
+    }
+}
+
+impl Tracer {
+    /// Starts to export to a collector, which need not be there; within a runtime, which has to live until
+    /// [`Tracer::close`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if a variable or the endpoint is nothing that can be exported to.
+    pub fn start(settings: TraceSettings, version: &'static str) -> Result<Arc<Self>, TraceError> {
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
+        let queue = Arc::new(SpanQueue {
+            waiting: AtomicUsize::new(0),
+            most: settings.most,
+            lost: AtomicU64::new(0),
+        });
+        let exporter = collector::exporter(&settings, Arc::clone(&queue))?;
+        let mut processor = BatchSpanProcessor::new(exporter, BatchConfig::default());
+        processor.set_resource(&resource(version));
+        Ok(Arc::new(Self {
+            sampling: settings.sampling,
+            ids: RandomIdGenerator::default(),
+            scope: InstrumentationScope::builder(SERVICE)
+                .with_version(version)
+                .build(),
+            processor,
+            queue,
+        }))
+    }
+
+    /// Begins the span of a request, if it is sampled.
+    pub fn begin(self: &Arc<Self>, headers: &HeaderMap) -> Option<TraceSpan> {
+        let parent = Parent::of(headers);
+        let trace = match &parent {
+            Some(parent) => parent.trace,
+            None => self.ids.new_trace_id(),
+        };
+        let is_sampled = match &parent {
+            Some(parent) if self.sampling.follows_parent => parent.is_sampled,
+            _ => self.sampling.takes(trace),
+        };
+        if !is_sampled {
+            return None;
+        }
+        let (state, above) = match parent {
+            Some(parent) => (headers::state(headers), parent.span),
+            None => (TraceState::default(), SpanId::INVALID),
+        };
+        let context = TraceContext::new(self, trace, self.new_span_id(), state);
+        let span = TraceSpan::new(
+            context,
+            "".into(),
+            SpanKind::Server,
+            above,
+            parent.is_some(),
+        );
+        Some(span)
+    }
+
+    /// Begins a trace of its own.
+    pub(super) fn root(self: &Arc<Self>, name: &'static str) -> TraceSpan {
+        let (trace, span) = (self.ids.new_trace_id(), self.new_span_id());
+        let context = TraceContext::new(self, trace, span, TraceState::default());
+        TraceSpan::new(
+            context,
+            name.into(),
+            SpanKind::Internal,
+            SpanId::INVALID,
+            false,
+        )
+    }
+
+    pub(super) fn new_span_id(&self) -> SpanId {
+        self.ids.new_span_id()
+    }
+
+    pub(super) fn scope(&self) -> &InstrumentationScope {
+        &self.scope
+    }
+
+    /// Takes a span that has ended. Never waits.
+    pub(super) fn ended(&self, span: SpanData) {
+        if self.queue.enter() {
+            self.processor.on_end(span);
+        }
+    }
+
+    /// Exports what waits, for at most a limit, and ends. Blocks.
+    pub fn close(&self, limit: Duration) {
+        let waiting = self.queue.waiting.load(Relaxed);
+        if self.processor.shutdown_with_timeout(limit).is_err() && waiting > 0 {
+            tracing::warn!(
+                "up to {waiting} spans are lost, which the collector did not take in {} s; see \
+                 --otlp-flush-seconds",
+                limit.as_secs()
+            );
+        }
+    }
+}
+
+/// Describes this server to the collector: what the variables say, and its name and version.
+fn resource(version: &'static str) -> Resource {
+    let known = Resource::builder().build();
+    let name = known.get(&"service.name".into());
+    let is_named = name.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
+    let builder = Resource::builder();
+    let builder = match is_named {
+        true => builder,
+        false => builder.with_service_name(SERVICE),
+    };
+    match known.get(&"service.version".into()) {
+        Some(_) => builder.build(),
+        None => builder
+            .with_attribute(opentelemetry::KeyValue::new("service.version", version))
+            .build(),
+    }
+}

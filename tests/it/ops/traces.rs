@@ -1,0 +1,467 @@
+//! Spans of requests: their trees, against a real receiver of traces.
+
+use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse};
+use serde_json::json;
+use tonic::metadata::MetadataValue;
+
+use crate::support::{
+    Server, cli,
+    collector::{Collector, attribute, hex, tree},
+    eventually,
+    graphs::{
+        CODE, PYTHON, add, add_python, code, file, generative, graph, node, options, session,
+    },
+    grpc::{Call, Grpc, dummy, to_floats},
+    http::{get, post, send},
+    model,
+    pipelines::{Config, custom, dl, request, ten, with},
+    sequence::{Ask, rest_body},
+    server::{free_ports, on},
+    streams::Talk,
+    tfs,
+};
+
+/// Span that requests say they belong to.
+const PARENT: &str = "00f067aa0ba902b7";
+
+/// A trace that a client has begun.
+fn parent(number: u8) -> (String, String) {
+    let id = format!("{number:032x}");
+    let header = format!("00-{id}-{PARENT}-01");
+    (id, header)
+}
+
+/// Serves with traces that go to a collector at once.
+fn serve(collector: &Collector, args: &[&str]) -> Server {
+    let ports = free_ports();
+    let mut command = cli::command();
+    command
+        .arg("serve")
+        .args(args)
+        .args(on(ports))
+        .args(["--otlp-endpoint", &collector.url()])
+        .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+        .env("OTEL_BSP_SCHEDULE_DELAY", "20");
+    let server = Server::spawn(&mut command, ports);
+    server.wait_ready();
+    server
+}
+
+fn serve_model(collector: &Collector, name: &str, flags: &[&str]) -> Server {
+    let path = model(name);
+    let precise = r#"{"INFERENCE_PRECISION_HINT":"f32"}"#;
+    let path = path.to_str().unwrap();
+    let args = [
+        "--model_name",
+        name,
+        "--model_path",
+        path,
+        "--plugin_config",
+        precise,
+    ];
+    serve(collector, &[&args[..], flags].concat())
+}
+
+fn serve_config(collector: &Collector, config: &Config) -> Server {
+    let path = config.write();
+    serve(collector, &["--config_path", path.to_str().unwrap()])
+}
+
+/// Sends a request that belongs to a trace; returns also what the response says of that.
+fn infer(grpc: &Grpc, request: ModelInferRequest, parent: &str) -> (ModelInferResponse, String) {
+    let mut request = tonic::Request::new(request);
+    let parent = parent.parse::<MetadataValue<_>>().unwrap();
+    request.metadata_mut().insert("traceparent", parent);
+    let mut client = grpc.client.clone();
+    let answer = client.model_infer(request);
+    let answer = grpc.runtime.block_on(answer).unwrap();
+    let given = answer.metadata().get("traceparent").unwrap();
+    let given = given.to_str().unwrap().to_owned();
+    (answer.into_inner(), given)
+}
+
+#[test]
+fn a_request_is_a_span_with_the_wait_and_the_inference_below() {
+    let collector = Collector::grpc();
+    let server = serve_model(&collector, "dummy", &[]);
+    let grpc = Grpc::connect(&server);
+    let (id, header) = parent(1);
+    let (_, given) = infer(&grpc, dummy(), &header);
+    let spans = collector.trace_of(&id);
+    insta::assert_snapshot!(tree(&spans), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=dummy ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      queue
+      inference
+    ");
+    let root = spans
+        .iter()
+        .find(|span| hex(&span.parent_span_id) == PARENT);
+    let root = root.expect("it belongs to its client");
+    assert_eq!(given, format!("00-{id}-{}-01", hex(&root.span_id)));
+    let client = attribute(root, "client.address");
+    assert_eq!(client.as_deref(), Some("127.0.0.1"));
+
+    // The other APIs, and errors.
+    let infer = "/v2/models/dummy/infer";
+    let body =
+        br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
+    let mut drawn = String::new();
+    for (number, path, body) in [
+        (2, infer, &body[..]),
+        (
+            3,
+            "/v1/models/dummy/versions/1:predict",
+            br#"{"inputs":[[0,1,2,3,4,5,6,7,8,9]]}"#,
+        ),
+        (4, "/v2/models/stranger/versions/7/infer", body),
+        (5, infer, b"{"),
+        (
+            6,
+            "/v2/models/dummy/generate",
+            br#"{"b":[0,1,2,3,4,5,6,7,8,9]}"#,
+        ),
+    ] {
+        let (id, header) = parent(number);
+        let headers = [
+            ("traceparent", &*header),
+            ("tracestate", "a=1"),
+            ("tracestate", "b=2"),
+        ];
+        let answer = send(&server, "POST", path, &headers, body);
+        let spans = collector.trace_of(&id);
+        assert!(spans.iter().all(|span| span.trace_state == "a=1,b=2"));
+        let given = answer.header("traceparent").unwrap();
+        assert!(given.starts_with(&format!("00-{id}-")), "{given}");
+        drawn += &tree(&spans);
+    }
+    let mut predict = tonic::Request::new(tfs::dummy());
+    let (id, header) = parent(7);
+    predict
+        .metadata_mut()
+        .insert("traceparent", header.parse().unwrap());
+    let answer = grpc
+        .runtime
+        .block_on(tfs::Tfs::over(&grpc).predict(predict));
+    assert!(answer.unwrap().metadata().contains_key("traceparent"));
+    drawn += &tree(&collector.trace_of(&id));
+    insta::assert_snapshot!(drawn, @r"
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=dummy ovms.version=1 url.path=/v2/models/dummy/infer
+      queue
+      inference
+    POST /v1/models/{model}/versions/{version}:predict http.request.method=POST http.response.status_code=200 http.route=/v1/models/{model}/versions/{version}:predict ovms.api=TensorFlowServing ovms.servable=dummy ovms.version=1 url.path=/v1/models/dummy/versions/1:predict
+      queue
+      inference
+    POST /v2/models/{model}/versions/{version}/infer http.request.method=POST http.response.status_code=404 http.route=/v2/models/{model}/versions/{version}/infer ovms.api=KServe ovms.servable=stranger url.path=/v2/models/stranger/versions/7/infer
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=412 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=dummy url.path=/v2/models/dummy/infer
+    POST /v2/models/{model}/generate http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/generate ovms.api=KServe ovms.servable=dummy ovms.version=1 url.path=/v2/models/dummy/generate
+      queue
+      inference
+    tensorflow.serving.PredictionService/Predict ovms.api=TensorFlowServing ovms.servable=dummy rpc.grpc.status_code=0 rpc.method=Predict rpc.service=tensorflow.serving.PredictionService rpc.system=grpc
+      queue
+      inference
+    ");
+}
+
+#[test]
+fn each_node_and_each_part_is_a_span() {
+    let collector = Collector::grpc();
+    let mut config = Config::of(&["dummy"]);
+    config.library("shaped", "shaped.c");
+    let split = custom(
+        "split",
+        "shaped",
+        &json!({"out": "2,1,10"}),
+        "in=request.x",
+        "out=y",
+    );
+    let nodes = [
+        with(split, "demultiply_count", 2),
+        dl("add", "dummy", "b=split.y", "a=y"),
+    ];
+    config.pipeline("parts", "x", &nodes, "out=add.y");
+    let server = serve_config(&collector, &config);
+    let grpc = Grpc::connect(&server);
+    let (id, header) = parent(1);
+    infer(&grpc, ten("parts", 0.0), &header);
+    insta::assert_snapshot!(tree(&collector.trace_of(&id)), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=parts ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      node split
+      node add ovms.part=split_0
+        queue
+        inference
+      node add ovms.part=split_1
+        queue
+        inference
+    ");
+}
+
+#[test]
+fn a_step_of_a_sequence_is_a_span() {
+    let collector = Collector::grpc();
+    let server = serve_model(&collector, "running_total", &["--stateful"]);
+    let mut drawn = String::new();
+    for (number, ask) in [
+        (1, Ask::new("running_total", 1.0).id(7).start()),
+        (2, Ask::new("running_total", 2.0).id(7)),
+        (3, Ask::new("running_total", 2.0).id(7).end()),
+    ] {
+        let (id, header) = parent(number);
+        let (body, _) = rest_body(&ask, false);
+        let path = "/v2/models/running_total/infer";
+        let headers = [("traceparent", &*header)];
+        let answer = send(&server, "POST", path, &headers, body.to_string().as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        drawn += &tree(&collector.trace_of(&id));
+    }
+    insta::assert_snapshot!(drawn, @r"
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=running_total ovms.version=1 url.path=/v2/models/running_total/infer
+      sequence step ovms.sequence.ends=false ovms.sequence.id=7 ovms.sequence.starts=true
+        queue
+        inference
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=running_total ovms.version=1 url.path=/v2/models/running_total/infer
+      sequence step ovms.sequence.ends=false ovms.sequence.id=7 ovms.sequence.starts=false
+        queue
+        inference
+    POST /v2/models/{model}/infer http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/infer ovms.api=KServe ovms.servable=running_total ovms.version=1 url.path=/v2/models/running_total/infer
+      sequence step ovms.sequence.ends=true ovms.sequence.id=7 ovms.sequence.starts=false
+        queue
+        inference
+    ");
+}
+
+/// Body of a function that gives its trace.
+const TELL: &str =
+    "import json, pyovms\nreturn [Tensor('out', json.dumps(pyovms.trace_context()).encode())]";
+
+#[test]
+fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
+    let collector = Collector::grpc();
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "py", CODE);
+    let server = serve_config(&collector, &config);
+    let grpc = Grpc::connect(&server);
+    let (id, header) = parent(1);
+    let told = |answer: &ModelInferResponse| -> serde_json::Value {
+        serde_json::from_slice(&answer.raw_output_contents[0]).unwrap()
+    };
+    let (answer, _) = infer(&grpc, code("py", TELL), &header);
+    let spans = collector.trace_of(&id);
+    insta::assert_snapshot!(tree(&spans), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=py ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0
+        python execute ovms.node=py
+    ");
+    let execute = spans.iter().find(|span| span.name == "python execute");
+    let own = format!("00-{id}-{}-01", hex(&execute.unwrap().span_id));
+    assert_eq!(told(&answer), json!({ "traceparent": own }));
+
+    // A request that is not sampled, on a thread that has had one that is.
+    let mut unsampled = tonic::Request::new(code("py", TELL));
+    let header = format!("00-{:032x}-{PARENT}-00", 2);
+    unsampled
+        .metadata_mut()
+        .insert("traceparent", header.parse().unwrap());
+    let mut client = grpc.client.clone();
+    let answer = client.model_infer(unsampled);
+    let answer = grpc.runtime.block_on(answer).unwrap();
+    assert!(!answer.metadata().contains_key("traceparent"));
+    assert_eq!(told(answer.get_ref()), json!({}));
+
+    // One that fails.
+    let (id, header) = parent(3);
+    let mut raises = tonic::Request::new(code("py", "raise ValueError('x')"));
+    raises
+        .metadata_mut()
+        .insert("traceparent", header.parse().unwrap());
+    let mut client = grpc.client.clone();
+    let answer = client.model_infer(raises);
+    let status = grpc.runtime.block_on(answer).unwrap_err();
+    assert!(status.metadata().contains_key("traceparent"));
+    insta::assert_snapshot!(tree(&collector.trace_of(&id)), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=py rpc.grpc.status_code=3 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0 failed: Error occurred during graph execution - ValueError: x
+        python execute ovms.node=py failed: ValueError: x
+    ");
+    let ids = collector.spans();
+    assert!(
+        ids.iter()
+            .all(|span| hex(&span.trace_id) != format!("{:032x}", 2))
+    );
+}
+
+#[test]
+fn a_model_within_a_graph_is_below_its_calculator() {
+    let collector = Collector::grpc();
+    let mut config = Config::of(&["dummy"]);
+    let text = graph(
+        "OVTENSOR:x",
+        "OVTENSOR:y",
+        &[
+            session("dummy"),
+            node(
+                "OpenVINOInferenceCalculator",
+                "OVTENSOR:x",
+                "OVTENSOR:y",
+                &format!(
+                    "input_side_packet: \"SESSION:session\"\n{}",
+                    options(
+                        "OpenVINOInferenceCalculatorOptions",
+                        "tag_to_input_tensor_names { key: \"OVTENSOR\" value: \"b\" } \
+                         tag_to_output_tensor_names { key: \"OVTENSOR\" value: \"a\" }",
+                    )
+                ),
+            ),
+        ],
+    );
+    add(&mut config, "g", &text);
+    let server = serve_config(&collector, &config);
+    let grpc = Grpc::connect(&server);
+    let (id, header) = parent(1);
+    infer(&grpc, ten("g", 0.0), &header);
+    insta::assert_snapshot!(tree(&collector.trace_of(&id)), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=g ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      calculator OpenVINOInferenceCalculator ovms.calculator=OpenVINOInferenceCalculator ovms.timestamp=0
+        queue
+        inference
+    ");
+}
+
+const STREAM: &str = "inference.GRPCInferenceService/ModelStreamInfer";
+
+#[test]
+fn a_stream_to_a_model_is_a_span_with_its_messages_below() {
+    let collector = Collector::grpc();
+    let server = serve_model(&collector, "dummy", &[]);
+    let grpc = Grpc::connect(&server);
+    let mut talk = Talk::open(&grpc);
+    talk.ask(dummy());
+    talk.ask(request("dummy", &[("b", &[1, 3], &[0.0; 3])]));
+    talk.close();
+    talk.rest();
+    insta::assert_snapshot!(tree(&collector.trace_named(STREAM)), @r"
+    inference.GRPCInferenceService/ModelStreamInfer ovms.api=KServe ovms.servable=dummy ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelStreamInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      message
+        queue
+        inference
+      message  failed: Invalid input shape - Expected: (1,10); Actual: (1,3); input name: b
+    ");
+}
+
+#[test]
+fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
+    let collector = Collector::grpc();
+    let mut config = Config::of(&[]);
+    add(&mut config, "gen", &generative(PYTHON));
+    file(&config, "gen/handler.py", CODE);
+    let server = serve_config(&collector, &config);
+    let grpc = Grpc::connect(&server);
+    let mut talk = Talk::open(&grpc);
+    talk.send(code(
+        "gen",
+        "import pyovms\nfor n in range(2):\n  yield [Tensor('out', pyovms.trace_context()['traceparent'].encode())]",
+    ));
+    let told = [0; 2].map(|_| {
+        let answer = talk.next().response();
+        String::from_utf8(answer.raw_output_contents[0].to_vec()).unwrap()
+    });
+    talk.close();
+    talk.rest();
+    let spans = collector.trace_named(STREAM);
+    insta::assert_snapshot!(tree(&spans), @r"
+    inference.GRPCInferenceService/ModelStreamInfer ovms.api=KServe ovms.servable=gen ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelStreamInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0
+        python execute ovms.node=py
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=1
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=2
+    ");
+    // The sets of a generator belong to the call that has begun it.
+    let execute = spans.iter().find(|span| span.name == "python execute");
+    let execute = execute.unwrap();
+    let own = format!("00-{}-{}-01", hex(&execute.trace_id), hex(&execute.span_id));
+    assert_eq!(told, [own.clone(), own]);
+}
+
+#[test]
+fn a_stream_of_events_is_a_span_as_well() {
+    let collector = Collector::grpc();
+    let mut config = Config::of(&[]);
+    add(&mut config, "gen", &generative(PYTHON));
+    // A string is behind its length.
+    let handler = CODE.replace("bytes(inputs[0])", "bytes(inputs[0])[4:]");
+    file(&config, "gen/handler.py", &handler);
+    let server = serve_config(&collector, &config);
+    let code = "yield [Tensor('out', b'\\x01\\0\\0\\0x', shape=(1,), datatype='BYTES')]";
+    let body = json!({ "in": code }).to_string();
+    let path = "/v2/models/gen/generate_stream";
+    let answer = post(&server, path, body.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let name = "POST /v2/models/{model}/generate_stream";
+    insta::assert_snapshot!(tree(&collector.trace_named(name)), @r"
+    POST /v2/models/{model}/generate_stream http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/generate_stream ovms.api=KServe ovms.servable=gen ovms.version=1 url.path=/v2/models/gen/generate_stream
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0
+        python execute ovms.node=py
+      calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=1
+    ");
+}
+
+#[test]
+fn a_batch_is_a_trace_with_links_to_its_requests() {
+    const REQUESTS: u8 = 24;
+    let collector = Collector::grpc();
+    let batching = ["--nireq", "1", "--dynamic_batching", r#"{"max_batch":8}"#];
+    let server = serve_model(&collector, "perceptron", &batching);
+    server.wait_log("up to 8 rows run as one inference");
+    let grpc = Grpc::connect(&server);
+    let x = [0.5; 16];
+    let calls: Vec<Call<'_>> = (0..REQUESTS)
+        .map(|_| grpc.call(request("perceptron", &[("x", &[1, 16], &x)])))
+        .collect();
+    for call in calls {
+        assert_eq!(
+            to_floats(&call.wait().unwrap().raw_output_contents[0]).len(),
+            8
+        );
+    }
+    let name = "inference.GRPCInferenceService/ModelInfer";
+    let (spans, batch) = eventually("spans of all requests, and a batch", || {
+        let spans = collector.spans();
+        let requests = spans.iter().filter(|span| span.name == name).count();
+        let batch = spans.iter().find(|span| span.name == "batch")?.clone();
+        (requests == usize::from(REQUESTS)).then_some((spans, batch))
+    });
+    assert!(batch.parent_span_id.is_empty(), "{batch:?}");
+    let requests = attribute(&batch, "ovms.batch.requests").unwrap();
+    assert_eq!(batch.links.len().to_string(), requests);
+    assert!(batch.links.len() > 1);
+    assert_eq!(attribute(&batch, "ovms.batch.rows"), Some(requests));
+    for link in &batch.links {
+        let of = spans
+            .iter()
+            .find(|span| span.span_id == link.span_id)
+            .unwrap();
+        assert_eq!((&of.name[..], &of.trace_id), (name, &link.trace_id));
+        let inference = spans
+            .iter()
+            .find(|span| span.parent_span_id == link.span_id && span.name == "inference");
+        let [back] = &inference.unwrap().links[..] else {
+            panic!("{inference:?}");
+        };
+        assert_eq!(
+            (&back.span_id, &back.trace_id),
+            (&batch.span_id, &batch.trace_id)
+        );
+    }
+}
+
+#[test]
+fn probes_and_pages_have_no_spans() {
+    let collector = Collector::grpc();
+    let server = serve_model(&collector, "dummy", &["--metrics_enable"]);
+    for path in ["/v2/health/live", "/v2/models/dummy/ready", "/metrics", "/"] {
+        assert_eq!(get(&server, path).header("traceparent"), None, "{path}");
+    }
+    Grpc::connect(&server).round_trip();
+    get(&server, "/v2/models/dummy");
+    collector.trace_named("GET /v2/models/{model}");
+    assert_eq!(collector.spans().len(), 1);
+}
