@@ -357,7 +357,7 @@ pub(super) fn unknown_path() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use super::{Gate, HttpPort, cors, leaves_the_tree, paths};
     use crate::{
@@ -378,7 +378,7 @@ mod tests {
         let settings = Config::from_flags(flags, &Default::default())
             .unwrap()
             .settings;
-        let listed = |port| paths(&gate, &settings, port).listed();
+        let listed = |port| paths(&gate, &settings, port, Some(Arc::default())).listed();
         let all = listed(HttpPort::Rest);
         insta::assert_snapshot!(all.join("\n"), @"");
         for line in listed(HttpPort::Management) {

@@ -277,6 +277,11 @@ impl Access {
         self.engine.stream_place()
     }
 
+    /// Returns the number of open streams.
+    pub(in crate::frontends) fn streams_open(&self) -> usize {
+        self.engine.streams_open()
+    }
+
     /// Returns a receiver that says whether open streams may go on.
     pub(in crate::frontends) fn course(&self) -> watch::Receiver<Course> {
         self.engine.course()

@@ -1,6 +1,6 @@
 //! The KServe v2 service over gRPC.
 
-use std::{future::ready, pin::pin, sync::Arc};
+use std::{future::ready, pin::pin};
 
 use axum::http::{Request, Response};
 use bytes::Bytes;

@@ -1,7 +1,5 @@
 //! The two services of the protocol over gRPC.
 
-use std::sync::Arc;
-
 use axum::http::{Request, Response};
 use futures::future::BoxFuture;
 use prost::Message;
