@@ -9,8 +9,8 @@ use crate::support::{
 };
 use ovms::proto::{kserve::InferTensorContents, tensorflow::DataType};
 
-/// More than the requests of a test have together.
-const MOST: usize = 24 << 20;
+/// More than the requests of a test have together, with what the allocator keeps of them.
+const MOST: usize = 48 << 20;
 
 #[test]
 fn shapes_of_any_size_reserve_nothing() {

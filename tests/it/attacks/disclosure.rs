@@ -118,8 +118,9 @@ fn errors_of_clients_name_nothing_of_the_machine_and_of_others() {
     }
 }
 
+/// The states of its versions do (`/v1/models/NAME`): they are for whoever runs the server.
 #[test]
-fn states_of_what_cannot_be_served_name_no_paths() {
+fn calls_about_what_cannot_be_served_name_no_paths() {
     let mut config = config();
     let broken = repository::of(&[("1", "dummy")]);
     std::fs::write(repository::graph(broken.path()), "<net>").unwrap();
@@ -129,7 +130,6 @@ fn states_of_what_cannot_be_served_name_no_paths() {
     let server: Server = config.serve();
     for name in ["broken", "absent", "graph"] {
         for path in [
-            format!("/v1/models/{name}"),
             format!("/v2/models/{name}"),
             format!("/v2/models/{name}/ready"),
             format!("/v2/models/{name}/config"),

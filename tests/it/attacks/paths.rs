@@ -1,12 +1,12 @@
 //! Paths that lead elsewhere than they seem to: out of what is served, around the rules of another path, or by way of
 //! another protocol.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use crate::support::{
     Server,
     grpc::{Grpc, dummy},
-    http::{Answer, connect, get, read, send},
+    http::{Answer, connect, get, send},
     wire::{self, Call},
 };
 
@@ -215,7 +215,12 @@ fn each_port_speaks_its_own_protocol_and_no_other() {
     let mut stream = connect(&server);
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     stream.write_all(preface).unwrap();
-    assert_eq!(read(&mut stream).status, 400);
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 400"),
+        "{answer}"
+    );
     // Calls of gRPC on the port of REST.
     for path in [
         "/inference.GRPCInferenceService/ModelInfer",
