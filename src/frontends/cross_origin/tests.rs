@@ -214,7 +214,10 @@ fn a_link_to_the_page_may_be_followed_and_nothing_else() {
     for path in ["/?limit=5", "/dashboard", "/dashboard/servables/a%2Fb"] {
         assert_eq!(check(&hosts, Method::GET, path, &linked), "ok", "{path}");
     }
-    assert_ne!(check(&hosts, Method::GET, "/dashboard/state", &linked), "ok");
+    assert_ne!(
+        check(&hosts, Method::GET, "/dashboard/state", &linked),
+        "ok"
+    );
     assert_ne!(check(&hosts, Method::POST, "/", &linked), "ok");
     assert_ne!(check(&hosts, Method::GET, "/v1/config", &linked), "ok");
     let mut framed = linked;
