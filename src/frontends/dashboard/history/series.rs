@@ -173,3 +173,14 @@ fn micros(latency: &LatencyHistogram, share: f64) -> u32 {
         u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LATENCIES, LatencyHistogram, SAMPLES, Sample};
+
+    #[test]
+    fn a_servable_takes_what_the_manual_says() {
+        let bytes = SAMPLES * size_of::<Sample>() + LATENCIES * size_of::<LatencyHistogram>();
+        assert!(bytes <= 8500, "{bytes}");
+    }
+}
