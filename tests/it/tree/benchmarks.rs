@@ -223,7 +223,7 @@ fn sample() -> (Part, Vec<Row>) {
     let specs = vec![
         spec("quiet", Unit::Ratio, least, "a comparison"),
         spec("busy", Unit::Ratio, least, "a comparison beside others"),
-        spec("missed", Unit::Millis, Some(Bound::Below(2.0)), "a time"),
+        spec("missed", Unit::Millis, Some(Bound::Most(1.9)), "a time"),
         spec("busy-time", Unit::Seconds, None, "a time beside others"),
         spec("memory", Unit::Megabytes, Some(Bound::Most(17.0)), "memory").steady(),
         spec("yes", Unit::Yes, Some(Bound::Least(1.0)), "an answer"),
