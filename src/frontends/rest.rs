@@ -233,7 +233,11 @@ fn probes(settings: &ServerSettings, port: HttpPort) -> Router<RestContext> {
 async fn metrics_page(State(context): State<RestContext>) -> impl IntoResponse {
     let (status, text) = match context.metrics.page(context.engine.requests_pending()) {
         Some(page) => (StatusCode::OK, page),
-        None => (StatusCode::NOT_FOUND, unknown_path().message().to_owned()),
+        None => {
+            let path = unknown_path();
+            let why = "metrics are off; --metrics-enable turns them on";
+            (StatusCode::NOT_FOUND, format!("{} - {why}", path.message()))
+        }
     };
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
     (status, [(header::CONTENT_TYPE, content_type)], text)
