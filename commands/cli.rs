@@ -348,7 +348,9 @@ fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
         "status" | "list" | "models" => Some("ovms infer --status"),
         "metadata" => Some("ovms infer --metadata"),
         "check" => Some("ovms serve --check"),
-        "load" | "benchmark" | "perf" | "perf_analyzer" => Some("ovms bench"),
+        "load" | "loadtest" | "load-test" | "benchmark" | "perf" | "perf_analyzer" => {
+            Some("ovms bench")
+        }
         "top" => Some("ovms infer --top"),
         _ => None,
     }

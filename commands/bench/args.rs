@@ -116,7 +116,7 @@ pub(super) struct MeasurementArgs {
         long,
         alias = "measurement-interval",
         value_name = "TIME",
-        value_parser = duration,
+        value_parser = duration_with_unit,
         default_value = "2s"
     )]
     pub(super) interval: Duration,
@@ -188,11 +188,13 @@ pub(super) struct TrafficArgs {
     )]
     pub(super) sequence: Option<u32>,
 
-    /// Send requests over streams (kserve-grpc only), one stream for each request in flight
+    /// Send requests over streams (KServe only), one stream for each request in flight
+    ///
+    /// Over kserve-rest each request has a stream of its own, of server-sent events.
     #[arg(long)]
     pub(super) stream: bool,
 
-    /// Responses that answer a request of a stream: a number, or `end` [default: 1]
+    /// Responses that answer a request of a stream: a number, or `end` [default: 1, or end over REST]
     ///
     /// `end` is for generators: each request has a stream of its own, and its answer is all that
     /// comes until the server ends it. The time to the first response is measured as well.
@@ -225,7 +227,7 @@ pub(super) struct BenchOutputArgs {
     pub(super) html: Option<PathBuf>,
 
     /// Write the report as JSON to this file, for --against
-    #[arg(long, value_name = "FILE")]
+    #[arg(short = 'o', long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
 }
 
@@ -261,6 +263,16 @@ pub(super) struct VerdictArgs {
     pub(super) allow_errors: bool,
 }
 
+/// Reads a duration with its unit: a number alone is in seconds for one tool of load and in milliseconds for another.
+fn duration_with_unit(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(_) => Err(format!(
+            "found `{text}`, expected a number with a unit, such as 500ms or 2s"
+        )),
+        Err(_) => duration(text),
+    }
+}
+
 fn responses(text: &str) -> Result<Responses, String> {
     if text == "end" {
         return Ok(Responses::End);
@@ -275,7 +287,19 @@ fn responses(text: &str) -> Result<Responses, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Responses, responses};
+    use std::time::Duration;
+
+    use super::{Responses, duration_with_unit, responses};
+
+    #[test]
+    fn windows_have_a_unit() {
+        assert_eq!(duration_with_unit("2s"), Ok(Duration::from_secs(2)));
+        let error = duration_with_unit("5000").unwrap_err();
+        assert_eq!(
+            error,
+            "found `5000`, expected a number with a unit, such as 500ms or 2s"
+        );
+    }
 
     #[test]
     fn responses_are_a_number_or_all() {

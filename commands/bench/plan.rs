@@ -194,15 +194,20 @@ fn kind(traffic: &TrafficArgs, api: Api) -> Result<TrafficKind, Failure> {
     if !traffic.stream {
         return Ok(TrafficKind::Unary);
     }
-    if api != Api::KserveGrpc {
+    if api.is_tfs() {
         let failure = Failure::usage(format!("`--stream` does not fit `--api {api}`"));
-        return Err(failure.hint("only kserve-grpc has streams"));
+        return Err(failure.hint("kserve-grpc and kserve-rest have streams"));
     }
     Ok(TrafficKind::Streams {
-        responses: match traffic.responses {
-            None => Some(1),
-            Some(Responses::Count(count)) => Some(count),
-            Some(Responses::End) => None,
+        responses: match (traffic.responses, api) {
+            (Some(Responses::End), _) | (None, Api::KserveRest) => None,
+            (Some(Responses::Count(count)), Api::KserveRest) => {
+                let text = format!("`--responses {count}` does not fit `--api {api}`");
+                let hint = "there each request has a stream of its own, which the server ends";
+                return Err(Failure::usage(text).hint(hint));
+            }
+            (Some(Responses::Count(count)), _) => Some(count),
+            (None, _) => Some(1),
         },
     })
 }

@@ -43,7 +43,7 @@ pub(super) async fn request(mut job: Job) -> Result<(), Failure> {
     let requests = requests(&job, &model, sequence.unwrap_or_default()).await?;
     let is_stream = job.stream.is_some();
     let spell = |requests: &[Request]| match is_stream {
-        true => Ok(vec![spelled::stream(&job.server, requests)?]),
+        true => spelled::stream(&job.server, requests),
         false => {
             let requests = requests.iter();
             requests
@@ -191,6 +191,9 @@ fn print(mut spelled: Vec<Spelled>, shows_secrets: bool) -> Result<(), Failure> 
 
 fn curl(call: &HttpCall) -> String {
     let mut command = "curl -sS".to_owned();
+    if call.has_events {
+        command.push_str(" -N");
+    }
     // Else brackets in a URL are patterns.
     if call.url.contains(['[', ']', '{', '}']) {
         command.push_str(" -g");
@@ -327,6 +330,7 @@ mod tests {
             tls: None,
             headers: vec![("A".to_owned(), "it's".to_owned())],
             body: body.to_vec().into(),
+            has_events: false,
         }
     }
 

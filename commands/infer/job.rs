@@ -291,6 +291,8 @@ mod tests {
                 },
             }
         );
+        let timeout = |flags| job(flags).unwrap().server.timeout;
+        assert_eq!(timeout("--client-timeout 5"), Duration::from_secs(5));
         for (flags, form) in [
             ("", TensorForm::Bytes),
             ("--typed", TensorForm::Values),
@@ -365,7 +367,7 @@ mod tests {
             ("--status --zeros", "cannot be used with"),
             ("--metadata --repeat 2", "cannot be used with"),
             ("--repeat 0", "0 is not in 1.."),
-            ("--timeout 5", "found `5`, expected a number with a unit"),
+            ("--timeout 5x", "found `5x`, expected a number of seconds"),
             (
                 "--layout HCW",
                 "found `HCW`, expected NCHW, NHWC, CHW or HWC",

@@ -97,15 +97,21 @@ impl LoadFigures {
             seconds: report.seconds,
             ok_per_second: report.rate,
             latency_ms: report.latency_us.map(|it| Latencies {
-                mean: it.mean / 1e3,
-                p50: it.p50 / 1e3,
-                p90: it.p90 / 1e3,
-                p99: it.p99 / 1e3,
-                max: it.max / 1e3,
+                mean: milliseconds(it.mean),
+                p50: milliseconds(it.p50),
+                p90: milliseconds(it.p90),
+                p99: milliseconds(it.p99),
+                max: milliseconds(it.max),
             }),
             errors: report.errors,
         }
     }
+}
+
+/// Converts microseconds, in whole nanoseconds: their quotient alone has digits that were not measured, as in
+/// 0.36300699999999997.
+fn milliseconds(microseconds: f64) -> f64 {
+    (microseconds * 1e3).round() / 1e6
 }
 
 /// Draws the bar until it is dropped; if none can be drawn, prints a line at intervals.
@@ -216,7 +222,8 @@ mod tests {
     use ovms::client::load::{ErrorCount, LoadPlan, LoadProgress, LoadTarget, Until};
 
     use super::{
-        Latencies, LoadFigures, measurement_json, measurement_table, outcome, thousandths,
+        Latencies, LoadFigures, measurement_json, measurement_table, milliseconds, outcome,
+        thousandths,
     };
     use crate::{error::Failure, ui::Look};
 
@@ -265,6 +272,14 @@ mod tests {
             measurement_json(&report(1000)),
             @r#"{"ok":0,"failed":1000,"seconds":2.5,"ok_per_second":400.0,"latency_ms":null,"errors":[{"times":1000,"error":"UNAVAILABLE: busy"}]}"#
         );
+    }
+
+    #[test]
+    fn latencies_have_the_digits_that_were_measured() {
+        assert_eq!((363.007 / 1e3).to_string(), "0.36300699999999997");
+        for (microseconds, written) in [(363.007, "0.363007"), (1.0, "0.001"), (2e6, "2000")] {
+            assert_eq!(milliseconds(microseconds).to_string(), written);
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Streams of requests (kserve-grpc only)")]
+#[command(next_help_heading = "Streams of requests (KServe only)")]
 #[command(group = ArgGroup::new("in_parts").args(["sequence", "stream"]).multiple(true))]
 pub(in crate::infer) struct StreamArgs {
     /// Send requests over one stream, and show responses as they arrive
@@ -47,6 +47,9 @@ pub(in crate::infer) struct StreamArgs {
     /// With `--output json` each answer is one object in a line, and so is each error, as
     /// `{"error": "…"}`. Errors that do not end the stream show in the exit code at the end.
     /// `--timeout` is for how long nothing may come once all is sent. Ctrl-C cancels the stream.
+    ///
+    /// Over kserve-rest each request has a stream of its own, of server-sent events: Triton's
+    /// `generate_stream`, where values have no datatypes but those of the model.
     #[arg(
         long,
         conflicts_with_all = ["load", "sequence", "of_a_sequence", "save", "top"]
@@ -89,9 +92,9 @@ impl Plan {
         if !args.stream {
             return Ok(None);
         }
-        if api != Api::KserveGrpc {
+        if api.is_tfs() {
             let text = format!("`--stream` does not fit `--api {api}`");
-            return Err(Failure::usage(text).hint("only kserve-grpc has streams"));
+            return Err(Failure::usage(text).hint("kserve-grpc and kserve-rest have streams"));
         }
         let format = format.of_many("a stream")?;
         let source = match (&args.requests, of_stdin(inputs)?, axis) {

@@ -41,6 +41,10 @@ pub(crate) struct PipelineCheckArgs {
     #[arg(long = "cpu-extension", value_name = "FILE")]
     cpu_extension: Option<PathBuf>,
 
+    /// Virtual environment with the packages of Python nodes [default: the active one]
+    #[arg(long = "python-environment", value_name = "DIR")]
+    python_environment: Option<PathBuf>,
+
     #[command(flatten)]
     output: ui::OutputArgs,
 }
@@ -88,6 +92,7 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     }
     let mut facts = ConfigurationFacts::new(&file);
     facts.runs_custom_nodes = !args.no_custom_nodes;
+    facts.environment = args.python_environment;
     let report = report(path, &file, &facts, name);
     stdout.print(&match args.output.is_json() {
         true => report.json(),

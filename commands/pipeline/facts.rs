@@ -35,6 +35,8 @@ pub(crate) struct ConfigurationFacts<'a> {
     /// imported with the packages configured already, and no objects of them are created; the
     /// consequences in pipelines of errors that have been reported are left out.
     pub(crate) is_of_all: bool,
+    /// Virtual environment with the packages of handlers, if one is named.
+    pub(crate) environment: Option<PathBuf>,
     /// Presence of a runtime; if there is none, the reason.
     runtime: OnceCell<Result<(), String>>,
     models: RefCell<HashMap<(String, i64), VersionLookup>>,
@@ -75,6 +77,7 @@ impl<'a> ConfigurationFacts<'a> {
             runs_custom_nodes: true,
             reads_models: true,
             is_of_all: false,
+            environment: None,
             runtime: OnceCell::new(),
             models: RefCell::default(),
             libraries: RefCell::default(),
@@ -286,7 +289,8 @@ impl ConfigurationFacts<'_> {
             return Err(CustomError::NotOpen(reason.to_owned()));
         }
         if !self.is_of_all {
-            self.python.get_or_init(|| graph::environment(None));
+            let environment = || graph::environment(self.environment.clone());
+            self.python.get_or_init(environment);
         }
         Ok(())
     }

@@ -49,6 +49,7 @@ SESSIONS = {
         None,
         ["ovms pipeline show fixtures/pipelines/ocr/config.json"],
     ),
+    "shapes": ("shapes on a table", None, ["examples/shapes/run"]),
     "voice": ("speech in a recording", None, ["examples/voice/run"]),
     "streaming": ("a text graph that writes", None, ["examples/streaming/run"]),
 }

@@ -32,12 +32,12 @@ def refuse(text, hint, code=1):
 
 def program():
     """Finds `ovms`: the installed one, or what was built here."""
-    built = (ROOT / "target" / kind / "ovms" for kind in ("release", "debug"))
+    built = (ROOT / "target" / kind / "ovms" for kind in ("release", "demo", "debug"))
     found = shutil.which("ovms") or next((path for path in built if path.is_file()), None)
     if not found:
         refuse(
             "there is no `ovms` in PATH, and none has been built here",
-            f"run `cargo build --release` in {ROOT}, and then `target/release/ovms setup`",
+            f"run `make demo` in {ROOT}, and then `target/demo/ovms setup`",
         )
     return str(found)
 

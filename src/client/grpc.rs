@@ -2,6 +2,8 @@
 //! many times.
 
 use std::{
+    error::Error,
+    fmt,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -166,14 +168,34 @@ impl Grpc {
     pub(super) fn failure(&self, status: Status) -> ClientError {
         let address = self.address.clone();
         // A status that came over the wire has no source.
-        if std::error::Error::source(&status).is_some() {
-            let source = status.into();
+        if status.source().is_some() {
+            let source = BrokenCall(status).into();
             return ClientError::Unreachable { address, source };
         }
         ClientError::Refused(ServerError {
             code: ServerErrorCode::Grpc(status.code()),
             message: status.message().to_owned(),
         })
+    }
+}
+
+/// Status of a call whose connection broke, in the words of its source: its own has the source as `Debug` writes
+/// it.
+#[derive(Debug)]
+struct BrokenCall(Status);
+
+impl fmt::Display for BrokenCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.source() {
+            Some(source) => fmt::Display::fmt(source, f),
+            None => f.write_str(self.0.message()),
+        }
+    }
+}
+
+impl Error for BrokenCall {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()?.source()
     }
 }
 

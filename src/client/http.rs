@@ -9,7 +9,7 @@ use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
 };
 use reqwest::{
-    RequestBuilder, Url,
+    RequestBuilder, Response, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
     redirect,
 };
@@ -110,22 +110,47 @@ impl Http {
         from_json(name, &json).map_err(|source| self.unreadable(source))
     }
 
+    /// Sends a path a body, and waits for the head of a good answer.
+    pub(super) async fn open(
+        &self,
+        segments: &[&str],
+        body: HttpBody,
+    ) -> Result<Response, ClientError> {
+        let request = self.client.post(self.url(segments));
+        self.opened(body.on(request)).await
+    }
+
+    /// Reads the next bytes of an answer; `None` at its end.
+    pub(super) async fn chunk(
+        &self,
+        response: &mut Response,
+    ) -> Result<Option<Bytes>, ClientError> {
+        let chunk = response.chunk().await;
+        chunk.map_err(|error| self.failure(error))
+    }
+
     /// Sends a request and reads the answer to its end.
     async fn fetch(&self, request: RequestBuilder) -> Result<RawReply, ClientError> {
+        let response = self.opened(request).await?;
+        let headers = response.headers().clone();
+        let bytes = response.bytes().await;
+        let bytes = bytes.map_err(|error| self.failure(error))?;
+        Ok(RawReply { headers, bytes })
+    }
+
+    /// Sends a request and waits for the head of a good answer.
+    async fn opened(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|error| self.failure(error))?;
         let status = response.status();
-        let headers = response.headers().clone();
-        let bytes = response
-            .bytes()
-            .await
-            .map_err(|error| self.failure(error))?;
-        if !status.is_success() {
-            return Err(ClientError::Refused(ServerError {
-                code: ServerErrorCode::Http(status),
-                message: refusal_text(&bytes),
-            }));
+        if status.is_success() {
+            return Ok(response);
         }
-        Ok(RawReply { headers, bytes })
+        let bytes = response.bytes().await;
+        let bytes = bytes.map_err(|error| self.failure(error))?;
+        Err(ClientError::Refused(ServerError {
+            code: ServerErrorCode::Http(status),
+            message: refusal_text(&bytes),
+        }))
     }
 
     pub(super) fn decode<'de, T: Deserialize<'de>>(
@@ -158,7 +183,7 @@ pub(super) struct EncodedPost<'a> {
 }
 
 /// Body of a request, and the headers that say what it is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct HttpBody {
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) bytes: Bytes,
@@ -168,23 +193,16 @@ pub(super) struct HttpBody {
 impl Call for EncodedPost<'_> {
     async fn send(&self, _: usize, headers: &HeaderMap) -> Result<RawReply, ClientError> {
         let request = self.http.client.post(self.url.clone());
-        let mut request = request.headers(headers.clone());
-        for (name, value) in &self.body.headers {
-            request = request.header(*name, value);
-        }
-        let request = request.body(self.body.bytes.clone());
-        self.http.fetch(request).await
+        let request = request.headers(headers.clone());
+        self.http.fetch(self.body.on(request)).await
     }
 
     fn parts(&self) -> CallParts {
-        let headers = self.body.headers.iter().filter_map(|(name, value)| {
-            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-            Some((name, HeaderValue::from_str(value).ok()?))
-        });
+        let (headers, body) = self.body.clone().into_parts();
         CallParts {
             path: self.url.path().to_owned(),
-            headers: headers.collect(),
-            body: self.body.bytes.clone(),
+            headers,
+            body,
         }
     }
 }
@@ -196,6 +214,24 @@ impl HttpBody {
             headers: vec![("Content-Type", "application/json".to_owned())],
             bytes: bytes.into(),
         }
+    }
+
+    /// Returns its headers and its bytes.
+    pub(super) fn into_parts(self) -> (HeaderMap, Bytes) {
+        let headers = self.headers.into_iter().filter_map(|(name, value)| {
+            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+            Some((name, HeaderValue::from_str(&value).ok()?))
+        });
+        (headers.collect(), self.bytes)
+    }
+
+    /// Puts it on a request.
+    fn on(&self, request: RequestBuilder) -> RequestBuilder {
+        let headers = self.headers.iter();
+        let request = headers.fold(request, |request, (name, value)| {
+            request.header(*name, value)
+        });
+        request.body(self.bytes.clone())
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json, json, value::RawValue};
 
 use super::{
     error::{AnswerError, BoxError, ClientError, RequestError, ServerErrorCode},
+    events,
     http::{EncodedPost, Http, HttpBody, from_json},
     json,
     kserve_grpc::{batching, metadata, server, states},
@@ -16,6 +17,7 @@ use super::{
         ServerMetadata, TensorForm, dtype, lengths,
     },
     protocol::{Call, Protocol, RawReply},
+    stream::{RequestSender, ResponseReceiver},
     tfs_rest,
 };
 use crate::{
@@ -102,6 +104,10 @@ impl Protocol for KserveRest {
 
     fn decode(&self, reply: RawReply, _: &Request) -> Result<ClientResponse, AnswerError> {
         answer(&reply)
+    }
+
+    fn stream(&self) -> Option<(RequestSender, ResponseReceiver<'_>)> {
+        Some(events::open(&self.0))
     }
 }
 

@@ -14,6 +14,7 @@ mod address;
 mod connection;
 mod connector;
 mod error;
+mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod grpc;
@@ -28,6 +29,7 @@ pub mod output;
 mod protocol;
 pub mod sequence;
 pub mod spelled;
+mod stream;
 mod tfs;
 mod tfs_grpc;
 mod tfs_rest;
@@ -39,9 +41,9 @@ pub use connector::{TlsEndpoint, speaks_tls};
 pub use error::{
     AnswerError, BoxError, CallPhase, ClientError, RequestError, ServerError, ServerErrorCode,
 };
-pub use kserve_grpc::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
 pub use message::{
     ClientResponse, ModelBatching, ModelId, ModelMetadata, Opaque, Request, TensorForm,
     TensorMetadata, header,
 };
+pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
 pub use {message::ModelStatus, message::ServerMetadata, message::VersionStatus};

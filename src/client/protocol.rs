@@ -9,11 +9,11 @@ use reqwest::header::HeaderMap;
 use super::{
     error::{AnswerError, ClientError, RequestError},
     http::Http,
-    kserve_grpc::{RequestSender, ResponseReceiver},
     load::ServerCounters,
     message::{
         ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelStatus, Request, ServerMetadata,
     },
+    stream::{RequestSender, ResponseReceiver},
 };
 
 /// Connection to a server in one protocol.

@@ -10,6 +10,7 @@ use super::{
     address::Api,
     connection::ClientOptions,
     error::RequestError,
+    events,
     http::{self, HttpBody, to_json},
     kserve_grpc, kserve_rest,
     message::{ModelId, Request},
@@ -45,6 +46,8 @@ pub struct HttpCall {
     pub headers: Vec<(String, String)>,
     /// The body; empty if there is none.
     pub body: Bytes,
+    /// Whether the answer comes bit by bit.
+    pub has_events: bool,
 }
 
 /// A request over gRPC.
@@ -93,15 +96,32 @@ pub fn infer(server: &ClientOptions, request: &Request) -> Result<Spelled, Reque
     }
 }
 
-/// Spells requests over one stream, which only KServe over gRPC has.
+/// Spells requests over a stream: over gRPC one for all, over REST one for each.
 ///
 /// # Errors
 ///
-/// Fails if a request has no form in the protocol.
-pub fn stream(server: &ClientOptions, requests: &[Request]) -> Result<Spelled, RequestError> {
-    let messages = requests.iter().map(kserve_message);
-    let messages = messages.collect::<Result<_, _>>()?;
-    Ok(grpc(server, kserve_grpc::STREAM, messages))
+/// Fails if a request has no form in the protocol, or the protocol has no streams.
+pub fn stream(server: &ClientOptions, requests: &[Request]) -> Result<Vec<Spelled>, RequestError> {
+    match server.api {
+        Api::KserveGrpc => {
+            let messages = requests.iter().map(kserve_message);
+            let messages = messages.collect::<Result<_, _>>()?;
+            Ok(vec![grpc(server, kserve_grpc::STREAM, messages)])
+        }
+        Api::KserveRest => {
+            let spelled = requests.iter().map(|request| {
+                let segments = kserve_rest::segments(&request.model, Some(events::VERB));
+                let mut call = http_call(server, "POST", &segments);
+                call.has_events = true;
+                Ok(with_body(call, events::body(request)?))
+            });
+            spelled.collect()
+        }
+        api @ (Api::TfsGrpc | Api::TfsRest) => {
+            let what = "streams";
+            Err(RequestError::NoField { api, what })
+        }
+    }
 }
 
 /// Spells the question for the inputs and outputs of a model.
@@ -221,6 +241,7 @@ fn http_call(server: &ClientOptions, method: &'static str, segments: &[&str]) ->
         tls: tls(server),
         headers: headers(server),
         body: Bytes::new(),
+        has_events: false,
     }
 }
 

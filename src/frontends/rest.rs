@@ -281,7 +281,9 @@ async fn metrics_page(context: RestContext, headers: HeaderMap) -> impl IntoResp
     let (status, format, text) = match context.metrics.page_as(format, pending) {
         Some(page) => (StatusCode::OK, format, page),
         None => {
-            let text = unknown_path().message().to_owned();
+            let path = unknown_path();
+            let why = "metrics are off; --metrics-enable turns them on";
+            let text = format!("{} - {why}", path.message());
             (StatusCode::NOT_FOUND, PageFormat::Text, text)
         }
     };

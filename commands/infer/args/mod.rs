@@ -212,6 +212,7 @@ pub(crate) struct ServerArgs {
     /// Timeout of the connection and of each request
     #[arg(
         long,
+        alias = "client-timeout",
         value_name = "TIME",
         value_parser = duration,
         default_value = "30s",
@@ -336,14 +337,17 @@ fn api() -> impl TypedValueParser<Value = Api> {
 /// Units and their seconds. `ms` is tried before `s` and `m`.
 const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 
-/// Reads a duration above zero, such as `500ms`, `10s`, `1.5m` or `1h`.
+/// Reads a duration above zero, such as `500ms`, `10s`, `1.5m` or `1h`; a number alone is in seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let expected =
-        || format!("found `{text}`, expected a number with a unit, such as 500ms or 10s");
+    let expected = || {
+        format!(
+            "found `{text}`, expected a number of seconds, or one with a unit, such as 500ms or 10m"
+        )
+    };
     let (number, unit) = UNITS
         .iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))
-        .ok_or_else(expected)?;
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)))
+        .unwrap_or((text, 1.0));
     // A sign or an exponent is a number, but no duration that anybody means.
     if !number
         .bytes()
@@ -365,10 +369,12 @@ mod tests {
     use super::duration;
 
     #[test]
-    fn durations_have_a_unit() {
+    fn durations_are_in_seconds_or_have_a_unit() {
         for (text, milliseconds) in [
             ("500ms", 500),
             ("10s", 10_000),
+            ("2", 2000),
+            ("0.5", 500),
             ("1.5s", 1500),
             ("2m", 120_000),
             ("1h", 3_600_000),
@@ -379,11 +385,12 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["", "10", "s", "-1s", "0s", "1e3s", "10 s", "1d", "infs"] {
-            assert_eq!(
-                duration(text).unwrap_err(),
-                format!("found `{text}`, expected a number with a unit, such as 500ms or 10s")
-            );
+        for text in [
+            "", "s", "-1s", "-1", "0", "0s", "1e3s", "10 s", "1d", "infs",
+        ] {
+            let error = duration(text).unwrap_err();
+            let found = format!("found `{text}`, expected a number of seconds, or one with a unit");
+            assert!(error.starts_with(&found), "{error}");
         }
     }
 }

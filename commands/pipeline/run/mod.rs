@@ -21,7 +21,7 @@ use ovms::{
     tensor::{DataType, TensorMap},
 };
 
-use super::{aside::Aside, unknown};
+use super::{aside::Aside, refused, unknown};
 use crate::{
     completions::names,
     error::{Failure, FailureKind},
@@ -40,6 +40,7 @@ infer request of its model, or for its turn at the custom node. Shares are of th
 branches that run beside each other may add up to more than 100 %. JSON has them in microseconds.
 
 Examples:
+  ovms pipeline run config.json --random
   ovms pipeline run config.json ocr -i image=@page.png
   ovms pipeline run config.json ocr --random --repeat 100
   ovms pipeline run config.json ocr -i @page.png --save-intermediate steps
@@ -55,9 +56,9 @@ pub(crate) struct PipelineRunArgs {
     /// Configuration file
     config: PathBuf,
 
-    /// Name of the pipeline
+    /// Name of the pipeline, if the file has several
     #[arg(add = names::pipelines())]
-    name: String,
+    name: Option<String>,
 
     #[command(flatten)]
     inputs: InputArgs,
@@ -82,6 +83,10 @@ pub(crate) struct PipelineRunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
     warmup: u32,
 
+    /// Virtual environment with the packages of Python nodes [default: the active one]
+    #[arg(long, value_name = "DIR", help_heading = "Run")]
+    python_environment: Option<PathBuf>,
+
     #[command(flatten)]
     output: ui::OutputArgs,
 
@@ -104,15 +109,15 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
     let inputs = infer::inputs(args.inputs, args.images)?;
-    let config = read(&args.config, &args.name)?;
+    let (name, config) = read(&args.config, args.name, args.python_environment)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let result = runtime.block_on(async {
-        let loaded = load(&args.name, config).await?;
+        let loaded = load(&name, config).await?;
         let metadata = loaded.metadata();
         if inputs.is_empty() && !metadata.inputs.is_empty() {
-            return Err(no_inputs(&args.name, &metadata));
+            return Err(no_inputs(&name, &metadata));
         }
         let tensors = inputs
             .tensors(&metadata)
@@ -153,10 +158,16 @@ const OPEN_TYPE: &str = "UNDEFINED";
 /// Pipeline that is ready to run.
 type LocalPipeline = LocalServable<PipelineDefinition>;
 
-/// Reads a pipeline's parts of a configuration file, and opens the runtime.
-fn read(path: &Path, name: &str) -> Result<FileConfig, Failure> {
+/// Reads a pipeline's parts of a configuration file, and opens the runtime. Without a name it is the one of the
+/// file.
+fn read(
+    path: &Path,
+    name: Option<String>,
+    environment: Option<PathBuf>,
+) -> Result<(String, FileConfig), Failure> {
     let config = config::read(path, &local::defaults());
     let mut config = config.map_err(|error| hints::explain(&error, "CONFIG"))?;
+    let name = name.map_or_else(|| only(path, &config), Ok)?;
     if let Some(refused) = config.refused.iter().find(|refused| refused.name == name) {
         let text = format!("{}:{}: {}", path.display(), refused.place, refused.reason);
         return Err(Failure::failed(text));
@@ -165,15 +176,32 @@ fn read(path: &Path, name: &str) -> Result<FileConfig, Failure> {
     let Some(pipeline) = pipelines.find(|it| it.name == name).cloned() else {
         let known = config.pipelines.iter().map(|it| it.name.as_str());
         let known: Vec<&str> = known.collect();
-        return Err(unknown(FailureKind::Usage, "pipeline", path, name, &known));
+        return Err(unknown(FailureKind::Usage, "pipeline", path, &name, &known));
     };
     keep_used(&mut config, pipeline);
     local::open_runtime()?;
     let mut libraries = config.custom_node_libraries.iter();
     if libraries.any(|library| is_handler(&library.base_path)) {
-        graph::environment(None);
+        graph::environment(environment);
     }
-    Ok(config)
+    Ok((name, config))
+}
+
+/// Returns the name of the one pipeline of a file.
+fn only(path: &Path, config: &FileConfig) -> Result<String, Failure> {
+    let file = path.display();
+    match &config.pipelines[..] {
+        [only] => Ok(only.name.clone()),
+        [] => {
+            let text = format!("the configuration file {file} has no pipelines");
+            let failure = refused(config, Failure::failed(text));
+            Err(failure.hint("they are listed in pipeline_config_list"))
+        }
+        several => {
+            let failure = Failure::usage(format!("{file} has several pipelines: name one"));
+            Err(several.iter().fold(failure, |it, one| it.detail(&one.name)))
+        }
+    }
 }
 
 /// Loads models and custom nodes.

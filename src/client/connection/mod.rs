@@ -10,16 +10,18 @@ use strum::VariantArray;
 use super::{
     address::{Address, Api},
     error::{CallPhase, ClientError, RequestError},
+    events,
     grpc::Grpc,
     http::Http,
-    kserve_grpc::{KserveGrpc, RequestSender, ResponseReceiver},
-    kserve_rest::KserveRest,
+    kserve_grpc::{self, KserveGrpc},
+    kserve_rest::{self, KserveRest},
     load::{ServerCounters, WireRequest},
     message::{
         ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelStatus, Request,
         ServerMetadata, VersionStatus,
     },
     protocol::{Call, Protocol, RawReply},
+    stream::{RequestSender, ResponseReceiver},
     tfs_grpc::TfsGrpc,
     tfs_rest::{self, TfsRest},
 };
@@ -263,11 +265,11 @@ impl Client {
         })
     }
 
-    /// Opens a stream, which only KServe over gRPC has.
+    /// Opens a stream. Over REST each of its requests has a stream of events of its own, one after the other.
     ///
     /// # Errors
     ///
-    /// Fails with any other protocol.
+    /// Fails with TensorFlow Serving's protocols, which have none.
     pub fn stream(&self) -> Result<(RequestSender, ResponseReceiver<'_>), ClientError> {
         let (api, what) = (self.api(), "streams");
         let stream = self.wire.stream();
@@ -329,6 +331,33 @@ impl Client {
         Ok(call)
     }
 
+    /// Encodes a request of a stream as bytes, for connections of a load.
+    pub(super) fn on_stream(&self, request: &Request) -> Result<WireRequest, ClientError> {
+        let (api, what) = (self.api(), "streams");
+        match (api, self.wire.http()) {
+            (Api::KserveGrpc, _) => Ok(self.call(request)?.on_wire()?.at(kserve_grpc::STREAM)),
+            (Api::KserveRest, Some(http)) => {
+                let segments = kserve_rest::segments(&request.model, Some(events::VERB));
+                let path = http.url(&segments).path().to_owned();
+                let (headers, body) = events::body(request)?.into_parts();
+                self.wire_request(&path, headers, body)
+            }
+            _ => Err(RequestError::NoField { api, what }.into()),
+        }
+    }
+
+    fn wire_request(
+        &self,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<WireRequest, ClientError> {
+        WireRequest::post(&self.options, path, headers, body).map_err(|source| {
+            let address = self.options.address.clone();
+            ClientError::Unreachable { address, source }
+        })
+    }
+
     /// Sends a request and reads the answer.
     ///
     /// # Errors
@@ -366,11 +395,8 @@ impl EncodedRequest<'_> {
     pub(super) fn on_wire(&self) -> Result<WireRequest, ClientError> {
         let mut parts = self.call.parts();
         parts.headers.extend(self.headers.clone());
-        let options = &self.client.options;
-        WireRequest::post(options, &parts.path, parts.headers, parts.body).map_err(|source| {
-            let address = options.address.clone();
-            ClientError::Unreachable { address, source }
-        })
+        self.client
+            .wire_request(&parts.path, parts.headers, parts.body)
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
         push_all,
     },
     protocol::{Call, Protocol, RawReply},
+    stream::{RequestSender, ResponseReceiver},
 };
 use crate::{
     client,
@@ -37,7 +38,7 @@ use crate::{
     },
 };
 
-pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
+pub(super) use stream::MessageReceiver;
 
 pub(super) const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
 pub(super) const STREAM: &str = "/inference.GRPCInferenceService/ModelStreamInfer";

@@ -1,6 +1,6 @@
-//! A stream of requests and what comes back.
+//! A stream of messages both ways.
 
-use std::{fmt, pin::Pin};
+use std::pin::Pin;
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -8,65 +8,28 @@ use tonic::{Response, Status, Streaming};
 
 use crate::{
     client::{
-        error::{AnswerError, ClientError, RequestError},
+        error::{AnswerError, ClientError},
         grpc::{Grpc, MESSAGE_LIMIT},
         kserve_grpc,
-        message::{ClientResponse, Request},
+        stream::{
+            Incoming, Outgoing, RequestSender, ResponseReceiver, StreamAnswer, StreamEvent,
+            TIMESTAMP,
+        },
     },
     proto::kserve::{
-        ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+        ModelInferResponse, ModelStreamInferResponse,
         grpc_inference_service_client::GrpcInferenceServiceClient,
         infer_parameter::ParameterChoice,
     },
 };
 
-/// The response parameter that is the timestamp of a graph's packet.
-const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
-
 /// Result of a call once its response headers are there.
 type Opened = Result<Response<Streaming<ModelStreamInferResponse>>, Status>;
 
-/// Where the requests of a stream go; dropped when there are no more.
-#[derive(Debug)]
-pub struct RequestSender(mpsc::Sender<ModelInferRequest>);
-
-impl RequestSender {
-    /// Sends a request, once the ones before are on their way. Whether the stream takes it: one that
-    /// has come to its end takes no more.
-    ///
-    /// Only a wait for answers moves what is sent, so both have to go on beside each other.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the request has no form in the protocol.
-    pub async fn send(&self, request: &Request) -> Result<bool, RequestError> {
-        let message = kserve_grpc::message(request)?;
-        Ok(self.0.send(message).await.is_ok())
-    }
-}
-
-/// Responses of a stream; dropping it cancels the stream.
-pub struct ResponseReceiver<'a> {
+/// Messages of the server.
+pub(in crate::client) struct MessageReceiver<'a> {
     grpc: &'a Grpc,
     state: State<'a>,
-}
-
-/// Event of a stream.
-#[derive(Debug, Clone, PartialEq)]
-pub enum StreamEvent {
-    /// An answer.
-    Answer(StreamAnswer),
-    /// An error after which the stream goes on.
-    Error(String),
-}
-
-/// One answer of a stream.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StreamAnswer {
-    /// The answer.
-    pub answer: ClientResponse,
-    /// The timestamp, as graphs have them.
-    pub timestamp: Option<i64>,
 }
 
 enum State<'a> {
@@ -86,17 +49,16 @@ pub(super) fn open(grpc: &Grpc) -> (RequestSender, ResponseReceiver<'_>) {
         service.model_stream_infer(request).await
     };
     let state = State::Opening(Box::pin(opening));
-    (RequestSender(sender), ResponseReceiver { grpc, state })
+    let messages = MessageReceiver { grpc, state };
+    (
+        RequestSender(Outgoing::Messages(sender)),
+        ResponseReceiver(Incoming::Messages(messages)),
+    )
 }
 
-impl ResponseReceiver<'_> {
-    /// Waits for what comes next; `None` at the good end of the stream. There is no time limit, and
-    /// a wait that is given up loses nothing.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server ends the stream with an error, or an answer cannot be read.
-    pub async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
+impl MessageReceiver<'_> {
+    /// Waits for the next message.
+    pub(in crate::client) async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
         let messages = match &mut self.state {
             State::Opening(opening) => {
                 let opened = opening.await.map_err(|status| self.grpc.failure(status))?;
@@ -117,12 +79,6 @@ impl ResponseReceiver<'_> {
             }
             _ => Ok(Some(StreamEvent::Error(message.error_message))),
         }
-    }
-}
-
-impl fmt::Debug for ResponseReceiver<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answers").finish_non_exhaustive()
     }
 }
 

@@ -12,8 +12,7 @@ use super::{
 };
 use crate::client::{
     connection::Client,
-    error::{ClientError, RequestError},
-    kserve_grpc,
+    error::ClientError,
     message::{ModelId, Request},
 };
 
@@ -31,10 +30,10 @@ pub enum TrafficKind {
         /// Number of steps; two at least over TensorFlow Serving, which has no form for a single one.
         length: usize,
     },
-    /// Requests over streams, one in each lane; only KServe over gRPC has them.
+    /// Requests over streams, one in each lane; only KServe has them.
     Streams {
         /// Number of responses that answer a request; `None` for as many as come until the server ends the stream,
-        /// so that each request has a stream of its own.
+        /// so that each request has a stream of its own, as over REST in any case.
         responses: Option<u64>,
     },
 }
@@ -88,14 +87,12 @@ impl<'a> Traffic<'a> {
         let (mut items, mut sums) = (Vec::new(), Vec::new());
         let (mut sum, mut size) = (0.0, 0);
         for WeightedRequest { request, weight } in requests {
-            let mut wire = client.call(&request)?.on_wire()?;
-            if matches!(kind, TrafficKind::Streams { .. }) {
-                let (api, what) = (client.api(), "streams");
-                if api != crate::client::Api::KserveGrpc {
-                    return Err(RequestError::NoField { api, what }.into());
+            let wire = match kind {
+                TrafficKind::Streams { .. } => client.on_stream(&request)?,
+                TrafficKind::Unary | TrafficKind::Sequences { .. } => {
+                    client.call(&request)?.on_wire()?
                 }
-                wire = wire.at(kserve_grpc::STREAM);
-            }
+            };
             sum += weight;
             size += wire.body.len();
             sums.push(sum);
@@ -167,6 +164,7 @@ impl<'a> Traffic<'a> {
             (TrafficKind::Streams { responses }, Wire::Http2(http2)) => {
                 lane.over_stream(http2, wire, responses).await
             }
+            (TrafficKind::Streams { .. }, Wire::Http1(http1)) => http1.events(index, wire).await,
             _ => self.wire.send(index, wire).await.map(|()| Answered::ONCE),
         }
     }

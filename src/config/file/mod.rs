@@ -123,7 +123,7 @@ pub enum FileError {
     },
     /// It is JSON with other keys and values than a configuration file has.
     #[error(
-        "The file is not valid json - the configuration file {} has {}",
+        "The file is not valid json for a configuration - the configuration file {} has {}",
         path.display(),
         listed(errors, *more)
     )]

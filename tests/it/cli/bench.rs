@@ -157,13 +157,41 @@ fn streams_have_an_answer_for_each_request() {
         is_measured(&report["levels"][0]);
         assert_eq!(report["requests"], "streams");
     }
-    let refused = bench(server, REST, &["dummy", "--stream"]);
-    assert_eq!(refused.code, Some(64));
+    // Over REST each has a stream of events.
+    let events = report(server, REST, &["dummy", "--stream", "--concurrency=4"]);
+    is_measured(&events["levels"][0]);
+    let said = |api: &str, args: &[&str]| {
+        bench(server, api, &[&["dummy", "--stream"], args].concat()).failure()
+    };
+    insta::assert_snapshot!(said(TFS_GRPC, &[]), @"
+    exit 64
+    error: `--stream` does not fit `--api tfs-grpc`
+    hint: kserve-grpc and kserve-rest have streams
+    ");
+    insta::assert_snapshot!(said(REST, &["--responses", "2"]), @"
+    exit 64
+    error: `--responses 2` does not fit `--api kserve-rest`
+    hint: there each request has a stream of its own, which the server ends
+    ");
+    let wrong = said(REST, &["--shape", "b:3,10"]);
     assert!(
-        refused.stderr.contains("only kserve-grpc has streams"),
-        "{}",
-        refused.stderr
+        wrong.contains("400 Bad Request: Invalid input batch size"),
+        "{wrong}"
     );
+}
+
+#[test]
+fn events_of_a_graph_are_counted() {
+    let path = concat!(env!("WORKSPACE_ROOT"), "/fixtures/graphs/config.json");
+    let server = Server::of_file(Path::new(path), &[]);
+    server.wait_ready();
+    let flags = ["streamer", "-i", "prompt=the model", "--stream"];
+    let level = &report(&server, REST, &flags)["levels"][0];
+    let number = |value: &Value| value.as_f64().unwrap();
+    let responses = number(&level["responses_per_second"]) / number(&level["rate"]);
+    assert!(responses > 2.0, "{level}");
+    let (first, last) = (&level["first_response_us"], &level["latency_us"]);
+    assert!(number(&first["p50"]) <= number(&last["p50"]), "{level}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::support::{
 };
 
 /// Names of all examples.
-const ALL: [&str; 4] = ["classification", "ocr", "streaming", "voice"];
+const ALL: [&str; 5] = ["classification", "ocr", "shapes", "streaming", "voice"];
 
 /// Lines of a terminal besides the command line.
 const LINES: usize = 25;
@@ -109,6 +109,42 @@ fn the_page_is_read_as_the_models_read_it() {
         })
         .collect();
     assert_eq!(piped("ocr", &[]), expected.concat());
+}
+
+#[test]
+fn shapes_are_found_where_they_are() {
+    let text = piped("shapes", &[]);
+    // As make_scene.py has put them, from the top down.
+    let drawn = [
+        ("star", 95, 90),
+        ("ring", 245, 100),
+        ("plus", 395, 88),
+        ("hexagon", 545, 100),
+        ("triangle", 110, 262),
+        ("crescent", 262, 260),
+        ("diamond", 405, 262),
+        ("circle", 548, 262),
+    ];
+    let mut found: Vec<(&str, [i32; 4])> = text
+        .lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let numbers = words[0].split(',').chain(words[1].split('x'));
+            let numbers: Vec<i32> = numbers.map(|it| it.parse().unwrap()).collect();
+            (*words.last().unwrap(), numbers.try_into().unwrap())
+        })
+        .collect();
+    assert_eq!(found.len(), drawn.len(), "{text}");
+    for (name, x, y) in drawn {
+        let at = found
+            .iter()
+            .position(|(label, [left, top, width, height])| {
+                *label == name
+                    && (*left..left + width).contains(&x)
+                    && (*top..top + height).contains(&y)
+            });
+        found.swap_remove(at.unwrap_or_else(|| panic!("{name}\n{text}")));
+    }
 }
 
 #[test]

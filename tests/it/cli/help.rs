@@ -211,6 +211,39 @@ fn the_same_flag_has_the_same_words_everywhere() {
 }
 
 #[test]
+fn output_is_a_format_and_save_is_a_file_everywhere() {
+    let (mut formats, mut files) = (0, 0);
+    for (path, help) in all() {
+        for (name, Entry { head, .. }) in flags(&help) {
+            match &*name {
+                "--output" => {
+                    formats += 1;
+                    assert_eq!(head, "--output <FORMAT>", "ovms {path}");
+                }
+                "--save" => {
+                    files += 1;
+                    let value = head.strip_prefix("-o, --save <");
+                    let is_file = value.is_some_and(|it| ["FILE>", "PATH>"].contains(&it));
+                    assert!(is_file, "ovms {path}: {head}");
+                }
+                _ => assert!(!head.starts_with("-o"), "ovms {path}: {head}"),
+            }
+        }
+    }
+    assert!(formats > 9 && files > 4, "{formats} {files}");
+}
+
+#[test]
+fn flags_have_hyphens_in_the_help() {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    for (path, help) in all() {
+        let words = help.split(|c| !is_word(c));
+        let mut flags = words.filter(|word| word.starts_with("--"));
+        assert_eq!(flags.find(|flag| flag.contains('_')), None, "ovms {path}");
+    }
+}
+
+#[test]
 fn help_takes_help() {
     for (line, same) in [
         ("help --help", "--help"),

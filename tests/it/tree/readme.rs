@@ -344,6 +344,37 @@ fn links_lead_to_files_and_headings() {
     assert!(seen > 60, "{seen} links");
 }
 
+/// Words that people type into a search box.
+const SEARCHED: [&str; 6] = [
+    "benchmark",
+    "load test",
+    "throughput",
+    "batch",
+    "latency",
+    "canary",
+];
+
+#[test]
+fn search_words_lead_to_a_page_about_them() {
+    let index = document("docs/README.md");
+    let (_, table) = index.text.split_once("\n## By search word\n").unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| "));
+    let rows: Vec<(Vec<&str>, &str)> = rows
+        .filter_map(|row| row.trim_matches(['|', ' ']).split_once(" | "))
+        .map(|(words, links)| (words.split(", ").collect(), links))
+        .collect();
+    for word in SEARCHED {
+        let (_, links) = rows
+            .iter()
+            .find(|(words, _)| words.contains(&word))
+            .unwrap_or_else(|| panic!("the index has no `{word}`"));
+        let (_, link) = links.split_once("](").unwrap();
+        let page = link.split([')', '#']).next().unwrap();
+        let page = document(&format!("docs/{page}")).text.to_lowercase();
+        assert!(page.contains(word), "{links} says nothing of `{word}`");
+    }
+}
+
 /// The tables of contents are complete.
 #[test]
 fn every_page_is_in_the_tables_of_pages() {

@@ -64,7 +64,7 @@ impl WireRequest {
     }
 
     /// Returns the same request for another method of a gRPC service.
-    pub(super) fn at(mut self, path: &'static str) -> Self {
+    pub(in crate::client) fn at(mut self, path: &'static str) -> Self {
         let mut parts = self.head.uri().clone().into_parts();
         parts.path_and_query = Some(PathAndQuery::from_static(path));
         *self.head.uri_mut() = Uri::from_parts(parts).expect("only the path is another one");

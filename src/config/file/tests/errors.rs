@@ -167,7 +167,7 @@ fn very_many_errors_are_counted_but_not_all_reported() {
     let error = read(&text).unwrap_err();
     assert_eq!(error.errors().len(), 100);
     assert!(error.to_string().starts_with(
-        "The file is not valid json - the configuration file /models/config.json has 100000 \
+        "The file is not valid json for a configuration - the configuration file /models/config.json has 100000 \
          errors: 1:24 model_config_list[0]: found 1; expected an object with config; "
     ));
 }
