@@ -89,8 +89,14 @@ fn every_error_is_at_its_place() {
     };
     says("[[identity]\n", &["auth.toml:1:"]);
     says("[[identity]]\nname = 1\n", &["auth.toml:2:8: "]);
-    says(&identity("infers = [\"m\"]"), &["auth.toml:4:1: unknown field `infers`"]);
-    says(&identity("admin = \"yes\""), &["auth.toml:4:9: invalid type: a text, expected a boolean"]);
+    says(
+        &identity("infers = [\"m\"]"),
+        &["auth.toml:4:1: unknown field `infers`"],
+    );
+    says(
+        &identity("admin = \"yes\""),
+        &["auth.toml:4:9: invalid type: a text, expected a boolean"],
+    );
     says(
         "[[identity]]\nname = \"\"\nkeys = [\"x\", \"sha256:12\"]\ninfer = [\"[\"]\n[[identity]]\nname = \"b\"\n",
         &[

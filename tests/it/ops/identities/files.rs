@@ -86,7 +86,11 @@ fn a_file_that_cannot_be_used_ends_the_start() {
         let found = expected.iter().all(|it| said.contains(it));
         assert!(found, "{expected:?}: {said}");
     };
-    let missing = ["exit 1\n", "cannot read --auth FOLDER/auth.toml", "hint: check the path"];
+    let missing = [
+        "exit 1\n",
+        "cannot read --auth FOLDER/auth.toml",
+        "hint: check the path",
+    ];
     says(&refused(None, &[]), &missing);
     let wrong = "[[identity]]\nname = \"a\"\ncertificates = [\"a.example\"]\ninfer = [\"[\"]\n";
     says(
@@ -126,7 +130,11 @@ fn a_check_looks_at_the_file() {
     };
     for (rights, code, expected) in [
         ("infer = [\"dummy\"]", 0, "dummy"),
-        ("infer = [\"dumy\", \"*\"]", 2, "FOLDER/auth.toml:4:10: nothing that is served fits `dumy`"),
+        (
+            "infer = [\"dumy\", \"*\"]",
+            2,
+            "FOLDER/auth.toml:4:10: nothing that is served fits `dumy`",
+        ),
         ("infer = 7", 1, "FOLDER/auth.toml:4:9: "),
     ] {
         let said = check(&identity("a", rights));
@@ -145,9 +153,15 @@ fn a_check_looks_at_the_file() {
         line.replace(&folder.path().display().to_string(), "FOLDER")
     };
     let good = doctor(&identity("a", "infer = [\"dummy\"]"));
-    assert!(good.starts_with("ok ") && good.ends_with("FOLDER/auth.toml has 1 identity"), "{good}");
+    assert!(
+        good.starts_with("ok ") && good.ends_with("FOLDER/auth.toml has 1 identity"),
+        "{good}"
+    );
     let wrong = doctor("x = 1\n");
-    assert!(wrong.starts_with("warn ") && wrong.contains("cannot use --auth"), "{wrong}");
+    assert!(
+        wrong.starts_with("warn ") && wrong.contains("cannot use --auth"),
+        "{wrong}"
+    );
 }
 
 #[test]
