@@ -382,7 +382,59 @@ mod tests {
             .settings;
         let listed = |port| paths(&gate, &settings, port, Some(Arc::default())).listed();
         let all = listed(HttpPort::Rest);
-        insta::assert_snapshot!(all.join("\n"), @"");
+        insta::assert_snapshot!(all.join("\n"), @"
+        / With(Dashboard)
+        /dashboard/state With(Dashboard)
+        /dashboard/servable With(Dashboard)
+        /dashboard/drawing With(Dashboard)
+        /openapi.json Known
+        /docs With(Dashboard)
+        /metrics With(Metrics)
+        /v2 Known
+        /v2/health/live Health
+        /v2/health/ready Health
+        /v2/repository/index Known
+        /v2/models/stats Known
+        /v2/models/{model}/ready Known
+        /v2/models/{model}/stats Known
+        /v2/models/{model}/versions/{version}/ready Known
+        /v2/models/{model}/versions/{version}/stats Known
+        /v1/{*rest} by what it says
+        //v1/{*rest} by what it says
+        /v2/models/{model} Known
+        /v2/models/{model}/ Known
+        /v2/models/{model}/infer Known
+        /v2/models/{model}/generate Known
+        /v2/models/{model}/generate_stream Known
+        /v2/models/{model}/config Known
+        /v2/models/{model}/versions/{version} Known
+        /v2/models/{model}/versions/{version}/ Known
+        /v2/models/{model}/versions/{version}/infer Known
+        /v2/models/{model}/versions/{version}/generate Known
+        /v2/models/{model}/versions/{version}/generate_stream Known
+        /v2/models/{model}/versions/{version}/config Known
+        /v2/repository/models/{model}/load With(Admin)
+        /v2/repository/models/{model}/unload With(Admin)
+        /v2/systemsharedmemory/status With(Admin)
+        /v2/systemsharedmemory/unregister With(Admin)
+        /v2/cudasharedmemory/status With(Admin)
+        /v2/cudasharedmemory/unregister With(Admin)
+        /v2/systemsharedmemory/region/{name}/status With(Admin)
+        /v2/systemsharedmemory/region/{name}/unregister With(Admin)
+        /v2/cudasharedmemory/region/{name}/status With(Admin)
+        /v2/cudasharedmemory/region/{name}/unregister With(Admin)
+        /v2/systemsharedmemory/region/{name}/register With(Admin)
+        /v2/cudasharedmemory/region/{name}/register With(Admin)
+        /v2/logging With(Admin)
+        /v2/trace/setting With(Admin)
+        /v2/models/{model}/trace/setting With(Admin)
+        /v3/models Known
+        /v3/v1/models Known
+        /v3/models/{*name} Known
+        /v3/v1/models/{*name} Known
+        /v3 Known
+        /v3/{*rest} Known
+        ");
         for line in listed(HttpPort::Management) {
             let (path, rule) = line.split_once(' ').unwrap();
             let is_same = all.contains(&line) || path.starts_with("/v1/");
