@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use crate::support::docs::{self, Command, Page, Step};
 
 /// Pages without commands.
-const NOT_RUN: [&str; 7] = [
+const NOT_RUN: [&str; 8] = [
     "architecture.md",
     "benchmarks.md",
     "first-hour.md",
