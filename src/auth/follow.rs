@@ -317,12 +317,12 @@ enum Look {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::PathBuf, sync::Arc};
+    use std::{fs, path::Path, sync::Arc};
 
     use super::{Auth, Credential, CredentialRefusal};
     use crate::auth::{ApiKey, AuthTerms};
 
-    fn write(path: &PathBuf, key: &ApiKey, rights: &str) {
+    fn write(path: &Path, key: &ApiKey, rights: &str) {
         let text = format!(
             "[[identity]]\nname = \"a\"\nkeys = [\"{}\"]\n{rights}\n",
             key.digest()

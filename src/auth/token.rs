@@ -305,12 +305,14 @@ mod tests {
         let refused = |header: &Value, claims: &Value| {
             issuer.verify(&signer.sign(header, claims)).unwrap_err()
         };
+        let mut without = claims();
+        without.as_object_mut().unwrap().remove("exp");
         for (claims, refusal) in [
             (with("exp", json!(seconds(-60))), TokenRefusal::Expired),
             (with("nbf", json!(seconds(600))), TokenRefusal::Early),
             (with("aud", json!("other")), TokenRefusal::Audience),
             (with("iss", json!("https://x")), TokenRefusal::Issuer),
-            (with("exp", Value::Null), TokenRefusal::Claims),
+            (without, TokenRefusal::Claims),
         ] {
             assert_eq!(refused(&ec, &claims), refusal, "{claims}");
         }
