@@ -71,7 +71,11 @@ impl Reader<'_> {
 
     fn parameter(&mut self, cursor: &mut Cursor<'_>, key: &str) -> Result<()> {
         use serde_json::Value;
-        let value = match serde_json::from_slice(cursor.value()?) {
+        // A tree of what is nested would take many times what is charged for its text.
+        let is_nested = matches!(cursor.token(), Some(b'[' | b'{'));
+        let text = cursor.value()?;
+        let read = (!is_nested).then(|| serde_json::from_slice(text));
+        let value = match read.unwrap_or(Ok(Value::Array(Vec::new()))) {
             Ok(Value::Null) => return Ok(()),
             Ok(Value::Bool(value)) => Parameter::Bool(value),
             Ok(Value::String(value)) => Parameter::Text(value),

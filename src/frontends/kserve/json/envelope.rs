@@ -2,6 +2,8 @@
 //!
 //! Only where the data of an input stands before its datatype, it is passed over and read later.
 
+use std::collections::BTreeMap;
+
 use super::Unread;
 use crate::{
     error::Error,
@@ -218,13 +220,17 @@ fn read_shape(cursor: &mut Cursor<'_>) -> Result<Vec<i64>, Unread> {
 
 fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
     let failure = || Unread::from(Error::invalid("Could not parse request parameters"));
-    let object: Option<serde_json::Map<String, serde_json::Value>> =
-        serde_json::from_slice(cursor.value()?).map_err(|_| failure())?;
-    object
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(name, value)| {
-            let value = match value {
+    let mut parameters = BTreeMap::new();
+    optional(cursor, |cursor| {
+        if cursor.token() != Some(b'{') {
+            return Err(failure());
+        }
+        cursor.members(|cursor, name| {
+            // Nothing nested is a parameter, and a tree of it would take many times what is charged for its text.
+            if matches!(cursor.token(), Some(b'{' | b'[')) {
+                return Err(failure());
+            }
+            let value = match serde_json::from_slice(cursor.value()?).map_err(|_| failure())? {
                 serde_json::Value::Bool(value) => Parameter::Bool(value),
                 serde_json::Value::String(value) => Parameter::Text(value),
                 serde_json::Value::Number(value) => match value.as_i64() {
@@ -234,9 +240,11 @@ fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
                 },
                 _ => return Err(failure()),
             };
-            Ok((name, value))
+            parameters.insert(name.into_owned(), value);
+            Ok(())
         })
-        .collect()
+    })?;
+    Ok(parameters.into_iter().collect())
 }
 
 /// Goes through the values of a list.

@@ -118,6 +118,17 @@ fn every_error_has_its_text_and_status() {
 }
 
 #[test]
+fn parameters_that_nest_take_no_memory_and_are_refused() {
+    let nested = r#"{"":0},"#.repeat(10_000);
+    let body = format!(r#"{{"parameters":{{"a":[{nested}0]}},"inputs":[]}}"#);
+    let mut text = String::new();
+    let used = allocation_counter::measure(|| text = error(&body, None));
+    assert_eq!(text, "400 Could not parse request parameters");
+    // The body itself, which the test copies.
+    assert!(used.bytes_max < 3 * body.len() as u64, "{}", used.bytes_max);
+}
+
+#[test]
 fn deep_nesting_is_malformed_at_any_place() {
     let deep = "[".repeat(100_000);
     for body in [
