@@ -8,7 +8,7 @@ use clap::{
 };
 
 use crate::{
-    bench, completions, doctor, error::Failure, graph, infer, man, pipeline, serve, setup,
+    bench, completions, doctor, error::Failure, graph, infer, key, man, pipeline, serve, setup,
     spelling, ui,
 };
 
