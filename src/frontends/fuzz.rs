@@ -193,7 +193,7 @@ pub(crate) fn queries(data: &[u8]) {
 }
 
 fn query<Q: prost::Message + Default>(wire: &[u8]) {
-    /// What a call is charged for besides.
+    /// Charge of a call besides.
     const CALL: usize = super::messages::CALL;
     let mut decoded = None;
     let used = allocation_counter::measure(|| decoded = Q::decode(wire).ok());

@@ -105,7 +105,7 @@ macro_rules! targets {
     };
 }
 
-/// What a parser may take for small things, whatever it reads.
+/// Memory of a parser for small things, whatever it reads.
 const SMALL: usize = 64 << 10;
 
 // The parser, the bytes of memory for each byte of input, and those besides. A file with rights of identities has its place
