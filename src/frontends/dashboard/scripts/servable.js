@@ -77,8 +77,10 @@ function begin(signature) {
     }
   }
 
-  const show = ({ outputs }) =>
-    answer.replaceChildren(...outputs.map((output) => outputOf(output, labels)));
+  const show = ({ outputs }) => {
+    const own = outputs.filter((output) => output.name !== 'sequence_id' || !signature.stateful);
+    answer.replaceChildren(...own.map((output) => outputOf(output, labels)));
+  };
 
   async function once(signal) {
     const request = await gather();
@@ -145,9 +147,9 @@ function begin(signature) {
 
   const rate = () => Math.min(Math.max(Number(byId('rate').value) || 16000, 3000), 192000);
 
-  function playFile(file) {
+  function playFile(file, label = file?.name) {
     if (!file) return;
-    byId('heard').textContent = file.name;
+    byId('heard').textContent = label;
     sound = { file: file.name, size, rate: rate() };
     describe();
     run(async (signal) => play(windows(await decodeSound(file, rate()), size), signal));
@@ -203,7 +205,7 @@ function begin(signature) {
   byId('send').textContent = signature.stateful ? 'Send a step' : 'Send';
   if (size) {
     byId('sound').hidden = false;
-    byId('sound-file').addEventListener('change', (event) => playFile(event.target.files[0]));
+    byId('sound-file').addEventListener('change', (event) => playFile(event.target.files[0], ''));
     acceptDrops(byId('sound'), playFile);
   }
   fetch(pathOf(signature.name, '').slice(0, -1)).then((found) => found.json()).then((facts) => {

@@ -31,7 +31,7 @@ class Field {
     values.setAttribute('aria-label', `values of ${input.name}`);
     mode.addEventListener('change', () => this.show());
     for (const kind of ['input', 'change']) this.place.addEventListener(kind, () => this.changed());
-    this.find('.file').addEventListener('change', (event) => this.take(event.target.files[0]));
+    this.find('.file').addEventListener('change', (event) => this.take(event.target.files[0], ''));
     acceptDrops(this.find('.drop'), (file) => this.take(file));
     this.show();
   }
@@ -54,10 +54,11 @@ class Field {
     this.find('.choices').hidden = this.find('.mode').options.length < 2 && shown[0] === 'for-values';
   }
 
-  take(file) {
+  // Of a file that was chosen the browser shows the name.
+  take(file, label = file?.name) {
     if (!file) return;
     this.file = file;
-    this.find('.chosen').textContent = file.name;
+    this.find('.chosen').textContent = label;
     this.preview().then(() => this.changed(), (error) => { this.find('.chosen').textContent = error.message; });
   }
 
