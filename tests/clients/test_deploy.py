@@ -165,7 +165,7 @@ def test_the_container_starts_the_program(running):
     places = {"/etc/ovms/config.json": DEPLOY / "config.json"}
     check(command, places)
     check(command[1:], places)
-    assert of("EXPOSE")[0].split() == [flag(command, "--port"), flag(command, "--rest_port")]
+    assert of("EXPOSE")[0].split() == [flag(command, "--port"), flag(command, "--rest-port")]
     assert of("STOPSIGNAL") == ["SIGTERM"]
     question = json.loads(re.search(r"CMD (\[.*\])", of("HEALTHCHECK")[0])[1])
     assert question == ["ovms", "infer", "--status"]
@@ -197,7 +197,7 @@ def test_the_pods_fit_the_server(running, tmp_path):
 
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert str(ports["grpc"]) == flag(container["args"], "--port")
-    assert str(ports["http"]) == flag(container["args"], "--rest_port")
+    assert str(ports["http"]) == flag(container["args"], "--rest-port")
     assert {port["targetPort"] for port in service["ports"]} == set(ports)
     annotations = deployment["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == str(ports["http"])
@@ -251,7 +251,7 @@ def test_the_runtime_of_kserve_fits_the_server(running):
     total = FIXTURES / "models/running_total"
     more = stateful["spec"]["predictor"]["model"]["args"]
     check(container["args"] + more, places | {"/mnt/models": total})
-    port = int(flag(container["args"], "--rest_port"))
+    port = int(flag(container["args"], "--rest-port"))
     assert [each["containerPort"] for each in container["ports"]] == [port]
     assert runtime["spec"]["annotations"]["prometheus.kserve.io/port"] == str(port)
     flags = [f"--model_path={total}", "--stateful", "--metrics_enable"]
@@ -274,7 +274,7 @@ def test_the_runtime_of_kserve_fits_the_server(running):
 def pause_and_drain(container):
     """How many seconds a container may take to stop."""
     pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    return pause + int(flag(container["args"], "--shutdown_timeout_seconds"))
+    return pause + int(flag(container["args"], "--shutdown-timeout-seconds"))
 
 
 def assert_metrics(server, text):
@@ -333,12 +333,12 @@ def test_the_redis_of_the_pods_keeps_what_it_has_answered(tmp_path):
     (server,) = pods["spec"]["containers"]
     (port,) = found["Service"]["spec"]["ports"]
     address = f"redis://{found['Service']['metadata']['name']}:{port['port']}"
-    assert flag(server["args"], "--sequence_store") == address
+    assert flag(server["args"], "--sequence-store") == address
     (rule,) = found["NetworkPolicy"]["spec"]["ingress"]
     allowed = rule["from"][0]["podSelector"]["matchLabels"]
     assert allowed.items() <= pods["metadata"]["labels"].items()
     stateful = by_kind("kserve/stateful.yaml")["InferenceService"]["spec"]["predictor"]
-    assert flag(stateful["model"]["args"], "--sequence_store") == address
+    assert flag(stateful["model"]["args"], "--sequence-store") == address
     assert allowed.items() <= stateful["labels"].items()
 
     (own,) = free_ports(1)
