@@ -12,8 +12,9 @@ use crate::{
     spelling, ui,
 };
 
-/// Text at the end of the short help.
-const AFTER_SHORT_HELP: &str = "\
+/// Beginning of the short help, which has to fit 24 lines.
+const ABOUT: &str = "\
+OpenVINO Model Server: serve models, and work with them by hand
 Begin with `ovms setup`, then `ovms serve --demo`, or `ovms serve model.onnx`.";
 
 /// Text at the end of the help.
@@ -38,7 +39,8 @@ they mean there.";
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = AFTER_SHORT_HELP,
+    about = ABOUT,
+    long_about = "OpenVINO Model Server: serve models, and work with them by hand",
     after_long_help = AFTER_HELP
 )]
 pub(crate) struct Cli {

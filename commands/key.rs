@@ -7,7 +7,12 @@ use super::{error::Failure, ui};
 /// Text at the end of the help.
 pub(crate) const AFTER_HELP: &str = "\
 The key is for the client, which sends it as x-api-key or as authorization: Bearer. The server has its \
-SHA-256 alone, in a file that `ovms serve --auth` names.";
+SHA-256 alone, in a file that `ovms serve --auth` names.
+
+Examples:
+  ovms key new --name camera
+
+Exit codes: 0 done; 1 failed; 64 usage.";
 
 const AFTER_NEW: &str = "\
 The first line is the key, which is shown this once and kept nowhere. The others are for the file of `ovms serve \

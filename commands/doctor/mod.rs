@@ -60,7 +60,7 @@ pub(crate) struct DoctorArgs {
     credentials: CredentialArgs,
     #[command(flatten)]
     tls: TlsArgs,
-    /// File of identities to look at, as `ovms serve` takes it
+    /// Identities with their API keys, tokens (JWT), or certificates, and their rights, in TOML
     #[arg(long, value_name = "FILE")]
     auth: Option<PathBuf>,
     #[command(flatten)]

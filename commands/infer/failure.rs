@@ -399,7 +399,10 @@ mod tests {
         ");
         insta::assert_snapshot!(
             no_list(refused(tonic::Code::Unauthenticated)).text(),
-            @"error: the server refused the request: UNAUTHENTICATED: no"
+            @"
+        error: the server refused the request: UNAUTHENTICATED: no
+        hint: give a credential that the server knows: OVMS_API_KEY or `--api-key`, `--bearer`, or `--cert` with `--key`
+        "
         );
     }
 

@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn latencies_have_the_digits_that_were_measured() {
-        assert_eq!((363.007 / 1e3).to_string(), "0.36300699999999997");
+        assert_eq!((0.000_363_007 * 1e3).to_string(), "0.36300699999999997");
         for (microseconds, written) in [(363.007, "0.363007"), (1.0, "0.001"), (2e6, "2000")] {
             assert_eq!(milliseconds(microseconds).to_string(), written);
         }

@@ -12,6 +12,8 @@ mod keyset;
 mod token;
 mod verifier;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use file::fuzz;
 pub use file::{AuthFileError, AuthRules, AuthTerms};
 pub use follow::{Auth, Credential, CredentialRefusal, Identified};
 pub use identity::{Identity, Right, Rights};

@@ -108,8 +108,7 @@ macro_rules! targets {
 /// Memory of a parser for small things, whatever it reads.
 const SMALL: usize = 64 << 10;
 
-// The parser, the bytes of memory for each byte of input, and those besides. A file with rights of identities has its place
-// here as well.
+// The parser, the bytes of memory for each byte of input, and those besides.
 targets! {
     addresses: crate::client::fuzz::addresses, 64, SMALL;
     client_answers: crate::client::fuzz::answers, 64, SMALL;
@@ -122,6 +121,7 @@ targets! {
     http1_heads: crate::server::fuzz::heads, 8, SMALL;
     http2_frames: crate::server::fuzz::frames, 64, SMALL;
     http_headers: crate::frontends::fuzz::headers, 64, SMALL;
+    identities: crate::auth::fuzz::identities, 1024, 1 << 20;
     images: files::images, 16, 2 * BUDGET;
     kserve_grpc: crate::frontends::kserve::fuzz::grpc, 1024, BUDGET;
     kserve_json: crate::frontends::kserve::fuzz::json, 160, SMALL;

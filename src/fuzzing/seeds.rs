@@ -63,6 +63,11 @@ fn seeds(name: &str) -> Seeds {
             "fixtures/pipelines/faces/config.json",
             "fixtures/pipelines/ocr/config.json",
         ]),
+        "identities" => texts(&[
+            "[[identity]]\nname = \"a\"\nkeys = [\"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"]\ninfer = [\"m*\"]\n",
+            "max_failures_per_minute = 0\n[[jwt]]\nissuer = \"i\"\naudience = \"a\"\njwks = \"https://id.example/keys\"\n[[identity]]\nname = \"b\"\ntokens = [{ subject = \"s-*\" }, { claims = { groups = \"ml\" } }]\nadmin = true\n",
+            "open_health = false\n[[identity]]\nname = \"c\"\ncertificates = [\"c.example\"]\ninfer = [\"[a-\"]\nmetrics = 1\n",
+        ]),
         "generate_json" => with_first(&[
             (
                 0,

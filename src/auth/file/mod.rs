@@ -1,5 +1,8 @@
 //! The file of `--auth`: TOML, read whole, with every error at its place.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs::File,

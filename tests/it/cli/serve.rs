@@ -130,7 +130,7 @@ fn a_server_that_others_can_reach_says_so_once() {
     let mut open = warnings(&[]);
     assert_eq!(open.len(), 1, "{open:?}");
     insta::with_settings!({filters => [(r"0\.0\.0\.0:\d+", "0.0.0.0:<port>")]}, {
-        insta::assert_snapshot!(open.remove(0), @"other machines can reach 0.0.0.0:<port>, 0.0.0.0:<port> without a key or TLS, and use or reload what is served (--api-key-file guards /v3 alone); bind 127.0.0.1, give --tls-cert with --tls-client-ca, or put a proxy in front");
+        insta::assert_snapshot!(open.remove(0), @"other machines can reach 0.0.0.0:<port>, 0.0.0.0:<port> without a key or TLS, and use or reload what is served (--api-key-file guards /v3 alone); bind 127.0.0.1, give --auth and --tls-cert, or put a proxy in front");
     });
     let here = [
         "--grpc_bind_address=127.0.0.1",

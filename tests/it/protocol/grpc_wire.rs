@@ -127,7 +127,7 @@ fn what_is_no_message_is_refused() {
     nothing: HTTP 200, status 13, message Unexpected%20EOF%20decoding%20stream.
     part of the prefix: HTTP 200, status 13, message Unexpected%20EOF%20decoding%20stream.
     less than announced: HTTP 200, status 13, message Unexpected%20EOF%20decoding%20stream.
-    4 GiB announced: HTTP 200, status 8, message Error,%20decoded%20message%20length%20too%20large:%20found%204294967295%20bytes,%20the%20limit%20is:%201073741824%20bytes;%20see%20--max_message_size
+    4 GiB announced: HTTP 200, status 8, message Error,%20decoded%20message%20length%20too%20large:%20found%204294967295%20bytes,%20the%20limit%20is:%201073741824%20bytes;%20see%20--max-message-size
     two messages: HTTP 200, status 13, message a%20call%20of%20ModelInfer%20takes%20one%20message,%20and%20another%20one%20followed
     part of a second message: HTTP 200, status 13, message a%20call%20of%20ModelInfer%20takes%20one%20message,%20and%20another%20one%20followed
     no protobuf: HTTP 200, status 13, message failed%20to%20decode%20Protobuf%20message:%20invalid%20varint

@@ -287,7 +287,7 @@ fn settings_of_the_grpc_library_are_taken_as_far_as_they_mean_something_here() {
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
     let line = server.wait_log("grpc.lb_policy_name");
     assert!(
-        line.ends_with("--grpc_channel_arguments: grpc.lb_policy_name has no effect"),
+        line.ends_with("--grpc-channel-arguments: grpc.lb_policy_name has no effect"),
         "{line}"
     );
     // Sent a GOAWAY when it is old enough; the client's next call uses another one.

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use crate::support::docs::{self, Command, Page, Step};
 
 /// Pages without commands.
-const NOT_RUN: [&str; 8] = [
+const NOT_RUN: [&str; 9] = [
     "architecture.md",
     "benchmarks.md",
     "first-hour.md",
@@ -14,6 +14,7 @@ const NOT_RUN: [&str; 8] = [
     "peers.md",
     "scaling.md",
     "tracing.md",
+    "triton.md",
 ];
 
 /// Creates a test of each page, so that they run in parallel.

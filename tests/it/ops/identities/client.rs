@@ -34,7 +34,15 @@ fn requests_carry_credentials_over_every_protocol() {
             &["infer", "dummy", "--metadata"],
             &["infer", "dummy", "--status"],
             &["infer", "dummy", "--zeros", "--repeat", "5"],
-            &["bench", "dummy", "--zeros", "--duration", "200ms"],
+            &[
+                "bench",
+                "dummy",
+                "--zeros",
+                "--interval",
+                "50ms",
+                "--max-trials",
+                "3",
+            ],
         ] {
             let what = format!("{api} {words:?}");
             let with = |flag: &str| run(&guarded, &[words, &[flag, &key]].concat(), api, None);

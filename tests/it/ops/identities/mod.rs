@@ -56,7 +56,10 @@ impl Guarded {
         fs::write(&file, auth).unwrap();
         let auth = ["--auth", file.to_str().unwrap()];
         let server = Server::of_file(&config, &[&auth[..], flags].concat());
-        server.wait_ready();
+        match flags.contains(&"json") {
+            true => drop(server.wait_log(r#""message":"ready""#)),
+            false => server.wait_ready(),
+        }
         Self { server, folder }
     }
 
