@@ -384,7 +384,10 @@ mod tests {
         let all = listed(HttpPort::Rest);
         insta::assert_snapshot!(all.join("\n"), @"
         / With(Dashboard)
+        /dashboard With(Dashboard)
+        /dashboard/servables/{name} With(Dashboard)
         /dashboard/state With(Dashboard)
+        /dashboard/history With(Dashboard)
         /dashboard/servable With(Dashboard)
         /dashboard/drawing With(Dashboard)
         /openapi.json Known

@@ -66,16 +66,8 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
     let access = made.path("access");
     let metrics = ["--metrics_enable", "--access_log", access.to_str().unwrap()];
     let server = start(&made, &metrics);
-    assert!(
-        server.log().contains("gRPC: grpcs://localhost:"),
-        "{}",
-        server.log()
-    );
-    assert!(
-        server.log().contains("REST: https://localhost:"),
-        "{}",
-        server.log()
-    );
+    server.wait_log("gRPC: grpcs://localhost:");
+    server.wait_log("REST: https://localhost:");
     for api in APIS {
         good(&infer(&server, api, &["--cacert", &ca]), api);
         good(&infer(&server, api, &["--insecure"]), api);
