@@ -20,7 +20,7 @@ The first line is the key, which is shown this once and kept nowhere. The others
 
 Examples:
   ovms key new --name camera
-  ovms key new --name camera > new; head -1 new | vault write -; tail -n +2 new >> auth.toml
+  ovms key new --name camera > new; tail -n +2 new >> auth.toml
 
 Exit codes: 0 done; 1 the system gives no random numbers; 64 usage.";
 
