@@ -26,9 +26,9 @@ pub(super) fn read(version: &Path, info: Option<&RtInfo>) -> Option<Arc<str>> {
 }
 
 /// Returns how many labels there are, if they are of no output: the last dimension of each has another length.
-pub(super) fn misfit<'a>(
+pub(super) fn misfit(
     labels: &str,
-    outputs: &mut dyn Iterator<Item = &'a PartialShape>,
+    outputs: &mut dyn Iterator<Item = &PartialShape>,
 ) -> Option<usize> {
     let count = labels.lines().count();
     let scores = outputs.map(|shape| shape.fixed()?.last().copied());
