@@ -14,7 +14,7 @@ from conftest import FIXTURES, PROGRAM, ROOT, START_LIMIT, free_ports, wait_read
 LIMIT = 300.0
 # What Cargo and cargo-deb look at.
 LINKED = ["CHANGELOG.md", "README.md", "benches", "completions", "deploy"]
-LINKED += ["docs", "proto", "pyovms", "src", "tests"]
+LINKED += ["docs", "fuzz", "proto", "pyovms", "src", "tests"]
 
 
 def run(*command, **more):

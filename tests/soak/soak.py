@@ -120,6 +120,16 @@ class Soak:
         return head | {"kinds": kinds, "sequences": sequences, "memory": memory}
 
 
+async def interruptible(work):
+    """Do some work. An interrupt may reach what was started as well, whose end is then no error."""
+    try:
+        return await work
+    except Exception:
+        if asyncio.current_task().cancelling():
+            raise asyncio.CancelledError from None
+        raise
+
+
 def show(report):
     """The report for people."""
     print(f"\n{'kind':16} {'done':>8} {'failed':>7} {'p50 ms':>8} {'p99 ms':>9} {'longest':>9}")
@@ -146,7 +156,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ovms-soak-") as folder, ended():
         print(f"soak, {options.seconds:.0f} s, seed {options.seed}", flush=True)
         try:
-            report = asyncio.run(Soak(Path(folder), options).run())
+            report = asyncio.run(interruptible(Soak(Path(folder), options).run()))
         except KeyboardInterrupt:
             sys.exit(130)
     show(report)
