@@ -114,7 +114,7 @@ def test_pages_and_completions_are_read(root):
         assert gzip.decompress(path.read_bytes()).startswith((b".", b"'")), path
     if shutil.which("man"):
         text = run("man", "-l", root / "usr/share/man/man1/ovms-serve.1.gz")
-        assert "--model_path" in text.replace("\x08", "")
+        assert "--model-path" in text.replace("\x08", "")
     script = root / "usr/share/bash-completion/completions/ovms"
     assert "ovms" in run("bash", "--norc", "-c", f"source '{script}' && complete -p ovms")
 
