@@ -11,8 +11,9 @@ use std::{
 };
 
 use hyper::{
-    Request, Response,
+    HeaderMap, Request, Response, StatusCode,
     body::Incoming,
+    header::{self, HeaderValue},
     service::{Service as _, service_fn},
 };
 use hyper_util::{
@@ -471,8 +472,14 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             turn.begin();
             let entry = access.begin(Protocol::Http, peer, &mut request);
             let (rest, turn) = (rest.clone(), Arc::clone(&turn));
+            let is_large = has_large_body(request.headers());
             async move {
-                let response = rest.answer(request).await;
+                let mut response = rest.answer(request).await;
+                if is_large && leaves_body(response.status()) {
+                    // Else clients would send their next request on a connection that ends (RFC 9112, 9.6).
+                    let headers = response.headers_mut();
+                    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
                 turn.answered();
                 Ok::<_, Infallible>(Entry::answered(entry, response, Made(turn)))
             }
@@ -488,6 +495,24 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     if let Err(error) = drive(connection, Future::poll, &watchdog, None, stop).await {
         tracing::debug!("REST connection ended: {}", chain(&error));
     }
+}
+
+/// Bytes of a body that hyper reads to its end although nobody wants it, since they are there already.
+const DRAINED: u64 = 8 << 10;
+
+/// Returns whether a body may be more than is drained when it is refused.
+fn has_large_body(headers: &HeaderMap) -> bool {
+    match headers.get(header::CONTENT_LENGTH) {
+        Some(length) => !length
+            .to_str()
+            .is_ok_and(|text| text.parse().is_ok_and(|length: u64| length <= DRAINED)),
+        None => headers.contains_key(header::TRANSFER_ENCODING),
+    }
+}
+
+/// Returns whether a refusal may come before the body is read.
+fn leaves_body(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 401 | 403 | 404 | 405 | 408 | 413 | 429)
 }
 
 /// Waits for the sign to stop.

@@ -77,6 +77,25 @@ fn a_refusal_reaches_a_client_that_sends_in_small_pieces() {
 }
 
 #[test]
+fn a_refusal_before_the_end_of_a_body_says_that_the_connection_ends() {
+    let server = server();
+    for (path, length, status, ends) in [
+        ("/v2/models/dummy/infer", 100_000, 413, true),
+        ("/v2/nothing", 100_000, 404, true),
+        ("/v2/nothing", 100, 404, false),
+    ] {
+        let mut request = head("POST", path, length, &[]).into_bytes();
+        request.resize(request.len() + length, b'x');
+        let mut stream = connect(&server);
+        stream.write_all(&request).unwrap();
+        let answer = read(&mut stream);
+        assert_eq!(answer.status, status, "{path}");
+        let says = answer.header("connection");
+        assert_eq!(says, ends.then_some("close"), "{path} {length}");
+    }
+}
+
+#[test]
 fn a_refused_client_that_stays_gives_its_place_back() {
     let server = Server::start_with("dummy", &["--max_connections", "1"]);
     let mut stays = connect(&server);
