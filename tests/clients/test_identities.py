@@ -162,7 +162,11 @@ def test_triton_stream(server, headers):
     for given, is_good in [(headers, True), (None, False)]:
         came = []
         client.start_stream(lambda result, error: came.append((result, error)), headers=given)
-        client.async_stream_infer("dummy", [tensor(triton_grpc)])
+        try:
+            client.async_stream_infer("dummy", [tensor(triton_grpc)])
+        except InferenceServerException:
+            # It was refused before anything was sent.
+            assert not is_good
         end = time.monotonic() + 20
         while not came and time.monotonic() < end:
             time.sleep(0.01)
