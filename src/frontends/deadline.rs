@@ -17,6 +17,8 @@ use crate::{
 };
 
 /// Runs a call within a time limit, if there is one.
+// A call has some kilobytes, which would be moved here and back.
+#[inline(always)]
 pub(super) fn within<F>(limit: Option<Duration>, call: F) -> Within<F> {
     Within {
         call,

@@ -20,7 +20,7 @@ use allocation_counter::AllocationInfo;
 
 use crate::{
     budget::Budget,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, Result},
     request::{Data, Declared, InferRequest},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, strings::Strings},
@@ -165,6 +165,18 @@ pub(crate) fn check_request(request: &InferRequest) {
     if let Err(error) = request.bound_strings(16) {
         check_error(&error);
     }
+}
+
+/// Asserts what is said of a request that was decoded or refused, and of what a model takes of it.
+pub(crate) fn check_decoded(decoded: Result<InferRequest>, budget: &Budget) {
+    match decoded {
+        Ok(request) => {
+            check_request(&request);
+            check_tensors(&servable(), request);
+        }
+        Err(error) => check_error(&error),
+    }
+    assert_eq!(budget.charged(), 0);
 }
 
 /// Decodes what a model takes of a request, as each protocol has it done.

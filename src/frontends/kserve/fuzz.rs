@@ -11,8 +11,8 @@ use crate::{
     error::ErrorKind,
     frontends::weight,
     fuzzing::{
-        BUDGET, check_charge, check_error, check_request, check_tensors, choice, line, servable,
-        servable_of_one,
+        BUDGET, check_charge, check_decoded, check_error, check_request, check_tensors, choice,
+        line, servable, servable_of_one,
     },
     proto::kserve::ModelInferRequest,
 };
@@ -40,14 +40,7 @@ pub(crate) fn grpc(data: &[u8]) {
     }
     let _ = codec::time_limit(&message);
     let budget = Budget::new(BUDGET);
-    match codec::decode(message, &budget, None) {
-        Ok(request) => {
-            check_request(&request);
-            check_tensors(&servable(), request);
-        }
-        Err(error) => check_error(&error),
-    }
-    assert_eq!(budget.charged(), 0);
+    check_decoded(codec::decode(message, &budget, None), &budget);
 }
 
 /// A body of `infer`: the header with the length of its JSON in the first line, and the body.

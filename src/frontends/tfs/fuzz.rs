@@ -14,8 +14,8 @@ use crate::{
     budget::Budget,
     frontends::{cross_origin::is_management, kserve::fuzz::check_json, weight},
     fuzzing::{
-        BUDGET, check_charge, check_error, check_request, check_tensors, choice, servable,
-        servable_of_one,
+        BUDGET, check_charge, check_decoded, check_error, check_request, check_tensors, choice,
+        servable, servable_of_one,
     },
     proto::tensorflow_serving::PredictRequest,
 };
@@ -39,14 +39,7 @@ pub(crate) fn grpc(data: &[u8]) {
     let again = PredictRequest::decode(&*message.encode_to_vec()).expect("it was written");
     assert_eq!(again.encoded_len(), message.encoded_len());
     let budget = Budget::new(BUDGET);
-    match tensors::decode(message, kind & 1 != 0, &budget) {
-        Ok(request) => {
-            check_request(&request);
-            check_tensors(&servable(), request);
-        }
-        Err(error) => check_error(&error),
-    }
-    assert_eq!(budget.charged(), 0);
+    check_decoded(tensors::decode(message, kind & 1 != 0, &budget), &budget);
 }
 
 /// A body of `predict`, behind a byte that chooses what it is for.

@@ -2,6 +2,7 @@
 
 use std::{io::ErrorKind, net::TcpListener, path::Path};
 
+use super::field;
 use crate::support::{
     Server,
     bytes::framed,
@@ -35,14 +36,6 @@ impl Bait {
         let connected = self.0.accept().map(|(_, client)| client);
         assert_eq!(connected.unwrap_err().kind(), ErrorKind::WouldBlock);
     }
-}
-
-/// Makes a field of bytes of a message.
-fn field(number: u8, contents: &[u8]) -> Vec<u8> {
-    let mut field = vec![number << 3 | 2];
-    prost::encoding::encode_varint(contents.len() as u64, &mut field);
-    field.extend_from_slice(contents);
-    field
 }
 
 #[test]

@@ -23,3 +23,11 @@ mod small;
 mod trailers;
 mod watchers;
 mod windows;
+
+/// Makes a field of bytes: a message, or a text.
+fn field(number: u8, contents: &[u8]) -> Vec<u8> {
+    let mut field = vec![number << 3 | 2];
+    prost::encoding::encode_varint(contents.len() as u64, &mut field);
+    field.extend_from_slice(contents);
+    field
+}

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use super::memory::{Growth, WITH_BUDGET};
+use super::{
+    field,
+    memory::{Growth, WITH_BUDGET},
+};
 use crate::support::{
     Server, cli,
     grpc::{Grpc, dummy},
@@ -64,14 +67,6 @@ fn json_without_end_is_refused_on_all_paths() {
     assert_eq!(index.status, 200);
     growth.check();
     Grpc::connect(&server).check_serves();
-}
-
-/// Makes a field of bytes: a message, or a text.
-fn field(number: u8, contents: &[u8]) -> Vec<u8> {
-    let mut field = vec![number << 3 | 2];
-    prost::encoding::encode_varint(contents.len() as u64, &mut field);
-    field.extend_from_slice(contents);
-    field
 }
 
 #[test]

@@ -75,14 +75,7 @@ fn a_browser_gets_a_page_that_may_do_little() {
     // No other origin may read it.
     assert_eq!(answer.header("access-control-allow-origin"), None);
     let page = answer.text();
-    let hash = |text: &str| BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));
-    let policy = answer.header("content-security-policy").unwrap();
-    let policy = policy
-        .replace(&hash(between(&page, "<script>", "</script>")), "SCRIPT")
-        .replace(&hash(between(&page, "<style>", "</style>")), "STYLE");
-    insta::assert_snapshot!(policy, @"default-src 'none'; script-src 'sha256-SCRIPT'; style-src 'sha256-STYLE'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
-    assert_eq!(page.matches("<script").count(), 1);
-    assert!(!page.contains("style=") && !page.contains(" onclick"));
+    check_policy(&answer);
     // Everything is there before the script runs.
     for text in [
         "OpenVINO 20",
@@ -94,6 +87,19 @@ fn a_browser_gets_a_page_that_may_do_little() {
     ] {
         assert!(page.contains(text), "no {text}");
     }
+}
+
+/// Checks that a page may run its one script and use its one style, and load nothing from elsewhere.
+fn check_policy(answer: &Answer) {
+    let page = answer.text();
+    let hash = |text: &str| BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));
+    let policy = answer.header("content-security-policy").unwrap();
+    let policy = policy
+        .replace(&hash(between(&page, "<script>", "</script>")), "SCRIPT")
+        .replace(&hash(between(&page, "<style>", "</style>")), "STYLE");
+    insta::assert_snapshot!(policy, @"default-src 'none'; script-src 'sha256-SCRIPT'; style-src 'sha256-STYLE'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
+    assert_eq!(page.matches("<script").count(), 1);
+    assert!(!page.contains("style=") && !page.contains(" onclick"));
 }
 
 #[test]
@@ -137,14 +143,7 @@ fn the_page_of_a_servable_may_do_little_and_describes_it() {
     let answer = open(&server, "/dashboard/servables/dummy");
     assert_eq!(answer.status, 200);
     let page = answer.text();
-    let hash = |text: &str| BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));
-    let policy = answer.header("content-security-policy").unwrap();
-    let policy = policy
-        .replace(&hash(between(&page, "<script>", "</script>")), "SCRIPT")
-        .replace(&hash(between(&page, "<style>", "</style>")), "STYLE");
-    insta::assert_snapshot!(policy, @"default-src 'none'; script-src 'sha256-SCRIPT'; style-src 'sha256-STYLE'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
-    assert_eq!(page.matches("<script").count(), 1);
-    assert!(!page.contains("style=") && !page.contains(" onclick"));
+    check_policy(&answer);
     assert!(!page.contains("https://"), "nothing from elsewhere");
     let signature = between(&page, "data-signature=\"", "\"").replace("&quot;", "\"");
     let signature: Value = serde_json::from_str(&signature).unwrap();
