@@ -163,7 +163,7 @@ pub async fn serve(
     });
     let (shared, counted) = (intake.clone(), Arc::clone(&metrics));
     let _history = history.clone().map(|history| {
-        let following = history.follow(engine.clone(), settings.budget.clone());
+        let following = history.follow(gate.own(), settings.budget.clone());
         Task::spawn(following)
     });
     let rest = Rest::new(

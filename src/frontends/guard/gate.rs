@@ -183,12 +183,14 @@ impl Gate {
         })
     }
 
+    /// Returns the access of the server itself, for what is done without a request.
+    pub(crate) fn own(&self) -> Access {
+        Access::new(&self.engine, Sender::Anyone, None, None)
+    }
+
     /// Returns the access of anyone, if nobody is asked.
     pub(in crate::frontends) fn unguarded(&self) -> Option<Access> {
-        match self.is_guarded() {
-            true => None,
-            false => Some(Access::new(&self.engine, Sender::Anyone, None, None)),
-        }
+        (!self.is_guarded()).then(|| self.own())
     }
 
     /// Finds who sends a request, and whether the rule of its endpoint lets it pass. The identity is among the

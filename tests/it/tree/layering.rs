@@ -247,12 +247,7 @@ fn unsafe_code_has_its_folders() {
 fn rights_have_one_place() {
     let mut errors = Vec::new();
     for source in sources("src/frontends") {
-        // The history counts everything, and no request reaches it but by way of what the sender may know.
-        let is_apart = ["src/frontends/guard/", "src/frontends/dashboard/history/"];
-        if is_apart
-            .iter()
-            .any(|folder| source.path.starts_with(folder))
-        {
+        if source.path.starts_with("src/frontends/guard/") {
             continue;
         }
         let code = source.code.split("#[cfg(test)]\nmod tests").next().unwrap();
@@ -265,6 +260,9 @@ fn rights_have_one_place() {
                 "{} reaches the engine without `Access`",
                 source.path
             ));
+        }
+        if source.code.contains(".own()") {
+            errors.push(format!("{} asks for no rights", source.path));
         }
         if source.code.contains("Router::new") {
             errors.push(format!("{} adds paths without `Paths`", source.path));

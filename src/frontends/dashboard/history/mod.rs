@@ -20,11 +20,7 @@ use tokio::time::{MissedTickBehavior, interval_at};
 pub(super) use self::series::RecentFigures;
 use self::series::{Load, Ring, Series};
 use super::view::{in_flight, live_sequences};
-use crate::{
-    budget::Budget,
-    engine::{Engine, Servable},
-    task,
-};
+use crate::{budget::Budget, engine::Servable, frontends::guard::Access, task};
 
 /// Time between samples.
 const EVERY: Duration = Duration::from_secs(5);
@@ -83,13 +79,13 @@ struct NamedSeries {
 
 impl History {
     /// Takes samples for as long as it is polled.
-    pub async fn follow(self: Arc<Self>, engine: Arc<Engine>, budget: Budget) {
+    pub(crate) async fn follow(self: Arc<Self>, engine: Access, budget: Budget) {
         let mut ticks = interval_at(tokio::time::Instant::now() + EVERY, EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut last = Instant::now();
         loop {
             ticks.tick().await;
-            let (this, engine, budget) = (Arc::clone(&self), Arc::clone(&engine), budget.clone());
+            let (this, engine, budget) = (Arc::clone(&self), engine.clone(), budget.clone());
             let span = last.elapsed();
             last += span;
             let bytes = engine.count() * BYTES_EACH;
@@ -99,7 +95,7 @@ impl History {
     }
 
     /// Takes a sample.
-    fn look(&self, engine: &Engine, budget: &Budget, span: Duration) {
+    fn look(&self, engine: &Access, budget: &Budget, span: Duration) {
         let mut total = Load {
             streams: engine.streams_open(),
             ..Load::default()
