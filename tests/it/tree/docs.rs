@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use crate::support::docs::{self, Command, Page, Step};
 
 /// Pages without commands.
-const NOT_RUN: [&str; 9] = [
+const NOT_RUN: [&str; 7] = [
     "architecture.md",
     "benchmarks.md",
     "first-hour.md",
@@ -13,8 +13,6 @@ const NOT_RUN: [&str; 9] = [
     "limits.md",
     "peers.md",
     "scaling.md",
-    "tracing.md",
-    "triton.md",
 ];
 
 /// Creates a test of each page, so that they run in parallel.
@@ -56,6 +54,8 @@ pages! {
     setup: "setup.md",
     stateful: "stateful.md",
     streaming: "streaming.md",
+    tracing: "tracing.md",
+    triton: "triton.md",
 }
 
 fn root() -> &'static Path {
