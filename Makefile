@@ -136,6 +136,13 @@ bench-peers: build $(VENV_STAMP) ## Measure it and other servers with the same l
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) PYTHONPATH=benches $(VENV)/bin/python -B -m peers --program $(OVMS) \
 		--json target/peers/figures.json $(if $(PEERS),--peers $(PEERS),--write docs/peers.md) $(PEERS_FLAGS)
 
+.PHONY: bench-client
+bench-client: build $(VENV_STAMP) ## Compare `ovms bench` with perf_analyzer, into docs/bench.md
+	test -d target/bench-models/resnet50 || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
+	$(VENV)/bin/python benches/peers/install.py target/peers perf_analyzer
+	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) PYTHONPATH=benches $(VENV)/bin/python -B -m peers.agreement --program $(OVMS) \
+		--write docs/bench.md
+
 .PHONY: deb
 deb: ## Build a Debian package (needs cargo-deb)
 	@cargo deb --version > /dev/null 2>&1 || { echo "cargo-deb is missing: cargo install --locked cargo-deb" >&2; exit 1; }

@@ -1,6 +1,6 @@
 //! Malicious clients: requests that well-behaved libraries never send, in raw HTTP/2.
 
-use std::{io::Write as _, time::Duration};
+use std::{io::Write as _, net::Ipv4Addr, time::Duration};
 
 use axum::http::{HeaderMap, HeaderValue, Request};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use futures::future::join_all;
 use h2::client::{Builder, SendRequest};
 use ovms::proto::kserve::{ModelInferRequest, model_infer_request::InferInputTensor};
 use prost::Message as _;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// Calls that a connection sends at once; the server takes 128.
 const TOGETHER: usize = 100;
@@ -36,6 +36,9 @@ pub(crate) fn run(kind: &str, port: u16) {
 const INFER: &str = "http://bench/inference.GRPCInferenceService/ModelInfer";
 const STREAM: &str = "http://bench/inference.GRPCInferenceService/ModelStreamInfer";
 
+/// Another client than that under observation.
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
 /// Behaviour of the attackers.
 struct Attack {
     connections: usize,
@@ -48,7 +51,10 @@ struct Attack {
     body: Bytes,
     is_packed: bool,
     end: End,
+    /// Time from the answers of a connection to its next calls.
     pause: Duration,
+    /// Address that connections come from.
+    source: Ipv4Addr,
 }
 
 /// End of a request.
@@ -70,6 +76,7 @@ impl Attack {
             is_packed: false,
             end: End::Whole,
             pause: Duration::ZERO,
+            source: Ipv4Addr::LOCALHOST,
         };
         match kind {
             "packed" => Self {
@@ -145,13 +152,30 @@ impl Attack {
                 pause: Duration::from_millis(100),
                 ..usual
             },
+            "greedy" => Self {
+                connections: 1000,
+                body: message("dummy", &[("b", "FP32", &[1, 10], &[0; 40])]),
+                source: ELSEWHERE,
+                ..usual
+            },
+            // 400 requests a second, once all are connected.
+            "modest" => Self {
+                pause: Duration::from_millis(2500),
+                ..Self::of("greedy")
+            },
             other => panic!("there are no attackers of the kind `{other}`"),
         }
     }
 
+    async fn open(&self, port: u16) -> std::io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((self.source, 0).into())?;
+        socket.connect((Ipv4Addr::LOCALHOST, port).into()).await
+    }
+
     /// Opens a connection and sends over it until it fails.
     async fn connect(&self, port: u16) -> Result<(), h2::Error> {
-        let Ok(stream) = TcpStream::connect(("127.0.0.1", port)).await else {
+        let Ok(stream) = self.open(port).await else {
             return Ok(());
         };
         let (client, connection) = Builder::new()

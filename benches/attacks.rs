@@ -35,6 +35,9 @@ const TURNS: usize = 3;
 /// The budget of the server: a quarter of that of a container of 2 GiB.
 const BUDGET: &str = "--max_bytes_in_flight=536870912";
 
+/// Limits of each client.
+const LIMITS: &str = "requests-per-second=500,concurrent-requests=16";
+
 /// Models of the server, for the client and for attackers.
 const MODELS: [&str; 5] = [
     "dummy",
@@ -69,6 +72,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
         rows.extend(watched(|| vec![beside(kind, lengths)]));
     }
     rows.extend(watched(|| vec![shapes(lengths)]));
+    rows.extend(watched(|| vec![greedy(lengths)]));
     rows
 }
 
@@ -188,6 +192,30 @@ fn shapes(lengths: &Lengths) -> Row {
         },
     );
     Row::ratio("attack-shapes", sides(attacked, quiet)).noted(refused.note())
+}
+
+/// Measures a client of a server with limits, beside a thousand connections that send all they can, and beside as many that
+/// keep to the limits.
+fn greedy(lengths: &Lengths) -> Row {
+    let mut refused = Refused::default();
+    let mut beside = |kind: &str| {
+        let peer = Peer::ovms_with(&TINY, &["--client-limits", LIMITS, "--log_level=ERROR"]);
+        let options = peer.options(Api::KserveGrpc, 16);
+        let load = || pace::at_rate(&options, &cells::request(&TINY), RATE, lengths.rate);
+        let _others = Attackers::start(kind, &peer);
+        // The first while they connect.
+        load();
+        refused.add(load())
+    };
+    let mut values = [Vec::new(), Vec::new()];
+    for turn in 0..2 * TURNS.min(lengths.restarts) {
+        let kind = ["greedy", "modest"][turn % 2];
+        values[turn % 2].push(beside(kind));
+    }
+    let [greedy, modest] = values;
+    let sides = [("greedy", greedy), ("modest", modest)]
+        .map(|(name, values)| Side::new(name, Unit::Millis, values));
+    Row::ratio("fair-p99", sides).noted(refused.note())
 }
 
 fn sides(attacked: Vec<f64>, quiet: Vec<f64>) -> [Side; 2] {

@@ -5,6 +5,7 @@
 //! tensor, or with the connection as an answer that its client does not take.
 
 use std::{
+    fmt,
     path::Path,
     sync::{
         Arc,
@@ -29,10 +30,61 @@ const UNKNOWN: usize = 1 << 30;
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<Account>);
 
-#[derive(Debug)]
 struct Account {
     charged: AtomicUsize,
     max: usize,
+    /// Owner of the budget and the one that it is part of, if it is part of one.
+    part: Option<(Arc<dyn BudgetOwner>, Budget)>,
+}
+
+impl Account {
+    /// Charges bytes, and those that it is part of.
+    fn add(&self, more: usize) -> Result<()> {
+        let before = self.charged.fetch_add(more, Ordering::Relaxed);
+        let fits = before.checked_add(more).is_some_and(|sum| sum <= self.max);
+        let refusal = match (&self.part, fits) {
+            (None, true) => return Ok(()),
+            (None, false) => exhausted(self.max),
+            (Some((owner, _)), false) => owner.exhausted(self.max),
+            (Some((_, whole)), true) => match whole.0.add(more) {
+                Ok(()) => return Ok(()),
+                Err(refusal) => refusal,
+            },
+        };
+        // At once, so that others do not find the room taken.
+        self.charged.fetch_sub(more, Ordering::Relaxed);
+        Err(refusal)
+    }
+
+    /// Charges bytes that cannot be refused.
+    fn take(&self, more: usize) {
+        self.charged.fetch_add(more, Ordering::Relaxed);
+        if let Some((_, whole)) = &self.part {
+            whole.0.take(more);
+        }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.charged.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some((_, whole)) = &self.part {
+            whole.0.give_back(bytes);
+        }
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account")
+            .field("charged", &self.charged)
+            .field("max", &self.max)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Owner of a budget that is part of another one.
+pub trait BudgetOwner: Send + Sync {
+    /// Makes the error of one who comes while too much is charged, `max` bytes being the bound.
+    fn exhausted(&self, max: usize) -> Error;
 }
 
 impl Budget {
@@ -41,6 +93,17 @@ impl Budget {
         Self(Arc::new(Account {
             charged: AtomicUsize::new(0),
             max,
+            part: None,
+        }))
+    }
+
+    /// Makes a budget of so many bytes that is part of this one: what it is charged, both are.
+    #[must_use]
+    pub fn part(&self, max: usize, owner: Arc<dyn BudgetOwner>) -> Self {
+        Self(Arc::new(Account {
+            charged: AtomicUsize::new(0),
+            max,
+            part: Some((owner, self.clone())),
         }))
     }
 
@@ -68,7 +131,7 @@ impl Budget {
     /// Charges bytes that are there already and cannot be refused, even if they are more than is left:
     /// others are refused until they are gone.
     pub fn take(&self, bytes: usize) -> Charge {
-        self.0.charged.fetch_add(bytes, Ordering::Relaxed);
+        self.0.take(bytes);
         Charge {
             budget: self.clone(),
             bytes,
@@ -95,18 +158,15 @@ impl Budget {
         let charge = self.charge(bytes.len() + OVERHEAD)?;
         Ok(charge.keep(bytes))
     }
+}
 
-    /// Returns the error of one who comes while too much is charged.
-    fn exhausted(&self) -> Error {
-        Error::new(
-            ErrorKind::Exhausted,
-            format!(
-                "Server is overloaded - requests and answers in flight: the most bytes allowed are {}, see \
-                 --max-bytes-in-flight; try again later",
-                self.0.max
-            ),
-        )
-    }
+/// Makes the error of one who comes while too much is charged.
+fn exhausted(max: usize) -> Error {
+    let text = format!(
+        "Server is overloaded - requests and answers in flight: the most bytes allowed are {max}, see \
+         --max-bytes-in-flight; try again later"
+    );
+    Error::new(ErrorKind::Exhausted, text)
 }
 
 impl Default for Budget {
@@ -143,13 +203,7 @@ impl Charge {
     ///
     /// Fails if that is more than is left; what was charged before stays.
     pub fn add(&mut self, more: usize) -> Result<()> {
-        let account = &*self.budget.0;
-        let before = account.charged.fetch_add(more, Ordering::Relaxed);
-        if before.checked_add(more).is_none_or(|sum| sum > account.max) {
-            // At once, so that others do not find the room taken.
-            account.charged.fetch_sub(more, Ordering::Relaxed);
-            return Err(self.budget.exhausted());
-        }
+        self.budget.0.add(more)?;
         self.bytes += more;
         Ok(())
     }
@@ -170,7 +224,7 @@ impl Charge {
     pub fn take(&mut self, to: usize) {
         if let Some(more) = to.checked_sub(self.bytes) {
             self.bytes = to;
-            self.budget.0.charged.fetch_add(more, Ordering::Relaxed);
+            self.budget.0.take(more);
         }
     }
 
@@ -178,7 +232,7 @@ impl Charge {
     pub fn shrink(&mut self, to: usize) {
         if let Some(less) = self.bytes.checked_sub(to) {
             self.bytes = to;
-            self.budget.0.charged.fetch_sub(less, Ordering::Relaxed);
+            self.budget.0.give_back(less);
         }
     }
 

@@ -89,6 +89,8 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    /// Time after which another attempt may succeed.
+    wait: Option<Duration>,
 }
 
 /// Result of most functions of the crate.
@@ -101,6 +103,7 @@ impl Error {
             kind,
             message: message.into(),
             source: None,
+            wait: None,
         }
     }
 
@@ -137,6 +140,18 @@ impl Error {
     ) -> Self {
         self.source = Some(source.into());
         self
+    }
+
+    /// Says after which time another attempt may succeed, for the headers of the answer.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Returns the time after which another attempt may succeed, if that is known.
+    pub fn wait(&self) -> Option<Duration> {
+        self.wait
     }
 
     /// Returns the kind.

@@ -32,6 +32,7 @@ pub mod openvino;
 mod order;
 pub mod pipeline;
 pub mod python;
+pub mod quota;
 pub mod request;
 pub mod scaffold;
 pub mod sequence;

@@ -64,6 +64,8 @@ pub struct InferRequest {
     pub regions: Option<Box<RegionTensors>>,
     /// Where its spans begin, if it is traced.
     pub trace: Option<TraceContext>,
+    /// Priority that came beside it; else the parameter `priority` counts.
+    pub priority: Option<Priority>,
 }
 
 impl InferRequest {
@@ -95,6 +97,82 @@ impl InferRequest {
                  Actual: more; input name: {}",
                 input.name
             ))),
+        }
+    }
+}
+
+/// Priority of a request among those that wait for an infer request: 1 is the first, 10 the last. The numbers and the
+/// parameter are those of Triton, where a lower number is the higher priority, and 0 stands for the usual one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Priority(u8);
+
+impl Priority {
+    /// The highest one.
+    pub const FIRST: Self = Self(1);
+    /// That of requests that do not say any.
+    pub const USUAL: Self = Self(5);
+    /// The lowest one.
+    pub const LAST: Self = Self(10);
+
+    /// Name of the parameter.
+    const PARAMETER: &str = "priority";
+
+    /// Makes that of a number; all above the lowest priority stand for that.
+    pub fn new(number: u64) -> Self {
+        match u8::try_from(number) {
+            Ok(0) => Self::USUAL,
+            Ok(number) => Self(number).min(Self::LAST),
+            Err(_) => Self::LAST,
+        }
+    }
+
+    /// Finds the priority among the parameters of a request. Anything but a number from 0 on may mean something else
+    /// to a handler, and counts for nothing here.
+    pub fn of_parameters(parameters: &Parameters) -> Option<Self> {
+        let mut parameters = parameters.iter();
+        let (_, value) = parameters.find(|(name, _)| name == Self::PARAMETER)?;
+        let number = match value {
+            Parameter::Int(number) => u64::try_from(*number).ok()?,
+            Parameter::UInt(number) => *number,
+            Parameter::Bool(_) | Parameter::Double(_) | Parameter::Text(_) => return None,
+        };
+        Some(Self::new(number))
+    }
+
+    /// Returns its number.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self::USUAL
+    }
+}
+
+/// Bounds of the priorities that a client may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PriorityBounds {
+    /// The highest one; what is asked for beyond it counts as this.
+    pub best: Priority,
+    /// That of requests that do not say any.
+    pub usual: Priority,
+}
+
+impl PriorityBounds {
+    /// Returns the priority of a request that asks for one.
+    pub fn of(self, asked: Option<Priority>) -> Priority {
+        asked.unwrap_or(self.usual).max(self.best)
+    }
+}
+
+impl Default for PriorityBounds {
+    /// Those of a server without identities.
+    fn default() -> Self {
+        Self {
+            best: Priority::FIRST,
+            usual: Priority::USUAL,
         }
     }
 }
@@ -305,4 +383,30 @@ pub enum Parameter {
     Double(f64),
     /// A text.
     Text(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Parameter, Priority, PriorityBounds};
+
+    #[test]
+    fn numbers_are_those_of_triton() {
+        let of = |value| Priority::of_parameters(&vec![("priority".to_owned(), value)]);
+        assert_eq!(of(Parameter::Int(1)), Some(Priority::FIRST));
+        assert_eq!(of(Parameter::Int(0)), Some(Priority::USUAL));
+        assert_eq!(of(Parameter::UInt(u64::MAX)), Some(Priority::LAST));
+        assert_eq!(of(Parameter::Int(11)), Some(Priority::LAST));
+        assert_eq!(of(Parameter::Int(-1)), None);
+        assert_eq!(of(Parameter::Text("high".to_owned())), None);
+    }
+
+    #[test]
+    fn a_client_does_not_get_ahead_of_its_bound() {
+        let [best, usual] = [3, 6].map(Priority::new);
+        let bounds = PriorityBounds { best, usual };
+        assert_eq!(bounds.of(None), usual);
+        assert_eq!(bounds.of(Some(Priority::FIRST)), best);
+        assert_eq!(bounds.of(Some(Priority::new(4))).number(), 4);
+        assert_eq!(bounds.of(Some(Priority::LAST)), Priority::LAST);
+    }
 }

@@ -631,5 +631,12 @@ fn attacks() -> Vec<Spec> {
         "16 clients of a model whose shapes vary, beside one that fails an inference every 100 ms: p99 over that \
          without",
     ));
+    rows.push(row(
+        "fair-p99",
+        Ratio,
+        Some(Most(3.0)),
+        "dummy at 200 requests/s with --client-limits, beside 1,000 connections of a client that sends all it can: p99 over \
+         that beside as many that keep to their limits",
+    ));
     rows
 }

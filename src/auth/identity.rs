@@ -4,6 +4,11 @@ use std::{fmt, sync::Arc};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
+use crate::{
+    quota::{ClientKey, ClientLimits},
+    request::PriorityBounds,
+};
+
 /// Right that is not about one servable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]
@@ -79,14 +84,26 @@ pub struct Identity {
     /// Subject of the token that it was found by.
     subject: Option<String>,
     rights: Arc<Rights>,
+    terms: IdentityTerms,
+}
+
+/// Limits of an identity.
+#[derive(Debug, Clone, Default)]
+pub(super) struct IdentityTerms {
+    /// `None` for none.
+    pub(super) limits: Option<Arc<ClientLimits>>,
+    /// Whether each subject of its tokens has them for itself.
+    pub(super) per_subject: bool,
+    pub(super) priorities: PriorityBounds,
 }
 
 impl Identity {
-    pub(super) fn new(name: Arc<str>, rights: Arc<Rights>) -> Self {
+    pub(super) fn new(name: Arc<str>, rights: Arc<Rights>, terms: IdentityTerms) -> Self {
         Self {
             name,
             subject: None,
             rights,
+            terms,
         }
     }
 
@@ -105,6 +122,19 @@ impl Identity {
     /// Returns the subject of its token, if it was found by one that has any.
     pub fn subject(&self) -> Option<&str> {
         self.subject.as_deref()
+    }
+
+    /// Returns the client that its requests count for, with the limits of that; `None` if it has none.
+    pub fn client(&self) -> Option<(ClientKey, &Arc<ClientLimits>)> {
+        let limits = self.terms.limits.as_ref()?;
+        let subject = self.subject.as_deref().filter(|_| self.terms.per_subject);
+        let key = ClientKey::Identity(Arc::clone(&self.name), subject.map(Arc::from));
+        Some((key, limits))
+    }
+
+    /// Returns the priorities that its requests may have.
+    pub fn priorities(&self) -> PriorityBounds {
+        self.terms.priorities
     }
 
     /// Returns whether it has a right.

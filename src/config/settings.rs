@@ -9,6 +9,7 @@ use super::{file::Defaults, flags::Flags};
 use crate::{
     budget::Budget,
     openvino::{Batching, LoadOptions, PerTensor, Preprocessing},
+    quota::ClientLimits,
     shared_memory::KeyPrefix,
     store::StoreAddress,
     tensor::images::PixelLimit,
@@ -49,6 +50,8 @@ pub struct ServerSettings {
     pub sequence_store: Option<StoreAddress>,
     /// Beginning of the keys of shared memory that clients may register; they may register none if `None`.
     pub shared_memory: Option<KeyPrefix>,
+    /// Limits of each address; `None` for none.
+    pub client_limits: Option<Arc<ClientLimits>>,
     /// The key that clients of `/v3` must have; anyone may ask if `None`.
     pub api_key: Option<String>,
 }
@@ -248,6 +251,7 @@ impl ModelConfig {
             },
             nireq: flags.nireq,
             max_waiting: flags.max_queued_requests,
+            priority_step: Duration::from_millis(flags.priority_step_ms.into()),
             max_image_pixels: PixelLimit(flags.max_image_pixels),
             budget: defaults.budget.clone(),
             batch: None,

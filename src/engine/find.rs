@@ -106,6 +106,7 @@ impl Engine {
                 named,
                 arrival: None,
                 key: None,
+                client: None,
             })
         });
         let site = Site { version, loaded };

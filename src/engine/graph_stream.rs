@@ -21,7 +21,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     graph::{self, Ending, Env, Graph},
     metrics::{GraphCall, Method},
-    request::InferRequest,
+    request::{InferRequest, Priority},
     task::Task,
 };
 
@@ -41,7 +41,10 @@ pub(super) async fn open(
         error
     };
     let definition = engine.definition(graph).await.map_err(refused)?;
-    let env = Env::new(engine.sessions(head.origin)).traced(head.trace.cloned());
+    let asked = Priority::of_parameters(head.parameters);
+    let env = Env::new(engine.sessions(head.origin))
+        .traced(head.trace.cloned())
+        .preferred(head.sender.priorities.of(asked));
     let ending = Arc::clone(&env.ending);
     let session = definition
         .open(head.parameters, env, None)

@@ -45,7 +45,9 @@ impl OfGraph {
             counts.rejected();
             return Err(error);
         }
-        let env = Env::new(self.engine.sessions(self.origin)).traced(call.traced().cloned());
+        let env = Env::new(self.engine.sessions(self.origin))
+            .traced(call.traced().cloned())
+            .preferred(call.priority());
         let begun = Instant::now();
         let _turn = self.graph.turn().await;
         let started = Instant::now();

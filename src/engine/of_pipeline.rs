@@ -58,6 +58,7 @@ impl OfPipeline {
         let watch = PipelineWatch {
             trace: self.trace.as_deref(),
             spans: call.traced(),
+            priority: call.priority(),
         };
         let ran = self.definition.run(models, inputs, self.origin, watch);
         let tensors = Box::pin(ran).await?;

@@ -140,6 +140,7 @@ impl Engine {
             named,
             arrival: None,
             key: None,
+            client: None,
         };
         Ok((stateful, Site { version, loaded }))
     }

@@ -40,6 +40,7 @@ impl OfModel {
         call: &RequestRecord,
     ) -> Result<(Arc<Version>, (TensorMap, u64, Instant))> {
         let arrived = Instant::now();
+        let place = stateful.place(command)?;
         let mut begun = None;
         let mut site = self.site(stateful, command).await?;
         if command.id == 0 {
@@ -84,6 +85,8 @@ impl OfModel {
             selection,
             key,
             arrived,
+            place,
+            client: stateful.client.clone(),
             call: call.twin(),
         };
         let version = Arc::clone(&site.version);

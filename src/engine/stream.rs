@@ -44,6 +44,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     graph::Graph,
+    quota::RequestOwner,
     request::RequestOrigin,
     sequence::Line,
     servable::ServableInfo,
@@ -93,6 +94,7 @@ impl Engine {
                     engine: Arc::clone(self),
                     name: head.name.into(),
                     origin: head.origin,
+                    sender: head.sender,
                     requests: Some(requests),
                     in_flight: FuturesOrdered::new(),
                     line: Line::default(),
@@ -152,6 +154,7 @@ struct Each {
     engine: Arc<Engine>,
     name: Arc<str>,
     origin: RequestOrigin,
+    sender: RequestOwner,
     /// `None` once the last has come.
     requests: Option<mpsc::Receiver<StreamRequest>>,
     /// Also those whose answers wait for earlier ones, so that these are bounded as well.
@@ -198,6 +201,7 @@ impl Each {
         }
         let engine = Arc::clone(&self.engine);
         let origin = self.origin;
+        let sender = self.sender.clone();
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
         let place = Arc::clone(&arrival);
@@ -206,7 +210,7 @@ impl Each {
         let infer = arrival.run(async move {
             let find = engine.find(&name, version?, origin);
             let target = place.finds(&name, find).await?.arrived(place);
-            target.infer(request).await
+            target.sent_by(&sender).infer(request).await
         });
         Box::pin(async move {
             let answer = match limit {

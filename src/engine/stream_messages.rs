@@ -7,12 +7,13 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     error::{Error, Result},
+    quota::RequestOwner,
     request::{InferRequest, InferResponse, Parameters, RequestOrigin},
     trace::TraceContext,
 };
 
 /// Head of a stream: its first request, of which name and parameters count.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct StreamHead<'a> {
     /// The servable that all requests of the stream are for.
     pub name: &'a str,
@@ -22,6 +23,8 @@ pub struct StreamHead<'a> {
     pub origin: RequestOrigin,
     /// Where its spans begin, if it is traced.
     pub trace: Option<&'a TraceContext>,
+    /// Its client.
+    pub sender: RequestOwner,
 }
 
 /// One request of a stream, also the first.

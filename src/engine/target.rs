@@ -16,7 +16,8 @@ use crate::{
     },
     openvino::SlotInput,
     pipeline::Trace,
-    request::{InferRequest, InferResponse},
+    quota::{ClientPlace, CountedClient, RequestOwner},
+    request::{InferRequest, InferResponse, Priority, PriorityBounds},
     sequence::{Arrival, Begun, SequenceCommand, SequenceRefusal, control},
     servable::ServableInfo,
     task,
@@ -34,6 +35,7 @@ pub struct Target {
     call: RequestRecord,
     /// How many strings an input may have.
     max_strings: usize,
+    priorities: PriorityBounds,
     /// The request counts as in flight for as long as it has its target.
     _place: RequestInFlight,
 }
@@ -61,6 +63,8 @@ pub(super) struct Stateful {
     pub(super) arrival: Option<Arc<Arrival>>,
     /// Idempotency key, if the transport has one.
     pub(super) key: Option<String>,
+    /// Client that its sequence counts for.
+    pub(super) client: Option<Arc<CountedClient>>,
 }
 
 /// Where a request to a model belongs.
@@ -76,6 +80,7 @@ impl Target {
             found,
             call,
             max_strings: usize::MAX,
+            priorities: PriorityBounds::default(),
             _place: place,
         }
     }
@@ -89,6 +94,20 @@ impl Target {
     /// Says how many strings an input may have.
     pub(super) fn bounded(mut self, max_strings: usize) -> Self {
         self.max_strings = max_strings;
+        self
+    }
+
+    /// Says who has sent it.
+    #[must_use]
+    pub fn sent_by(mut self, sender: &RequestOwner) -> Self {
+        self.priorities = sender.priorities;
+        if let Found::Model(OfModel {
+            stateful: Some(stateful),
+            ..
+        }) = &mut self.found
+        {
+            stateful.client.clone_from(&sender.client);
+        }
         self
     }
 
@@ -169,6 +188,9 @@ impl Target {
     /// Fails if the request does not fit, no slot comes free, the rules of sequences do not allow
     /// it, or the runtime fails.
     pub async fn infer(&self, mut request: InferRequest) -> Result<InferResponse> {
+        let asked = request.priority;
+        let asked = asked.or_else(|| Priority::of_parameters(&request.parameters));
+        self.call.prefer(self.priorities.of(asked));
         if let Some(trace) = request.trace.take() {
             self.call.trace(trace);
         }
@@ -272,6 +294,7 @@ impl OfModel {
                 ..InferResponse::default()
             });
         }
+        let place = stateful.place(command)?;
         let mut rounds = 0;
         let begun = loop {
             // What came before may have changed where the request belongs.
@@ -293,7 +316,7 @@ impl OfModel {
         if let Some(arrival) = &stateful.arrival {
             arrival.leave();
         }
-        let ran = stateful::run(begun, validated, selection, of_step).await;
+        let ran = stateful::run(begun, validated, (selection, place), of_step).await;
         if ran.is_err() {
             site.version.tend(&site.loaded);
         }
@@ -391,6 +414,17 @@ impl Site {
 }
 
 impl Stateful {
+    /// Has a sequence that begins count for the client of its first request.
+    ///
+    /// # Errors
+    ///
+    /// Fails if that has as many as it may.
+    pub(super) fn place(&self, command: SequenceCommand) -> Result<Option<ClientPlace>> {
+        let client = self.client.as_ref();
+        let client = client.filter(|_| command.control.starts());
+        client.map(CountedClient::sequence).transpose()
+    }
+
     /// Returns whether ids are unique over all versions, so that a request without a version finds
     /// its sequence in whichever has it.
     fn is_shared(&self, version: &Version) -> bool {

@@ -52,6 +52,14 @@ impl BodyLimits {
         }
     }
 
+    /// Returns the same bounds, charged to a part of the budget.
+    pub(super) fn with_budget(&self, budget: &Budget) -> Self {
+        Self {
+            budget: budget.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the same bounds, charged together, with another size for one message.
     pub fn with_message_size(&self, message_size: usize) -> Self {
         Self {

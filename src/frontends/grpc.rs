@@ -197,13 +197,16 @@ impl GrpcService {
             return self.unary::<Predict>(engine, request);
         }
         if path == stream::PATH {
-            return now(stream::call(engine, &self.intake, request).map(GrpcBody::Right));
+            let intake = engine.intake(&self.intake);
+            return now(stream::call(engine, &intake, request).map(GrpcBody::Right));
         }
         let answer = if let Some(method) = path.strip_prefix(KSERVE) {
             let method = method.to_owned();
-            kserve::answer(engine, &method, self.intake.clone(), request)
+            let intake = engine.intake(&self.intake);
+            kserve::answer(engine, &method, intake, request)
         } else if path.starts_with(TENSORFLOW_SERVING) {
-            tfs::answer(engine, self.intake.clone(), request)
+            let intake = engine.intake(&self.intake);
+            tfs::answer(engine, intake, request)
         } else {
             return self.other(&engine, request);
         };
@@ -215,7 +218,7 @@ impl GrpcService {
 
     /// Answers an inference.
     fn unary<C: Unary>(&self, engine: Access, request: Request<Received>) -> Answer {
-        let intake = self.intake.clone();
+        let intake = engine.intake(&self.intake);
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
         let call = unary::call::<C>(engine, intake, request, Arc::clone(&arrival));
@@ -226,7 +229,8 @@ impl GrpcService {
     /// ends; a check of health is never refused.
     fn other(&self, engine: &Access, request: Request<Received>) -> Answer {
         let (parts, body) = request.into_parts();
-        let budget = &self.intake.budget;
+        let intake = engine.intake(&self.intake);
+        let budget = &intake.budget;
         let held = match parts.uri.path() {
             CHECK => Ok((budget.take(CALL), None)),
             _ => budget.charge(CALL + MAX_QUESTION).and_then(|charge| {
@@ -238,7 +242,7 @@ impl GrpcService {
             Ok(held) => held,
             Err(error) => return now(Status::from(error).into_http().map(GrpcBody::Left)),
         };
-        let mut body = Paced::new(body, &self.intake, &parts.extensions);
+        let mut body = Paced::new(body, &intake, &parts.extensions);
         if !parts.uri.path().starts_with(HEALTH) {
             // Streams of reflection may pause.
             body.pause();

@@ -20,6 +20,7 @@ mod json_numbers;
 pub mod kserve;
 mod messages;
 mod openapi;
+mod priority;
 pub mod received;
 mod reply;
 pub mod rest;

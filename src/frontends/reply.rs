@@ -1,6 +1,6 @@
 //! Errors as each protocol has them, and the one place where a request's error is logged.
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use axum::{
     body::Body,
@@ -24,10 +24,18 @@ const LONGEST_TEXT: usize = 2048;
 impl From<Error> for tonic::Status {
     fn from(error: Error) -> Self {
         log(&error);
-        Self::new(
+        let mut status = Self::new(
             error.kind().grpc(),
             shortened(error.message(), LONGEST_TEXT),
-        )
+        );
+        if let Some(wait) = error.wait() {
+            let (seconds, milliseconds) = retry_values(wait);
+            let metadata = status.metadata_mut();
+            metadata.insert("retry-after", seconds.into());
+            // As in "gRPC Retry Design": clients with a retry policy wait that long.
+            metadata.insert("grpc-retry-pushback-ms", milliseconds.into());
+        }
+        status
     }
 }
 
@@ -36,8 +44,21 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.kind().http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        json(status, error_object(&self))
+        let mut response = json(status, error_object(&self));
+        if let Some(wait) = self.wait() {
+            let (seconds, _) = retry_values(wait);
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
+}
+
+/// Returns a time to wait in whole seconds (RFC 9110, 10.2.3) and in milliseconds, rounded up.
+fn retry_values(wait: Duration) -> (u64, u64) {
+    let milliseconds = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+    (milliseconds.div_ceil(1000).max(1), milliseconds)
 }
 
 /// Logs an error, and writes it as `{"error": text}`.

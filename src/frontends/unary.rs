@@ -23,13 +23,14 @@ use prost::{
 use tonic::{Code, Status};
 
 use super::{
-    access, body::BodyLimits, deadline, guard::Access, messages::Reader, received::Received,
-    weight::Kind,
+    access, body::BodyLimits, deadline, guard::Access, messages::Reader, priority,
+    received::Received, weight::Kind,
 };
 use crate::{
     budget::{Budget, Charge, OVERHEAD},
     error::{self, Error, ErrorKind},
     frontends::idempotency::IdempotencyKey,
+    request::Priority,
     sequence::Arrival,
     task,
     trace::TraceContext,
@@ -87,6 +88,8 @@ pub(super) struct CallContext {
     pub(super) key: IdempotencyKey,
     /// Where its spans begin, if it is traced.
     pub(super) trace: Option<TraceContext>,
+    /// Its priority, if the transport has one.
+    pub(super) priority: Option<Priority>,
 }
 
 /// Values of the last field of a message, which are sent behind it and not copied.
@@ -123,6 +126,7 @@ pub(super) fn call<C: Unary>(
 ) -> impl Future<Output = Response<UnaryBody>> + Send {
     let limit = deadline::of_headers(request.headers());
     let key = IdempotencyKey::of(request.headers());
+    let priority = priority::of_headers(request.headers());
     let reader = Reader::new(request, &intake);
     let answer = async move {
         let mut reader = reader?;
@@ -145,6 +149,7 @@ pub(super) fn call<C: Unary>(
             arrival,
             key,
             trace: seen.trace(),
+            priority,
         };
         let mut answer = C::run(&engine, request, decoded, effort, context, budget).await?;
         seen.version(|| C::version(&answer));

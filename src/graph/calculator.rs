@@ -19,7 +19,7 @@ use super::{
     servables::Servables,
     timestamp::Timestamp,
 };
-use crate::{python, trace::TraceContext};
+use crate::{python, request::Priority, trace::TraceContext};
 
 /// Calculator of one node in one run.
 pub trait Calculator: Send {
@@ -164,6 +164,8 @@ pub struct Env {
     pub ending: Arc<Ending>,
     /// Where the spans of its steps begin, if its request is traced.
     pub trace: Option<TraceContext>,
+    /// Priority of the inferences of its nodes.
+    pub priority: Priority,
 }
 
 /// Request to end a run, shared with the run.
@@ -192,6 +194,7 @@ impl Env {
             servables,
             ending: Arc::default(),
             trace: None,
+            priority: Priority::USUAL,
         }
     }
 
@@ -199,6 +202,12 @@ impl Env {
     #[must_use]
     pub fn traced(self, trace: Option<TraceContext>) -> Self {
         Self { trace, ..self }
+    }
+
+    /// Sets the priority of the inferences of its nodes.
+    #[must_use]
+    pub fn preferred(self, priority: Priority) -> Self {
+        Self { priority, ..self }
     }
 
     /// Returns whether the end of the run is requested. Nodes that generate on their own call this,

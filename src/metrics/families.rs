@@ -58,6 +58,8 @@ pub enum Family {
     NodeTime,
     /// End of the time of the server's certificate.
     CertificateExpiry,
+    /// Requests above a limit of their client.
+    RequestsLimited,
 }
 
 /// Kind of a family's samples.
@@ -86,7 +88,7 @@ type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 27] = {
+const TABLE: [Entry; 28] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [
@@ -117,6 +119,7 @@ const TABLE: [Entry; 27] = {
     (F::WorkerRestarts, "ovms_python_worker_restarts", Counter, true, "Number of Python workers of a graph or a DAG that have started anew."),
     (F::NodeTime, "ovms_node_time_us", Histogram, false, "Running time of a node of a pipeline or a graph."),
     (F::CertificateExpiry, "ovms_tls_certificate_expiry_timestamp_seconds", Gauge, true, "Time at which the TLS certificate expires, in seconds since 1970."),
+    (F::RequestsLimited, "ovms_requests_limited", Counter, true, "Number of requests rejected because of a limit of their client."),
     ]
 };
 

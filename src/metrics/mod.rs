@@ -20,12 +20,14 @@ mod statistics;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
 use parking_lot::Mutex;
+
+use crate::quota::QuotaCounts;
 
 pub use batches::BatchRun;
 pub use families::{Families, Family, NameError, SampleKind};
@@ -49,6 +51,8 @@ pub struct Metrics {
     counted: Families,
     /// End of the time of the server's certificate, in seconds since 1970; 0 without one.
     certificate_expiry: AtomicU64,
+    /// Requests that limits of clients have refused, once there are any such limits.
+    limited: OnceLock<Arc<QuotaCounts>>,
     models: Mutex<BTreeMap<String, Model>>,
 }
 
@@ -90,6 +94,7 @@ impl Metrics {
             families,
             counted: families.unwrap_or_default().with(counted),
             certificate_expiry: AtomicU64::new(0),
+            limited: OnceLock::new(),
             models: Mutex::default(),
         }))
     }
@@ -110,6 +115,11 @@ impl Metrics {
     /// Sets the end of the time of the server's TLS certificate, in seconds since 1970.
     pub fn set_certificate_expiry(&self, seconds: u64) {
         self.certificate_expiry.store(seconds, Relaxed);
+    }
+
+    /// Returns the count of requests that limits of clients refuse, which is shown from then on.
+    pub fn refused_by_limits(&self) -> Arc<QuotaCounts> {
+        Arc::clone(self.limited.get_or_init(Arc::default))
     }
 
     /// Writes the page, if there is one; so many requests wait or run.
@@ -137,7 +147,12 @@ impl Metrics {
             .collect();
         let expiry = self.certificate_expiry.load(Relaxed);
         let expiry = Some(expiry).filter(|&seconds| seconds > 0);
-        Some(page::write(format, families, &models, pending, expiry))
+        let server = page::ServerFigures {
+            pending,
+            expiry,
+            limited: self.limited.get().map(Arc::as_ref),
+        };
+        Some(page::write(format, families, &models, server))
     }
 }
 

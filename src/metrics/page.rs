@@ -11,6 +11,8 @@ use std::{
     },
 };
 
+use strum::VariantArray as _;
+
 use super::{
     cells::{ALL_ORIGINS, BOUNDS, BUCKETS, Buckets, Shard},
     exemplars::Exemplar,
@@ -20,7 +22,10 @@ use super::{
     reporter::{Outcomes, Reporter},
     statistics::Executions,
 };
-use crate::request::{ApiFamily, Interface, RequestOrigin};
+use crate::{
+    quota::{ClientLimit, QuotaCounts},
+    request::{ApiFamily, Interface, RequestOrigin},
+};
 
 /// The figures of one model, by version.
 pub(super) struct Model {
@@ -80,14 +85,22 @@ impl PageFormat {
     }
 }
 
-/// Writes the page of the chosen families; so many requests of all servables wait or run, and the
-/// certificate of the server, if it has one, expires so many seconds after 1970.
+/// Figures of the server as a whole.
+pub(super) struct ServerFigures<'a> {
+    /// Requests of all servables that wait or run.
+    pub(super) pending: usize,
+    /// End of the time of its certificate, if it has one, in seconds since 1970.
+    pub(super) expiry: Option<u64>,
+    /// Requests that limits of clients have refused, if there are any limits.
+    pub(super) limited: Option<&'a QuotaCounts>,
+}
+
+/// Writes the page of the chosen families.
 pub(super) fn write(
     format: PageFormat,
     families: Families,
     models: &[Model],
-    pending: usize,
-    expiry: Option<u64>,
+    server: ServerFigures<'_>,
 ) -> String {
     use Family as F;
     let mut page = Page {
@@ -118,7 +131,11 @@ pub(super) fn write(
         it.cells.level(|shard| &shard.current)
     });
     page.family(F::PendingRequests, |page| {
-        page.line(format_args!("{} {pending}", F::PendingRequests.name()));
+        page.line(format_args!(
+            "{} {}",
+            F::PendingRequests.name(),
+            server.pending
+        ));
     });
     times(page, F::InferenceTime, |it| (&it.run_ns, &it.run));
     times(page, F::WaitTime, |it| (&it.wait_ns, &it.wait));
@@ -164,9 +181,17 @@ pub(super) fn write(
         });
     }
     page.family(F::NodeTime, |page| node_times(page, models));
-    if let Some(expiry) = expiry {
+    if let Some(expiry) = server.expiry {
         page.family(F::CertificateExpiry, |page| {
             page.line(format_args!("{} {expiry}", F::CertificateExpiry.name()));
+        });
+    }
+    if let Some(limited) = server.limited {
+        page.family(F::RequestsLimited, |page| {
+            for &limit in ClientLimit::VARIANTS {
+                let labels = format!(r#"limit="{limit}""#);
+                page.sample(F::RequestsLimited, "", &labels, limited.get(limit));
+            }
         });
     }
     if format == PageFormat::OpenMetrics {

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, LazyLock, OnceLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -22,7 +22,11 @@ use super::{
     parts::{NodeTimes, SequenceCounts, WorkerCounts},
     statistics::{Executions, Figures, Stage, Statistics},
 };
-use crate::{error::Error, request::RequestOrigin, trace::TraceContext};
+use crate::{
+    error::Error,
+    request::{Priority, RequestOrigin},
+    trace::TraceContext,
+};
 
 /// Counts what happens to one version of a model.
 ///
@@ -395,6 +399,7 @@ pub struct RequestRecord {
     is_twin: bool,
     /// Where its spans begin, if it is traced.
     trace: OnceLock<TraceContext>,
+    priority: AtomicU8,
 }
 
 impl RequestRecord {
@@ -411,6 +416,7 @@ impl RequestRecord {
             of_node: false,
             is_twin: false,
             trace: OnceLock::new(),
+            priority: AtomicU8::new(Priority::USUAL.number()),
         }
     }
 
@@ -421,6 +427,7 @@ impl RequestRecord {
             answered: AtomicBool::new(true),
             is_twin: true,
             trace: self.trace.clone(),
+            priority: AtomicU8::new(self.priority.load(Relaxed)),
             ..*self
         }
     }
@@ -433,6 +440,16 @@ impl RequestRecord {
     /// Returns where the spans of the request begin, if it is traced.
     pub(crate) fn traced(&self) -> Option<&TraceContext> {
         self.trace.get()
+    }
+
+    /// Sets the priority of its runs.
+    pub(crate) fn prefer(&self, priority: Priority) {
+        self.priority.store(priority.number(), Relaxed);
+    }
+
+    /// Returns the priority of its runs.
+    pub(crate) fn priority(&self) -> Priority {
+        Priority::new(self.priority.load(Relaxed).into())
     }
 
     /// Returns one whose run has its spans below another one.

@@ -7,6 +7,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
     openvino::{Hold, SequenceState, SlotInput, SlotQueue},
+    quota::ClientPlace,
     request::InferRequest,
     sequence::{Begun, SEQUENCE_ID, SequenceRefusal, Sequences, Turn},
     tensor::{DataType, Tensor, TensorMap},
@@ -22,12 +23,16 @@ pub struct LiveState {
     pub(crate) state: SequenceState,
     /// Its record in a store, if there is one.
     pub(crate) stored: Option<Box<Ownership>>,
+    /// Its place among the sequences of the client that has begun it.
+    pub(crate) place: Option<ClientPlace>,
 }
 
 impl From<SequenceState> for LiveState {
     fn from(state: SequenceState) -> Self {
-        let stored = None;
-        Self { state, stored }
+        Self {
+            state,
+            ..Self::default()
+        }
     }
 }
 
@@ -65,7 +70,7 @@ impl Selection {
     }
 }
 
-/// Runs a validated request once it has its turn; returns the outputs, the id of the sequence among
+/// Runs a validated request once it has its turn, `place` being that of a sequence that begins; returns the outputs, the id of the sequence among
 /// them, the id, and when the run ended.
 ///
 /// # Errors
@@ -74,7 +79,7 @@ impl Selection {
 pub(crate) async fn run(
     begun: Begun<Arc<Loaded>, LiveState>,
     (inputs, mut wanted): (Vec<SlotInput>, Vec<usize>),
-    selection: Selection,
+    (selection, place): (Selection, Option<ClientPlace>),
     call: &RequestRecord,
 ) -> Result<(TensorMap, u64, Instant)> {
     let turn = begun.turn().await.map_err(explain)?;
@@ -83,7 +88,11 @@ pub(crate) async fn run(
     if selection.alone {
         wanted.clear();
     }
-    let held = Held { turn, spent: None };
+    let held = Held {
+        turn,
+        place,
+        spent: None,
+    };
     let ports = wanted.clone();
     let run = loaded.run(inputs, wanted, held, call, SlotQueue::Bounded);
     let (outputs, times) = run.await.map_err(|failed| {
@@ -112,13 +121,19 @@ pub(super) fn with_id(mut outputs: TensorMap, id: u64, selection: Selection) -> 
 /// A turn on its way through a run.
 struct Held {
     turn: Turn<Arc<Loaded>, LiveState>,
+    /// Place of a sequence that begins, until it has a state.
+    place: Option<ClientPlace>,
     /// The state of a sequence that is over, freed with this.
     spent: Option<LiveState>,
 }
 
 impl Hold for Held {
     fn state(&mut self) -> Option<&mut SequenceState> {
-        Some(&mut self.turn.run().get_or_insert_default().state)
+        let live = self.turn.run().get_or_insert_default();
+        if self.place.is_some() {
+            live.place = self.place.take();
+        }
+        Some(&mut live.state)
     }
 
     fn ended(&mut self, success: bool) {

@@ -25,6 +25,8 @@ pub struct LoadOptions {
     pub nireq: u32,
     /// Maximum number of requests waiting for an infer request.
     pub max_waiting: usize,
+    /// Time that a request waits for an infer request as if it had come earlier, for each step of priority.
+    pub priority_step: Duration,
     /// Maximum pixels of an encoded image that an input takes.
     pub max_image_pixels: PixelLimit,
     /// Memory budget of requests and responses.

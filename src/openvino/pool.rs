@@ -1,12 +1,13 @@
 //! The slots of one model version, lent to one request each, with a bounded queue for them.
 //!
-//! Requests that sleep for a slot are served in the order in which they came. Where runs take
+//! Requests that sleep for a slot are served by their ranks: in the order in which they came, as if those of a
+//! higher priority had come earlier. So none waits for ever, however many are ahead of it. Where runs take
 //! microseconds, a request may also take a slot that is free at this moment past those that are
 //! being woken: handing a slot to a sleeper leaves it unused until the sleeper is awake, which
 //! takes longer than the run, and once one request sleeps all that follow would.
 
 use std::{
-    pin::pin,
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -59,6 +60,19 @@ pub enum SlotQueue {
     Admitted,
 }
 
+/// Place of a request in the queue: when it has come, or would have for the place that it has.
+pub(super) type Rank = Instant;
+
+/// The requests that wait, by their ranks and numbers.
+#[derive(Default)]
+struct Sleepers {
+    asleep: BTreeMap<(Rank, u64), Arc<Notify>>,
+    /// Number of the last one.
+    last: u64,
+    /// Those that were called and have not looked yet.
+    called: usize,
+}
+
 /// A fixed number of slots and the queue for them.
 pub(super) struct Pool<S = Slot> {
     slots: Mutex<Vec<S>>,
@@ -68,7 +82,7 @@ pub(super) struct Pool<S = Slot> {
     /// Requests in the queue, those that are being woken included.
     waiting: WaitingCount,
     max_waiting: usize,
-    returned: Notify,
+    sleepers: Mutex<Sleepers>,
     /// Slots in inferences that do not end.
     stuck: AtomicUsize,
     /// Whether waiting has ended for good.
@@ -84,7 +98,7 @@ impl<S> Pool<S> {
             slots: Mutex::new(slots),
             waiting: WaitingCount::default(),
             max_waiting,
-            returned: Notify::new(),
+            sleepers: Mutex::default(),
             stuck: AtomicUsize::new(0),
             shut: AtomicBool::new(false),
         })
@@ -105,10 +119,11 @@ impl<S> Pool<S> {
         self: &Arc<Self>,
         patience: Patience,
         queue: SlotQueue,
+        rank: Rank,
     ) -> Result<Lease<S>, PoolError> {
         match self.lease_now(patience) {
             Some(lease) => Ok(lease),
-            None => self.lease_in_turn(queue).await,
+            None => self.lease_in_turn(queue, rank).await,
         }
     }
 
@@ -116,35 +131,45 @@ impl<S> Pool<S> {
     pub(super) async fn lease_in_turn(
         self: &Arc<Self>,
         queue: SlotQueue,
+        rank: Rank,
     ) -> Result<Lease<S>, PoolError> {
-        let place = self.queue(queue)?;
-        // With others before us, what comes free is theirs until we are called. One that is
-        // called and does not come passes the call on.
-        let mut may_take = place.ahead == 0;
+        let _place = self.queue(queue)?;
+        let mut sleeper = Sleeper::new(self, rank);
         loop {
-            let mut returned = pin!(self.returned.notified());
             // In the queue before the look, so that no return is missed in between.
-            returned.as_mut().enable();
-            if may_take && let Some(slot) = self.take() {
-                // Calls that come at the same moment may fall together into one: if there is
-                // more to be had, the next is called from here. We are still counted ourselves.
-                if self.free.load(Ordering::SeqCst) > 0 && self.waiting.get() > 1 {
-                    self.returned.notify_one();
-                }
-                return Ok(self.lend(slot));
-            }
-            if self.is_shut() {
+            if !sleeper.lies_down() && self.is_shut() {
                 return Err(PoolError::Shut);
             }
-            returned.await;
-            may_take = true;
+            sleeper.wake.notified().await;
+            if let Some(slot) = self.take() {
+                return Ok(self.lend(slot));
+            }
         }
     }
 
     /// Rejects waiting requests, and later ones that find no slot free.
     pub(super) fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
-        self.returned.notify_waiters();
+        self.call_all();
+    }
+
+    /// Calls as many of those that sleep as there are slots free, the first by rank before the others.
+    fn call(&self, sleepers: &mut Sleepers) {
+        while sleepers.called < self.free.load(Ordering::SeqCst)
+            && let Some((_, wake)) = sleepers.asleep.pop_first()
+        {
+            sleepers.called += 1;
+            wake.notify_one();
+        }
+    }
+
+    /// Calls all, to find that there is nothing to wait for.
+    fn call_all(&self) {
+        let mut sleepers = self.sleepers.lock();
+        for wake in std::mem::take(&mut sleepers.asleep).into_values() {
+            sleepers.called += 1;
+            wake.notify_one();
+        }
     }
 
     fn is_shut(&self) -> bool {
@@ -185,7 +210,7 @@ impl<S> Pool<S> {
     pub(super) fn stuck(self: &Arc<Self>) -> Stuck<S> {
         let stuck = self.stuck.fetch_add(1, Ordering::SeqCst) + 1;
         if stuck >= self.size {
-            self.returned.notify_waiters();
+            self.call_all();
         }
         Stuck(Arc::clone(self))
     }
@@ -206,7 +231,7 @@ impl<S> Pool<S> {
         self.free.store(slots.len(), Ordering::SeqCst);
         drop(slots);
         if self.waiting.get() > 0 {
-            self.returned.notify_one();
+            self.call(&mut self.sleepers.lock());
         }
     }
 
@@ -227,6 +252,47 @@ impl<S> Pool<S> {
             });
         }
         Ok(place)
+    }
+}
+
+/// A request in the queue; dropping it leaves the queue.
+struct Sleeper<'a, S> {
+    pool: &'a Pool<S>,
+    key: (Rank, u64),
+    wake: Arc<Notify>,
+}
+
+impl<'a, S> Sleeper<'a, S> {
+    /// Makes one that is called already, so that it is about to look for a slot.
+    fn new(pool: &'a Pool<S>, rank: Rank) -> Self {
+        let mut sleepers = pool.sleepers.lock();
+        sleepers.last += 1;
+        sleepers.called += 1;
+        Self {
+            pool,
+            key: (rank, sleepers.last),
+            wake: Arc::default(),
+        }
+    }
+
+    /// Waits to be called from now on; returns whether it is called at once.
+    fn lies_down(&mut self) -> bool {
+        let mut sleepers = self.pool.sleepers.lock();
+        sleepers.called -= 1;
+        sleepers.asleep.insert(self.key, Arc::clone(&self.wake));
+        self.pool.call(&mut sleepers);
+        !sleepers.asleep.contains_key(&self.key)
+    }
+}
+
+impl<S> Drop for Sleeper<'_, S> {
+    fn drop(&mut self) {
+        let mut sleepers = self.pool.sleepers.lock();
+        if sleepers.asleep.remove(&self.key).is_none() {
+            // It was called: the next may be, if there still is something to be had.
+            sleepers.called -= 1;
+            self.pool.call(&mut sleepers);
+        }
     }
 }
 
@@ -303,25 +369,33 @@ impl<S> Drop for Lease<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::{pin::pin, sync::Arc, time::Duration};
+    use std::{
+        pin::pin,
+        sync::Arc,
+        time::{Duration, Instant},
+    };
 
     use futures::poll;
 
     use super::{Lease, Patience, Pool, PoolError, SlotQueue};
 
+    fn now() -> Instant {
+        Instant::now()
+    }
+
     #[tokio::test]
     async fn sleepers_are_served_in_turn_and_nobody_passes_them() {
         let pool = Pool::new(vec!["slot"], 10);
         let held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .lease(Patience::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
-        let mut first = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
-        let mut second = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+        let mut first = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+        let mut second = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(first.as_mut()).is_pending());
         assert!(poll!(second.as_mut()).is_pending());
         drop(held);
-        let mut third = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+        let mut third = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(third.as_mut()).is_pending(), "two are before it");
         assert!(poll!(second.as_mut()).is_pending(), "one is before it");
         let held = first.await.unwrap();
@@ -335,14 +409,14 @@ mod tests {
     async fn a_request_of_microseconds_takes_what_is_free() {
         let pool = Pool::new(vec!["slot"], 10);
         let held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .lease(Patience::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
-        let mut sleeper = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+        let mut sleeper = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(sleeper.as_mut()).is_pending());
         drop(held);
         let spin = Patience::Spin(Duration::ZERO);
-        let quick: Lease<_> = pool.lease(spin, SlotQueue::Bounded).await.unwrap();
+        let quick: Lease<_> = pool.lease(spin, SlotQueue::Bounded, now()).await.unwrap();
         assert!(poll!(sleeper.as_mut()).is_pending(), "it came too late");
         drop(quick);
         sleeper.await.unwrap();
@@ -352,13 +426,16 @@ mod tests {
     async fn the_queue_is_bounded_and_leaving_it_makes_room() {
         let pool = Pool::new(vec!["slot"], 1);
         let held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .lease(Patience::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
         {
-            let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+            let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
             assert!(poll!(waiting.as_mut()).is_pending());
-            let refused = pool.lease(Patience::InTurn, SlotQueue::Bounded).await.err();
+            let refused = pool
+                .lease(Patience::InTurn, SlotQueue::Bounded, now())
+                .await
+                .err();
             assert_eq!(
                 refused,
                 Some(PoolError::Full {
@@ -367,9 +444,9 @@ mod tests {
                 })
             );
         }
-        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(waiting.as_mut()).is_pending(), "there is room again");
-        let mut admitted = pin!(pool.lease(Patience::InTurn, SlotQueue::Admitted));
+        let mut admitted = pin!(pool.lease(Patience::InTurn, SlotQueue::Admitted, now()));
         assert!(
             poll!(admitted.as_mut()).is_pending(),
             "its caller bounds it"
@@ -388,7 +465,7 @@ mod tests {
                 crate::task::Task::spawn(async move {
                     for _ in 0..20 {
                         let lease = pool
-                            .lease(Patience::InTurn, SlotQueue::Bounded)
+                            .lease(Patience::InTurn, SlotQueue::Bounded, now())
                             .await
                             .unwrap();
                         tokio::task::yield_now().await;
@@ -401,8 +478,8 @@ mod tests {
                 .await
                 .unwrap();
             let both = futures::future::join(
-                pool.lease(Patience::InTurn, SlotQueue::Bounded),
-                pool.lease(Patience::InTurn, SlotQueue::Bounded),
+                pool.lease(Patience::InTurn, SlotQueue::Bounded, now()),
+                pool.lease(Patience::InTurn, SlotQueue::Bounded, now()),
             );
             let (one, two) = tokio::time::timeout(Duration::from_secs(30), both)
                 .await
@@ -415,17 +492,20 @@ mod tests {
     async fn nobody_waits_for_slots_that_are_all_stuck_or_were_replaced() {
         let pool = Pool::new(vec!["slot"], 10);
         let _held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .lease(Patience::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
-        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(waiting.as_mut()).is_pending());
         let stuck = pool.stuck();
         assert_eq!(waiting.await.err(), Some(PoolError::Shut));
-        let refused = pool.lease(Patience::InTurn, SlotQueue::Bounded).await.err();
+        let refused = pool
+            .lease(Patience::InTurn, SlotQueue::Bounded, now())
+            .await
+            .err();
         assert_eq!(refused, Some(PoolError::Shut));
         drop(stuck);
-        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(waiting.as_mut()).is_pending(), "it may come back");
         pool.shut();
         assert_eq!(waiting.await.err(), Some(PoolError::Shut));
@@ -435,16 +515,46 @@ mod tests {
     async fn one_that_leaves_after_it_was_called_calls_the_next() {
         let pool = Pool::new(vec!["slot"], 10);
         let held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded)
+            .lease(Patience::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
-        let mut second = Box::pin(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+        let mut second = Box::pin(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
         {
-            let mut first = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded));
+            let mut first = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
             assert!(poll!(first.as_mut()).is_pending());
             assert!(poll!(second.as_mut()).is_pending());
             drop(held);
         }
         second.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_higher_priority_comes_first_and_a_lower_one_in_the_end() {
+        let pool = Pool::new(vec!["slot"], 10);
+        let spin = Patience::InTurn;
+        let held = pool.lease(spin, SlotQueue::Bounded, now()).await.unwrap();
+        let second = Duration::from_secs(1);
+        // As if they had come so much later.
+        let begin = now();
+        let ranks = [begin + 4 * second, begin + second, begin + 2 * second];
+        let [last, first, middle] = ranks.map(|rank| {
+            let pool = Arc::clone(&pool);
+            Box::pin(async move { pool.lease(spin, SlotQueue::Bounded, rank).await })
+        });
+        let mut waiting = [last, first, middle];
+        for sleeper in &mut waiting {
+            assert!(poll!(sleeper).is_pending());
+        }
+        // One that has come by the time that the last stands for is behind it.
+        let later = pool.lease(spin, SlotQueue::Bounded, begin + 5 * second);
+        let mut later = pin!(later);
+        assert!(poll!(later.as_mut()).is_pending());
+        drop(held);
+        let [last, first, middle] = waiting;
+        drop(first.await.unwrap());
+        drop(middle.await.unwrap());
+        assert!(poll!(later.as_mut()).is_pending());
+        drop(last.await.unwrap());
+        drop(later.await.unwrap());
     }
 }

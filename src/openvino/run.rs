@@ -20,7 +20,7 @@ use super::{
     batch::{BatchRules, BatchingFacts},
     health::{Health, Nature},
     options::{LoadOptions, Placement},
-    pool::{Lease, Patience, Pool, PoolError, SlotQueue},
+    pool::{Lease, Patience, Pool, PoolError, Rank, SlotQueue},
     runtime_error::OpenVinoError,
     slot::{Slot, SlotError, SlotInput},
     state::Hold,
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     metrics::{Reporter, RequestRecord, Times},
+    request::Priority,
     task,
     tensor::Tensor,
     trace::TraceContext,
@@ -84,6 +85,8 @@ pub struct Work {
 /// The slots of a model version and the threads that they run on.
 pub struct Runner {
     pool: Arc<Pool>,
+    /// Time that a step of priority is worth in the queue.
+    priority_step: Duration,
     workers: Workers,
     /// The run time; starts high, so that the first runs, which are slow, are done on the worker
     /// threads. One run of seconds among fast ones keeps the model off the async workers for about a
@@ -116,6 +119,7 @@ impl Runner {
         let workers = Workers::new(slots.len(), name, Arc::clone(&health), limit, batches);
         Self {
             pool: Pool::new(slots, options.max_waiting),
+            priority_step: options.priority_step,
             workers,
             average: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
             typical: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
@@ -216,7 +220,10 @@ impl Runner {
                 let run = self.run_on_worker(inputs, wanted, hold, call, queue, asked);
                 return Box::pin(run).await;
             }
-            None => Box::pin(self.pool.lease_in_turn(queue)).await,
+            None => {
+                let rank = self.rank(asked, call.priority());
+                Box::pin(self.pool.lease_in_turn(queue, rank)).await
+            }
         };
         let lease = match lease {
             Ok(lease) => lease,
@@ -266,6 +273,7 @@ impl Runner {
             work: Work { inputs, wanted },
             hold: Box::new(hold),
             asked,
+            rank: self.rank(asked, call.priority()),
             times: Times::begun(call, asked, asked),
             reporter: Arc::clone(call.reporter()),
             trace: call.traced().cloned(),
@@ -280,7 +288,7 @@ impl Runner {
         }
         let free = match queue {
             SlotQueue::Bounded if batches.is_none() => {
-                match self.pool.lease(Patience::InTurn, queue).await {
+                match self.pool.lease(Patience::InTurn, queue, run.rank).await {
                     Ok(lease) => Some(lease),
                     Err(error) => return Err(self.not_lent(error, run.work)),
                 }
@@ -314,11 +322,12 @@ impl Runner {
         mut answer: oneshot::Receiver<Answer>,
         queue: SlotQueue,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
+        let rank = run.rank;
         let mut offer = self.workers.offer(run);
         tokio::select! {
             biased;
             answer = &mut answer => return self.answered(answer),
-            lease = self.pool.lease(Patience::InTurn, queue) => {
+            lease = self.pool.lease(Patience::InTurn, queue, rank) => {
                 if let Some(run) = offer.take_back() {
                     let lease = match lease {
                         Ok(lease) => lease,
@@ -349,6 +358,11 @@ impl Runner {
         times.started = Instant::now();
         times.waited = times.started - asked;
         self.run_here(lease, work, &mut *hold, times, (&reporter, trace.as_ref()))
+    }
+
+    /// Returns the place in the queue of a run that has asked for a slot.
+    fn rank(&self, asked: Instant, priority: Priority) -> Rank {
+        asked + self.priority_step * priority.number().into()
     }
 
     /// Says what a request comes to that was lent no slot.

@@ -24,7 +24,7 @@ use super::{
         rows::BatchItem,
     },
     health::Health,
-    pool::Lease,
+    pool::{Lease, Rank},
     run::{RunError, Work},
     slot::{Late, Limit, SlotError},
     state::Hold,
@@ -46,6 +46,8 @@ pub(super) struct Run {
     pub(super) hold: Box<dyn Hold>,
     /// Time at which a slot was asked for.
     pub(super) asked: Instant,
+    /// Its place in the queue.
+    pub(super) rank: Rank,
     /// Times measured so far.
     pub(super) times: Times,
     pub(super) reporter: Arc<Reporter>,
@@ -71,6 +73,10 @@ impl Run {
 
 impl Batchable for Run {
     type Shapes = Vec<Vec<usize>>;
+
+    fn rank(&self) -> Rank {
+        self.rank
+    }
 
     fn rows(&self) -> Option<usize> {
         let mut rows = self.work.inputs.iter().map(|input| input.shape.first());

@@ -47,6 +47,7 @@ use super::{
     metrics::{Family, Metrics, NameError},
     model::{cleaner, keeper::Keeper},
     python,
+    quota::Clients,
     shared_memory::SharedMemory,
     store::{SequenceStore, StoreAddress, StoreError},
     task::{self, Task},
@@ -153,7 +154,16 @@ pub async fn serve(
     let message_size =
         channel::message_size(&settings.grpc_channel_arguments, flags.max_message_size);
     let auth = listeners.auth.clone();
-    let gate = Gate::new(engine.clone(), auth.clone(), listeners.audit.clone());
+    let has_limits = auth.is_some() || settings.client_limits.is_some();
+    let refused = has_limits.then(|| metrics.refused_by_limits());
+    let clients = Clients::new(refused.unwrap_or_default(), settings.budget.clone());
+    let gate = Gate::new(
+        engine.clone(),
+        auth.clone(),
+        listeners.audit.clone(),
+        clients,
+        settings.client_limits.clone(),
+    );
     let (grpc, mut health) =
         frontends::grpc::service(gate.clone(), intake.with_message_size(message_size));
     health.set(false).await;

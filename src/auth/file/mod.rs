@@ -18,7 +18,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    identity::{Identity, NamePatterns, Rights},
+    identity::{Identity, IdentityTerms, NamePatterns, Rights},
     key::{ApiKey, KeyDigest},
     keyset::KeySetSource,
     token::{Issuer, TokenPattern},
@@ -26,6 +26,8 @@ use super::{
 use crate::{
     diagnostic::{Diagnostic, FilePosition, LineIndex, Severity},
     error::{chain, nearest},
+    quota::ClientLimits,
+    request::{Priority, PriorityBounds},
 };
 
 /// The largest file that is read, in bytes.
@@ -98,6 +100,8 @@ struct FileTable {
     open_health: bool,
     #[serde(default = "usual_failures")]
     max_failures_per_minute: u32,
+    /// Limits of each identity that has none of its own.
+    limits: Option<Spanned<ClientLimits>>,
     #[serde(default)]
     jwt: Vec<IssuerTable>,
     #[serde(default)]
@@ -140,6 +144,12 @@ struct IdentityTable {
     admin: bool,
     #[serde(default)]
     dashboard: bool,
+    limits: Option<Spanned<ClientLimits>>,
+    #[serde(default)]
+    limits_per_subject: bool,
+    /// Priority of requests that do not say any, and the highest one that they may have.
+    priority: Option<Spanned<u64>>,
+    best_priority: Option<Spanned<u64>>,
 }
 
 #[derive(Deserialize)]
@@ -318,6 +328,7 @@ impl Reading<'_> {
             let text = "found no [[identity]], so that nobody could do anything";
             self.error(0..0, text, Some(hint.to_owned()));
         }
+        let limits = file.limits.and_then(|limits| self.limits(limits));
         let mut names = HashSet::new();
         for identity in file.identity {
             let span = identity.span();
@@ -336,7 +347,7 @@ impl Reading<'_> {
                 let hint = "give all keys, certificates, and tokens of an identity in one table";
                 self.error(identity.name.span(), text, Some(hint.to_owned()));
             }
-            self.identity(identity, span, terms);
+            self.identity(identity, span, (terms, limits.as_ref()));
         }
     }
 
@@ -391,7 +402,12 @@ impl Reading<'_> {
         }));
     }
 
-    fn identity(&mut self, table: IdentityTable, span: Range<usize>, terms: AuthTerms) {
+    fn identity(
+        &mut self,
+        table: IdentityTable,
+        span: Range<usize>,
+        (terms, limits): (AuthTerms, Option<&Arc<ClientLimits>>),
+    ) {
         let place = self.rules.identities.len();
         let name: Arc<str> = table.name.get_ref().as_str().into();
         if table.keys.is_empty() && table.certificates.is_empty() && table.tokens.is_empty() {
@@ -426,8 +442,61 @@ impl Reading<'_> {
             let hint = "give it some of infer, metadata, metrics, admin, and dashboard";
             self.rules.warnings.push(found.hint(hint));
         }
-        let identity = Identity::new(name, Arc::new(rights));
+        let priorities = self.priorities(table.priority.as_ref(), table.best_priority.as_ref());
+        let terms = IdentityTerms {
+            limits: match table.limits {
+                Some(own) => self.limits(own),
+                None => limits.cloned(),
+            },
+            per_subject: table.limits_per_subject,
+            priorities,
+        };
+        let identity = Identity::new(name, Arc::new(rights), terms);
         self.rules.identities.push(Arc::new(identity));
+    }
+
+    /// Reads limits; a table of none stands for none.
+    fn limits(&mut self, limits: Spanned<ClientLimits>) -> Option<Arc<ClientLimits>> {
+        if let Err(error) = limits.get_ref().check() {
+            self.error(limits.span(), error.to_string(), None);
+        }
+        let limits = limits.into_inner();
+        (!limits.is_empty()).then(|| Arc::new(limits))
+    }
+
+    fn priorities(
+        &mut self,
+        usual: Option<&Spanned<u64>>,
+        best: Option<&Spanned<u64>>,
+    ) -> PriorityBounds {
+        let known = u64::from(Priority::FIRST.number())..=u64::from(Priority::LAST.number());
+        let mut read = |given: Option<&Spanned<u64>>, default: Priority| {
+            let Some(given) = given else { return default };
+            if !known.contains(given.get_ref()) {
+                let text = format!(
+                    "expected a priority from {} to {}, of which {} is the first",
+                    known.start(),
+                    known.end(),
+                    known.start()
+                );
+                self.error(given.span(), text, None);
+            }
+            Priority::new(*given.get_ref())
+        };
+        let usual_one = read(usual, Priority::USUAL);
+        // Nobody gets ahead of the others unless the file says so.
+        let best_one = read(best, usual_one.min(Priority::USUAL));
+        if let Some(best) = best.filter(|_| best_one > usual_one) {
+            let text = format!(
+                "best_priority is behind priority, which is {}: nothing could have it",
+                usual_one.number()
+            );
+            self.error(best.span(), text, None);
+        }
+        PriorityBounds {
+            best: best_one,
+            usual: usual_one,
+        }
     }
 
     fn key(&mut self, key: &Spanned<String>, place: usize) {

@@ -309,6 +309,10 @@ fn check(
     {
         return Err(FlagError::OtlpEndpoint(endpoint.clone()));
     }
+    let client_limits = flags.client_limits.as_deref().map(str::parse).transpose()?;
+    if client_limits.is_some() && flags.auth.is_some() {
+        return Err(FlagError::ClientLimitsWithAuth);
+    }
     let api_key = api_key(flags, environment)?;
     let sequence_store = flags.sequence_store.as_deref().map(str::parse).transpose();
     let sequence_store = sequence_store.map_err(FlagError::SequenceStore)?;
@@ -339,6 +343,7 @@ fn check(
         grpc_channel_arguments,
         sequence_store,
         shared_memory,
+        client_limits: client_limits.map(Arc::new),
         api_key,
     })
 }

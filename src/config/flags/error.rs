@@ -5,6 +5,7 @@ use crate::{
         batching::ParseBatchingError, preprocessing::PreprocessingError, shape::ParseShapeError,
         version_policy::PolicyError,
     },
+    quota::ClientLimitsError,
     shared_memory::KeyPrefixError,
     store::StoreAddressError,
     tensor::LayoutError,
@@ -94,6 +95,10 @@ pub enum FlagError {
         "otlp_endpoint has invalid format: expected a URL such as http://collector:4317; found {0}"
     )]
     OtlpEndpoint(String),
+    #[error("client_limits has invalid format: {0}")]
+    ClientLimits(#[from] ClientLimitsError),
+    #[error("client_limits is set beside auth, whose file has the limits of identities: [limits]")]
+    ClientLimitsWithAuth,
     #[error("{0} has characters that an HTTP header cannot have")]
     HeaderText(&'static str),
     #[error("Unable to read API key file {path}: {reason}")]

@@ -7,6 +7,8 @@ use std::{
 
 use serde::{Serialize, Serializer};
 
+use crate::quota::ClientKey;
+
 /// The client of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
@@ -42,6 +44,15 @@ impl Source {
                 Self::Address(Ipv6Addr::from_bits(address.to_bits() & NETWORK).into())
             }
             source => source,
+        }
+    }
+}
+
+impl From<Source> for ClientKey {
+    fn from(source: Source) -> Self {
+        match source.network() {
+            Source::Address(address) => Self::Address(address),
+            Source::User(user) => Self::User(user),
         }
     }
 }

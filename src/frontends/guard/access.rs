@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::{StreamExt as _, stream::poll_fn};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::audit::Trail;
@@ -14,8 +16,10 @@ use crate::{
         stream::{Course, OpenStream, StreamHead},
     },
     error::{Error, ErrorKind, Result},
+    frontends::body::BodyLimits,
     graph::Graph,
-    request::RequestOrigin,
+    quota::{ClientPlace, CountedClient, RequestOwner},
+    request::{PriorityBounds, RequestOrigin},
     servable::ServableInfo,
     shared_memory::SharedMemory,
 };
@@ -32,6 +36,15 @@ pub(crate) struct Access {
     auth: Option<Arc<Auth>>,
     /// Audit record of the request, if it gets one.
     trail: Option<Arc<Trail>>,
+    /// Place of the request among those of its client, if these are counted.
+    place: Option<Arc<RequestPlace>>,
+}
+
+/// Place of a request, which counts until its last access is gone.
+struct RequestPlace {
+    client: Arc<CountedClient>,
+    /// `None` once it counts as a stream instead.
+    held: Mutex<Option<ClientPlace>>,
 }
 
 /// Sender of a request, as far as rights go.
@@ -50,22 +63,55 @@ impl Access {
         caller: Sender,
         auth: Option<&Arc<Auth>>,
         trail: Option<Arc<Trail>>,
+        place: Option<ClientPlace>,
     ) -> Self {
+        let place = place.map(|place| {
+            Arc::new(RequestPlace {
+                client: Arc::clone(place.client()),
+                held: Mutex::new(Some(place)),
+            })
+        });
         Self {
             engine: Arc::clone(engine),
             caller,
             auth: auth.cloned(),
             trail,
+            place,
         }
     }
 
-    /// Returns the identity of the sender, if there are identities.
-    #[expect(dead_code, reason = "what counts by identity is to find it here")]
-    pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
-        match &self.caller {
-            Sender::Known(identity) => Some(identity),
-            Sender::Anyone | Sender::Nobody => None,
+    /// Returns the client of the request, if it has limits.
+    pub(in crate::frontends) fn client(&self) -> Option<&Arc<CountedClient>> {
+        self.place.as_ref().map(|place| &place.client)
+    }
+
+    /// Returns the sender as the engine knows it.
+    fn sender(&self) -> RequestOwner {
+        RequestOwner {
+            priorities: match &self.caller {
+                Sender::Known(identity) => identity.priorities(),
+                Sender::Anyone | Sender::Nobody => PriorityBounds::default(),
+            },
+            client: self.client().cloned(),
         }
+    }
+
+    /// Returns bounds of bodies that count for the client as well.
+    pub(in crate::frontends) fn intake(&self, intake: &BodyLimits) -> BodyLimits {
+        match self.client().and_then(|client| client.budget()) {
+            None => intake.clone(),
+            Some(budget) => intake.with_budget(budget),
+        }
+    }
+
+    /// Has the request count as a stream from now on.
+    fn becomes_stream(&self) -> Result<Option<ClientPlace>> {
+        let Some(place) = &self.place else {
+            return Ok(None);
+        };
+        let stream = place.client.stream()?;
+        place.held.lock().take();
+        Ok(Some(stream))
     }
 
     fn may(&self, right: Right) -> bool {
@@ -118,7 +164,8 @@ impl Access {
         origin: RequestOrigin,
     ) -> Result<Target> {
         self.runs(name)?;
-        self.engine.find(name, version, origin).await
+        let target = self.engine.find(name, version, origin).await?;
+        Ok(target.sent_by(&self.sender()))
     }
 
     /// Asks for the right to run a servable, before anything of a request is read but its name.
@@ -137,10 +184,20 @@ impl Access {
     /// Fails as that, and as for an unknown name if the sender may not run it.
     pub(in crate::frontends) async fn open_stream(
         &self,
-        head: StreamHead<'_>,
+        mut head: StreamHead<'_>,
     ) -> Result<OpenStream> {
         self.runs(head.name)?;
-        self.engine.open_stream(head).await
+        let place = self.becomes_stream()?;
+        head.sender = self.sender();
+        let mut open = self.engine.open_stream(head).await?;
+        if let Some(place) = place {
+            let mut answers = open.answers;
+            open.answers = Box::pin(poll_fn(move |context| {
+                let _ = &place;
+                answers.poll_next_unpin(context)
+            }));
+        }
+        Ok(open)
     }
 
     /// Finds a servable to run.
@@ -273,8 +330,11 @@ impl Access {
     /// # Errors
     ///
     /// Fails as that.
-    pub(in crate::frontends) fn stream_place(&self) -> Result<OwnedSemaphorePermit> {
-        self.engine.stream_place()
+    pub(in crate::frontends) fn stream_place(
+        &self,
+    ) -> Result<(OwnedSemaphorePermit, Option<ClientPlace>)> {
+        let own = self.becomes_stream()?;
+        Ok((self.engine.stream_place()?, own))
     }
 
     /// Returns the number of open streams.

@@ -1,12 +1,12 @@
 //! Admission of requests, by their heads alone.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use axum::{
-    http::{
-        HeaderMap, HeaderName, HeaderValue, Request, Response,
-        header::{RETRY_AFTER, WWW_AUTHENTICATE},
-    },
+    http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header::WWW_AUTHENTICATE},
     response::IntoResponse as _,
 };
 use parking_lot::Mutex;
@@ -21,9 +21,11 @@ use super::{
 };
 use crate::{
     auth::{Auth, Credential, Identified, Identity, KeyDigest, Right},
+    budget::Budget,
     engine::Engine,
     error::{Error, ErrorKind},
     frontends::access::{Note, Peer, Protocol},
+    quota::{ClientLimits, Clients, CountedClient},
 };
 
 /// Challenge for a client that has shown nothing, or something wrong.
@@ -39,6 +41,9 @@ pub struct Gate {
     auth: Option<Arc<Auth>>,
     audit: Option<AuditLog>,
     failures: Failures,
+    clients: Clients,
+    /// Limits of each address, where there are no identities.
+    limits: Option<Arc<ClientLimits>>,
 }
 
 /// Sender of the requests of a connection, with the identity of the last one.
@@ -48,6 +53,8 @@ pub(in crate::frontends) struct Caller {
     /// Names of its certificate.
     names: Vec<String>,
     recent: Mutex<Option<Recent>>,
+    /// The client of its address, if addresses are counted.
+    client: Option<Arc<CountedClient>>,
 }
 
 /// An identity that was found.
@@ -58,11 +65,16 @@ struct Recent {
     /// Digest of its key or token; `None` if it was found by the certificate.
     digest: Option<KeyDigest>,
     found: Identified,
+    /// The client that it counts for, if it has limits.
+    client: Option<Arc<CountedClient>>,
 }
+
+/// An identity with the client that it counts for, if it has limits.
+type Counted = (Arc<Identity>, Option<Arc<CountedClient>>);
 
 impl Caller {
     /// Returns the identity of a credential if it is that of the request before, and still counts.
-    fn recent(&self, generation: u64, digest: Option<&KeyDigest>) -> Option<Arc<Identity>> {
+    fn recent(&self, generation: u64, digest: Option<&KeyDigest>) -> Option<Counted> {
         let recent = self.recent.lock();
         let recent = recent.as_ref()?;
         let is_same = match (&recent.digest, digest) {
@@ -72,7 +84,7 @@ impl Caller {
         let until = recent.found.until;
         let is_over = || until.is_some_and(|until| until <= SystemTime::now());
         let counts = is_same && recent.generation == generation && !is_over();
-        counts.then(|| Arc::clone(&recent.found.identity))
+        counts.then(|| (Arc::clone(&recent.found.identity), recent.client.clone()))
     }
 }
 
@@ -145,22 +157,32 @@ fn schemes(rule: Rule) -> Schemes {
 impl Gate {
     /// Makes one that asks nobody and writes nothing down.
     pub fn open(engine: Arc<Engine>) -> Arc<Self> {
-        Self::new(engine, None, None)
+        let clients = Clients::new(Arc::default(), Budget::default());
+        Self::new(engine, None, None, clients, None)
     }
 
-    /// Makes one that asks for the identities of a file, if there is any.
-    pub fn new(engine: Arc<Engine>, auth: Option<Arc<Auth>>, audit: Option<AuditLog>) -> Arc<Self> {
+    /// Makes one that asks for the identities of a file, if there is any, and counts the clients that have limits:
+    /// identities those of the file, addresses these.
+    pub fn new(
+        engine: Arc<Engine>,
+        auth: Option<Arc<Auth>>,
+        audit: Option<AuditLog>,
+        clients: Clients,
+        limits: Option<Arc<ClientLimits>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             engine,
             auth,
             audit,
             failures: Failures::default(),
+            clients,
+            limits,
         })
     }
 
-    /// Returns whether there is anything to ask or to write down.
+    /// Returns whether there is anything to ask, to count, or to write down.
     pub(in crate::frontends) fn is_guarded(&self) -> bool {
-        self.auth.is_some() || self.audit.is_some()
+        self.auth.is_some() || self.audit.is_some() || self.limits.is_some()
     }
 
     /// Returns whether the names of certificates count.
@@ -175,17 +197,20 @@ impl Gate {
         names: Vec<String>,
     ) -> Option<Arc<Caller>> {
         self.is_guarded().then(|| {
+            let limits = self.limits.as_ref();
+            let client = limits.map(|limits| self.clients.find(&peer.source().into(), limits));
             Arc::new(Caller {
                 peer,
                 names,
                 recent: Mutex::new(None),
+                client,
             })
         })
     }
 
     /// Returns the access of the server itself, for what is done without a request.
     pub(crate) fn own(&self) -> Access {
-        Access::new(&self.engine, Sender::Anyone, None, None)
+        Access::new(&self.engine, Sender::Anyone, None, None, None)
     }
 
     /// Returns the access of anyone, if nobody is asked.
@@ -210,16 +235,17 @@ impl Gate {
         let Some(caller) = caller else {
             return Err(Refusal::of(Error::internal("Internal error")));
         };
-        let sender = match auth {
-            None => Sender::Anyone,
-            Some(auth) if rule == Rule::Health && auth.has_open_health() => Sender::Nobody,
+        let (sender, client) = match auth {
+            None => (Sender::Anyone, caller.client.clone()),
+            Some(auth) if rule == Rule::Health && auth.has_open_health() => (Sender::Nobody, None),
             Some(auth) => {
-                let identity = self.identify(auth, rule, caller, request.headers())?;
+                let found = self.identify(auth, rule, caller, request.headers())?;
+                let (identity, client) = found;
                 if let Some(note) = Note::of(request.extensions()) {
                     note.identified(&identity);
                 }
                 request.extensions_mut().insert(Arc::clone(&identity));
-                Sender::Known(identity)
+                (Sender::Known(identity), client)
             }
         };
         let trail = || {
@@ -246,7 +272,23 @@ impl Gate {
                 ..Refusal::of(lacking(right))
             });
         }
-        let access = Access::new(&self.engine, sender, auth, trail);
+        // Probes and scrapers are not to fail because of others at their address.
+        let counts = !matches!(rule, Rule::Health | Rule::With(Right::Metrics));
+        let client = client.filter(|_| counts);
+        let place = client.map(|client| {
+            self.clients.seen(&client);
+            client.request()
+        });
+        let place = match place.transpose() {
+            Ok(place) => place,
+            Err(error) => {
+                return Err(Refusal {
+                    recording,
+                    ..Refusal::of(error)
+                });
+            }
+        };
+        let access = Access::new(&self.engine, sender, auth, trail, place);
         Ok(Admitted { access, recording })
     }
 
@@ -257,7 +299,7 @@ impl Gate {
         rule: Rule,
         caller: &Caller,
         headers: &HeaderMap,
-    ) -> Result<Arc<Identity>, Refusal> {
+    ) -> Result<Counted, Refusal> {
         let secret = credential::secret(headers, schemes(rule))
             .map_err(|error| Refusal::unknown(rule, &format!("{error}; {EXPECTED}")))?;
         // Before it is looked for, so that what changes meanwhile is looked for again.
@@ -265,8 +307,8 @@ impl Gate {
         let digest = secret
             .as_ref()
             .map(|secret| KeyDigest::of(secret.as_bytes()));
-        if let Some(identity) = caller.recent(generation, digest.as_ref()) {
-            return Ok(identity);
+        if let Some(known) = caller.recent(generation, digest.as_ref()) {
+            return Ok(known);
         }
         let found = match &secret {
             None if caller.names.is_empty() => {
@@ -278,7 +320,7 @@ impl Gate {
                 let most = auth.max_failures();
                 let source = caller.peer.source();
                 if let Some(wait) = self.failures.wait(source, most) {
-                    return Err(throttled(wait.as_secs() + 1));
+                    return Err(throttled(wait));
                 }
                 let found = auth.identify(Credential::Secret(secret));
                 if found.is_err() && self.failures.add(source, most) {
@@ -295,25 +337,23 @@ impl Gate {
             Refusal::unknown(rule, &error.to_string())
         })?;
         let identity = Arc::clone(&found.identity);
+        let client = identity.client();
+        let client = client.map(|(key, limits)| self.clients.find(&key, limits));
         *caller.recent.lock() = Some(Recent {
             generation,
             digest,
             found,
+            client: client.clone(),
         });
-        Ok(identity)
+        Ok((identity, client))
     }
 }
 
 /// Refuses an address that has to wait.
-fn throttled(seconds: u64) -> Refusal {
+fn throttled(wait: Duration) -> Refusal {
+    let seconds = wait.as_secs() + 1;
     let text =
         format!("Too many credentials of this address were refused; try again in {seconds} s");
-    let mut refusal = Refusal::of(Error::new(ErrorKind::Throttled, text));
-    refusal
-        .headers
-        .push((RETRY_AFTER, HeaderValue::from(seconds)));
-    let pushback = HeaderValue::from(seconds * 1000);
-    let name = HeaderName::from_static("grpc-retry-pushback-ms");
-    refusal.headers.push((name, pushback));
-    refusal
+    let wait = Duration::from_secs(seconds);
+    Refusal::of(Error::new(ErrorKind::Throttled, text).retry_after(wait))
 }

@@ -38,10 +38,11 @@ impl FromRequestParts<RestShared> for RestContext {
     async fn from_request_parts(parts: &mut Parts, shared: &RestShared) -> Result<Self, Error> {
         let admitted = || parts.extensions.get::<Access>().cloned();
         let engine = shared.gate.unguarded().or_else(admitted);
+        // A path whose rule was not asked has no access.
+        let engine = engine.ok_or_else(|| Error::internal("Internal error"))?;
         Ok(Self {
-            // A path whose rule was not asked has no access.
-            engine: engine.ok_or_else(|| Error::internal("Internal error"))?,
-            intake: shared.intake.clone(),
+            intake: engine.intake(&shared.intake),
+            engine,
             metrics: Arc::clone(&shared.metrics),
         })
     }

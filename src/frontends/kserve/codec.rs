@@ -89,6 +89,7 @@ pub(super) fn decode(
         special: SpecialInputs::default(),
         regions,
         trace: None,
+        priority: None,
     })
 }
 

@@ -64,6 +64,7 @@ impl Unary for ModelInfer {
             arrival,
             key,
             trace,
+            priority,
         } = context;
         let version = version_of(engine, &request.model_name, &request.model_version)?;
         let limit = codec::time_limit(&request);
@@ -80,7 +81,7 @@ impl Unary for ModelInfer {
                 request
             };
             let mut request = task::sized("unpack", effort, unpack).await?;
-            request.trace = trace;
+            (request.trace, request.priority) = (trace, priority);
             Ok(codec::encode(target.infer(request).await?))
         });
         deadline::within(limit, call).await

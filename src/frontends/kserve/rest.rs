@@ -18,7 +18,7 @@ use crate::{
         access, body, deadline,
         guard::{Access, RestShared},
         idempotency::IdempotencyKey,
-        kserve,
+        kserve, priority,
         reply::{self, BINARY_GROWTH, JSON_GROWTH},
         rest::{self, RestContext},
         weight,
@@ -169,6 +169,7 @@ pub(crate) async fn infer(
         .await
         .inspect_err(refused)?;
     request.trace = seen.trace();
+    request.priority = priority::of_headers(&parts.headers);
     let has_id = !request.id.is_empty();
     let limit = deadline::of_parameters(&request.parameters);
     // It has some kilobytes, which are made in their place.

@@ -43,6 +43,7 @@ use crate::{
         weight::INFER,
     },
     proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
+    quota::{CountedClient, RequestOwner},
     shared_memory::SharedMemory,
     task,
     trace::TraceContext,
@@ -138,6 +139,7 @@ async fn open(
         budget,
         memory: engine.shared_memory(),
         trace: access::trace(messages.extensions()),
+        client: engine.client().cloned(),
     };
     let first = read(first, &intake, Some(engine.clone())).await?;
     let seen = access::seen(messages.extensions(), Some(&first.name));
@@ -146,6 +148,7 @@ async fn open(
         parameters: &first.request.parameters,
         origin: ORIGIN,
         trace: first.request.trace.as_ref(),
+        sender: RequestOwner::default(),
     };
     let stream = engine.open_stream(head).await?;
     Ok(Open {
@@ -189,6 +192,11 @@ async fn feed(
         let Some(message) = message? else {
             return Ok(true);
         };
+        if let Some(client) = &intake.client
+            && before_drain(&course, pin!(client.pace())).await.is_none()
+        {
+            return Ok(false);
+        }
         let Some(read) = before_drain(&course, pin!(read(message, &intake, None))).await else {
             return Ok(false);
         };
@@ -216,6 +224,8 @@ struct MessageIntake {
     memory: Option<Arc<SharedMemory>>,
     /// Where their spans begin, if the stream is traced.
     trace: Option<TraceContext>,
+    /// The client, whose messages come at its rate, if it has one.
+    client: Option<Arc<CountedClient>>,
 }
 
 /// Decodes a request; the right to what it names is asked for before its tensors, if there is an access to ask.

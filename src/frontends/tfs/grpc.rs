@@ -71,6 +71,7 @@ impl Unary for Predict {
             arrival,
             key,
             trace,
+            priority,
         } = context;
         let (name, version) = asked(request.model_spec.take())?;
         let find = engine.find(&name, version, ORIGIN);
@@ -84,7 +85,7 @@ impl Unary for Predict {
             request
         };
         let mut request = task::sized("unpack", effort, decode).await?;
-        request.trace = trace;
+        (request.trace, request.priority) = (trace, priority);
         Ok(tensors::encode(target.infer(request).await?))
     }
 

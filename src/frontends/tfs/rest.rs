@@ -19,6 +19,7 @@ use crate::{
         access, body,
         guard::{Access, Rule},
         idempotency::IdempotencyKey,
+        priority,
         reply::{self, JSON_GROWTH},
         rest::{self, RestContext, not_allowed, unknown_path},
         tfs, weight,
@@ -123,6 +124,7 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     let (target, request) = task::sized("decode JSON", length, decode).await;
     let (mut request, format) = request?;
     request.trace = seen.trace();
+    request.priority = priority::of_headers(&parts.headers);
     let target = target.keyed(key.text())?;
     let response = target.infer(request).await?;
     seen.version(|| Some(response.model_version));

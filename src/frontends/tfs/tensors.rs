@@ -59,6 +59,7 @@ pub(super) fn decode(
         special,
         regions: None,
         trace: None,
+        priority: None,
     })
 }
 

@@ -184,6 +184,7 @@ impl Keeper {
                 let state = task::sized("restore the state of a sequence", size, restore).await?;
                 *turn.place() = Some(LiveState {
                     state,
+                    place: None,
                     stored: Some(Box::new(Ownership {
                         key: key.clone(),
                         epoch: record.epoch,

@@ -17,6 +17,7 @@ use crate::{
         version::Version,
     },
     openvino::{Hold, SequenceState, SlotInput, SlotQueue},
+    quota::{ClientPlace, CountedClient},
     sequence::{SequenceCommand, SequenceRefusal},
     store::{
         NewSequence, SequenceDurability, SequenceKey, StartedSequence, StoredAnswer, WriteOutcome,
@@ -37,6 +38,10 @@ pub(crate) struct StepRequest {
     pub(crate) key: Option<String>,
     /// When it came.
     pub(crate) arrived: Instant,
+    /// Place of a sequence that begins.
+    pub(crate) place: Option<ClientPlace>,
+    /// Client of the request, which a sequence from elsewhere counts for.
+    pub(crate) client: Option<Arc<CountedClient>>,
     /// Figures that the run counts in.
     pub(crate) call: RequestRecord,
 }
@@ -134,7 +139,11 @@ impl Keeper {
         let mut stored = self.ownership(version.model(), id, epoch);
         (stored.step, stored.unsaved) = (1, true);
         let stored = Some(Box::new(stored));
-        *turn.place() = Some(LiveState { state, stored });
+        *turn.place() = Some(LiveState {
+            state,
+            stored,
+            place: None,
+        });
         self.save(&mut turn).await?;
         turn.state().ok_or_else(exists)?;
         drop(turn.ended(true));
@@ -233,6 +242,7 @@ impl SharedStep {
                 let stored = self.keeper.ownership(self.version.model(), id, epoch);
                 *self.turn.place() = Some(LiveState {
                     stored: Some(Box::new(stored)),
+                    place: self.request.place.take(),
                     ..LiveState::default()
                 });
                 return Ok(None);
@@ -245,6 +255,9 @@ impl SharedStep {
         // An answer that is here is worth something only if the sequence still is this server's.
         let runs = |stored: &Ownership| !self.starts && !stored.answer.as_ref().is_some_and(known);
         let owned = self.keeper.own(&mut self.turn, &self.version, runs).await?;
+        if let (Some(live), Some(client)) = (self.turn.place(), &self.request.client) {
+            live.place.get_or_insert_with(|| client.moved_sequence());
+        }
         match owned {
             Owned::Ended(answer) if known(&answer) => answer::decode(answer.outputs).map(Some),
             Owned::Ended(_) => Err(unknown()),

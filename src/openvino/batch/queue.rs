@@ -3,12 +3,15 @@
 
 use std::collections::VecDeque;
 
-use super::sizes::BatchSizes;
+use super::{super::pool::Rank, sizes::BatchSizes};
 
 /// A run, as far as batches are concerned.
 pub(crate) trait Batchable {
     /// Shapes of a row, by which runs are mixed.
     type Shapes;
+
+    /// Returns its place in the queue.
+    fn rank(&self) -> Rank;
 
     /// Returns the number of its rows; `None` if it runs alone.
     fn rows(&self) -> Option<usize>;
@@ -26,7 +29,7 @@ pub(crate) trait Batchable {
 /// A size of batch by its place, and the runs beside the first one.
 pub(crate) type Companions<R> = (usize, Vec<R>);
 
-/// Runs that wait for an infer request, in order, each with its number.
+/// Runs that wait for an infer request, by rank, each with its number.
 pub(crate) struct RunQueue<R: Batchable> {
     offers: VecDeque<(u64, R)>,
     last: u64,
@@ -55,10 +58,12 @@ impl<R: Batchable> Default for RunQueue<R> {
 }
 
 impl<R: Batchable> RunQueue<R> {
-    /// Puts a run at the end; returns its number.
+    /// Puts a run behind those that have no later rank; returns its number.
     pub(crate) fn push(&mut self, run: R) -> u64 {
         self.last += 1;
-        self.offers.push_back((self.last, run));
+        let rank = run.rank();
+        let place = self.offers.partition_point(|(_, it)| it.rank() <= rank);
+        self.offers.insert(place, (self.last, run));
         self.last
     }
 
@@ -169,7 +174,12 @@ impl<R: Batchable> RunQueue<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::LazyLock, time::Duration};
+
     use super::*;
+
+    /// Rank of a run without a priority.
+    static RANK: LazyLock<Rank> = LazyLock::new(Rank::now);
 
     /// A run of rows of a width.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,6 +192,12 @@ mod tests {
 
     impl Batchable for Fake {
         type Shapes = usize;
+
+        fn rank(&self) -> Rank {
+            // Those of capital names are urgent.
+            let hurry = u64::from(self.name.is_uppercase());
+            *RANK - Duration::from_secs(hurry)
+        }
 
         fn rows(&self) -> Option<usize> {
             (self.rows > 0).then_some(self.rows)
@@ -238,6 +254,16 @@ mod tests {
             .map(|run| run.name)
             .collect();
         assert_eq!(left, "cd", "in their order");
+    }
+
+    #[test]
+    fn runs_of_an_earlier_rank_go_first() {
+        let mut queue = queue(['a', 'B', 'c', 'D'].map(|name| fake(name, 1, 4)));
+        let (_, runs) = queue
+            .companions(&fake('x', 1, 4), &BatchSizes::up_to(4))
+            .unwrap();
+        assert_eq!(names(&runs), "BDa");
+        assert_eq!(queue.pop().unwrap().name, 'c');
     }
 
     #[test]

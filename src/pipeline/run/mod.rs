@@ -33,7 +33,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     python::{HandlerInstance, WorkerSeat},
-    request::RequestOrigin,
+    request::{Priority, RequestOrigin},
     task,
     tensor::Tensor,
     trace::{TraceContext, TraceSpan},
@@ -51,6 +51,7 @@ struct Shared {
     watched: bool,
     /// Where the spans of its nodes begin, if it is traced.
     spans: Option<TraceContext>,
+    priority: Priority,
 }
 
 /// A node that can run, since when.
@@ -112,7 +113,11 @@ impl PipelineDefinition {
         origin: RequestOrigin,
         watch: PipelineWatch<'_>,
     ) -> Result<Vec<Tensor>> {
-        let PipelineWatch { trace, spans } = watch;
+        let PipelineWatch {
+            trace,
+            spans,
+            priority,
+        } = watch;
         let plan = &self.plan;
         let used = self.used(models)?;
         let (flow, jobs) = RequestFlow::start(Arc::clone(plan), inputs)?;
@@ -133,6 +138,7 @@ impl PipelineDefinition {
                 origin,
                 watched: trace.is_some(),
                 spans: spans.cloned(),
+                priority,
             }),
             flow,
             running: FuturesUnordered::new(),

@@ -137,6 +137,7 @@ impl Shared {
         if let Some(trace) = trace {
             call.trace(trace.clone());
         }
+        call.prefer(self.priority);
         let wanted = model.bound.outputs.clone();
         // Requests to pipelines are bounded before they begin.
         let queue = SlotQueue::Admitted;

@@ -5,6 +5,7 @@ mod dashboard;
 mod http_logs;
 mod identities;
 mod metrics;
+mod quotas;
 mod sheets;
 mod shutdown;
 mod start_errors;

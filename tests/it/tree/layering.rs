@@ -15,6 +15,7 @@ const LAYERS: [&[&str]; 10] = [
         "diagnostic",
         "error",
         "order",
+        "quota",
         "request",
         "servable",
         "shared_memory",

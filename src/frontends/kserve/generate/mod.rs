@@ -29,10 +29,12 @@ use crate::{
         body, deadline,
         guard::Access,
         idempotency::IdempotencyKey,
+        priority,
         reply::{self, JSON_GROWTH, Whole},
         rest::RestContext,
         weight,
     },
+    quota::RequestOwner,
     request::{InferRequest, InferResponse},
     servable::ServableInfo,
     task,
@@ -79,6 +81,7 @@ pub(crate) async fn generate_stream(
         parameters: &request.parameters,
         origin: ORIGIN,
         trace: request.trace.as_ref(),
+        sender: RequestOwner::default(),
     };
     let stream = engine.open_stream(head).await?;
     let limit = deadline::of_parameters(&request.parameters);
@@ -150,9 +153,10 @@ impl GenerateCall {
         let decoded = budget.charge(weight::of_json(&self.body))?;
         let (body, inputs, budget) = (self.body.clone(), info.inputs.clone(), budget.clone());
         let trace = self.seen.trace();
+        let priority = priority::of_headers(&self.headers);
         let decode = move || {
             let mut request = input::decode(&body, &inputs)?;
-            request.trace = trace;
+            (request.trace, request.priority) = (trace, priority);
             drop(decoded);
             request.charged(&budget)
         };

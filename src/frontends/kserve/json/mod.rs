@@ -85,6 +85,7 @@ pub(super) fn decode(
         special: SpecialInputs::default(),
         regions: regions.finish(),
         trace: None,
+        priority: None,
     };
     Ok((request, wishes))
 }

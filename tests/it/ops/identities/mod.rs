@@ -19,8 +19,8 @@ use tempfile::TempDir;
 use crate::support::{Server, model};
 
 /// A server with two models, `dummy` and `secret`, and a file of identities.
-struct Guarded {
-    server: Server,
+pub(super) struct Guarded {
+    pub(super) server: Server,
     folder: TempDir,
 }
 
@@ -49,7 +49,7 @@ impl Guarded {
     }
 
     /// Starts a server with a file of identities.
-    fn with(auth: &str, flags: &[&str]) -> Self {
+    pub(super) fn with(auth: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = configuration(folder.path());
         let file = folder.path().join("auth.toml");
@@ -68,7 +68,7 @@ impl Guarded {
     }
 
     /// Writes the file of identities again.
-    fn rewrite(&self, auth: &str) {
+    pub(super) fn rewrite(&self, auth: &str) {
         let next = self.path("auth.next");
         fs::write(&next, auth).unwrap();
         fs::rename(next, self.path("auth.toml")).unwrap();
@@ -100,12 +100,12 @@ fn sha256(text: &str) -> String {
 }
 
 /// Returns the lines of an identity with its key.
-fn identity(name: &str, rights: &str) -> String {
+pub(super) fn identity(name: &str, rights: &str) -> String {
     let digest = sha256(&key(name));
     format!("[[identity]]\nname = \"{name}\"\nkeys = [\"{digest}\"]\n{rights}\n")
 }
 
 /// Returns the header with the key of an identity.
-fn bearer(name: &str) -> String {
+pub(super) fn bearer(name: &str) -> String {
     format!("Bearer {}", key(name))
 }

@@ -1,0 +1,15 @@
+//! Priority of a request, beside the request itself.
+
+use hyper::HeaderMap;
+
+use crate::request::Priority;
+
+/// The header, and the metadata of a gRPC call, that has the priority. Requests of KServe may have it among their
+/// parameters instead, as Triton's do.
+const HEADER: &str = "ovms-priority";
+
+/// Finds the priority of a request; anything but a number is none.
+pub(super) fn of_headers(headers: &HeaderMap) -> Option<Priority> {
+    let text = headers.get(HEADER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Priority::new)
+}

@@ -1,0 +1,147 @@
+//! The clients that are counted.
+
+use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{
+    client::{CountedClient, QuotaCounts},
+    limits::ClientLimits,
+};
+use crate::budget::Budget;
+
+/// Clients that are counted one by one; beyond them, all others count as one.
+const MAX_CLIENTS: usize = 4096;
+
+/// Time after which a client that has nothing in flight may be forgotten.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A client, by what it is known by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ClientKey {
+    /// An identity, and the subject of its token where each counts by itself.
+    Identity(Arc<str>, Option<Arc<str>>),
+    /// An address of IPv4, or a network of IPv6.
+    Address(IpAddr),
+    /// A user of this machine, over a Unix socket.
+    User(u32),
+    /// All that have no place of their own.
+    Others,
+}
+
+impl fmt::Display for ClientKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Identity(name, None) => f.write_str(name),
+            Self::Identity(name, Some(subject)) => write!(f, "{name} ({subject})"),
+            Self::Address(address) => address.fmt(f),
+            Self::User(user) => write!(f, "the user with id {user}"),
+            Self::Others => f.write_str("all further clients together"),
+        }
+    }
+}
+
+/// All clients that have limits.
+#[derive(Debug)]
+pub struct Clients {
+    known: Mutex<HashMap<ClientKey, Arc<CountedClient>>>,
+    counts: Arc<QuotaCounts>,
+    /// Budget of all clients together.
+    all: Budget,
+    epoch: Instant,
+}
+
+impl Clients {
+    /// Makes none; their bytes count for a budget as well.
+    pub fn new(counts: Arc<QuotaCounts>, all: Budget) -> Self {
+        Self {
+            known: Mutex::default(),
+            counts,
+            all,
+            epoch: Instant::now(),
+        }
+    }
+
+    /// Finds a client; one whose limits have changed begins anew.
+    pub fn find(&self, key: &ClientKey, limits: &Arc<ClientLimits>) -> Arc<CountedClient> {
+        let mut known = self.known.lock();
+        let mut key = key;
+        if let Some(client) = known.get(key).filter(|it| it.limits() == limits) {
+            return Arc::clone(client);
+        }
+        if known.len() >= MAX_CLIENTS && !known.contains_key(key) {
+            known.retain(|_, it| Arc::strong_count(it) > 1 || it.idle(self.epoch) < IDLE);
+            if known.len() >= MAX_CLIENTS {
+                key = &ClientKey::Others;
+                if let Some(client) = known.get(key).filter(|it| it.limits() == limits) {
+                    return Arc::clone(client);
+                }
+            }
+        }
+        let client = CountedClient::new(key.clone(), limits, &self.counts, &self.all);
+        let client = Arc::new(client);
+        known.insert(key.clone(), Arc::clone(&client));
+        client
+    }
+
+    /// Notes that a client has sent a request.
+    pub fn seen(&self, client: &CountedClient) {
+        client.seen(self.epoch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn address(number: usize) -> ClientKey {
+        let number = u32::try_from(number).unwrap();
+        ClientKey::Address(Ipv4Addr::from_bits(number).into())
+    }
+
+    fn limits(text: &str) -> Arc<ClientLimits> {
+        Arc::new(text.parse().unwrap())
+    }
+
+    #[test]
+    fn a_client_is_the_same_until_its_limits_change() {
+        let clients = Clients::new(Arc::default(), Budget::default());
+        let one = clients.find(&address(1), &limits("streams=1"));
+        assert!(Arc::ptr_eq(
+            &one,
+            &clients.find(&address(1), &limits("streams=1"))
+        ));
+        assert!(!Arc::ptr_eq(
+            &one,
+            &clients.find(&address(2), &limits("streams=1"))
+        ));
+        assert!(!Arc::ptr_eq(
+            &one,
+            &clients.find(&address(1), &limits("streams=2"))
+        ));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_table_has_a_bound() {
+        let clients = Clients::new(Arc::default(), Budget::default());
+        let limits = limits("streams=1");
+        let held = clients.find(&address(0), &limits);
+        for number in 1..2 * MAX_CLIENTS {
+            clients.find(&address(number), &limits);
+        }
+        assert_eq!(clients.known.lock().len(), MAX_CLIENTS + 1);
+        let other = clients.find(&address(3 * MAX_CLIENTS), &limits);
+        assert!(Arc::ptr_eq(
+            &other,
+            &clients.find(&ClientKey::Others, &limits)
+        ));
+        drop(other);
+        tokio::time::advance(IDLE).await;
+        clients.find(&address(3 * MAX_CLIENTS), &limits);
+        assert_eq!(clients.known.lock().len(), 2);
+        assert!(Arc::ptr_eq(&held, &clients.find(&address(0), &limits)));
+    }
+}

@@ -1,0 +1,330 @@
+//! Limits of clients, by identity and by address, and priorities.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write as _,
+    time::{Duration, Instant},
+};
+
+use tonic::{Code, Request, Status};
+
+use crate::support::{
+    Server, busy, cli, eventually,
+    grpc::{Grpc, dummy},
+    http::{Answer, connect, exchange, get, head, read, send},
+    model,
+    sequence::{Ask, Client, Wire, serve},
+    streams::{Came, Talk},
+};
+
+use super::identities::{bearer, identity};
+
+const INFER: &str = "/v2/models/dummy/infer";
+
+const BODY: &[u8] =
+    br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
+
+/// A rate that no second of these tests gives another request.
+const ONE_IN_A_WHILE: &str = "requests-per-second=1,burst=2";
+
+fn limited(model: &str, limits: &str) -> Server {
+    Server::start_with(model, &["--client-limits", limits, "--metrics_enable"])
+}
+
+fn infer(server: &Server, headers: &[(&str, &str)]) -> Answer {
+    send(server, "POST", INFER, headers, BODY)
+}
+
+/// Returns what the page of figures counts for a limit.
+fn refused(server: &Server, limit: &str) -> u64 {
+    let page = get(server, "/metrics").text();
+    let line = format!("ovms_requests_limited{{limit=\"{limit}\"}} ");
+    let mut lines = page.lines();
+    let value = lines.find_map(|it| it.strip_prefix(&line));
+    value
+        .unwrap_or_else(|| panic!("{line}: {page}"))
+        .parse()
+        .unwrap()
+}
+
+fn metadata(status: &Status, name: &str) -> Option<u64> {
+    status.metadata().get(name)?.to_str().ok()?.parse().ok()
+}
+
+#[test]
+fn an_address_has_its_rate_over_both_protocols() {
+    let server = limited("dummy", ONE_IN_A_WHILE);
+    assert_eq!(infer(&server, &[]).status, 200);
+    let grpc = Grpc::connect(&server);
+    grpc.answered(dummy());
+    let answer = infer(&server, &[]);
+    assert_eq!(answer.status, 429);
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    let error = answer.error();
+    let begin =
+        "429: Too many requests - 1 in a second, the most that 127.0.0.1 may send; try again in ";
+    assert!(
+        error.starts_with(begin) && error.ends_with(" ms"),
+        "{error}"
+    );
+    let status = grpc.infer(dummy()).unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert_eq!(metadata(&status, "retry-after"), Some(1));
+    let pushback = metadata(&status, "grpc-retry-pushback-ms").unwrap();
+    assert!((1..=1000).contains(&pushback), "{pushback}");
+    // Metadata counts, probes and figures do not.
+    assert_eq!(get(&server, "/v2/models/dummy").status, 429);
+    for _ in 0..3 {
+        assert_eq!(get(&server, "/v2/health/ready").status, 200);
+        grpc.round_trip();
+    }
+    assert!(refused(&server, "requests_per_second") >= 3);
+    assert_eq!(refused(&server, "streams"), 0);
+    eventually("the time has passed", || {
+        (infer(&server, &[]).status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_connection_stays_open_when_its_request_is_refused() {
+    let server = limited("dummy", ONE_IN_A_WHILE);
+    let mut connection = connect(&server);
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        let head = head("POST", INFER, BODY.len(), &[]);
+        statuses.push(exchange(&mut connection, &head, BODY).status);
+    }
+    assert_eq!(statuses, [200, 200, 429, 429]);
+}
+
+#[test]
+fn each_identity_has_its_own_limits() {
+    let limits = "[limits]\nrequests_per_second = 1\nburst = 2\n";
+    let free = "infer = [\"*\"]\nlimits = {}";
+    let auth = [
+        limits.to_owned(),
+        identity("one", "infer = [\"*\"]"),
+        identity("two", "infer = [\"*\"]"),
+        identity("free", free),
+        identity("scraper", "metrics = true"),
+    ];
+    let guarded = super::identities::Guarded::with(
+        &auth.concat(),
+        &["--metrics_enable", "--file_system_poll_wait_seconds", "1"],
+    );
+    let server = &guarded.server;
+    let ask = |name: &str| infer(server, &[("authorization", &bearer(name))]).status;
+    assert_eq!([ask("one"), ask("one"), ask("one")], [200, 200, 429]);
+    assert_eq!([ask("two"), ask("two"), ask("two")], [200, 200, 429]);
+    assert!((0..10).all(|_| ask("free") == 200));
+    let header = [("authorization", &*bearer("scraper"))];
+    for _ in 0..4 {
+        assert_eq!(send(server, "GET", "/metrics", &header, b"").status, 200);
+    }
+    // A connection that is open has the new limits with its next request.
+    let mut connection = connect(server);
+    let mut again = || {
+        let head = head(
+            "POST",
+            INFER,
+            BODY.len(),
+            &[("authorization", &bearer("two"))],
+        );
+        exchange(&mut connection, &head, BODY).status
+    };
+    let _ = again();
+    guarded.rewrite(&identity(
+        "two",
+        "infer = [\"*\"]\nlimits = { requests_per_second = 1000 }",
+    ));
+    server.wait_log("rights are those of");
+    assert!((0..10).all(|_| again() == 200));
+}
+
+#[test]
+fn requests_in_flight_are_bounded() {
+    let server = limited("dummy", "concurrent_requests=1");
+    let mut slow = connect(&server);
+    let head = head("POST", INFER, BODY.len(), &[("connection", "close")]);
+    slow.write_all(head.as_bytes()).unwrap();
+    let refusal = eventually("the first is in flight", || {
+        let answer = infer(&server, &[]);
+        (answer.status == 429).then_some(answer)
+    });
+    insta::assert_snapshot!(refusal.error(), @"429: Too many requests - requests in flight: 1, the most that 127.0.0.1 may have; try again in 100 ms");
+    slow.write_all(BODY).unwrap();
+    assert_eq!(read(&mut slow).status, 200);
+    eventually("it is over", || {
+        (infer(&server, &[]).status == 200).then_some(())
+    });
+}
+
+#[test]
+fn bytes_in_flight_are_bounded() {
+    let server = limited("dummy", "bytes-in-flight=64K");
+    let large = vec![b' '; 100_000];
+    let answer = send(&server, "POST", INFER, &[], &large);
+    insta::assert_snapshot!(answer.error(), @"429: Too many requests - bytes in flight: 65536, the most that 127.0.0.1 may have; try again in 100 ms");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    let grpc = Grpc::connect(&server);
+    let mut message = dummy();
+    message.raw_input_contents[0] = large.into();
+    insta::assert_snapshot!(grpc.refused(message), @"ResourceExhausted: Too many requests - bytes in flight: 65536, the most that 127.0.0.1 may have; try again in 100 ms");
+    // Over and over: what is refused leaves nothing behind.
+    for _ in 0..20 {
+        grpc.answered(dummy());
+        assert_eq!(infer(&server, &[]).status, 200);
+    }
+    assert!(refused(&server, "bytes_in_flight") >= 2);
+}
+
+#[test]
+fn messages_of_a_stream_come_at_the_rate() {
+    let server = limited("dummy", "requests_per_second=20,burst=5");
+    let grpc = Grpc::connect(&server);
+    let mut stream = Talk::open(&grpc);
+    let begun = Instant::now();
+    for _ in 0..10 {
+        stream.ask(dummy()).response();
+    }
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(200), "{took:?}");
+}
+
+#[test]
+fn streams_are_bounded() {
+    let server = limited("dummy", "streams=1,concurrent_requests=1");
+    let grpc = Grpc::connect(&server);
+    let mut first = Talk::open(&grpc);
+    first.ask(dummy()).response();
+    let mut second = Talk::open(&grpc);
+    second.send(dummy());
+    insta::assert_snapshot!(second.next().reported(), @"end: ResourceExhausted: Too many requests - open streams: 1, the most that 127.0.0.1 may have; try again in 100 ms");
+    // A stream is no request in flight, and leaves room when it ends.
+    grpc.answered(dummy());
+    first.close();
+    drop(first);
+    eventually("there is room again", || {
+        let mut next = Talk::open(&grpc);
+        next.send(dummy());
+        matches!(next.next(), Came::Response(_)).then_some(())
+    });
+}
+
+#[test]
+fn sequences_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file://{}", folder.path().display());
+    for more in [&[][..], &["--sequence_store", &store]] {
+        let limits = ["--client-limits", "sequences=1"];
+        let server = serve("running_total", &[&limits, more].concat());
+        let client = Client::connect(&server);
+        for wire in Wire::ALL {
+            let ask = |x| Ask::new("running_total", x);
+            assert_eq!(client.total(wire, &ask(1.0).id(5).start()), (5, 1.0));
+            let text = "Too many requests - live sequences: 1, the most that 127.0.0.1 may have; try again in 100 ms";
+            let expected = wire.error(Code::ResourceExhausted, 429, text);
+            assert_eq!(client.refused(wire, &ask(1.0).id(6).start()), expected);
+            assert_eq!(client.refused(wire, &ask(1.0).start()), expected);
+            assert_eq!(client.total(wire, &ask(2.0).id(5)), (5, 3.0));
+            assert_eq!(client.total(wire, &ask(0.0).id(5).end()), (5, 3.0));
+            // A start that fails takes no place.
+            assert!(!client.refused(wire, &ask(1.0).id(7)).is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_request_of_a_higher_priority_does_not_wait_behind_others() {
+    let auth = [
+        identity("anyone", "infer = [\"*\"]"),
+        identity("urgent", "infer = [\"*\"]\nbest_priority = 1"),
+        identity("scraper", "metrics = true"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("auth.toml");
+    fs::write(&file, auth.concat()).unwrap();
+    // So long that nothing gets old enough while the test runs.
+    let server = busy::serve(&[
+        "--auth",
+        file.to_str().unwrap(),
+        "--priority-step-ms",
+        "600000",
+        "--metrics_enable",
+    ]);
+    let grpc = Grpc::connect(&server);
+    let mut sent = 0;
+    let mut send = |name: &'static str, priority: Option<&str>| {
+        let mut request = Request::new(busy::request(busy::SECONDS / 4));
+        let metadata = request.metadata_mut();
+        metadata.insert("authorization", bearer(name).parse().unwrap());
+        if let Some(priority) = priority {
+            metadata.insert("ovms-priority", priority.parse().unwrap());
+        }
+        let mut client = grpc.client.clone();
+        let call = grpc.runtime.spawn(async move {
+            client.model_infer(request).await.unwrap();
+            Instant::now()
+        });
+        sent += 1;
+        let line = format!("ovms_pending_requests {sent}");
+        let header = [("authorization", &*bearer("scraper"))];
+        eventually("it waits", || {
+            let page = crate::support::http::send(&server, "GET", "/metrics", &header, b"").text();
+            page.lines().any(|it| it == line).then_some(())
+        });
+        call
+    };
+    let calls = [
+        ("running", send("anyone", None)),
+        ("usual", send("anyone", None)),
+        ("pretends", send("anyone", Some("1"))),
+        ("low", send("urgent", Some("9"))),
+        ("high", send("urgent", Some("1"))),
+    ];
+    let order = calls.map(|(name, call)| (grpc.runtime.block_on(call).unwrap(), name));
+    let names: Vec<_> = BTreeMap::from(order).into_values().collect();
+    assert_eq!(names, ["running", "high", "usual", "pretends", "low"]);
+}
+
+#[test]
+fn limits_that_cannot_be_used_end_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |flags: &[&str], auth: &str| {
+        let file = folder.path().join("auth.toml");
+        fs::write(&file, auth).unwrap();
+        let mut command = cli::command();
+        command.args(["serve", "--model-name", "dummy", "--model-path"]);
+        command.arg(model("dummy")).args(flags);
+        command
+            .arg("--grpc-unix-socket")
+            .arg(folder.path().join("socket"));
+        if !auth.is_empty() {
+            command.arg("--auth").arg(&file);
+        }
+        let failure = cli::run(&mut command).failure();
+        failure.replace(&folder.path().display().to_string(), "FOLDER")
+    };
+    insta::assert_snapshot!(start(&["--client-limits", "stream=3"], ""), @r#"
+    exit 64
+    client_limits has invalid format: there is no limit `stream`; expected one of requests_per_second, burst, concurrent_requests, bytes_in_flight, streams, sequences
+    "#);
+    insta::assert_snapshot!(start(&["--client-limits", "streams=3"], &identity("a", "infer = [\"*\"]")), @r#"
+    exit 64
+    client_limits is set beside auth, whose file has the limits of identities: [limits]
+    "#);
+    let rights = "infer = [\"*\"]\npriority = 3\nbest_priority = 4\nlimits = { burst = 3 }";
+    insta::assert_snapshot!(start(&[], &identity("a", rights)), @r#"
+    exit 1
+    error: cannot use --auth FOLDER/auth.toml
+      FOLDER/auth.toml:6:17: best_priority is behind priority, which is 3: nothing could have it
+      FOLDER/auth.toml:7:10: burst needs requests_per_second
+    "#);
+    let rights = "infer = [\"*\"]\npriority = 11\nlimits = { requests_per_second = 0, bytes_in_flight = \"64 M\" }";
+    insta::assert_snapshot!(start(&[], &identity("a", rights)), @r#"
+    exit 1
+    error: cannot use --auth FOLDER/auth.toml
+      FOLDER/auth.toml:6:55: expected bytes: a whole number above 0, with K, M, or G behind it for units of 1024
+    "#);
+}
