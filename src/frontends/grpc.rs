@@ -174,13 +174,18 @@ impl GrpcService {
                 })
             }
             Err(mut refusal) => {
-                let recording = refusal.recording();
+                let (recording, hold) = (refusal.recording(), refusal.hold());
                 let answer = refusal.into_call().map(GrpcBody::Left);
-                let Some(recording) = recording else {
+                if recording.is_none() && hold.is_none() {
                     return now(answer);
-                };
+                }
                 Box::pin(async move {
-                    recording.end(Outcome::denied(Protocol::Grpc)).await;
+                    if let Some(hold) = hold {
+                        hold.await;
+                    }
+                    if let Some(recording) = recording {
+                        recording.end(Outcome::denied(Protocol::Grpc)).await;
+                    }
                     Ok(answer)
                 })
             }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -25,6 +26,16 @@ use crate::{
 /// Time after which a client that has too much in flight is told to try again.
 const SOON: Duration = Duration::from_millis(100);
 
+/// Time that a refusal is held back of a client that does not wait: on each of its connections a request at a time, it
+/// then sends one a second.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// Refusals in a second that are answered at once, of clients whose rate has no limit.
+const USUAL_PATIENCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
+
+/// The most refusals of a client that are held back; further ones are answered at once.
+const MAX_HELD: u32 = 4096;
+
 /// Requests that were refused, by limit.
 #[derive(Debug, Default)]
 pub struct QuotaCounts([AtomicU64; ClientLimit::COUNT]);
@@ -45,10 +56,13 @@ pub struct CountedClient {
     key: ClientKey,
     limits: Arc<ClientLimits>,
     pace: Option<DefaultDirectRateLimiter>,
+    /// Rate of refusals from which on they are held back.
+    patience: DefaultDirectRateLimiter,
     budget: Option<Budget>,
     requests: AtomicU32,
     streams: AtomicU32,
     sequences: AtomicU32,
+    held: AtomicU32,
     /// Time of its last request.
     last: AtomicU64,
     counts: Arc<QuotaCounts>,
@@ -99,6 +113,7 @@ impl CountedClient {
             let quota = Quota::per_second(rate);
             RateLimiter::direct(quota.allow_burst(limits.burst.unwrap_or(rate)))
         });
+        let patience = Quota::per_second(limits.requests_per_second.unwrap_or(USUAL_PATIENCE));
         let budget = limits.bytes_in_flight.map(|most| {
             let owner = BytesOwner {
                 key: key.clone(),
@@ -110,10 +125,12 @@ impl CountedClient {
             key,
             limits: Arc::clone(limits),
             pace,
+            patience: RateLimiter::direct(patience),
             budget,
             requests: AtomicU32::new(0),
             streams: AtomicU32::new(0),
             sequences: AtomicU32::new(0),
+            held: AtomicU32::new(0),
             last: AtomicU64::new(0),
             counts: Arc::clone(counts),
         }
@@ -158,6 +175,25 @@ impl CountedClient {
             ));
         }
         Ok(place)
+    }
+
+    /// Waits before a refusal is answered, if it has had as many of late as it may send requests: one that goes on at
+    /// once when it is refused is not to take the time of others.
+    pub async fn hold(self: Arc<Self>) {
+        struct Held<'a>(&'a AtomicU32);
+        impl Drop for Held<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Relaxed);
+            }
+        }
+        if self.patience.check().is_ok() {
+            return;
+        }
+        let before = self.held.fetch_add(1, Relaxed);
+        let _held = Held(&self.held);
+        if before < MAX_HELD {
+            tokio::time::sleep(HOLD).await;
+        }
     }
 
     /// Waits until it may send another message of a stream.
@@ -343,6 +379,22 @@ mod tests {
         );
         assert_eq!((budget.charged(), all.charged()), (0, 950));
         assert_eq!(counts.get(ClientLimit::BytesInFlight), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_of_one_that_does_not_wait_are_held_back() {
+        let (client, _) = client("requests_per_second=3", &Budget::default());
+        let begun = tokio::time::Instant::now();
+        for _ in 0..3 {
+            Arc::clone(&client).hold().await;
+        }
+        assert!(begun.elapsed().is_zero());
+        Arc::clone(&client).hold().await;
+        assert_eq!(begun.elapsed().as_secs(), 1);
+        let all = (0..2 * super::MAX_HELD).map(|_| Arc::clone(&client).hold());
+        futures::future::join_all(all).await;
+        assert_eq!(begun.elapsed().as_secs(), 2);
+        assert_eq!(client.held.load(super::Relaxed), 0);
     }
 
     #[tokio::test]

@@ -101,6 +101,8 @@ pub(in crate::frontends) struct Refusal {
     headers: Vec<(HeaderName, HeaderValue)>,
     /// Line of the audit log, for a known sender that lacks a right.
     recording: Option<Recording>,
+    /// The client, if it has sent too much.
+    client: Option<Arc<CountedClient>>,
 }
 
 impl Refusal {
@@ -109,6 +111,7 @@ impl Refusal {
             error,
             headers: Vec::new(),
             recording: None,
+            client: None,
         }
     }
 
@@ -126,6 +129,11 @@ impl Refusal {
     /// Takes the line of the audit log, for [`Outcome::denied`](super::Outcome::denied).
     pub(in crate::frontends) fn recording(&mut self) -> Option<Recording> {
         self.recording.take()
+    }
+
+    /// Takes what there is to be done before the answer: a client that does not wait does so here.
+    pub(in crate::frontends) fn hold(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        self.client.take().map(CountedClient::hold)
     }
 
     pub(super) fn into_response(self) -> axum::response::Response {
@@ -275,8 +283,8 @@ impl Gate {
         // Probes and scrapers are not to fail because of others at their address.
         let counts = !matches!(rule, Rule::Health | Rule::With(Right::Metrics));
         let client = client.filter(|_| counts);
-        let place = client.map(|client| {
-            self.clients.seen(&client);
+        let place = client.as_ref().map(|client| {
+            self.clients.seen(client);
             client.request()
         });
         let place = match place.transpose() {
@@ -284,6 +292,7 @@ impl Gate {
             Err(error) => {
                 return Err(Refusal {
                     recording,
+                    client,
                     ..Refusal::of(error)
                 });
             }

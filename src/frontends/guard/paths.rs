@@ -161,6 +161,9 @@ async fn guard(
             response
         }
         Err(mut refusal) => {
+            if let Some(hold) = refusal.hold() {
+                hold.await;
+            }
             if let Some(recording) = refusal.recording() {
                 recording.end(Outcome::denied(Protocol::Http)).await;
             }
