@@ -271,10 +271,10 @@ flags! {
         /// A /64 network of IPv6 counts as one address, and so does each user of a Unix socket. Clients
         /// behind a proxy share its address.
         max_connections_per_address: usize = 0, "N";
-        /// Limits of each address, such as requests_per_second=100,burst=200,concurrent_requests=16; with
+        /// Limits of each address, such as requests-per-second=100,burst=200,concurrent-requests=16; with
         /// --auth, identities have them in its file [default: none]
         ///
-        /// Further ones are bytes_in_flight=64M, streams=8, sequences=100. What is above one is rejected
+        /// Further ones are bytes-in-flight=64M, streams=8, sequences=100. What is above one is rejected
         /// (RESOURCE_EXHAUSTED, 429). Addresses count as in --max-connections-per-address.
         client_limits: String, "LIST";
         /// Milliseconds that each step of a request's priority is worth: so much earlier it would have
