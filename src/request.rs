@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::{
     budget::Budget,
     error::{Error, Result},
+    quota::RunOwner,
     shared_memory::{RegionPart, RegionTensors},
     tensor::{DataType, TensorMap, strings},
     trace::TraceContext,
@@ -66,6 +67,8 @@ pub struct InferRequest {
     pub trace: Option<TraceContext>,
     /// Priority that came beside it; else the parameter `priority` counts.
     pub priority: Option<Priority>,
+    /// Owner of the run of which it is a part, if it is that of a node.
+    pub owner: Option<RunOwner>,
 }
 
 impl InferRequest {
@@ -117,10 +120,10 @@ impl Priority {
     /// Name of the parameter.
     const PARAMETER: &str = "priority";
 
-    /// Makes that of a number; all above the lowest priority stand for that.
+    /// Makes that of a number from 1 on; all above the lowest priority stand for that.
     pub fn new(number: u64) -> Self {
         match u8::try_from(number) {
-            Ok(0) => Self::USUAL,
+            Ok(0) => Self::FIRST,
             Ok(number) => Self(number).min(Self::LAST),
             Err(_) => Self::LAST,
         }
@@ -136,7 +139,12 @@ impl Priority {
             Parameter::UInt(number) => *number,
             Parameter::Bool(_) | Parameter::Double(_) | Parameter::Text(_) => return None,
         };
-        Some(Self::new(number))
+        Self::asked(number)
+    }
+
+    /// Returns what a number of a client asks for: nothing, if it is 0.
+    pub fn asked(number: u64) -> Option<Self> {
+        (number > 0).then(|| Self::new(number))
     }
 
     /// Returns its number.
@@ -393,7 +401,7 @@ mod tests {
     fn numbers_are_those_of_triton() {
         let of = |value| Priority::of_parameters(&vec![("priority".to_owned(), value)]);
         assert_eq!(of(Parameter::Int(1)), Some(Priority::FIRST));
-        assert_eq!(of(Parameter::Int(0)), Some(Priority::USUAL));
+        assert_eq!(of(Parameter::Int(0)), None);
         assert_eq!(of(Parameter::UInt(u64::MAX)), Some(Priority::LAST));
         assert_eq!(of(Parameter::Int(11)), Some(Priority::LAST));
         assert_eq!(of(Parameter::Int(-1)), None);

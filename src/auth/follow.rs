@@ -26,7 +26,7 @@ use super::{
     verifier,
 };
 use crate::{
-    error::chain,
+    error::{Error, ErrorKind, chain},
     stamps::{Changes, Stamps},
     task,
 };
@@ -234,7 +234,7 @@ impl Auth {
             };
             tokio::select! {
                 () = look => {
-                    if !self.follow(Look::Steady).await {
+                    if !matches!(self.follow(Look::Steady).await, Ok(true)) {
                         continue;
                     }
                 }
@@ -247,14 +247,24 @@ impl Auth {
     }
 
     /// Reads the file again, whether it has changed or not, and fetches keys of new issuers.
-    pub async fn reload(self: &Arc<Self>) {
-        if self.follow(Look::Now).await {
-            self.fetch().await;
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be used; rights stay as they were.
+    pub async fn reload(self: &Arc<Self>) -> Result<(), Error> {
+        match self.follow(Look::Now).await {
+            Ok(true) => self.fetch().await,
+            Ok(false) => {}
+            Err(error) => {
+                let text = format!("Rights stay as they were - {}", chain(&error));
+                return Err(Error::new(ErrorKind::FailedPrecondition, text));
+            }
         }
+        Ok(())
     }
 
     /// Reads the file if it is due; returns whether other rules count now.
-    async fn follow(self: &Arc<Self>, look: Look) -> bool {
+    async fn follow(self: &Arc<Self>, look: Look) -> Result<bool, AuthFileError> {
         let this = Arc::clone(self);
         task::blocking("auth file", move || {
             let mut changes = this.changes.lock();
@@ -262,7 +272,7 @@ impl Auth {
                 let own = Stamps::of([&*this.path]);
                 let found = own.and(Stamps::of(this.rules.load().key_files()));
                 if !changes.look(&found) {
-                    return false;
+                    return Ok(false);
                 }
             }
             let (rules, stamps) = Self::read(&this.path, this.terms);
@@ -271,11 +281,11 @@ impl Auth {
                     // The key sets may be other files.
                     *changes = Changes::new(stamps);
                     this.take(rules);
-                    true
+                    Ok(true)
                 }
                 Err(error) => {
                     tracing::warn!("rights stay as they were: {}", chain(&error));
-                    false
+                    Err(error)
                 }
             }
         })
@@ -343,11 +353,12 @@ mod tests {
         assert_eq!(find(&new).unwrap_err(), CredentialRefusal::Key);
         let generation = auth.generation();
         fs::write(&path, "[[identity]]\nname = 1\n").unwrap();
-        auth.reload().await;
+        let refused = auth.reload().await.unwrap_err();
+        assert!(refused.message().starts_with("Rights stay as they were - "));
         assert!(find(&old).is_ok());
         assert_eq!(auth.generation(), generation);
         write(&path, &new, "infer = [\"*\"]");
-        auth.reload().await;
+        auth.reload().await.unwrap();
         assert_eq!(find(&old).unwrap_err(), CredentialRefusal::Key);
         assert!(find(&new).unwrap().identity.may_infer("x"));
         assert_ne!(auth.generation(), generation);

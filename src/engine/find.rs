@@ -106,7 +106,6 @@ impl Engine {
                 named,
                 arrival: None,
                 key: None,
-                client: None,
             })
         });
         let site = Site { version, loaded };

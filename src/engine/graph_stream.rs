@@ -44,7 +44,7 @@ pub(super) async fn open(
     let asked = Priority::of_parameters(head.parameters);
     let env = Env::new(engine.sessions(head.origin))
         .traced(head.trace.cloned())
-        .preferred(head.sender.priorities.of(asked));
+        .owned(Some(head.sender.of_runs(asked)));
     let ending = Arc::clone(&env.ending);
     let session = definition
         .open(head.parameters, env, None)

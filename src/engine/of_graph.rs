@@ -47,7 +47,7 @@ impl OfGraph {
         }
         let env = Env::new(self.engine.sessions(self.origin))
             .traced(call.traced().cloned())
-            .preferred(call.priority());
+            .owned(call.owner().cloned());
         let begun = Instant::now();
         let _turn = self.graph.turn().await;
         let started = Instant::now();

@@ -47,7 +47,11 @@ impl OfPipeline {
             task::in_own_task().await;
         }
         let info = self.asked(&request);
-        let (inputs, wanted) = self.pipeline.decoding.validate(&info, request).await?;
+        let (inputs, wanted) = self
+            .pipeline
+            .decoding
+            .validate(&info, request, call)
+            .await?;
         let inputs = tensors(&info, inputs)?;
         let models = |name: &str, version| {
             let version = self.engine.model(name)?.version(version)?;
@@ -58,7 +62,7 @@ impl OfPipeline {
         let watch = PipelineWatch {
             trace: self.trace.as_deref(),
             spans: call.traced(),
-            priority: call.priority(),
+            owner: call.owner(),
         };
         let ran = self.definition.run(models, inputs, self.origin, watch);
         let tensors = Box::pin(ran).await?;

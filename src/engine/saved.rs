@@ -14,7 +14,11 @@ use super::{
 use crate::{
     budget::Budget,
     error::{Error, ErrorKind, Result},
-    model::{Snapshot, stateful::explain},
+    model::{
+        Snapshot,
+        stateful::{LiveState, explain},
+    },
+    quota::ClientPlace,
     sequence::{SequenceCommand, SequenceControl, SequenceRefusal},
     task,
 };
@@ -74,7 +78,7 @@ impl Engine {
         task::sized("save the state of a sequence", size, save).await
     }
 
-    /// Begins a sequence with a state from a file; returns the version.
+    /// Begins a sequence with a state from a file, which has a place if its client is counted; returns the version.
     ///
     /// # Errors
     ///
@@ -84,7 +88,7 @@ impl Engine {
         model: &str,
         version: Option<i64>,
         id: u64,
-        file: Bytes,
+        (file, place): (Bytes, Option<ClientPlace>),
     ) -> Result<i64> {
         let _place = self.enter_flight()?;
         let (stateful, found) = self.stateful(model, version)?;
@@ -105,12 +109,16 @@ impl Engine {
         match site.keeper() {
             Some(keeper) => {
                 let turn = site.turn(command).await?;
-                let begun = keeper.begin_with(turn, Arc::clone(&site.version), state);
+                let begun = keeper.begin_with(turn, Arc::clone(&site.version), (state, place));
                 task::to_its_end(begun).await?;
             }
             None => {
                 let begun = stateful.begin(&site, command).map_err(explain)?;
-                begun.begin_with(state.into());
+                begun.begin_with(LiveState {
+                    state,
+                    place,
+                    stored: None,
+                });
             }
         }
         Ok(site.version.number())
@@ -140,7 +148,6 @@ impl Engine {
             named,
             arrival: None,
             key: None,
-            client: None,
         };
         Ok((stateful, Site { version, loaded }))
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::target::{OfModel, Site, Stateful};
+use super::target::{OfModel, Site, Stateful, place};
 use crate::{
     error::Result,
     metrics::RequestRecord,
@@ -12,6 +12,7 @@ use crate::{
         stateful::{LiveState, Selection, explain},
     },
     openvino::SlotInput,
+    quota::CountedClient,
     request::InferRequest,
     sequence::{Begun, SequenceCommand, SequenceRefusal},
     task,
@@ -32,7 +33,7 @@ impl OfModel {
     /// Runs a request to a sequence that may be anywhere.
     pub(super) async fn infer_shared(
         &self,
-        stateful: &Stateful,
+        (stateful, client): (&Stateful, Option<&Arc<CountedClient>>),
         keeper: Arc<Keeper>,
         request: &InferRequest,
         (mut command, key, mut validated): Validated,
@@ -40,7 +41,7 @@ impl OfModel {
         call: &RequestRecord,
     ) -> Result<(Arc<Version>, (TensorMap, u64, Instant))> {
         let arrived = Instant::now();
-        let place = stateful.place(command)?;
+        let place = place(client, command)?;
         let mut begun = None;
         let mut site = self.site(stateful, command).await?;
         if command.id == 0 {
@@ -76,7 +77,7 @@ impl OfModel {
             tokio::task::yield_now().await;
             let now = self.site(stateful, command).await?;
             if !Arc::ptr_eq(&now.loaded, &site.loaded) {
-                validated = now.validate(request).await?;
+                validated = now.validate(request, call).await?;
             }
             site = now;
         };
@@ -86,7 +87,7 @@ impl OfModel {
             key,
             arrived,
             place,
-            client: stateful.client.clone(),
+            client: client.cloned(),
             call: call.twin(),
         };
         let version = Arc::clone(&site.version);

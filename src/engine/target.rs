@@ -17,7 +17,7 @@ use crate::{
     openvino::SlotInput,
     pipeline::Trace,
     quota::{ClientPlace, CountedClient, RequestOwner},
-    request::{InferRequest, InferResponse, Priority, PriorityBounds},
+    request::{InferRequest, InferResponse, Priority},
     sequence::{Arrival, Begun, SequenceCommand, SequenceRefusal, control},
     servable::ServableInfo,
     task,
@@ -35,7 +35,7 @@ pub struct Target {
     call: RequestRecord,
     /// How many strings an input may have.
     max_strings: usize,
-    priorities: PriorityBounds,
+    owner: RequestOwner,
     /// The request counts as in flight for as long as it has its target.
     _place: RequestInFlight,
 }
@@ -63,8 +63,6 @@ pub(super) struct Stateful {
     pub(super) arrival: Option<Arc<Arrival>>,
     /// Idempotency key, if the transport has one.
     pub(super) key: Option<String>,
-    /// Client that its sequence counts for.
-    pub(super) client: Option<Arc<CountedClient>>,
 }
 
 /// Where a request to a model belongs.
@@ -80,7 +78,7 @@ impl Target {
             found,
             call,
             max_strings: usize::MAX,
-            priorities: PriorityBounds::default(),
+            owner: RequestOwner::default(),
             _place: place,
         }
     }
@@ -99,15 +97,8 @@ impl Target {
 
     /// Says who has sent it.
     #[must_use]
-    pub fn sent_by(mut self, sender: &RequestOwner) -> Self {
-        self.priorities = sender.priorities;
-        if let Found::Model(OfModel {
-            stateful: Some(stateful),
-            ..
-        }) = &mut self.found
-        {
-            stateful.client.clone_from(&sender.client);
-        }
+    pub fn sent_by(mut self, owner: &RequestOwner) -> Self {
+        self.owner = owner.clone();
         self
     }
 
@@ -190,7 +181,10 @@ impl Target {
     pub async fn infer(&self, mut request: InferRequest) -> Result<InferResponse> {
         let asked = request.priority;
         let asked = asked.or_else(|| Priority::of_parameters(&request.parameters));
-        self.call.prefer(self.priorities.of(asked));
+        // That of a node is the owner of what it is a node of.
+        let owner = request.owner.take();
+        self.call
+            .own(owner.unwrap_or_else(|| self.owner.of_runs(asked)));
         if let Some(trace) = request.trace.take() {
             self.call.trace(trace);
         }
@@ -207,7 +201,13 @@ impl Target {
             Found::Model(found) => match &found.stateful {
                 None => found.site.infer(id, request, call).await,
                 Some(stateful) => {
-                    Box::pin(found.infer_in_sequence(stateful, id, request, call)).await
+                    Box::pin(found.infer_in_sequence(
+                        (stateful, self.owner.client.as_ref()),
+                        id,
+                        request,
+                        call,
+                    ))
+                    .await
                 }
             },
             Found::Pipeline(found) => Box::pin(found.infer(id, request, call)).await,
@@ -256,7 +256,7 @@ impl Target {
 impl OfModel {
     async fn infer_in_sequence(
         &self,
-        stateful: &Stateful,
+        (stateful, client): (&Stateful, Option<&Arc<CountedClient>>),
         request_id: String,
         mut request: InferRequest,
         call: &RequestRecord,
@@ -274,14 +274,21 @@ impl OfModel {
             arrival.is_of(command.id);
         }
         let mut site = self.site(stateful, command).await?;
-        let mut validated = site.validate(&request).await?;
+        let mut validated = site.validate(&request, call).await?;
         if let Some(arrival) = &stateful.arrival {
             let model = self.site.version.model();
             arrival.turn(model, command.id).await;
         }
         if let Some(keeper) = site.keeper() {
             let step = (command, key, validated);
-            let ran = self.infer_shared(stateful, keeper, &request, step, selection, of_step);
+            let ran = self.infer_shared(
+                (stateful, client),
+                keeper,
+                &request,
+                step,
+                selection,
+                of_step,
+            );
             let (version, (outputs, id, ran)) = Box::pin(ran).await?;
             name_step(&mut span, id);
             call.answered(ran);
@@ -294,13 +301,13 @@ impl OfModel {
                 ..InferResponse::default()
             });
         }
-        let place = stateful.place(command)?;
+        let place = place(client, command)?;
         let mut rounds = 0;
         let begun = loop {
             // What came before may have changed where the request belongs.
             let now = self.site(stateful, command).await?;
             if !Arc::ptr_eq(&now.loaded, &site.loaded) {
-                validated = now.validate(&request).await?;
+                validated = now.validate(&request, call).await?;
             }
             site = now;
             match stateful.begin(&site, command) {
@@ -368,6 +375,19 @@ impl OfModel {
     }
 }
 
+/// Has a sequence that begins count for the client of its first request.
+///
+/// # Errors
+///
+/// Fails if that has as many as it may.
+pub(super) fn place(
+    client: Option<&Arc<CountedClient>>,
+    command: SequenceCommand,
+) -> Result<Option<ClientPlace>> {
+    let client = client.filter(|_| command.control.starts());
+    client.map(CountedClient::sequence).transpose()
+}
+
 /// Begins the span of a step.
 fn step_span(trace: &TraceContext, command: SequenceCommand) -> TraceSpan {
     let mut span = trace.span("sequence step");
@@ -406,25 +426,15 @@ impl Site {
     pub(super) async fn validate(
         &self,
         request: &InferRequest,
+        call: &RequestRecord,
     ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
         self.loaded
-            .validate(&self.loaded.info, request.clone())
+            .validate(&self.loaded.info, request.clone(), call)
             .await
     }
 }
 
 impl Stateful {
-    /// Has a sequence that begins count for the client of its first request.
-    ///
-    /// # Errors
-    ///
-    /// Fails if that has as many as it may.
-    pub(super) fn place(&self, command: SequenceCommand) -> Result<Option<ClientPlace>> {
-        let client = self.client.as_ref();
-        let client = client.filter(|_| command.control.starts());
-        client.map(CountedClient::sequence).transpose()
-    }
-
     /// Returns whether ids are unique over all versions, so that a request without a version finds
     /// its sequence in whichever has it.
     fn is_shared(&self, version: &Version) -> bool {

@@ -3,8 +3,8 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::http::{Request, Response};
-use futures::{FutureExt, future::BoxFuture};
-use http_body_util::BodyExt;
+use futures::{FutureExt, StreamExt as _, future::BoxFuture};
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tonic::{Status, service::Routes};
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tower::Service;
@@ -174,20 +174,15 @@ impl GrpcService {
                 })
             }
             Err(mut refusal) => {
-                let (recording, hold) = (refusal.recording(), refusal.hold());
+                let due = refusal.before_answer();
                 let answer = refusal.into_call().map(GrpcBody::Left);
-                if recording.is_none() && hold.is_none() {
-                    return now(answer);
+                match due {
+                    None => now(answer),
+                    Some(due) => Box::pin(async move {
+                        due.await;
+                        Ok(answer)
+                    }),
                 }
-                Box::pin(async move {
-                    if let Some(hold) = hold {
-                        hold.await;
-                    }
-                    if let Some(recording) = recording {
-                        recording.end(Outcome::denied(Protocol::Grpc)).await;
-                    }
-                    Ok(answer)
-                })
             }
         }
     }
@@ -252,7 +247,22 @@ impl GrpcService {
             // Streams of reflection may pause.
             body.pause();
         }
+        // Questions on a stream come at the rate of their client.
+        let client = engine.client().cloned();
         let body = body.map_err(Status::from);
+        let body = match client {
+            None => tonic::body::Body::new(body),
+            Some(client) => {
+                let frames = BodyStream::new(body).then(move |frame| {
+                    let client = Arc::clone(&client);
+                    async move {
+                        client.pace().await;
+                        frame
+                    }
+                });
+                tonic::body::Body::new(StreamBody::new(frames))
+            }
+        };
         let answer = self.others.clone().call(Request::from_parts(parts, body));
         Box::pin(async move {
             let answer = answer.await?;

@@ -11,5 +11,5 @@ const HEADER: &str = "ovms-priority";
 /// Finds the priority of a request; anything but a number is none.
 pub(super) fn of_headers(headers: &HeaderMap) -> Option<Priority> {
     let text = headers.get(HEADER)?.to_str().ok()?;
-    text.trim().parse().ok().map(Priority::new)
+    text.trim().parse().ok().and_then(Priority::asked)
 }

@@ -19,7 +19,7 @@ use super::{
     servables::Servables,
     timestamp::Timestamp,
 };
-use crate::{python, request::Priority, trace::TraceContext};
+use crate::{python, quota::RunOwner, trace::TraceContext};
 
 /// Calculator of one node in one run.
 pub trait Calculator: Send {
@@ -164,8 +164,8 @@ pub struct Env {
     pub ending: Arc<Ending>,
     /// Where the spans of its steps begin, if its request is traced.
     pub trace: Option<TraceContext>,
-    /// Priority of the inferences of its nodes.
-    pub priority: Priority,
+    /// Owner of the inferences of its nodes.
+    pub owner: Option<RunOwner>,
 }
 
 /// Request to end a run, shared with the run.
@@ -194,7 +194,7 @@ impl Env {
             servables,
             ending: Arc::default(),
             trace: None,
-            priority: Priority::USUAL,
+            owner: None,
         }
     }
 
@@ -204,10 +204,10 @@ impl Env {
         Self { trace, ..self }
     }
 
-    /// Sets the priority of the inferences of its nodes.
+    /// Says whose the inferences of its nodes are.
     #[must_use]
-    pub fn preferred(self, priority: Priority) -> Self {
-        Self { priority, ..self }
+    pub fn owned(self, owner: Option<RunOwner>) -> Self {
+        Self { owner, ..self }
     }
 
     /// Returns whether the end of the run is requested. Nodes that generate on their own call this,

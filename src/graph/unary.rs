@@ -71,7 +71,7 @@ impl GraphDefinition {
         let mut seat = match seat.filter(Seat::is_usable) {
             Some(mut seat) => {
                 seat.run.env.trace = env.trace;
-                seat.run.env.priority = env.priority;
+                seat.run.env.owner = env.owner;
                 seat
             }
             None => self

@@ -188,9 +188,11 @@ pub(super) fn write(
     }
     if let Some(limited) = server.limited {
         page.family(F::RequestsLimited, |page| {
-            for &limit in ClientLimit::VARIANTS {
-                let labels = format!(r#"limit="{limit}""#);
-                page.sample(F::RequestsLimited, "", &labels, limited.get(limit));
+            for (identity, counts) in limited.get() {
+                for (limit, count) in ClientLimit::VARIANTS.iter().zip(counts) {
+                    let labels = format!(r#"identity="{}",limit="{limit}""#, escaped(&identity));
+                    page.sample(F::RequestsLimited, "", &labels, count);
+                }
             }
         });
     }

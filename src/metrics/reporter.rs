@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, LazyLock, OnceLock,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -23,7 +23,9 @@ use super::{
     statistics::{Executions, Figures, Stage, Statistics},
 };
 use crate::{
+    budget::Budget,
     error::Error,
+    quota::RunOwner,
     request::{Priority, RequestOrigin},
     trace::TraceContext,
 };
@@ -399,7 +401,7 @@ pub struct RequestRecord {
     is_twin: bool,
     /// Where its spans begin, if it is traced.
     trace: OnceLock<TraceContext>,
-    priority: AtomicU8,
+    owner: OnceLock<RunOwner>,
 }
 
 impl RequestRecord {
@@ -416,7 +418,7 @@ impl RequestRecord {
             of_node: false,
             is_twin: false,
             trace: OnceLock::new(),
-            priority: AtomicU8::new(Priority::USUAL.number()),
+            owner: OnceLock::new(),
         }
     }
 
@@ -427,7 +429,7 @@ impl RequestRecord {
             answered: AtomicBool::new(true),
             is_twin: true,
             trace: self.trace.clone(),
-            priority: AtomicU8::new(self.priority.load(Relaxed)),
+            owner: self.owner.clone(),
             ..*self
         }
     }
@@ -442,14 +444,27 @@ impl RequestRecord {
         self.trace.get()
     }
 
-    /// Sets the priority of its runs.
-    pub(crate) fn prefer(&self, priority: Priority) {
-        self.priority.store(priority.number(), Relaxed);
+    /// Says whose its runs are; only the first word counts.
+    pub(crate) fn own(&self, owner: RunOwner) {
+        let _ = self.owner.set(owner);
+    }
+
+    /// Returns whose its runs are, if anybody has said so.
+    pub(crate) fn owner(&self) -> Option<&RunOwner> {
+        self.owner.get()
     }
 
     /// Returns the priority of its runs.
     pub(crate) fn priority(&self) -> Priority {
-        Priority::new(self.priority.load(Relaxed).into())
+        self.owner
+            .get()
+            .map_or(Priority::USUAL, |owner| owner.priority)
+    }
+
+    /// Returns the budget of its client, or another one.
+    pub(crate) fn budget<'a>(&'a self, other: &'a Budget) -> &'a Budget {
+        let own = self.owner.get().and_then(|owner| owner.budget.as_ref());
+        own.unwrap_or(other)
     }
 
     /// Returns one whose run has its spans below another one.

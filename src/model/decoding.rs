@@ -10,8 +10,8 @@ use super::{
     overloaded,
 };
 use crate::{
-    budget::Budget, error::Result, openvino::SlotInput, request::InferRequest,
-    servable::ServableInfo, task, tensor::images::PixelLimit,
+    budget::Budget, error::Result, metrics::RequestRecord, openvino::SlotInput,
+    request::InferRequest, servable::ServableInfo, task, tensor::images::PixelLimit,
 };
 
 /// Inputs for a slot, and the places of the wanted outputs.
@@ -47,11 +47,13 @@ impl Decoding {
         &'a self,
         info: &'a ServableInfo,
         request: InferRequest,
+        call: &'a RequestRecord,
     ) -> Either<Ready<Validated>, BoxFuture<'a, Validated>> {
         if is_slow(info, &request) {
-            Either::Right(Box::pin(self.decode(info, request)))
+            Either::Right(Box::pin(self.decode(info, request, call)))
         } else {
-            Either::Left(ready(check(info, request, self.limit, &self.budget)))
+            let budget = call.budget(&self.budget);
+            Either::Left(ready(check(info, request, self.limit, budget)))
         }
     }
 
@@ -60,11 +62,16 @@ impl Decoding {
         &self.budget
     }
 
-    async fn decode(&self, info: &ServableInfo, request: InferRequest) -> Validated {
+    async fn decode(
+        &self,
+        info: &ServableInfo,
+        request: InferRequest,
+        call: &RequestRecord,
+    ) -> Validated {
         let limit = self.limit;
         let turn = self.turn().await?;
         let info = info.clone();
-        let budget = self.budget.clone();
+        let budget = call.budget(&self.budget).clone();
         task::blocking("decode images", move || {
             let validated = check(&info, request, limit, &budget);
             drop(turn);

@@ -7,7 +7,7 @@ use std::{
 
 use super::{decoding::Validated, loaded::Loaded, overloaded, resize, version::Version};
 use crate::{
-    budget::OVERHEAD,
+    budget::{Budget, OVERHEAD},
     error::{Error, ErrorKind, Result},
     metrics::{RequestRecord, Times},
     openvino::{Hold, RunError, SlotError, SlotInput, SlotQueue, Work},
@@ -33,7 +33,7 @@ impl Version {
     ) -> Result<(TensorMap, Instant)> {
         match resize::asked(loaded, &request) {
             None => {
-                let (inputs, wanted) = loaded.validate(&loaded.info, request).await?;
+                let (inputs, wanted) = loaded.validate(&loaded.info, request, call).await?;
                 self.run(loaded, inputs, wanted, call).await
             }
             // In a box, so that requests to other models do not carry room for it.
@@ -50,11 +50,11 @@ impl Version {
         let mut loaded = Arc::clone(loaded);
         loop {
             let Some((info, asked)) = resize::asked(&loaded, &request) else {
-                let (inputs, wanted) = loaded.validate(&loaded.info, request).await?;
+                let (inputs, wanted) = loaded.validate(&loaded.info, request, call).await?;
                 return self.run(&loaded, inputs, wanted, call).await;
             };
             // Validated as if it were loaded: a request that does not fit itself loads nothing.
-            let (inputs, wanted) = loaded.validate(&info, request.clone()).await?;
+            let (inputs, wanted) = loaded.validate(&info, request.clone(), call).await?;
             let resized = self.resize(&asked).await?;
             if resize::is_same_but_for_shapes(&info, &resized.info) {
                 return self.run(&resized, inputs, wanted, call).await;
@@ -110,8 +110,9 @@ impl Loaded {
         &'a self,
         info: &'a ServableInfo,
         request: InferRequest,
+        call: &'a RequestRecord,
     ) -> impl Future<Output = Validated> + Send + 'a {
-        self.decoding.validate(info, request)
+        self.decoding.validate(info, request, call)
     }
 
     /// Runs validated inputs, and returns the outputs as they are, by port; `hold` lives until the run
@@ -124,20 +125,19 @@ impl Loaded {
         call: &RequestRecord,
         queue: SlotQueue,
     ) -> Result<(Vec<Tensor>, Times), Failed> {
-        let budget = self.decoding.budget();
+        let budget = call.budget(self.decoding.budget());
         // What the outputs take is known before the run, where shapes tell it.
         let expected = budget.charge(self.fixed_outputs).map_err(Failed::Outputs)?;
         let ran = self.runner.infer(inputs, wanted, hold, call, queue).await;
         let (outputs, times) = ran.map_err(Failed::Run)?;
         drop(expected);
-        let outputs = self.charged(outputs).map_err(Failed::Outputs)?;
+        let outputs = self.charged(outputs, budget).map_err(Failed::Outputs)?;
         Ok((outputs, times))
     }
 
     /// Charges the outputs of a run. A step of a sequence cannot be taken back, so that its outputs
     /// are charged whatever is left.
-    fn charged(&self, outputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
-        let budget = self.decoding.budget();
+    fn charged(&self, outputs: Vec<Tensor>, budget: &Budget) -> Result<Vec<Tensor>> {
         let charged = |tensor: Tensor| {
             let bytes = tensor.data().len() + OVERHEAD;
             let charge = match self.is_stateful() {

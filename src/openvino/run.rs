@@ -274,6 +274,7 @@ impl Runner {
             hold: Box::new(hold),
             asked,
             rank: self.rank(asked, call.priority()),
+            _place: call.owner().and_then(|owner| owner.place.clone()),
             times: Times::begun(call, asked, asked),
             reporter: Arc::clone(call.reporter()),
             trace: call.traced().cloned(),

@@ -32,6 +32,7 @@ use super::{
 use crate::{
     error::chain,
     metrics::{Active, BatchRun, Reporter, Times},
+    quota::ClientPlace,
     task,
     tensor::Tensor,
     trace::{TraceContext, TraceSpan},
@@ -48,6 +49,8 @@ pub(super) struct Run {
     pub(super) asked: Instant,
     /// Its place in the queue.
     pub(super) rank: Rank,
+    /// Place of its request among those of the client, until it ends.
+    pub(super) _place: Option<Arc<ClientPlace>>,
     /// Times measured so far.
     pub(super) times: Times,
     pub(super) reporter: Arc<Reporter>,

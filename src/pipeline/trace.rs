@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::plan::PipelinePlan;
-use crate::{request::Priority, tensor::Tensor, trace::TraceContext};
+use crate::{quota::RunOwner, tensor::Tensor, trace::TraceContext};
 
 /// Observers of a request to a pipeline.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,8 +14,8 @@ pub struct PipelineWatch<'a> {
     pub trace: Option<&'a Trace>,
     /// Where the spans of its nodes begin, if it is traced.
     pub spans: Option<&'a TraceContext>,
-    /// Priority of the runs of its nodes.
-    pub priority: Priority,
+    /// Owner of the runs of its nodes.
+    pub owner: Option<&'a RunOwner>,
 }
 
 /// Keeps every run of a request.

@@ -1,6 +1,7 @@
 //! One client, and what it has at the moment.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     num::NonZeroU32,
     sync::{
@@ -11,6 +12,7 @@ use std::{
 };
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock as _};
+use parking_lot::Mutex;
 use strum::EnumCount as _;
 use tokio::time::Instant;
 
@@ -34,20 +36,25 @@ const HOLD: Duration = Duration::from_secs(1);
 const USUAL_PATIENCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
 /// The most refusals of a client that are held back; further ones are answered at once.
-const MAX_HELD: u32 = 4096;
+const MAX_HELD: u32 = 16_384;
 
-/// Requests that were refused, by limit.
+/// Requests that were refused: by the name of the identity, which is empty for addresses, and by limit.
 #[derive(Debug, Default)]
-pub struct QuotaCounts([AtomicU64; ClientLimit::COUNT]);
+pub struct QuotaCounts(Mutex<BTreeMap<Arc<str>, [u64; ClientLimit::COUNT]>>);
 
 impl QuotaCounts {
-    /// Returns how many requests a limit has refused.
-    pub fn get(&self, limit: ClientLimit) -> u64 {
-        self.0[limit as usize].load(Relaxed)
+    /// Returns how many requests each limit of an identity has refused, in the order of the limits.
+    pub fn get(&self) -> BTreeMap<Arc<str>, [u64; ClientLimit::COUNT]> {
+        self.0.lock().clone()
     }
 
-    fn add(&self, limit: ClientLimit) {
-        self.0[limit as usize].fetch_add(1, Relaxed);
+    /// Begins to count for an identity, or for addresses.
+    pub(super) fn begin(&self, key: &ClientKey) {
+        self.0.lock().entry(key.name()).or_default();
+    }
+
+    fn add(&self, key: &ClientKey, limit: ClientLimit) {
+        self.0.lock().entry(key.name()).or_default()[limit as usize] += 1;
     }
 }
 
@@ -63,6 +70,8 @@ pub struct CountedClient {
     streams: AtomicU32,
     sequences: AtomicU32,
     held: AtomicU32,
+    /// Turn of the streams that wait for the rate.
+    turn: tokio::sync::Mutex<()>,
     /// Time of its last request.
     last: AtomicU64,
     counts: Arc<QuotaCounts>,
@@ -76,7 +85,7 @@ struct BytesOwner {
 
 impl BudgetOwner for BytesOwner {
     fn exhausted(&self, max: usize) -> Error {
-        self.counts.add(ClientLimit::BytesInFlight);
+        self.counts.add(&self.key, ClientLimit::BytesInFlight);
         refusal(
             format_args!(
                 "bytes in flight: {max}, the most that {} may have",
@@ -85,6 +94,12 @@ impl BudgetOwner for BytesOwner {
             SOON,
         )
     }
+}
+
+/// Makes a rate of one in a period, with so many at once.
+fn quota(period: Duration, burst: NonZeroU32) -> Quota {
+    let quota = Quota::with_period(period).unwrap_or(Quota::per_second(NonZeroU32::MAX));
+    quota.allow_burst(burst)
 }
 
 /// Makes the error of a client that has too much.
@@ -110,10 +125,13 @@ impl CountedClient {
         all: &Budget,
     ) -> Self {
         let pace = limits.requests_per_second.map(|rate| {
-            let quota = Quota::per_second(rate);
-            RateLimiter::direct(quota.allow_burst(limits.burst.unwrap_or(rate)))
+            let burst = limits.burst.unwrap_or_else(|| rate.burst());
+            RateLimiter::direct(quota(rate.period(), burst))
         });
-        let patience = Quota::per_second(limits.requests_per_second.unwrap_or(USUAL_PATIENCE));
+        let patience = limits
+            .requests_per_second
+            .map(|rate| quota(rate.period(), rate.burst()));
+        let patience = patience.unwrap_or(Quota::per_second(USUAL_PATIENCE));
         let budget = limits.bytes_in_flight.map(|most| {
             let owner = BytesOwner {
                 key: key.clone(),
@@ -131,6 +149,7 @@ impl CountedClient {
             streams: AtomicU32::new(0),
             sequences: AtomicU32::new(0),
             held: AtomicU32::new(0),
+            turn: tokio::sync::Mutex::default(),
             last: AtomicU64::new(0),
             counts: Arc::clone(counts),
         }
@@ -166,8 +185,9 @@ impl CountedClient {
     pub fn request(self: &Arc<Self>) -> Result<ClientPlace, Error> {
         let place = self.place(ClientLimit::ConcurrentRequests)?;
         if let Some(wait) = self.wait() {
-            let rate = self.limits.requests_per_second.map_or(0, u32::from);
-            self.counts.add(ClientLimit::RequestsPerSecond);
+            let rate = self.limits.requests_per_second;
+            let rate = rate.map_or_else(String::new, |rate| rate.to_string());
+            self.counts.add(&self.key, ClientLimit::RequestsPerSecond);
             let key = &self.key;
             return Err(refusal(
                 format_args!("{rate} in a second, the most that {key} may send"),
@@ -198,6 +218,8 @@ impl CountedClient {
 
     /// Waits until it may send another message of a stream.
     pub async fn pace(&self) {
+        // One waits for the time, and the others of the client for this one.
+        let _turn = self.turn.lock().await;
         while let Some(wait) = self.wait() {
             tokio::time::sleep(wait).await;
         }
@@ -254,10 +276,11 @@ impl CountedClient {
 
     fn place(self: &Arc<Self>, limit: ClientLimit) -> Result<ClientPlace, Error> {
         if let Some((count, most, name)) = self.counted(limit) {
-            let before = count.fetch_add(1, Relaxed);
-            if let Some(most) = most.filter(|most| before >= *most) {
-                count.fetch_sub(1, Relaxed);
-                self.counts.add(limit);
+            let most = most.unwrap_or(u32::MAX);
+            let taken =
+                count.fetch_update(Relaxed, Relaxed, |held| (held < most).then_some(held + 1));
+            if taken.is_err() {
+                self.counts.add(&self.key, limit);
                 let key = &self.key;
                 return Err(refusal(
                     format_args!("{name}: {most}, the most that {key} may have"),
@@ -294,6 +317,12 @@ impl ClientPlace {
     }
 }
 
+impl PartialEq for ClientPlace {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
 impl Drop for ClientPlace {
     fn drop(&mut self) {
         if let Some((count, ..)) = self.client.counted(self.limit) {
@@ -319,6 +348,10 @@ mod tests {
         )
     }
 
+    fn count(counts: &QuotaCounts, limit: ClientLimit) -> u64 {
+        counts.get().get("batch").map_or(0, |it| it[limit as usize])
+    }
+
     #[test]
     fn places_are_given_back() {
         let (client, counts) = client("concurrent_requests=2,streams=1", &Budget::default());
@@ -330,8 +363,8 @@ mod tests {
         insta::assert_snapshot!(client.stream().unwrap_err(), @"Too many requests - open streams: 1, the most that batch may have; try again in 100 ms");
         drop((held, stream));
         assert!(client.request().is_ok() && client.stream().is_ok());
-        assert_eq!(counts.get(ClientLimit::ConcurrentRequests), 1);
-        assert_eq!(counts.get(ClientLimit::Streams), 1);
+        assert_eq!(count(&counts, ClientLimit::ConcurrentRequests), 1);
+        assert_eq!(count(&counts, ClientLimit::Streams), 1);
         // There is no limit of these.
         let _many: Vec<_> = (0..100).map(|_| client.sequence().unwrap()).collect();
     }
@@ -353,7 +386,7 @@ mod tests {
             wait.as_millis() > 900 && wait.as_millis() <= 1000,
             "{wait:?}"
         );
-        assert_eq!(counts.get(ClientLimit::RequestsPerSecond), 1);
+        assert_eq!(count(&counts, ClientLimit::RequestsPerSecond), 1);
         let held = client.requests.load(super::Relaxed);
         assert_eq!(held, 0, "a request that is refused has no place");
     }
@@ -378,7 +411,7 @@ mod tests {
             "it is not the client's fault"
         );
         assert_eq!((budget.charged(), all.charged()), (0, 950));
-        assert_eq!(counts.get(ClientLimit::BytesInFlight), 1);
+        assert_eq!(count(&counts, ClientLimit::BytesInFlight), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -406,7 +439,7 @@ mod tests {
         }
         assert!(begun.elapsed().as_millis() >= 29);
         assert_eq!(
-            counts.get(ClientLimit::RequestsPerSecond),
+            count(&counts, ClientLimit::RequestsPerSecond),
             0,
             "nothing is refused"
         );

@@ -17,6 +17,9 @@ const MAX_CLIENTS: usize = 4096;
 /// Time after which a client that has nothing in flight may be forgotten.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// Time from one look for clients that may be forgotten to the next.
+const SWEEP: Duration = Duration::from_secs(1);
+
 /// A client, by what it is known by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClientKey {
@@ -30,6 +33,16 @@ pub enum ClientKey {
     Others,
 }
 
+impl ClientKey {
+    /// Returns the name of the identity; empty if it is none.
+    pub(super) fn name(&self) -> Arc<str> {
+        match self {
+            Self::Identity(name, _) => Arc::clone(name),
+            Self::Address(_) | Self::User(_) | Self::Others => "".into(),
+        }
+    }
+}
+
 impl fmt::Display for ClientKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -37,15 +50,24 @@ impl fmt::Display for ClientKey {
             Self::Identity(name, Some(subject)) => write!(f, "{name} ({subject})"),
             Self::Address(address) => address.fmt(f),
             Self::User(user) => write!(f, "the user with id {user}"),
-            Self::Others => f.write_str("all further clients together"),
+            Self::Others => f.write_str("all clients together that have no place in the table"),
         }
     }
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    clients: HashMap<ClientKey, Arc<CountedClient>>,
+    /// Those that stand for all without a place of their own, one for each set of limits.
+    others: Vec<Arc<CountedClient>>,
+    /// Time of the last look for those that may go.
+    swept: Option<Instant>,
 }
 
 /// All clients that have limits.
 #[derive(Debug)]
 pub struct Clients {
-    known: Mutex<HashMap<ClientKey, Arc<CountedClient>>>,
+    known: Mutex<Known>,
     counts: Arc<QuotaCounts>,
     /// Budget of all clients together.
     all: Budget,
@@ -66,22 +88,41 @@ impl Clients {
     /// Finds a client; one whose limits have changed begins anew.
     pub fn find(&self, key: &ClientKey, limits: &Arc<ClientLimits>) -> Arc<CountedClient> {
         let mut known = self.known.lock();
-        let mut key = key;
-        if let Some(client) = known.get(key).filter(|it| it.limits() == limits) {
+        let Known {
+            clients,
+            others,
+            swept,
+        } = &mut *known;
+        if let Some(client) = clients.get(key).filter(|it| it.limits() == limits) {
             return Arc::clone(client);
         }
-        if known.len() >= MAX_CLIENTS && !known.contains_key(key) {
-            known.retain(|_, it| Arc::strong_count(it) > 1 || it.idle(self.epoch) < IDLE);
-            if known.len() >= MAX_CLIENTS {
-                key = &ClientKey::Others;
-                if let Some(client) = known.get(key).filter(|it| it.limits() == limits) {
+        let new = |key: &ClientKey| {
+            self.counts.begin(key);
+            Arc::new(CountedClient::new(
+                key.clone(),
+                limits,
+                &self.counts,
+                &self.all,
+            ))
+        };
+        if clients.len() >= MAX_CLIENTS && !clients.contains_key(key) {
+            if swept.is_none_or(|last| last.elapsed() >= SWEEP) {
+                *swept = Some(Instant::now());
+                clients.retain(|_, it| Arc::strong_count(it) > 1 || it.idle(self.epoch) < IDLE);
+            }
+            if clients.len() >= MAX_CLIENTS {
+                if let Some(client) = others.iter().find(|it| it.limits() == limits) {
                     return Arc::clone(client);
                 }
+                // Limits that no file has any more.
+                others.retain(|it| Arc::strong_count(it) > 1);
+                let client = new(&ClientKey::Others);
+                others.push(Arc::clone(&client));
+                return client;
             }
         }
-        let client = CountedClient::new(key.clone(), limits, &self.counts, &self.all);
-        let client = Arc::new(client);
-        known.insert(key.clone(), Arc::clone(&client));
+        let client = new(key);
+        clients.insert(key.clone(), Arc::clone(&client));
         client
     }
 
@@ -132,16 +173,17 @@ mod tests {
         for number in 1..2 * MAX_CLIENTS {
             clients.find(&address(number), &limits);
         }
-        assert_eq!(clients.known.lock().len(), MAX_CLIENTS + 1);
+        assert_eq!(clients.known.lock().clients.len(), MAX_CLIENTS);
         let other = clients.find(&address(3 * MAX_CLIENTS), &limits);
         assert!(Arc::ptr_eq(
             &other,
-            &clients.find(&ClientKey::Others, &limits)
+            &clients.find(&address(3 * MAX_CLIENTS + 1), &limits)
         ));
+        assert_eq!(clients.known.lock().others.len(), 1);
         drop(other);
         tokio::time::advance(IDLE).await;
         clients.find(&address(3 * MAX_CLIENTS), &limits);
-        assert_eq!(clients.known.lock().len(), 2);
+        assert_eq!(clients.known.lock().clients.len(), 2);
         assert!(Arc::ptr_eq(&held, &clients.find(&address(0), &limits)));
     }
 }

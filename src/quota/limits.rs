@@ -1,6 +1,6 @@
 //! The numbers that bound a client.
 
-use std::{fmt, num::NonZeroU32, str::FromStr};
+use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumCount, VariantNames};
@@ -37,7 +37,7 @@ pub enum ClientLimit {
 #[serde(deny_unknown_fields)]
 pub struct ClientLimits {
     /// Requests that it may send in a second, on average. Messages of streams count as requests.
-    pub requests_per_second: Option<NonZeroU32>,
+    pub requests_per_second: Option<RequestRate>,
     /// Requests that it may send at once, after a pause; as many as in a second unless given.
     pub burst: Option<NonZeroU32>,
     /// Requests in flight, those that wait included, and streams not.
@@ -121,11 +121,17 @@ impl FromStr for ClientLimits {
             };
             let count = || value.parse::<NonZeroU32>().map_err(|_| wrong(COUNT));
             let place = match name.as_str() {
-                "requests_per_second" => &mut limits.requests_per_second,
                 "burst" => &mut limits.burst,
                 "concurrent_requests" => &mut limits.concurrent_requests,
                 "streams" => &mut limits.streams,
                 "sequences" => &mut limits.sequences,
+                "requests_per_second" => {
+                    let rate = value.parse().map_err(|_| wrong(RequestRate::FORM))?;
+                    if limits.requests_per_second.replace(rate).is_some() {
+                        return Err(ClientLimitsError::Twice(name));
+                    }
+                    continue;
+                }
                 "bytes_in_flight" => {
                     let bytes = value.parse().map_err(|_| wrong(ByteCount::FORM))?;
                     if limits.bytes_in_flight.replace(bytes).is_some() {
@@ -141,6 +147,64 @@ impl FromStr for ClientLimits {
         }
         limits.check()?;
         Ok(limits)
+    }
+}
+
+/// Requests in a second, in thousandths, never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "f64")]
+pub struct RequestRate(NonZeroU32);
+
+/// A number that is no rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected {}", RequestRate::FORM)]
+pub struct RequestRateError;
+
+impl RequestRate {
+    const FORM: &str = "requests in a second: a number from 0.001 to 1000000";
+
+    /// Returns the time from one request to the next.
+    pub fn period(self) -> Duration {
+        Duration::from_secs(1000) / self.0.get()
+    }
+
+    /// Returns the requests of a second, one at least.
+    pub fn burst(self) -> NonZeroU32 {
+        NonZeroU32::new(self.0.get() / 1000).unwrap_or(NonZeroU32::MIN)
+    }
+}
+
+impl TryFrom<f64> for RequestRate {
+    type Error = RequestRateError;
+
+    fn try_from(rate: f64) -> Result<Self, RequestRateError> {
+        let is_known = (0.001..=1e6).contains(&rate);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is within the bounds"
+        )]
+        let thousandths = is_known.then_some((rate * 1000.0).round() as u32);
+        thousandths
+            .and_then(NonZeroU32::new)
+            .map(Self)
+            .ok_or(RequestRateError)
+    }
+}
+
+impl FromStr for RequestRate {
+    type Err = RequestRateError;
+
+    fn from_str(text: &str) -> Result<Self, RequestRateError> {
+        text.parse::<f64>()
+            .map_err(|_| RequestRateError)?
+            .try_into()
+    }
+}
+
+impl fmt::Display for RequestRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f64::from(self.0.get()) / 1000.0).fmt(f)
     }
 }
 
@@ -221,9 +285,14 @@ mod tests {
 
     #[test]
     fn a_flag_has_names_and_numbers() {
-        let limits = read("requests-per-second=100, burst=20,bytes_in_flight=64M,streams=4");
+        let limits = read("requests-per-second=0.5, burst=20,bytes_in_flight=64M,streams=4");
         let limits = limits.unwrap();
-        assert_eq!(limits.requests_per_second, NonZeroU32::new(100));
+        let rate = limits.requests_per_second.unwrap();
+        assert_eq!(
+            (rate.period(), rate.burst().get()),
+            (Duration::from_secs(2), 1)
+        );
+        assert_eq!(rate.to_string(), "0.5");
         assert_eq!(limits.burst, NonZeroU32::new(20));
         assert_eq!(limits.bytes_in_flight.unwrap().get(), 64 << 20);
         assert_eq!(limits.streams, NonZeroU32::new(4));

@@ -13,7 +13,10 @@ pub use client::{ClientPlace, CountedClient, QuotaCounts};
 pub use clients::{ClientKey, Clients};
 pub use limits::{ClientLimit, ClientLimits, ClientLimitsError};
 
-use crate::request::PriorityBounds;
+use crate::{
+    budget::Budget,
+    request::{Priority, PriorityBounds},
+};
 
 /// Owner of a request, as far as it is bounded.
 #[derive(Debug, Clone, Default)]
@@ -22,4 +25,28 @@ pub struct RequestOwner {
     pub priorities: PriorityBounds,
     /// Client that its sequences count for, if they are counted.
     pub client: Option<Arc<CountedClient>>,
+    /// Its place among the requests of that client; a stream has none.
+    pub place: Option<Arc<ClientPlace>>,
+}
+
+impl RequestOwner {
+    /// Returns that of the runs of a request that asks for a priority.
+    pub fn of_runs(&self, asked: Option<Priority>) -> RunOwner {
+        RunOwner {
+            priority: self.priorities.of(asked),
+            budget: self.client.as_ref().and_then(|it| it.budget().cloned()),
+            place: self.place.clone(),
+        }
+    }
+}
+
+/// Owner of the runs of a request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunOwner {
+    /// Priority in the queues of models.
+    pub priority: Priority,
+    /// Budget of the client, if its bytes are counted.
+    pub budget: Option<Budget>,
+    /// Place of the request, which a run keeps that goes on without its client.
+    pub place: Option<Arc<ClientPlace>>,
 }

@@ -161,9 +161,9 @@ impl Report {
                 }
             }
         }
+        self.identities(&config.settings);
         if !self.is_syntax {
             self.tls(config.settings.tls.as_ref());
-            self.identities(&config.settings);
             let errors = server::check_unix_sockets(&config.settings);
             let errors = errors.iter().map(|error| chain(error));
             self.findings.errors.extend(errors);
@@ -175,7 +175,7 @@ impl Report {
         Ok(())
     }
 
-    /// Reads the file of identities, and fetches the key sets of its issuers.
+    /// Reads the file of identities, and fetches the key sets of its issuers unless it is about the syntax alone.
     fn identities(&mut self, settings: &ServerSettings) {
         let auth = match server::open_auth(settings) {
             Ok(None) => return,
@@ -199,6 +199,9 @@ impl Report {
             .chain(rules.unserved(&names));
         let warnings = warnings.map(|warning| warning.to_string());
         self.findings.warnings.extend(warnings);
+        if self.is_syntax {
+            return;
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();

@@ -485,7 +485,7 @@ impl Reading<'_> {
         };
         let usual_one = read(usual, Priority::USUAL);
         // Nobody gets ahead of the others unless the file says so.
-        let best_one = read(best, usual_one.min(Priority::USUAL));
+        let best_one = read(best, usual_one);
         if let Some(best) = best.filter(|_| best_one > usual_one) {
             let text = format!(
                 "best_priority is behind priority, which is {}: nothing could have it",

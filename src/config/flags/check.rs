@@ -310,9 +310,6 @@ fn check(
         return Err(FlagError::OtlpEndpoint(endpoint.clone()));
     }
     let client_limits = flags.client_limits.as_deref().map(str::parse).transpose()?;
-    if client_limits.is_some() && flags.auth.is_some() {
-        return Err(FlagError::ClientLimitsWithAuth);
-    }
     let api_key = api_key(flags, environment)?;
     let sequence_store = flags.sequence_store.as_deref().map(str::parse).transpose();
     let sequence_store = sequence_store.map_err(FlagError::SequenceStore)?;

@@ -97,8 +97,6 @@ pub enum FlagError {
     OtlpEndpoint(String),
     #[error("client_limits has invalid format: {0}")]
     ClientLimits(#[from] ClientLimitsError),
-    #[error("client_limits is set beside auth, whose file has the limits of identities: [limits]")]
-    ClientLimitsWithAuth,
     #[error("{0} has characters that an HTTP header cannot have")]
     HeaderText(&'static str),
     #[error("Unable to read API key file {path}: {reason}")]

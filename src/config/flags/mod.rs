@@ -272,9 +272,9 @@ flags! {
         /// behind a proxy share its address.
         max_connections_per_address: usize = 0, "N";
         /// Limits of each address, such as requests-per-second=100,burst=200,concurrent-requests=16; with
-        /// --auth, identities have them in its file [default: none]
+        /// --auth they are those of requests without an identity [default: none]
         ///
-        /// Further ones are bytes-in-flight=64M, streams=8, sequences=100. What is above one is rejected
+        /// Identities have limits in the file of --auth. Further ones are bytes-in-flight=64M, streams=8, sequences=100. What is above one is rejected
         /// (RESOURCE_EXHAUSTED, 429). Addresses count as in --max-connections-per-address.
         client_limits: String, "LIST";
         /// Milliseconds that each step of a request's priority is worth: so much earlier it would have
@@ -328,8 +328,8 @@ flags! {
         ///
         /// Loads everything that a server would, short of compiling: reads each model, queries each
         /// device for its properties, opens all custom node libraries, and imports all handlers.
-        /// The fast form, --check=syntax, reads the flags, the configuration file and the graph files
-        /// only. Needs no ports. Exits with 0, with 1 on errors, or with 2 if there are only
+        /// The fast form, --check=syntax, reads the flags, the configuration file, the graph files, and
+        /// the file of --auth only. Needs no ports. Exits with 0, with 1 on errors, or with 2 if there are only
         /// warnings or something could not be checked.
         check: CheckDepth = CheckDepth::Off, "DEPTH";
         /// List the models below --model-repository-path

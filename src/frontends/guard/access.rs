@@ -36,16 +36,15 @@ pub(crate) struct Access {
     auth: Option<Arc<Auth>>,
     /// Audit record of the request, if it gets one.
     trail: Option<Arc<Trail>>,
-    /// Place of the request among those of its client, if these are counted.
+    /// Client of the request, if it has limits.
+    client: Option<Arc<CountedClient>>,
+    /// Place of the request among those of its client.
     place: Option<Arc<RequestPlace>>,
 }
 
-/// Place of a request, which counts until its last access is gone.
-struct RequestPlace {
-    client: Arc<CountedClient>,
-    /// `None` once it counts as a stream instead.
-    held: Mutex<Option<ClientPlace>>,
-}
+/// Place of a request, which counts until its last access is gone and its last run has ended; `None` once it counts as a
+/// stream instead.
+struct RequestPlace(Mutex<Option<Arc<ClientPlace>>>);
 
 /// Sender of a request, as far as rights go.
 #[derive(Clone)]
@@ -63,26 +62,22 @@ impl Access {
         caller: Sender,
         auth: Option<&Arc<Auth>>,
         trail: Option<Arc<Trail>>,
-        place: Option<ClientPlace>,
+        (client, place): (Option<Arc<CountedClient>>, Option<ClientPlace>),
     ) -> Self {
-        let place = place.map(|place| {
-            Arc::new(RequestPlace {
-                client: Arc::clone(place.client()),
-                held: Mutex::new(Some(place)),
-            })
-        });
+        let place = place.map(|place| Arc::new(RequestPlace(Mutex::new(Some(Arc::new(place))))));
         Self {
             engine: Arc::clone(engine),
             caller,
             auth: auth.cloned(),
             trail,
+            client,
             place,
         }
     }
 
     /// Returns the client of the request, if it has limits.
     pub(in crate::frontends) fn client(&self) -> Option<&Arc<CountedClient>> {
-        self.place.as_ref().map(|place| &place.client)
+        self.client.as_ref()
     }
 
     /// Returns the sender as the engine knows it.
@@ -92,7 +87,8 @@ impl Access {
                 Sender::Known(identity) => identity.priorities(),
                 Sender::Anyone | Sender::Nobody => PriorityBounds::default(),
             },
-            client: self.client().cloned(),
+            client: self.client.clone(),
+            place: self.place.as_ref().and_then(|place| place.0.lock().clone()),
         }
     }
 
@@ -106,12 +102,15 @@ impl Access {
 
     /// Has the request count as a stream from now on.
     fn becomes_stream(&self) -> Result<Option<ClientPlace>> {
-        let Some(place) = &self.place else {
-            return Ok(None);
-        };
-        let stream = place.client.stream()?;
-        place.held.lock().take();
-        Ok(Some(stream))
+        let stream = self
+            .client
+            .as_ref()
+            .map(CountedClient::stream)
+            .transpose()?;
+        if let Some(place) = &self.place {
+            place.0.lock().take();
+        }
+        Ok(stream)
     }
 
     fn may(&self, right: Right) -> bool {
@@ -309,7 +308,11 @@ impl Access {
     ) -> Result<i64> {
         self.admin()?;
         self.visible(model)?;
-        self.engine.restore_sequence(model, version, id, file).await
+        let place = self.client.as_ref().map(CountedClient::sequence);
+        let place = place.transpose()?;
+        self.engine
+            .restore_sequence(model, version, id, (file, place))
+            .await
     }
 
     /// Reads the configuration again, as [`Engine::reload`], and the file of identities.
@@ -319,10 +322,12 @@ impl Access {
     /// Fails as that, and if the sender does not manage the server.
     pub(in crate::frontends) async fn reload(&self) -> Result<Reload> {
         self.admin()?;
-        if let Some(auth) = &self.auth {
-            auth.reload().await;
-        }
-        self.engine.reload().await
+        let rights = match &self.auth {
+            Some(auth) => auth.reload().await,
+            None => Ok(()),
+        };
+        let reload = self.engine.reload().await?;
+        rights.map(|()| reload)
     }
 
     /// Takes one of the places of streams, as [`Engine::stream_place`].

@@ -112,6 +112,8 @@ enum AuditResult {
     Done,
     /// The sender lacks the right.
     Denied,
+    /// The sender has sent too much.
+    Limited,
     Failed,
     /// The sender has left before the answer; what was asked for may be done.
     Abandoned,
@@ -148,6 +150,16 @@ impl Outcome {
             status: match protocol {
                 Protocol::Http => 403,
                 Protocol::Grpc => Code::PermissionDenied as u16,
+            },
+        }
+    }
+
+    pub(super) const fn limited(protocol: Protocol) -> Self {
+        Self {
+            result: AuditResult::Limited,
+            status: match protocol {
+                Protocol::Http => 429,
+                Protocol::Grpc => Code::ResourceExhausted as u16,
             },
         }
     }

@@ -14,7 +14,7 @@ use tonic::Status;
 
 use super::{
     access::{Access, Sender, lacking},
-    audit::{AuditLog, Recording, Trail},
+    audit::{AuditLog, Outcome, Recording, Trail},
     credential::{self, EXPECTED, Schemes},
     failures::Failures,
     rules::Rule,
@@ -99,8 +99,8 @@ pub(in crate::frontends) struct Admitted {
 pub(in crate::frontends) struct Refusal {
     error: Error,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// Line of the audit log, for a known sender that lacks a right.
-    recording: Option<Recording>,
+    /// Line of the audit log, with its result.
+    recording: Option<(Recording, Outcome)>,
     /// The client, if it has sent too much.
     client: Option<Arc<CountedClient>>,
 }
@@ -126,14 +126,21 @@ impl Refusal {
         refusal
     }
 
-    /// Takes the line of the audit log, for [`Outcome::denied`](super::Outcome::denied).
-    pub(in crate::frontends) fn recording(&mut self) -> Option<Recording> {
-        self.recording.take()
-    }
-
-    /// Takes what there is to be done before the answer: a client that does not wait does so here.
-    pub(in crate::frontends) fn hold(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        self.client.take().map(CountedClient::hold)
+    /// Takes what there is to be done before the answer: the line of the audit log is written, and a client that does
+    /// not wait when it is refused does so here.
+    pub(in crate::frontends) fn before_answer(
+        &mut self,
+    ) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let (recording, client) = (self.recording.take(), self.client.take());
+        let is_due = recording.is_some() || client.is_some();
+        is_due.then(|| async move {
+            if let Some((recording, outcome)) = recording {
+                recording.end(outcome).await;
+            }
+            if let Some(client) = client {
+                client.hold().await;
+            }
+        })
     }
 
     pub(super) fn into_response(self) -> axum::response::Response {
@@ -218,7 +225,7 @@ impl Gate {
 
     /// Returns the access of the server itself, for what is done without a request.
     pub(crate) fn own(&self) -> Access {
-        Access::new(&self.engine, Sender::Anyone, None, None, None)
+        Access::new(&self.engine, Sender::Anyone, None, None, (None, None))
     }
 
     /// Returns the access of anyone, if nobody is asked.
@@ -245,16 +252,19 @@ impl Gate {
         };
         let (sender, client) = match auth {
             None => (Sender::Anyone, caller.client.clone()),
-            Some(auth) if rule == Rule::Health && auth.has_open_health() => (Sender::Nobody, None),
-            Some(auth) => {
-                let found = self.identify(auth, rule, caller, request.headers())?;
-                let (identity, client) = found;
-                if let Some(note) = Note::of(request.extensions()) {
-                    note.identified(&identity);
-                }
-                request.extensions_mut().insert(Arc::clone(&identity));
-                (Sender::Known(identity), client)
+            Some(auth) if rule == Rule::Health && auth.has_open_health() => {
+                (Sender::Nobody, caller.client.clone())
             }
+            Some(auth) => match self.identify(auth, rule, caller, request.headers()) {
+                Ok((identity, client)) => {
+                    if let Some(note) = Note::of(request.extensions()) {
+                        note.identified(&identity);
+                    }
+                    request.extensions_mut().insert(Arc::clone(&identity));
+                    (Sender::Known(identity), client)
+                }
+                Err(refusal) => return Err(self.stranger(caller, refusal)),
+            },
         };
         let trail = || {
             let action = match protocol {
@@ -272,18 +282,9 @@ impl Gate {
         let trail = audit.map(|_| trail());
         let recording = audit.zip(trail.clone());
         let recording = recording.map(|(audit, trail)| Recording::new(audit, trail));
-        if let (Rule::With(right), Sender::Known(identity)) = (rule, &sender)
-            && !identity.may(right)
-        {
-            return Err(Refusal {
-                recording,
-                ..Refusal::of(lacking(right))
-            });
-        }
         // Probes and scrapers are not to fail because of others at their address.
         let counts = !matches!(rule, Rule::Health | Rule::With(Right::Metrics));
-        let client = client.filter(|_| counts);
-        let place = client.as_ref().map(|client| {
+        let place = client.as_ref().filter(|_| counts).map(|client| {
             self.clients.seen(client);
             client.request()
         });
@@ -291,14 +292,38 @@ impl Gate {
             Ok(place) => place,
             Err(error) => {
                 return Err(Refusal {
-                    recording,
+                    recording: recording.map(|it| (it, Outcome::limited(protocol))),
                     client,
                     ..Refusal::of(error)
                 });
             }
         };
-        let access = Access::new(&self.engine, sender, auth, trail, place);
+        if let (Rule::With(right), Sender::Known(identity)) = (rule, &sender)
+            && !identity.may(right)
+        {
+            return Err(Refusal {
+                recording: recording.map(|it| (it, Outcome::denied(protocol))),
+                ..Refusal::of(lacking(right))
+            });
+        }
+        let access = Access::new(&self.engine, sender, auth, trail, (client, place));
         Ok(Admitted { access, recording })
+    }
+
+    /// Counts a request of nobody that is known for its address, if addresses have limits.
+    fn stranger(&self, caller: &Caller, refusal: Refusal) -> Refusal {
+        let Some(client) = &caller.client else {
+            return refusal;
+        };
+        self.clients.seen(client);
+        let refusal = match client.request() {
+            Ok(_) => refusal,
+            Err(error) => Refusal::of(error),
+        };
+        Refusal {
+            client: Some(Arc::clone(client)),
+            ..refusal
+        }
     }
 
     /// Finds the identity of a request.

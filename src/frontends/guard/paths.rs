@@ -161,11 +161,8 @@ async fn guard(
             response
         }
         Err(mut refusal) => {
-            if let Some(hold) = refusal.hold() {
-                hold.await;
-            }
-            if let Some(recording) = refusal.recording() {
-                recording.end(Outcome::denied(Protocol::Http)).await;
+            if let Some(due) = refusal.before_answer() {
+                due.await;
             }
             refusal.into_response()
         }

@@ -128,7 +128,7 @@ impl Keeper {
         self: Arc<Self>,
         mut turn: ModelTurn,
         version: Arc<Version>,
-        state: SequenceState,
+        (state, place): (SequenceState, Option<ClientPlace>),
     ) -> Result<()> {
         let loaded = Arc::clone(turn.instance());
         let exists = || explain(SequenceRefusal::Exists);
@@ -142,7 +142,7 @@ impl Keeper {
         *turn.place() = Some(LiveState {
             state,
             stored,
-            place: None,
+            place,
         });
         self.save(&mut turn).await?;
         turn.state().ok_or_else(exists)?;

@@ -33,7 +33,8 @@ use super::{
 use crate::{
     error::{Error, Result},
     python::{HandlerInstance, WorkerSeat},
-    request::{Priority, RequestOrigin},
+    quota::RunOwner,
+    request::RequestOrigin,
     task,
     tensor::Tensor,
     trace::{TraceContext, TraceSpan},
@@ -51,7 +52,7 @@ struct Shared {
     watched: bool,
     /// Where the spans of its nodes begin, if it is traced.
     spans: Option<TraceContext>,
-    priority: Priority,
+    owner: Option<RunOwner>,
 }
 
 /// A node that can run, since when.
@@ -116,7 +117,7 @@ impl PipelineDefinition {
         let PipelineWatch {
             trace,
             spans,
-            priority,
+            owner,
         } = watch;
         let plan = &self.plan;
         let used = self.used(models)?;
@@ -138,7 +139,7 @@ impl PipelineDefinition {
                 origin,
                 watched: trace.is_some(),
                 spans: spans.cloned(),
-                priority,
+                owner: owner.cloned(),
             }),
             flow,
             running: FuturesUnordered::new(),

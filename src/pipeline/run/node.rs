@@ -137,7 +137,9 @@ impl Shared {
         if let Some(trace) = trace {
             call.trace(trace.clone());
         }
-        call.prefer(self.priority);
+        if let Some(owner) = &self.owner {
+            call.own(owner.clone());
+        }
         let wanted = model.bound.outputs.clone();
         // Requests to pipelines are bounded before they begin.
         let queue = SlotQueue::Admitted;

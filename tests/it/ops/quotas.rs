@@ -8,17 +8,18 @@ use std::{
 };
 
 use tonic::{Code, Request, Status};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::support::{
     Server, busy, cli, eventually,
-    grpc::{Grpc, dummy},
+    grpc::{self, Grpc, dummy},
     http::{Answer, connect, exchange, get, head, read, send},
     model,
     sequence::{Ask, Client, Wire, serve},
     streams::{Came, Talk},
 };
 
-use super::identities::{bearer, identity};
+use super::identities::{bearer, identity, key, sha256};
 
 const INFER: &str = "/v2/models/dummy/infer";
 
@@ -26,7 +27,7 @@ const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
 /// A rate that no second of these tests gives another request.
-const ONE_IN_A_WHILE: &str = "requests-per-second=1,burst=2";
+const ONE_IN_A_WHILE: &str = "requests-per-second=0.01,burst=2";
 
 fn limited(model: &str, limits: &str) -> Server {
     Server::start_with(model, &["--client-limits", limits, "--metrics_enable"])
@@ -39,7 +40,7 @@ fn infer(server: &Server, headers: &[(&str, &str)]) -> Answer {
 /// Returns what the page of figures counts for a limit.
 fn refused(server: &Server, limit: &str) -> u64 {
     let page = get(server, "/metrics").text();
-    let line = format!("ovms_requests_limited{{limit=\"{limit}\"}} ");
+    let line = format!("ovms_requests_limited{{identity=\"\",limit=\"{limit}\"}} ");
     let mut lines = page.lines();
     let value = lines.find_map(|it| it.strip_prefix(&line));
     value
@@ -58,32 +59,35 @@ fn an_address_has_its_rate_over_both_protocols() {
     assert_eq!(infer(&server, &[]).status, 200);
     let grpc = Grpc::connect(&server);
     grpc.answered(dummy());
+    let begun = Instant::now();
     let answer = infer(&server, &[]);
     assert_eq!(answer.status, 429);
-    assert_eq!(answer.header("retry-after"), Some("1"));
+    let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((90..=100).contains(&seconds), "{seconds}");
     let error = answer.error();
-    let begin =
-        "429: Too many requests - 1 in a second, the most that 127.0.0.1 may send; try again in ";
+    let begin = "429: Too many requests - 0.01 in a second, the most that 127.0.0.1 may send; try again in ";
     assert!(
         error.starts_with(begin) && error.ends_with(" ms"),
         "{error}"
     );
     let status = grpc.infer(dummy()).unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
-    assert_eq!(metadata(&status, "retry-after"), Some(1));
+    assert!((90..=100).contains(&metadata(&status, "retry-after").unwrap()));
     let pushback = metadata(&status, "grpc-retry-pushback-ms").unwrap();
-    assert!((1..=1000).contains(&pushback), "{pushback}");
-    // Metadata counts, probes and figures do not.
+    assert!((90_000..=100_000).contains(&pushback), "{pushback}");
+    // The first refusal is answered at once, and others late.
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    // Metadata and other APIs count, probes and figures do not.
     assert_eq!(get(&server, "/v2/models/dummy").status, 429);
+    let predict = br#"{"instances":[[0,1,2,3,4,5,6,7,8,9]]}"#;
+    let answer = send(&server, "POST", "/v1/models/dummy:predict", &[], predict);
+    assert_eq!(answer.status, 429);
     for _ in 0..3 {
         assert_eq!(get(&server, "/v2/health/ready").status, 200);
         grpc.round_trip();
     }
-    assert!(refused(&server, "requests_per_second") >= 3);
+    assert!(refused(&server, "requests_per_second") >= 4);
     assert_eq!(refused(&server, "streams"), 0);
-    eventually("the time has passed", || {
-        (infer(&server, &[]).status == 200).then_some(())
-    });
 }
 
 #[test]
@@ -100,12 +104,16 @@ fn a_connection_stays_open_when_its_request_is_refused() {
 
 #[test]
 fn each_identity_has_its_own_limits() {
-    let limits = "[limits]\nrequests_per_second = 1\nburst = 2\n";
+    let limits = "[limits]\nrequests_per_second = 0.01\nburst = 2\n";
     let free = "infer = [\"*\"]\nlimits = {}";
     let auth = [
         limits.to_owned(),
         identity("one", "infer = [\"*\"]"),
-        identity("two", "infer = [\"*\"]"),
+        format!(
+            "[[identity]]\nname = \"two\"\nkeys = [\"{}\", \"{}\"]\ninfer = [\"*\"]\n",
+            sha256(&key("two")),
+            sha256(&key("deux"))
+        ),
         identity("free", free),
         identity("scraper", "metrics = true"),
     ];
@@ -116,7 +124,8 @@ fn each_identity_has_its_own_limits() {
     let server = &guarded.server;
     let ask = |name: &str| infer(server, &[("authorization", &bearer(name))]).status;
     assert_eq!([ask("one"), ask("one"), ask("one")], [200, 200, 429]);
-    assert_eq!([ask("two"), ask("two"), ask("two")], [200, 200, 429]);
+    // All keys of an identity are one client.
+    assert_eq!([ask("two"), ask("deux"), ask("two")], [200, 200, 429]);
     assert!((0..10).all(|_| ask("free") == 200));
     let header = [("authorization", &*bearer("scraper"))];
     for _ in 0..4 {
@@ -145,12 +154,13 @@ fn each_identity_has_its_own_limits() {
 #[test]
 fn requests_in_flight_are_bounded() {
     let server = limited("dummy", "concurrent_requests=1");
-    let mut slow = connect(&server);
     let head = head("POST", INFER, BODY.len(), &[("connection", "close")]);
-    slow.write_all(head.as_bytes()).unwrap();
-    let refusal = eventually("the first is in flight", || {
+    // Which of the two the server reads first is for the network to say.
+    let (mut slow, refusal) = eventually("the first is in flight", || {
+        let mut slow = connect(&server);
+        slow.write_all(head.as_bytes()).unwrap();
         let answer = infer(&server, &[]);
-        (answer.status == 429).then_some(answer)
+        (answer.status == 429).then_some((slow, answer))
     });
     insta::assert_snapshot!(refusal.error(), @"429: Too many requests - requests in flight: 1, the most that 127.0.0.1 may have; try again in 100 ms");
     slow.write_all(BODY).unwrap();
@@ -158,6 +168,16 @@ fn requests_in_flight_are_bounded() {
     eventually("it is over", || {
         (infer(&server, &[]).status == 200).then_some(())
     });
+}
+
+#[test]
+fn a_request_whose_client_has_left_counts_until_its_inference_ends() {
+    let server = busy::serve(&["--client-limits", "concurrent_requests=1"]);
+    let grpc = Grpc::connect(&server);
+    drop(busy::running(&server, &grpc, busy::SECONDS));
+    let refused = grpc.refused(busy::request(1));
+    assert!(refused.contains("requests in flight: 1"), "{refused}");
+    eventually("it has ended", || grpc.infer(busy::request(1)).ok());
 }
 
 #[test]
@@ -171,6 +191,26 @@ fn bytes_in_flight_are_bounded() {
     let mut message = dummy();
     message.raw_input_contents[0] = large.into();
     insta::assert_snapshot!(grpc.refused(message), @"ResourceExhausted: Too many requests - bytes in flight: 65536, the most that 127.0.0.1 may have; try again in 100 ms");
+    // What an image becomes counts as well, before it is decoded.
+    let image = image::RgbImage::new(300, 300);
+    let mut file = std::io::Cursor::new(Vec::new());
+    image.write_to(&mut file, image::ImageFormat::Png).unwrap();
+    let images = limited("image_any", "bytes-in-flight=1M");
+    let file = file.into_inner();
+    assert!(file.len() < 10_000);
+    let length = u32::try_from(file.len()).unwrap().to_le_bytes();
+    let of_image = grpc::raw(
+        "image_any",
+        "image",
+        "BYTES",
+        &[1],
+        &[&length, &*file].concat(),
+    );
+    let refused_image = Grpc::connect(&images).refused(of_image);
+    assert!(
+        refused_image.contains("bytes in flight: 1048576"),
+        "{refused_image}"
+    );
     // Over and over: what is refused leaves nothing behind.
     for _ in 0..20 {
         grpc.answered(dummy());
@@ -201,6 +241,12 @@ fn streams_are_bounded() {
     let mut second = Talk::open(&grpc);
     second.send(dummy());
     insta::assert_snapshot!(second.next().reported(), @"end: ResourceExhausted: Too many requests - open streams: 1, the most that 127.0.0.1 may have; try again in 100 ms");
+    // So is one that watches health.
+    let watch = || {
+        let mut health = HealthClient::new(grpc.channel.clone());
+        grpc.wait(async move { health.watch(HealthCheckRequest::default()).await })
+    };
+    assert_eq!(watch().unwrap_err().code(), Code::ResourceExhausted);
     // A stream is no request in flight, and leaves room when it ends.
     grpc.answered(dummy());
     first.close();
@@ -228,6 +274,11 @@ fn sequences_are_bounded() {
             assert_eq!(client.refused(wire, &ask(1.0).id(6).start()), expected);
             assert_eq!(client.refused(wire, &ask(1.0).start()), expected);
             assert_eq!(client.total(wire, &ask(2.0).id(5)), (5, 3.0));
+            // Nor does one begin with a state from elsewhere.
+            let path = |id: u64| format!("/v1/models/running_total/sequences/{id}");
+            let saved = get(&server, &path(5)).body;
+            let restored = send(&server, "PUT", &path(8), &[], &saved);
+            assert_eq!(restored.error(), format!("429: {text}"));
             assert_eq!(client.total(wire, &ask(0.0).id(5).end()), (5, 3.0));
             // A start that fails takes no place.
             assert!(!client.refused(wire, &ask(1.0).id(7)).is_empty());
@@ -310,9 +361,9 @@ fn limits_that_cannot_be_used_end_the_start() {
     exit 64
     client_limits has invalid format: there is no limit `stream`; expected one of requests_per_second, burst, concurrent_requests, bytes_in_flight, streams, sequences
     "#);
-    insta::assert_snapshot!(start(&["--client-limits", "streams=3"], &identity("a", "infer = [\"*\"]")), @r#"
+    insta::assert_snapshot!(start(&["--client-limits", "requests-per-second=0"], ""), @r#"
     exit 64
-    client_limits is set beside auth, whose file has the limits of identities: [limits]
+    client_limits has invalid format: requests_per_second: expected requests in a second: a number from 0.001 to 1000000, got `0`
     "#);
     let rights = "infer = [\"*\"]\npriority = 3\nbest_priority = 4\nlimits = { burst = 3 }";
     insta::assert_snapshot!(start(&[], &identity("a", rights)), @r#"
@@ -321,7 +372,7 @@ fn limits_that_cannot_be_used_end_the_start() {
       FOLDER/auth.toml:6:17: best_priority is behind priority, which is 3: nothing could have it
       FOLDER/auth.toml:7:10: burst needs requests_per_second
     "#);
-    let rights = "infer = [\"*\"]\npriority = 11\nlimits = { requests_per_second = 0, bytes_in_flight = \"64 M\" }";
+    let rights = "infer = [\"*\"]\npriority = 11\nlimits = { bytes_in_flight = \"64 M\" }";
     insta::assert_snapshot!(start(&[], &identity("a", rights)), @r#"
     exit 1
     error: cannot use --auth FOLDER/auth.toml

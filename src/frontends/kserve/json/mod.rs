@@ -86,6 +86,7 @@ pub(super) fn decode(
         regions: regions.finish(),
         trace: None,
         priority: None,
+        owner: None,
     };
     Ok((request, wishes))
 }

@@ -164,7 +164,7 @@ impl Calculator for Runner {
             inputs,
             outputs: opened.asked.clone(),
             trace: context.trace.cloned(),
-            priority: Some(context.env.priority),
+            owner: context.env.owner.clone(),
             ..InferRequest::default()
         };
         let run = opened.session.infer(request);

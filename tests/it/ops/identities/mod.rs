@@ -85,11 +85,11 @@ fn configuration(folder: &Path) -> PathBuf {
 }
 
 /// Returns the key of an identity.
-fn key(name: &str) -> String {
+pub(super) fn key(name: &str) -> String {
     format!("ovms_key_of_{name}")
 }
 
-fn sha256(text: &str) -> String {
+pub(super) fn sha256(text: &str) -> String {
     let bytes = digest(&SHA256, text.as_bytes());
     let hex: Vec<String> = bytes
         .as_ref()
