@@ -32,6 +32,7 @@ mod run;
 mod sequences;
 mod shared;
 mod targets;
+mod tls;
 
 use std::path::{Path, PathBuf};
 

@@ -33,6 +33,11 @@ pub(crate) fn parts() -> Vec<Part> {
         part("memory", "resident memory with one tiny model", memory()),
         part("tfs", "TensorFlow Serving's API against KServe's", tfs()),
         part("rest", "JSON, and REST against gRPC", rest()),
+        part(
+            "tls",
+            "TLS of the server against TLS that nginx ends in front of it",
+            tls(),
+        ),
         part("metrics", "metrics on against off", metrics()),
         part(
             "reload",
@@ -310,6 +315,36 @@ fn rest() -> Vec<Spec> {
         ),
         row("rest-fullsize", Ratio, Some(Least(0.8)), &text("fullsize")),
         row("rest-dummy", Ratio, None, &text("dummy")),
+    ]
+}
+
+fn tls() -> Vec<Spec> {
+    vec![
+        row(
+            "tls-cpu",
+            Ratio,
+            Some(Most(0.7)),
+            "fullsize over HTTPS with binary data, 16 kept connections: server CPU a request over that of nginx, which \
+             ends TLS, and the server behind it",
+        ),
+        row(
+            "tls-plain-cpu",
+            Ratio,
+            None,
+            "the same: server CPU a request over that without TLS",
+        ),
+        row(
+            "tls-handshakes",
+            Ratio,
+            Some(Least(0.9)),
+            "full handshakes/s over those of nginx, beside clients that take the rest of the machine",
+        ),
+        row(
+            "tls-handshake-cpu",
+            Ratio,
+            None,
+            "the same: server CPU a handshake over nginx's",
+        ),
     ]
 }
 
