@@ -12,6 +12,7 @@ mod attackers;
 mod attacks;
 mod batching;
 mod cells;
+mod collector;
 mod curves;
 mod echo;
 mod graphs;
@@ -33,6 +34,7 @@ mod sequences;
 mod shared;
 mod targets;
 mod tls;
+mod traces;
 
 use std::path::{Path, PathBuf};
 
@@ -120,6 +122,7 @@ fn main() {
         }
         ["--inner", "graphs", pairs] => inside::say(&graphs::in_process(number(pairs))),
         ["--inner", "echo", port] => echo::run(number(port)),
+        ["--inner", "collector", port] => collector::run(number(port)),
         ["--inner", "hop"] => graphs::answer(),
         ["--inner", "attack", kind, port] => attackers::run(kind, number(port)),
         ["curves", args @ ..] => alone(|| curves::run(args)),

@@ -21,7 +21,7 @@ use crate::{
         table,
         when::today,
     },
-    rest, sequences, targets, tls,
+    rest, sequences, targets, tls, traces,
 };
 
 /// Extent of a run.
@@ -230,6 +230,7 @@ fn measures(part: &str) -> fn(&Lengths) -> Vec<Row> {
         "rest" => rest::run,
         "tls" => tls::run,
         "metrics" => metrics::run,
+        "traces" => traces::run,
         "reload" => reload::run,
         "sequences" => sequences::run,
         "batching" => batching::run,

@@ -39,6 +39,7 @@ pub(crate) fn parts() -> Vec<Part> {
             tls(),
         ),
         part("metrics", "metrics on against off", metrics()),
+        part("traces", "traces on against off", traces()),
         part(
             "reload",
             "fifty models and a thousand, one of them reloaded",
@@ -351,6 +352,24 @@ fn tls() -> Vec<Spec> {
 fn metrics() -> Vec<Spec> {
     let text = "dummy over gRPC, 16 clients: server CPU a request, metrics on over off";
     vec![row("metrics-cpu", Ratio, Some(Most(1.02)), text)]
+}
+
+fn traces() -> Vec<Spec> {
+    vec![
+        row(
+            "trace-cpu",
+            Ratio,
+            Some(Most(1.01)),
+            "dummy over gRPC, 16 clients: server CPU a request, 1 % of them sampled and sent to a collector, over that \
+             without traces",
+        ),
+        row(
+            "trace-all-cpu",
+            Ratio,
+            None,
+            "the same with all of them sampled",
+        ),
+    ]
 }
 
 fn reload() -> Vec<Spec> {
