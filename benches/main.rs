@@ -4,8 +4,9 @@
 //! pairs of turns that alternate. [`report::catalog`] lists the figures.
 //! Four kinds of process take part, all on loopback: raw OpenVINO (this program again, [`raw`]),
 //! a bare tonic echo service (this program again, [`echo`]), `ovms serve`, and the load (this
-//! process, through the crate's own client). Processor time and memory are the kernel's figures
-//! for the process that serves.
+//! process, through the crate's own client). Some rows have others: nginx in front of the server
+//! ([`tls`]), and a collector of traces (this program again, [`collector`]). Processor time and
+//! memory are the kernel's figures for the process that serves.
 
 mod against;
 mod attackers;
