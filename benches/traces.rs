@@ -28,7 +28,8 @@ fn row(id: &str, share: &str, count: usize, lengths: &Lengths) -> Row {
         ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
         ("OTEL_TRACES_SAMPLER_ARG", share),
     ];
-    let flags = ["--otlp_endpoint", &collector.url()];
+    // Without warnings of spans that are lost, which many are where all requests are sampled.
+    let flags = ["--otlp_endpoint", &collector.url(), "--log_level=ERROR"];
     let pairs = {
         // They end before the collector, which they would miss.
         let peers = [Peer::ovms_in(&sampler, &TINY, &flags), Peer::ovms(&TINY)];
