@@ -4,14 +4,16 @@
 //! pairs of turns that alternate. [`report::catalog`] lists the figures.
 //! Four kinds of process take part, all on loopback: raw OpenVINO (this program again, [`raw`]),
 //! a bare tonic echo service (this program again, [`echo`]), `ovms serve`, and the load (this
-//! process, through the crate's own client). Processor time and memory are the kernel's figures
-//! for the process that serves.
+//! process, through the crate's own client). Some rows have others: nginx in front of the server
+//! ([`tls`]), and a collector of traces (this program again, [`collector`]). Processor time and
+//! memory are the kernel's figures for the process that serves.
 
 mod against;
 mod attackers;
 mod attacks;
 mod batching;
 mod cells;
+mod collector;
 mod curves;
 mod echo;
 mod graphs;
@@ -32,6 +34,8 @@ mod run;
 mod sequences;
 mod shared;
 mod targets;
+mod tls;
+mod traces;
 
 use std::path::{Path, PathBuf};
 
@@ -119,6 +123,7 @@ fn main() {
         }
         ["--inner", "graphs", pairs] => inside::say(&graphs::in_process(number(pairs))),
         ["--inner", "echo", port] => echo::run(number(port)),
+        ["--inner", "collector", port] => collector::run(number(port)),
         ["--inner", "hop"] => graphs::answer(),
         ["--inner", "attack", kind, port] => attackers::run(kind, number(port)),
         ["curves", args @ ..] => alone(|| curves::run(args)),

@@ -47,19 +47,13 @@ impl Peer {
         properties: &[(&str, &str)],
         flags: &[&str],
     ) -> Self {
-        let properties: serde_json::Map<String, serde_json::Value> = PROPERTIES
-            .iter()
-            .chain(properties)
-            .map(|(key, value)| ((*key).to_owned(), (*value).into()))
-            .collect();
-        let mut command = Command::new(program);
-        command
-            .args(["serve", "--model_name", model.name, "--model_path"])
-            .arg(model.path())
-            .args([
-                "--plugin_config",
-                &serde_json::Value::Object(properties).to_string(),
-            ]);
+        Self::spawn(serving(program, model, properties), flags)
+    }
+
+    /// Starts it with variables of the environment, and more flags.
+    pub(crate) fn ovms_in(variables: &[(&str, &str)], model: &Model, flags: &[&str]) -> Self {
+        let mut command = serving(program(), model, &[]);
+        command.envs(variables.iter().copied());
         Self::spawn(command, flags)
     }
 
@@ -279,6 +273,24 @@ impl Drop for Raw {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns the command that serves a model.
+fn serving(program: OsString, model: &Model, properties: &[(&str, &str)]) -> Command {
+    let properties: serde_json::Map<String, serde_json::Value> = PROPERTIES
+        .iter()
+        .chain(properties)
+        .map(|(key, value)| ((*key).to_owned(), (*value).into()))
+        .collect();
+    let mut command = Command::new(program);
+    command
+        .args(["serve", "--model_name", model.name, "--model_path"])
+        .arg(model.path())
+        .args([
+            "--plugin_config",
+            &serde_json::Value::Object(properties).to_string(),
+        ]);
+    command
 }
 
 /// Environment variable with the path of a server program to measure instead of this tree's.

@@ -1,6 +1,24 @@
-//! Kernel statistics of a process (Linux).
+//! Kernel statistics of a process (Linux), and programs of others.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Folders of programs that the tests and the comparison of servers have fetched.
+const TOOLS: [&str; 2] = ["target/tools/bin", "target/peers/tools/bin"];
+
+/// Finds a program of others: one that was fetched, or of `PATH`.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    TOOLS
+        .map(|folder| Path::new(env!("WORKSPACE_ROOT")).join(folder))
+        .into_iter()
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file())
+}
 
 /// Returns the processor time, user and system, of all threads, running and ended, to the
 /// nanosecond: turns are short against a tick of `/proc`, and threads end between two looks.

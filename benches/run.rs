@@ -21,7 +21,7 @@ use crate::{
         table,
         when::today,
     },
-    rest, sequences, targets,
+    rest, sequences, targets, tls, traces,
 };
 
 /// Extent of a run.
@@ -228,7 +228,9 @@ fn measures(part: &str) -> fn(&Lengths) -> Vec<Row> {
         "memory" => targets::memory,
         "tfs" => rest::tfs,
         "rest" => rest::run,
+        "tls" => tls::run,
         "metrics" => metrics::run,
+        "traces" => traces::run,
         "reload" => reload::run,
         "sequences" => sequences::run,
         "batching" => batching::run,

@@ -33,7 +33,13 @@ pub(crate) fn parts() -> Vec<Part> {
         part("memory", "resident memory with one tiny model", memory()),
         part("tfs", "TensorFlow Serving's API against KServe's", tfs()),
         part("rest", "JSON, and REST against gRPC", rest()),
+        part(
+            "tls",
+            "TLS of the server against TLS that nginx ends in front of it",
+            tls(),
+        ),
         part("metrics", "metrics on against off", metrics()),
+        part("traces", "traces on against off", traces()),
         part(
             "reload",
             "fifty models and a thousand, one of them reloaded",
@@ -313,9 +319,57 @@ fn rest() -> Vec<Spec> {
     ]
 }
 
+fn tls() -> Vec<Spec> {
+    vec![
+        row(
+            "tls-cpu",
+            Ratio,
+            Some(Most(0.7)),
+            "fullsize over HTTPS with binary data, 16 kept connections: server CPU a request over that of nginx, which \
+             ends TLS, and the server behind it",
+        ),
+        row(
+            "tls-plain-cpu",
+            Ratio,
+            None,
+            "the same: server CPU a request over that without TLS",
+        ),
+        row(
+            "tls-handshakes",
+            Ratio,
+            Some(Least(0.9)),
+            "full handshakes/s over those of nginx, beside clients that take the rest of the machine",
+        ),
+        row(
+            "tls-handshake-cpu",
+            Ratio,
+            None,
+            "the same: server CPU a handshake over nginx's",
+        ),
+    ]
+}
+
 fn metrics() -> Vec<Spec> {
     let text = "dummy over gRPC, 16 clients: server CPU a request, metrics on over off";
     vec![row("metrics-cpu", Ratio, Some(Most(1.02)), text)]
+}
+
+fn traces() -> Vec<Spec> {
+    vec![
+        row(
+            "trace-cpu",
+            Ratio,
+            Some(Most(1.01)),
+            "dummy over gRPC, 16 clients: server CPU a request, 1 % of them sampled and sent to a collector, over that \
+             without traces",
+        ),
+        row(
+            "trace-all-cpu",
+            Ratio,
+            None,
+            "the same with all of them sampled",
+        ),
+    ]
 }
 
 fn reload() -> Vec<Spec> {

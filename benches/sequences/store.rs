@@ -3,7 +3,6 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -18,6 +17,7 @@ use crate::{
     jobs::{self, alternate},
     meter::watched,
     peer::{Peer, free_ports},
+    process,
     report::{
         row::{Row, Side, Unit},
         stats::median,
@@ -140,7 +140,8 @@ struct Redis {
 impl Redis {
     /// Starts it, or says why there is none.
     fn start() -> Result<Self, String> {
-        let program = program().ok_or("no redis-server in target/tools/bin or PATH")?;
+        let program =
+            process::tool("redis-server").ok_or("no redis-server in target/tools/bin or PATH")?;
         let folder = tempfile::tempdir().expect("a folder for its log");
         let [port] = free_ports();
         let child = Command::new(&program)
@@ -196,14 +197,4 @@ impl Drop for Redis {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Finds the program among the tests' tools or in `PATH`.
-fn program() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let tools = Path::new(env!("WORKSPACE_ROOT")).join("target/tools/bin");
-    std::iter::once(tools)
-        .chain(std::env::split_paths(&path))
-        .map(|folder| folder.join("redis-server"))
-        .find(|program| program.is_file())
 }
