@@ -93,7 +93,7 @@ impl Gather {
             self.pieces.push(piece);
         }
         if self.length > LARGE {
-            let mut mapped = Mapped::expecting(self.expected);
+            let mut mapped = Mapped::expecting(self.expected, self.length);
             for piece in self.pieces.drain(..) {
                 mapped.extend(&piece)?;
             }
@@ -159,13 +159,17 @@ pub(super) struct Mapped {
     length: usize,
     /// Expected length; 0 if unknown.
     expected: usize,
+    /// Bytes that are there before the first is added.
+    received: usize,
 }
 
 impl Mapped {
-    /// Creates a buffer for an expected number of bytes, none of which are reserved.
-    pub(super) fn expecting(expected: usize) -> Self {
+    /// Creates a buffer for an expected number of bytes, none of which are reserved, if so many of them have been
+    /// received: these alone make it as large as it would have grown with them, without the copies.
+    pub(super) fn expecting(expected: usize, received: usize) -> Self {
         Self {
             expected,
+            received,
             ..Self::default()
         }
     }
@@ -197,9 +201,10 @@ impl Mapped {
     }
     /// Returns a larger buffer with the bytes of a full one.
     fn grow(&self, full: Option<MmapMut>) -> Result<MmapMut> {
-        let size = match self.expected > self.length {
-            true => self.expected.min(self.length * GROWTH_TO_END),
-            false => self.length * GROWTH,
+        let length = self.length.max(self.received);
+        let size = match self.expected > length {
+            true => self.expected.min(length * GROWTH_TO_END),
+            false => length * GROWTH,
         };
         // The system gives the memory as it is written to.
         let mut map = map(size.max(PIECE))?;
@@ -344,7 +349,7 @@ mod tests {
             .map(|index| (index % 251) as u8)
             .collect();
         for expected in [0, PIECE, bytes.len(), 9 * PIECE] {
-            let mut mapped = Mapped::expecting(expected);
+            let mut mapped = Mapped::expecting(expected, bytes.len() / 2);
             for part in bytes.chunks(300_001) {
                 mapped.extend(part).unwrap();
             }

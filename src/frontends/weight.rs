@@ -191,7 +191,15 @@ impl Kind {
 pub(super) fn of_json(json: &[u8]) -> usize {
     const ELEMENT: usize = 32;
     const MEMBER: usize = 128;
-    let count = |wanted| json.iter().filter(|&&byte| byte == wanted).count();
+    // As many as a byte counts, and vectors hold: the compiler compares sixteen at a time, eight times as fast as one
+    // count of all.
+    const PART: usize = 192;
+    let count = |wanted| -> usize {
+        let parts = json.chunks(PART);
+        parts
+            .map(|part| usize::from(part.iter().map(|&it| u8::from(it == wanted)).sum::<u8>()))
+            .sum()
+    };
     ELEMENT * count(b',') + MEMBER * count(b':')
 }
 
@@ -316,6 +324,17 @@ mod tests {
         };
         let least = 1000 * (size_of::<Bytes>() + 4 + 8 + size_of::<String>());
         assert!(PREDICT.weight(&predict.encode_to_vec()) >= least);
+    }
+
+    #[test]
+    fn each_comma_and_colon_of_json_counts() {
+        for length in [0, 1, 191, 192, 193, 1000] {
+            assert_eq!(of_json(&vec![b','; length]), 32 * length);
+            assert_eq!(
+                of_json(&[b":1"[..].repeat(length), vec![b' '; 7]].concat()),
+                128 * length
+            );
+        }
     }
 
     #[test]
