@@ -1,16 +1,18 @@
 //! The paths of a port, each with the rule of who may use it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Router,
     extract::{FromRequestParts, Request, State},
     handler::Handler,
-    http::{Uri, request::Parts},
+    http::{Uri, header, request::Parts},
     middleware::{Next, from_fn_with_state},
     response::Response,
     routing::MethodRouter,
 };
+use http_body_util::BodyExt as _;
+use hyper::body::Body as _;
 
 use super::{
     access::Access,
@@ -140,6 +142,27 @@ impl Paths {
     }
 }
 
+/// Bodies of refused requests that are read to their end, in bytes, so that the next request can come over their connection.
+const SMALL: u64 = 64 << 10;
+
+/// Time that such a body may take.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Reads what there is of a refused request if it is little; a client that asks first whether to send it gets its answer.
+async fn drain(request: Request) {
+    let is_small = request
+        .body()
+        .size_hint()
+        .upper()
+        .is_some_and(|size| size <= SMALL);
+    if is_small && !request.headers().contains_key(header::EXPECT) {
+        let mut body = request.into_body();
+        let drained = async { while let Some(Ok(_)) = body.frame().await {} };
+        // A connection whose client goes on sending ends.
+        let _ = tokio::time::timeout(SOON, drained).await;
+    }
+}
+
 /// Asks the rule of a path before its handler, and writes down what comes of a request that manages the server.
 async fn guard(
     State((gate, rule)): State<(Arc<Gate>, PathRule)>,
@@ -161,6 +184,7 @@ async fn guard(
             response
         }
         Err(mut refusal) => {
+            drain(request).await;
             if let Some(due) = refusal.before_answer() {
                 due.await;
             }
