@@ -6,7 +6,15 @@ use serde_json::Value;
 use super::{Cursor, Elements, JsonError, Rules};
 use crate::tensor::{DataType, Tensor, values::write_json};
 
+/// Reads a text, and the same with more behind it: there is a quick way as long as the end is not near.
 fn read(dtype: DataType, rules: Rules, text: &str) -> Result<(Tensor, usize), JsonError> {
+    let read = read_to_end(dtype, rules, text);
+    let far = read_to_end(dtype, rules, &format!("{text}{}", " ".repeat(99)));
+    assert_eq!(read, far, "{text}");
+    read
+}
+
+fn read_to_end(dtype: DataType, rules: Rules, text: &str) -> Result<(Tensor, usize), JsonError> {
     let mut cursor = Cursor::new(text.as_bytes());
     let mut elements = Elements::new(dtype, rules, 0, text.len());
     elements.read(&mut cursor, 0)?;
@@ -286,6 +294,40 @@ proptest! {
                 Err(_) => prop_assert!(single.is_infinite(), "{}", text),
             }
         }
+    }
+
+    #[test]
+    fn lists_are_read_number_by_number(
+        numbers in prop::collection::vec(("-?(0|[1-9][0-9]{0,18})", "([.][0-9]{1,19})?", "(e-?[0-9])?"), 1..40),
+        between in prop::collection::vec(prop_oneof![Just(","), Just(", "), Just(" ,"), Just(",\n\t")], 40),
+    ) {
+        let mut list = String::from("[");
+        let mut wanted = [Vec::new(), Vec::new()];
+        for (index, (whole, fraction, exponent)) in numbers.iter().enumerate() {
+            let text = format!("{whole}{fraction}{exponent}");
+            if index > 0 {
+                list.push_str(between[index]);
+            }
+            list.push_str(&text);
+            wanted[0].extend_from_slice(&text.parse::<f32>().unwrap().to_le_bytes());
+            wanted[1].extend_from_slice(&text.parse::<f64>().unwrap().to_le_bytes());
+        }
+        list.push(']');
+        for (dtype, wanted) in [DataType::F32, DataType::F64].into_iter().zip(wanted) {
+            let (tensor, count) = read(dtype, Rules::KServe, &list).unwrap();
+            prop_assert_eq!(count, numbers.len());
+            prop_assert_eq!(&tensor.data()[..], &wanted, "{}", list);
+        }
+    }
+
+    #[test]
+    fn lists_of_integers_are_read_number_by_number(
+        numbers in prop::collection::vec(any::<(i64, u8)>().prop_map(|(bits, shift)| bits >> (shift % 64)), 1..40),
+    ) {
+        let list = format!("{numbers:?}");
+        let wanted: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let (tensor, _) = read(DataType::I64, Rules::KServe, &list).unwrap();
+        prop_assert_eq!(&tensor.data()[..], &wanted, "{}", list);
     }
 
     /// Halfway between two singles, a little more and a little less.
