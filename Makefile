@@ -18,8 +18,9 @@ TOOLS_NAMES := zsh fish nginx redis-server haproxy chromium valgrind h2load
 # Ray, of which tests make a cluster on this machine.
 FLEET := target/fleet-venv
 FLEET_STAMP := $(FLEET)/.stamp-$(shell cksum < deploy/ray/requirements.txt | cut -d' ' -f1)
-# What builds the wheel.
+# What builds the wheel, and the program that it leaves there.
 WHEEL := target/wheel-venv
+WHEEL_PROGRAM := target/wheel/program/x86_64-unknown-linux-gnu/release/ovms
 # What draws terminals.
 SESSIONS := target/sessions-venv
 # What starts the guard's programs in valgrind; of the version of its crate.
@@ -143,23 +144,19 @@ bench-client: build $(VENV_STAMP) ## Compare `ovms bench` with perf_analyzer, in
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) PYTHONPATH=benches $(VENV)/bin/python -B -m peers.agreement --program $(OVMS) \
 		--write docs/bench.md
 
-.PHONY: deb
-deb: ## Build a Debian package (needs cargo-deb)
-	@cargo deb --version > /dev/null 2>&1 || { echo "cargo-deb is missing: cargo install --locked cargo-deb" >&2; exit 1; }
-	cargo build --release --locked
-	rm -rf target/man
-	$(OVMS) man --dir target/man
-	cargo deb --no-build -p ovms
-
 .PHONY: wheel
 wheel: ## Build the Python wheel with the program, into dist/
 	test -x $(WHEEL)/bin/maturin || $(PYTHON) -m venv $(WHEEL)
 	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -r deploy/wheel/requirements.txt
 	$(WHEEL)/bin/python deploy/wheel/build.py dist
 
+.PHONY: deb
+deb: wheel ## Build a Debian package of the program in the wheel, into dist/
+	$(WHEEL)/bin/python deploy/debian/build.py $(WHEEL_PROGRAM) dist
+
 .PHONY: test-wheel
-test-wheel: wheel ## Install the wheel into an environment of each Python at hand, and try it (PYTHONS)
-	WHEEL=$$(echo $(CURDIR)/dist/ovms-*.whl) $(WHEEL)/bin/python -m pytest -q -rs -p no:cacheprovider tests/wheel
+test-wheel: deb ## Install the wheel with each Python at hand, and wheel and package in bare Debians (PYTHONS)
+	WHEEL=$$(echo $(CURDIR)/dist/ovms-*.whl) DEB=$$(echo $(CURDIR)/dist/ovms_*.deb) $(WHEEL)/bin/python -m pytest -q -rs -p no:cacheprovider tests/wheel
 
 .PHONY: sessions
 sessions: build $(VENV_STAMP) ## Record the terminal sessions of the README again
