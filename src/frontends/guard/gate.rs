@@ -100,7 +100,7 @@ pub(in crate::frontends) struct Refusal {
     error: Error,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// Line of the audit log, with its result.
-    recording: Option<(Recording, Outcome)>,
+    recording: Option<Box<(Recording, Outcome)>>,
     /// The client, if it has sent too much.
     client: Option<Arc<CountedClient>>,
 }
@@ -133,8 +133,9 @@ impl Refusal {
     ) -> Option<impl Future<Output = ()> + Send + use<>> {
         let (recording, client) = (self.recording.take(), self.client.take());
         let is_due = recording.is_some() || client.is_some();
-        is_due.then(|| async move {
-            if let Some((recording, outcome)) = recording {
+        is_due.then_some(async move {
+            if let Some(line) = recording {
+                let (recording, outcome) = *line;
                 recording.end(outcome).await;
             }
             if let Some(client) = client {
@@ -292,7 +293,7 @@ impl Gate {
             Ok(place) => place,
             Err(error) => {
                 return Err(Refusal {
-                    recording: recording.map(|it| (it, Outcome::limited(protocol))),
+                    recording: recording.map(|it| Box::new((it, Outcome::limited(protocol)))),
                     client,
                     ..Refusal::of(error)
                 });
@@ -302,7 +303,7 @@ impl Gate {
             && !identity.may(right)
         {
             return Err(Refusal {
-                recording: recording.map(|it| (it, Outcome::denied(protocol))),
+                recording: recording.map(|it| Box::new((it, Outcome::denied(protocol)))),
                 ..Refusal::of(lacking(right))
             });
         }
