@@ -104,7 +104,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     let flags = args.get(name + 1..).unwrap_or_default();
     let parsed = match is_serve {
         true => serve::refuse_unmatched(flags).and_then(|()| parse(&args)),
-        false => parse(&args),
+        false => refuse_version_of_model(args.get(name), flags).and_then(|()| parse(&args)),
     };
     let cli = parsed.inspect_err(|failure| {
         if is_serve && !failure.is_quiet() && serve::asks_for_document(flags) {
@@ -138,7 +138,7 @@ fn parse(args: &[OsString]) -> Result<Cli, Failure> {
     let command = with_whole_headers(command, args);
     let matches = command.try_get_matches_from(args);
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    cli.map_err(explain)
+    cli.map_err(|error| explain(error, args))
 }
 
 /// Puts `serve` before arguments that begin with a server flag, so that start scripts of other
@@ -155,6 +155,38 @@ pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
         args.insert(1, "serve".into());
     }
     args
+}
+
+/// Refuses `--version` of a command that takes the version of a model, where it stands beside what only a request
+/// has: whoever writes that does not ask for the version of the program.
+fn refuse_version_of_model(name: Option<&OsString>, flags: &[OsString]) -> Result<(), Failure> {
+    let takes_model = name.is_some_and(|name| name == "infer" || name == "bench");
+    let flags: Vec<_> = flags.iter().map(|flag| flag.to_string_lossy()).collect();
+    let asks_for_help = flags.iter().any(|flag| flag == "--help" || flag == "-h");
+    let is_version =
+        |flag: &str| matches!(flag, "--version" | "-V") || flag.starts_with("--version=");
+    let mut places = flags.iter().take_while(|flag| *flag != "--");
+    let Some(place) = places.position(|flag| is_version(flag)) else {
+        return Ok(());
+    };
+    let is_alone = flags.len()
+        == 1 + flags
+            .iter()
+            .filter(|flag| matches!(&***flag, "-q" | "--quiet"))
+            .count();
+    if !takes_model || asks_for_help || is_alone {
+        return Ok(());
+    }
+    let number = match flags[place].split_once('=') {
+        Some((_, number)) => Some(number),
+        None => flags.get(place + 1).map(|flag| &**flag),
+    };
+    let number = number.filter(|number| number.parse::<u64>().is_ok());
+    let (flag, number) = (&flags[place], number.unwrap_or("N"));
+    let text = format!("`{flag}` is the version of the program, and nothing is sent with it");
+    Err(Failure::usage(text).hint(format!(
+        "`--model-version {number}` asks for a version of the model"
+    )))
 }
 
 /// Drops `--help` after `help`: both ask for the same.
@@ -301,7 +333,7 @@ fn is_quiet(arg: &OsString) -> bool {
 }
 
 /// Converts an error of clap to a failure; help and version are printed and are no failure.
-fn explain(error: clap::Error) -> Failure {
+fn explain(error: clap::Error, args: &[OsString]) -> Failure {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
@@ -327,10 +359,13 @@ fn explain(error: clap::Error) -> Failure {
             let text = text.trim_end();
             let text = text.strip_prefix("error: ").unwrap_or(text);
             let meant = subcommand_meant(&error);
-            let text = without_odd_tips(text, meant.is_some());
+            let flag = flag_meant(&error, args);
+            let text = without_odd_tips(text, meant.is_some() || flag.is_some());
             let variable = variable(&error);
             Failure::usage_verbatim(format!("error parsing options: {text}"))
                 .may_hint(meant.map(|command| format!("`{command}` does that")))
+                .may_hint(flag.map(|flag| format!("write `{flag}`")))
+                .may_hint(one_by_one(&error))
                 .may_hint(served(&error))
                 .may_hint(
                     variable.map(|name| {
@@ -356,6 +391,43 @@ fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
         "top" => Some("ovms infer --top"),
         _ => None,
     }
+}
+
+/// Returns the flag of `infer` for one known from other programs.
+fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let is_infer = args.iter().skip(1).find(|arg| !is_quiet(arg))? == "infer";
+    if !is_infer || error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    match typed.split('=').next()? {
+        "--curl" => Some("--print-curl"),
+        "--json" => Some("--output json"),
+        "--npy" => Some("--output npy"),
+        "--wait-ready" | "--wait-for-ready" | "--wait-seconds" => Some("--wait 60"),
+        _ => None,
+    }
+}
+
+/// Returns how several files are given, for those that stand behind the first, and for a folder.
+fn one_by_one(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let arg = text(ContextKind::InvalidArg)?;
+    let file = |text: &str| Some(text.split_once('@')?.1.to_owned());
+    let is_several = match error.kind() {
+        ErrorKind::UnknownArgument => arg.starts_with('@'),
+        ErrorKind::ValueValidation if arg.starts_with("--input ") => {
+            let path = text(ContextKind::InvalidValue).and_then(file)?;
+            path.contains(['*', '?']) || std::path::Path::new(&path).is_dir()
+        }
+        _ => false,
+    };
+    is_several.then(|| "repeat `-i` for each file: `-i @a.png -i @b.png`".to_owned())
 }
 
 /// Returns the command that serves a path that stands in place of a subcommand.
@@ -395,7 +467,7 @@ mod tests {
 
     use clap::CommandFactory;
 
-    use super::{Cli, with_subcommand, without_help_for_help};
+    use super::{Cli, refuse_version_of_model, with_subcommand, without_help_for_help};
 
     #[test]
     fn only_a_leading_server_flag_means_serve() {
@@ -431,6 +503,34 @@ mod tests {
             "ovms help --port",
         ] {
             assert_eq!(left(kept), kept);
+        }
+    }
+
+    #[test]
+    fn the_version_beside_a_request_is_that_of_a_model() {
+        let refused = |args: &str| {
+            let args: Vec<OsString> = args.split(' ').map(OsString::from).collect();
+            let refused = refuse_version_of_model(args.first(), &args[1..]);
+            refused.map_or_else(|failure| failure.hints().join("\n"), |()| String::new())
+        };
+        for (args, number) in [
+            ("infer m --version 1 --zeros", "1"),
+            ("infer m --version=12", "12"),
+            ("infer m --zeros -V", "N"),
+            ("bench --version m", "N"),
+        ] {
+            let hint = format!("`--model-version {number}` asks for a version of the model");
+            assert_eq!(refused(args), hint, "{args}");
+        }
+        for args in [
+            "infer --version",
+            "infer -q --version",
+            "infer --help --version",
+            "infer m -- --version",
+            "doctor --url a --version",
+            "--version",
+        ] {
+            assert_eq!(refused(args), "", "{args}");
         }
     }
 

@@ -17,8 +17,17 @@ use crate::{
     ui::quoted_names,
 };
 
-/// Server's error for a request without a sequence to a stateful model.
-const NO_SEQUENCE: &str = "Sequence ID has not been provided";
+/// Errors of servers, and the next step for each.
+const REFUSALS: [(&str, &str); 2] = [
+    (
+        "Sequence ID has not been provided",
+        "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
+    ),
+    (
+        "Invalid input batch size",
+        "send batches of that size, or serve the model with `--batch-size -1`, which takes any",
+    ),
+];
 
 /// Next step for a server that asks for credentials.
 pub(crate) const OF_CREDENTIALS: &str = "give a credential that the server knows: OVMS_API_KEY or `--api-key`, \
@@ -44,10 +53,17 @@ pub(crate) fn client(error: ClientError) -> Failure {
         }
         ClientError::Refused(refusal) => {
             let failure = Failure::failed(text);
-            if refusal.message.contains(NO_SEQUENCE) {
-                failure.hint(
-                    "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
-                )
+            if let Some((_, hint)) = REFUSALS
+                .iter()
+                .find(|(text, _)| refusal.message.contains(text))
+            {
+                failure.hint(*hint)
+            } else if has_channels_elsewhere(&refusal.message) {
+                failure
+                    .hint("the model is NCHW: serve it with `--layout NHWC:NCHW` to decode images")
+                    .hint("without `:BYTES`, `ovms infer` decodes the image itself")
+            } else if let Some(hint) = declared(&refusal.message) {
+                failure.hint(hint)
             } else if refusal.is_unauthenticated() {
                 failure.hint(OF_CREDENTIALS)
             } else {
@@ -74,6 +90,37 @@ pub(crate) fn client(error: ClientError) -> Failure {
             }
         }
     }
+}
+
+/// Returns whether the server takes the width of a model in NCHW for the channels of an image to decode.
+fn has_channels_elsewhere(message: &str) -> bool {
+    let expected = message
+        .split_once("Invalid number of channels in binary input - Expected: ")
+        .and_then(|(_, rest)| rest.split(';').next()?.parse::<u64>().ok());
+    expected.is_some_and(|channels| channels > 4)
+}
+
+/// Returns how an input is given as a handler of `ovms graph new` declares it, which refuses others:
+/// `a: expected FP32 (1, 4), got FP32 (4,)`. The server does not know what handlers declare.
+pub(crate) fn declared(message: &str) -> Option<String> {
+    let (before, after) = message.split_once(": expected ")?;
+    let (expected, _) = after.split_once("), got ")?;
+    let (dtype, shape) = expected.split_once(" (")?;
+    let name = before.split(char::is_whitespace).next_back()?;
+    let lengths = shape.split(',').map(str::trim);
+    let lengths = lengths.filter(|length| !length.is_empty());
+    let lengths: Option<Vec<&str>> = lengths
+        .map(|length| match length {
+            // What may vary is up to the value.
+            "-1" => Some("N"),
+            _ => length.parse::<u64>().is_ok().then_some(length),
+        })
+        .collect();
+    DataType::from_kserve(dtype)?;
+    let shape = lengths?.join(",");
+    Some(format!(
+        "write datatype and shape: `-i {name}:{dtype}:{shape}=…`"
+    ))
 }
 
 /// Returns the failure for an invalid address.
@@ -159,6 +206,13 @@ pub(super) fn no_list(error: ClientError) -> Failure {
     failure.hint("not every server has a list of its models; name a model")
 }
 
+/// Returns the failure for a model that is being loaded.
+pub(super) fn not_yet(error: ClientError, states: &str) -> Failure {
+    client(error).hint(format!(
+        "the server has the model, {states}: `--wait 60` waits until it is ready"
+    ))
+}
+
 /// Returns the failure for an unknown model; `known` are the models of the server.
 pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[String]>) -> Failure {
     let failure = client(error);
@@ -214,7 +268,14 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     };
     let failure = Failure::new(kind, error.to_string());
     match error {
-        InputError::File { source, .. } => failure.caused_by(&*source),
+        InputError::File { source, path } => {
+            let failure = failure.caused_by(&*source);
+            // Behind `@` no shell knows it.
+            match path.to_string_lossy().contains(['*', '?']) && !path.exists() {
+                true => failure.hint("repeat `-i` for each file: `-i @a.png -i @b.png`"),
+                false => failure,
+            }
+        }
         InputError::StdinTwice => failure.hint("give one JSON object of inputs by name"),
         InputError::StdinEmpty => failure.hint("did the command before it fail?"),
         InputError::StdinSize(_) => failure.hint("no server takes a request of that size"),
@@ -296,6 +357,9 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         ValueProblem::Json(error) if error.classify() != Category::Data => {
             format!("a value is JSON, such as `-i {name}='[1, 2.5]'`, or a file: `-i {name}=@FILE`")
         }
+        ValueProblem::Piped(_) => {
+            format!("`-i {name}=@-.txt` takes standard input as a text, or as numbers with blanks")
+        }
         ValueProblem::Dtype { found, expected }
             if *found != DataType::String
                 && !matches!(expected, DataType::String | DataType::Bool) =>
@@ -312,6 +376,9 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         }
         ValueProblem::Ranking => "leave out `--top` in the command before".to_owned(),
         ValueProblem::FileName(path) => format!("`-i {name}=@{path}` takes the file"),
+        ValueProblem::Sound(_) => {
+            "`--sequence` sends a sound in steps as long as the model takes".to_owned()
+        }
         ValueProblem::StepLength => {
             format!("write the shape of a step: `-i {name}::1,512=…`")
         }
@@ -341,10 +408,72 @@ mod tests {
         tensor::{DataType, Dim, PartialShape},
     };
 
-    use super::{client, input, mistaken_type, no_list, other_api, unknown_model};
+    use super::{
+        client, declared, input, mistaken_type, no_list, not_yet, other_api, unknown_model,
+    };
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_a_handler_declares_is_said_as_a_flag() {
+        for (message, hint) in [
+            (
+                "node gate: ValueError: a: expected FP32 (1, 4), got FP32 (4,)",
+                Some("a:FP32:1,4"),
+            ),
+            (
+                "image: expected UINT8 (-1, -1, 3), got UINT8 (1,)",
+                Some("image:UINT8:N,N,3"),
+            ),
+            ("x: expected INT64 (4,), got FP32 (4,)", Some("x:INT64:4")),
+            ("x: expected FP32 , got BYTES (1,)", None),
+            ("image: expected height x width x 3, got (1,)", None),
+            ("x: expected a cat (1), got a dog", None),
+        ] {
+            let hint = hint.map(|flag| format!("write datatype and shape: `-i {flag}=…`"));
+            assert_eq!(declared(message), hint, "{message}");
+        }
+    }
+
+    #[test]
+    fn refusals_that_another_request_or_server_mends_say_how() {
+        let refused = |message: &str| {
+            client(ClientError::Refused(ServerError {
+                code: ServerErrorCode::Grpc(tonic::Code::InvalidArgument),
+                message: message.to_owned(),
+            }))
+            .hints()
+            .join("\n")
+        };
+        insta::assert_snapshot!(
+            refused("Invalid input batch size - Expected: 1; Actual: 2; input name: image"),
+            @"send batches of that size, or serve the model with `--batch-size -1`, which takes any"
+        );
+        insta::assert_snapshot!(
+            refused("Invalid number of channels in binary input - Expected: 224; Actual: 3"),
+            @"
+        the model is NCHW: serve it with `--layout NHWC:NCHW` to decode images
+        without `:BYTES`, `ovms infer` decodes the image itself
+        "
+        );
+        let grey = "Invalid number of channels in binary input - Expected: 1; Actual: 3";
+        assert_eq!(refused(grey), "");
+        insta::assert_snapshot!(
+            not_yet(
+                ClientError::Refused(ServerError {
+                    code: ServerErrorCode::Grpc(tonic::Code::NotFound),
+                    message: "Model with requested version is not loaded yet".to_owned(),
+                }),
+                "version 1 is LOADING"
+            )
+            .text(),
+            @"
+        error: the server refused the request: NOT_FOUND: Model with requested version is not loaded yet
+        hint: the server has the model, version 1 is LOADING: `--wait 60` waits until it is ready
+        "
+        );
     }
 
     #[test]

@@ -239,6 +239,14 @@ pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failur
             "note: `{name}` is taken as a text; `-i @{name}` takes the file"
         ));
     }
+    let rates = inputs.sampling_rates();
+    if !rates.is_empty() {
+        let rates: Vec<_> = rates.iter().map(|rate| format!("{rate} Hz")).collect();
+        let rates = rates.join(" and ");
+        ui::note(&format!(
+            "note: the sound is sent at its {rates}, not resampled"
+        ));
+    }
     Ok(inputs)
 }
 

@@ -3,8 +3,8 @@
 //! [`InferArgs`] are the flags as typed; `job` checks them and reads the files before anything is sent. `run`
 //! talks to the server, `outputs` shows one response, `load` measures many. `listing` asks for states and
 //! metadata instead, and shows them. `curl` prints commands of other programs. `sequence` sends step after
-//! step to stateful models, and `stream` request after request over one call, both from `feed`. The client
-//! itself is in [`ovms::client`].
+//! step to stateful models, and `stream` request after request over one call, both from `feed`. `wait` is for what
+//! is not ready yet. The client itself is in [`ovms::client`].
 
 mod args;
 mod curl;
@@ -18,6 +18,7 @@ mod outputs;
 mod run;
 mod sequence;
 mod stream;
+mod wait;
 
 pub(crate) use args::{
     CredentialArgs, ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs, duration,
@@ -25,8 +26,8 @@ pub(crate) use args::{
 };
 pub(crate) use explain::explanation;
 pub(crate) use failure::{
-    OF_CREDENTIALS, address as address_failure, client as client_failure, input as input_failure,
-    of_handshake, tls as tls_failure,
+    OF_CREDENTIALS, address as address_failure, client as client_failure, declared,
+    input as input_failure, of_handshake, tls as tls_failure,
 };
 pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
 pub(crate) use job::{Job, inputs};

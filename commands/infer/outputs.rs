@@ -117,7 +117,9 @@ pub(super) fn show(
         Show::Json => ui::print(json_line(output::answer_json(answer, sequence))),
         Show::Npy => {
             let (name, tensor) = one()?;
-            note_if_widened(name, tensor.dtype());
+            if let Some(note) = if_widened(name, tensor.dtype()) {
+                ui::note(&note);
+            }
             note_id(sequence);
             let mut file = Vec::with_capacity(tensor.data().len() + 128);
             npy::write(tensor, &mut file)?;
@@ -150,8 +152,8 @@ pub(super) fn show(
     }
 }
 
-/// Saves every output to a folder, or the only one to a file.
-pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure> {
+/// Saves every output to a folder, or the only one to a file; returns the notes about it.
+pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<Vec<String>, Failure> {
     if folder.extension().is_some_and(|ending| ending == "npy") && !folder.is_dir() {
         return save_one(answer, folder);
     }
@@ -163,24 +165,21 @@ pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<(), Failure
             failure
         }
     })?;
-    for Opaque { name, .. } in &answer.opaque {
-        ui::note(&format!("`{name}` has a type of its own: it is not saved."));
-    }
+    let unsaved = |it: &Opaque| format!("`{}` has a type of its own: it is not saved.", it.name);
+    let mut notes: Vec<String> = answer.opaque.iter().map(unsaved).collect();
     for Saved {
         output,
         path,
         widened,
     } in saved
     {
-        if let Some(dtype) = widened {
-            note_if_widened(&output, dtype);
-        }
-        ui::note(&format!("Saved `{output}` to {}", path.display()));
+        notes.extend(widened.and_then(|dtype| if_widened(&output, dtype)));
+        notes.push(format!("Saved `{output}` to {}", path.display()));
     }
-    Ok(())
+    Ok(notes)
 }
 
-fn save_one(answer: &ClientResponse, path: &Path) -> Result<(), Failure> {
+fn save_one(answer: &ClientResponse, path: &Path) -> Result<Vec<String>, Failure> {
     let mut outputs = answer.outputs.iter();
     let (Some((name, tensor)), None) = (outputs.next(), outputs.next()) else {
         let found = counted(answer.outputs.len(), "output");
@@ -190,10 +189,13 @@ fn save_one(answer: &ClientResponse, path: &Path) -> Result<(), Failure> {
     };
     let mut file = Vec::with_capacity(tensor.data().len() + 128);
     npy::write(tensor, &mut file)?;
-    fs::write(path, file).map_err(|error| Failure::cannot("save to", path, &error))?;
-    note_if_widened(name, tensor.dtype());
-    ui::note(&format!("Saved `{name}` to {}", path.display()));
-    Ok(())
+    let folder = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, file))
+        .map_err(|error| Failure::cannot("save to", path, &error))?;
+    let saved = format!("Saved `{name}` to {}", path.display());
+    let widened = if_widened(name, tensor.dtype());
+    Ok(widened.into_iter().chain([saved]).collect())
 }
 
 /// Returns the headline: the model and the latency.
@@ -304,10 +306,9 @@ fn score(score: Value<'_>) -> String {
     }
 }
 
-fn note_if_widened(name: &str, dtype: DataType) {
-    if dtype == DataType::Bf16 {
-        ui::note(&format!("NumPy has no BF16: `{name}` is written as FP32."));
-    }
+/// Returns the note about an output that a file has in another type.
+fn if_widened(name: &str, dtype: DataType) -> Option<String> {
+    (dtype == DataType::Bf16).then(|| format!("NumPy has no BF16: `{name}` is written as FP32."))
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::{fs, path::PathBuf, time::Instant};
 
 use ovms::{
     client::{
-        Api, Client, ClientError, ClientOptions, ModelMetadata, Request, TensorForm,
+        Api, Client, ClientError, ClientOptions, ModelId, ModelMetadata, Request, TensorForm,
+        VersionStatus,
         load::{LoadPlan, LoadTarget, Until},
         speaks_tls,
     },
@@ -20,6 +21,7 @@ use super::{
     load, outputs,
     sequence::{self, Sequence, Whole},
     stream,
+    wait::{Wait, states},
 };
 use crate::{
     error::Failure,
@@ -29,11 +31,32 @@ use crate::{
 /// Runs `ovms infer`.
 pub(crate) fn run(args: InferArgs) -> Result<(), Failure> {
     // Files and standard input are read here, where Ctrl-C still ends the process by itself.
+    let limit = args.wait.wait;
+    let wait = |server: &ClientOptions, model: Option<&ModelId>| {
+        limit.map(|limit| Wait {
+            limit,
+            server: server.clone(),
+            model: model.cloned(),
+        })
+    };
     if let Some(inspection) = Inspection::new(&args)? {
-        return runtime()?.block_on(inspection.run());
+        let wait = wait(&inspection.server, inspection.model.as_ref());
+        return runtime()?.block_on(after(wait, inspection.run()));
     }
     let job = Job::new(args)?;
-    runtime()?.block_on(job.run())
+    let wait = wait(&job.server, Some(&job.model));
+    runtime()?.block_on(after(wait, job.run()))
+}
+
+/// Does the work when what it is for is ready.
+async fn after(
+    wait: Option<Wait>,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    if let Some(wait) = &wait {
+        unless_interrupted(wait.done()).await?;
+    }
+    work.await
 }
 
 pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
@@ -74,10 +97,13 @@ impl Job {
         let Some(sent) = sent else {
             return Ok(());
         };
+        // What cannot be saved leaves nothing on stdout.
+        let saved = match save {
+            Some(path) => outputs::save(&sent.answer, path)?,
+            None => Vec::new(),
+        };
         outputs::show(&sent, show, only.as_deref(), &model.labels)?;
-        if let Some(folder) = save {
-            outputs::save(&sent.answer, folder)?;
-        }
+        saved.iter().for_each(|note| ui::note(note));
         sent.left.map_or(Ok(()), Err)
     }
 
@@ -182,13 +208,21 @@ pub(super) async fn ask<T>(
 
 /// Finds the cause of a failed query: the address speaks another protocol, the model has
 /// another name, or just the error as it is. `model` is the requested name.
-async fn why(
+pub(super) async fn why(
     error: ClientError,
     server: &ClientOptions,
     client: Option<&Client>,
     model: Option<&str>,
 ) -> Failure {
     let unknown = model.filter(|_| is_not_found(&error));
+    let may_be_coming = matches!(
+        &error, ClientError::Refused(it) if it.is_not_found() || it.is_unavailable()
+    );
+    if let (Some(name), Some(client), true) = (model, client, may_be_coming)
+        && let Some(states) = passing(client, name).await
+    {
+        return failure::not_yet(error, &states);
+    }
     if let (Some(name), Some(client)) = (unknown, client) {
         let known = client.model_names().await;
         // A path that a server does not have is not found either.
@@ -211,6 +245,17 @@ async fn why(
         (None, Some(_)) => failure::client(error),
         (None, None) => failure::no_list(error),
     }
+}
+
+/// Returns the states of a model that is being loaded; `None` of any other.
+async fn passing(client: &Client, name: &str) -> Option<String> {
+    let models = client.models().await.ok()?;
+    let status = models.into_iter().find(|model| model.name == name)?;
+    let is_coming = |state: &str| matches!(state, "START" | "LOADING");
+    let mut versions = status.versions.iter();
+    let is_passing = versions.any(|version| is_coming(&version.state));
+    let is_ready = status.versions.iter().any(VersionStatus::is_ready);
+    (is_passing && !is_ready).then(|| states(&status))
 }
 
 fn is_not_found(error: &ClientError) -> bool {

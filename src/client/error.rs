@@ -84,6 +84,14 @@ impl ServerError {
         }
     }
 
+    /// Returns whether the server, or the model, takes no requests for now.
+    pub fn is_unavailable(&self) -> bool {
+        match self.code {
+            ServerErrorCode::Grpc(code) => code == tonic::Code::Unavailable,
+            ServerErrorCode::Http(status) => status == reqwest::StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
     /// Returns whether the server asks for a credential, or for another one.
     pub fn is_unauthenticated(&self) -> bool {
         match self.code {

@@ -297,7 +297,9 @@ async fn all(
 }
 
 fn failed(loaded: &LocalGraph, error: &str) -> Failure {
-    Failure::failed(format!("the graph `{}` failed", loaded.name)).detail(error)
+    Failure::failed(format!("the graph `{}` failed", loaded.name))
+        .detail(error)
+        .may_hint(infer::declared(error))
 }
 
 fn no_inputs(loaded: &LocalGraph) -> Failure {

@@ -43,8 +43,9 @@ Values of inputs:
                   an input
   @file.png|jpg   an image, resized and laid out as the model takes it;
                   several for one input are a batch
-  @file.wav       a sound of any sampling rate, from -1 to 1; with --sequence,
-                  in steps of the model's length; @file.pcm is raw (16 bits)
+  @file.wav       a sound from -1 to 1, at its own sampling rate (it is not
+                  resampled); with --sequence, in steps of the model's length;
+                  @file.pcm is raw (16 bits)
   @file.json      JSON; without NAME=, an object of inputs by name is taken
                   apart
   @file.txt       a string as it is, or numbers with blanks or commas between
@@ -74,6 +75,7 @@ Examples:
   id=$(ovms infer vad -i @first.npy --start --output json | jq .sequence_id)
   ovms infer generator -i prompt='once upon' --stream
   ovms infer --status
+  ovms infer resnet --status --wait 60
   ovms infer resnet --metadata --output json
   ovms infer adder --zeros --api kserve-rest --print-curl | sh
 
@@ -111,6 +113,8 @@ pub(crate) struct InferArgs {
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) server: ServerArgs,
+    #[command(flatten)]
+    pub(super) wait: WaitArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -187,6 +191,16 @@ fn pair(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("found `{text}`, expected KEY=VALUE")),
     }
+}
+
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Server")]
+pub(super) struct WaitArgs {
+    /// Wait for this long at most until MODEL, or without it the server, is ready
+    ///
+    /// Before a request, --status, or --metadata. What was seen last is the error if it is not ready by then.
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "print_curl")]
+    pub(super) wait: Option<Duration>,
 }
 
 #[derive(Debug, Clone, clap::Args)]

@@ -257,8 +257,8 @@ pub(in crate::infer) struct OutputArgs {
 
     /// Save the one output to a .npy file, or each to one in this folder
     ///
-    /// A path that ends in .npy is a file. Folders are created if missing. BF16, which NumPy lacks, becomes
-    /// FP32.
+    /// A path that ends in .npy is a file. The folder, or that of the file, is created if missing. BF16, which
+    /// NumPy lacks, becomes FP32. Where it cannot be saved, nothing is printed.
     #[arg(short = 'o', long, value_name = "PATH")]
     pub(in crate::infer) save: Option<PathBuf>,
 

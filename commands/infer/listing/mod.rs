@@ -222,9 +222,9 @@ fn tensors_table(rows: &[MetadataRow]) -> Table {
 /// Query with checked arguments.
 #[derive(Debug)]
 pub(super) struct Inspection {
-    server: ClientOptions,
+    pub(super) server: ClientOptions,
     /// Model to query; `None` for all.
-    model: Option<ModelId>,
+    pub(super) model: Option<ModelId>,
     question: Question,
     is_json: bool,
     is_printed: bool,

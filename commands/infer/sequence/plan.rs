@@ -228,13 +228,14 @@ pub(in crate::infer) struct SequenceArgs {
 
     /// Begin the sequence with the state that was saved to this file
     ///
-    /// It goes on behind the step that was the last one then. The file has to be of the same
-    /// version of the same model.
+    /// It goes on behind the step that was the last one then, so a single request is one of
+    /// `--continue --sequence-id N`, and not of `--start`. The file has to be of the same version of
+    /// the same model.
     #[arg(
         long,
         value_name = "FILE",
         requires = "of_a_sequence",
-        conflicts_with_all = ["start", "print_curl"]
+        conflicts_with = "print_curl"
     )]
     pub(in crate::infer) load_state: Option<PathBuf>,
 }

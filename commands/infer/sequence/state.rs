@@ -27,8 +27,20 @@ impl StateFiles {
             .find(|(is_given, _)| *is_given && api.is_grpc())
         {
             return Err(misfit(flag, api).hint(
-                "states are saved and loaded over REST: add `--api kserve-rest` or `--api tfs-rest`",
+                "states are saved and loaded over REST: `--url http://HOST:PORT`, with the server's \
+                 `--rest-port`; for TensorFlow Serving's REST `--api tfs-rest` as well",
             ));
+        }
+        if args.start && args.load_state.is_some() {
+            let text =
+                "`--start` does not fit `--load-state`: it starts with the model's own state";
+            let id = args
+                .sequence_id
+                .map_or_else(|| "N".to_owned(), |id| id.to_string());
+            return Err(Failure::usage(text).hint(format!(
+                "a restored sequence has started: it goes on with `--continue --sequence-id {id} \
+                 --load-state FILE`"
+            )));
         }
         let read = |path: PathBuf| match fs::read(&path) {
             Ok(state) => Ok((path, state)),

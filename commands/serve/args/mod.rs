@@ -385,6 +385,10 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             ));
             continue;
         }
+        if arg.starts_with("--") && name == "model" {
+            failure = failure.hint("`ovms serve PATH` or `--model-path PATH` names a model");
+            continue;
+        }
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
         let near = ovms::error::nearest(name, known).filter(|known| is_slip(name, known));
         failure =

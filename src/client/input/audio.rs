@@ -14,7 +14,9 @@ const FULL_SCALE: f32 = 32768.0;
 pub(super) const RIFF: &[u8] = b"RIFF";
 
 /// Reads the samples of a WAV file as numbers from -1 to 1; the mean of its channels if it has several.
-pub(super) fn of_wav(file: &[u8]) -> Result<Vec<f32>, hound::Error> {
+///
+/// With the sampling rate, at which they stay.
+pub(super) fn of_wav(file: &[u8]) -> Result<(Vec<f32>, u32), hound::Error> {
     let mut reader = WavReader::new(Cursor::new(file))?;
     let spec = reader.spec();
     let samples: Vec<f32> = match spec.sample_format {
@@ -31,7 +33,7 @@ pub(super) fn of_wav(file: &[u8]) -> Result<Vec<f32>, hound::Error> {
             scaled.collect::<Result<_, hound::Error>>()?
         }
     };
-    Ok(mixed(&samples, spec.channels.into()))
+    Ok((mixed(&samples, spec.channels.into()), spec.sample_rate))
 }
 
 /// Reads raw samples: one channel, 16 bits, little endian. An odd byte at the end is left out.
@@ -56,7 +58,11 @@ impl Target<'_> {
     pub(super) fn samples(&self, samples: &[f32]) -> Result<Tensor, ValueProblem> {
         let dtype = self.dtype().unwrap_or(DataType::F32);
         let data = packed(samples, samples.len(), dtype)?;
-        self.finish(dtype, &[samples.len()], data)
+        let tensor = self.finish(dtype, &[samples.len()], data);
+        tensor.map_err(|problem| match problem {
+            ValueProblem::Misfit(text) => ValueProblem::Sound(text),
+            problem => problem,
+        })
     }
 
     /// Returns the number of samples that the model takes at once.
@@ -179,9 +185,12 @@ mod tests {
     #[test]
     fn samples_are_from_minus_one_to_one_and_channels_are_mixed() {
         let mono = [0, 16384, -32768];
-        assert_eq!(of_wav(&wav(1, &mono)).unwrap(), [0.0, 0.5, -1.0]);
+        assert_eq!(
+            of_wav(&wav(1, &mono)).unwrap(),
+            (vec![0.0, 0.5, -1.0], 16_000)
+        );
         let stereo = [0, 16384, -32768, 0];
-        assert_eq!(of_wav(&wav(2, &stereo)).unwrap(), [0.25, -0.5]);
+        assert_eq!(of_wav(&wav(2, &stereo)).unwrap().0, [0.25, -0.5]);
         let raw: Vec<u8> = mono
             .iter()
             .flat_map(|sample| sample.to_le_bytes())

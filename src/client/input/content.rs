@@ -71,6 +71,8 @@ pub(super) enum Content {
     Inline(String),
     /// JSON.
     Json(String),
+    /// JSON that standard input gave as a whole.
+    Piped(String),
     /// One array.
     Array(Tensor),
     /// Arrays by name, of an archive.
@@ -81,8 +83,8 @@ pub(super) enum Content {
     Image(Bytes),
     /// Encoded images, which are a batch.
     Images(Vec<Bytes>),
-    /// Samples of a sound, from -1 to 1.
-    Samples(Arc<[f32]>),
+    /// Samples of a sound, from -1 to 1, and their sampling rate if a file tells it.
+    Samples(Arc<[f32]>, Option<u32>),
     /// A string, or numbers as text.
     Text(Bytes),
     /// The bytes of a tensor.
@@ -117,7 +119,10 @@ impl<'a> Stdin<'a> {
                 let content = match kind.or(reported) {
                     Some(kind) => Content::of_file(Path::new(STDIN), kind, bytes)?,
                     None => match String::from_utf8(bytes) {
-                        Ok(text) => Content::of_json(STDIN, text)?,
+                        Ok(text) => match Content::of_json(STDIN, text)? {
+                            Content::Json(text) => Content::Piped(text),
+                            content => content,
+                        },
                         Err(_) => return Err(InputError::StdinBytes),
                     },
                 };
@@ -200,10 +205,10 @@ impl Content {
             FileKind::Text => Self::Text(bytes.into()),
             FileKind::Binary => Self::Binary(bytes.into()),
             FileKind::Wav => {
-                let samples = audio::of_wav(&bytes).map_err(|error| unreadable(path, error))?;
-                Self::Samples(samples.into())
+                let sound = audio::of_wav(&bytes).map_err(|error| unreadable(path, error))?;
+                Self::Samples(sound.0.into(), Some(sound.1))
             }
-            FileKind::Pcm16 => Self::Samples(audio::of_pcm16(&bytes).into()),
+            FileKind::Pcm16 => Self::Samples(audio::of_pcm16(&bytes).into(), None),
         })
     }
 

@@ -93,6 +93,9 @@ pub enum ValueProblem {
     /// The JSON is broken or of other values.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// Standard input as a whole is no JSON.
+    #[error(transparent)]
+    Piped(serde_json::Error),
     /// A value does not fit the datatype.
     #[error(transparent)]
     Element(#[from] ValueError),
@@ -139,6 +142,9 @@ pub enum ValueProblem {
     /// A text that is the name of a file.
     #[error("found the text `{0}`, which is the name of a file")]
     FileName(String),
+    /// A sound of another length than the model takes at once.
+    #[error("{0}")]
+    Sound(String),
     /// A sound for a model that takes any number of samples at once.
     #[error("cannot tell how many samples a step has")]
     StepLength,

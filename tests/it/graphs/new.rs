@@ -139,6 +139,8 @@ fn nodes_with_names_and_types_work_one_after_the_other() {
         "{}",
         run.stderr
     );
+    let hint = "hint: write datatype and shape: `-i image:UINT8:N,N,3=…`\n";
+    assert!(run.stderr.ends_with(hint), "{}", run.stderr);
 }
 
 #[test]

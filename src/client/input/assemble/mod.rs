@@ -120,7 +120,7 @@ impl Inputs {
     /// Fails as [`tensors`](Self::tensors) does.
     pub fn whole(&self, model: &ModelMetadata) -> Result<Vec<WholeInput>, InputError> {
         let inputs = self.each(model, |given, input, filler| {
-            if let Content::Samples(samples) = &given.content {
+            if let Content::Samples(samples, _) = &given.content {
                 let (dtype, shape) = (given.argument.dtype, given.argument.shape.clone());
                 let target = Target {
                     model: input,
@@ -166,9 +166,22 @@ impl Inputs {
         let mut inputs = self.clone();
         inputs.given.push(Given {
             argument: argument.clone(),
-            content: Content::Samples(samples.into()),
+            content: Content::Samples(samples.into(), None),
         });
         Ok(inputs)
+    }
+
+    /// Returns the sampling rates of the sounds, each once.
+    pub fn sampling_rates(&self) -> Vec<u32> {
+        let mut rates: Vec<u32> = Vec::new();
+        for given in &self.given {
+            if let Content::Samples(_, Some(rate)) = given.content
+                && !rates.contains(&rate)
+            {
+                rates.push(rate);
+            }
+        }
+        rates
     }
 
     /// Returns the texts among the values that are names of files.
@@ -296,6 +309,13 @@ impl Inputs {
                 let read = target.json(&text, target.dtype_of(&text));
                 read.map_err(|problem| no_answer(&text).unwrap_or(problem))
             }
+            Content::Piped(text) => {
+                let read = target.json(&text, target.dtype_of(&text));
+                read.map_err(|problem| match problem {
+                    ValueProblem::Json(error) if error.is_syntax() => ValueProblem::Piped(error),
+                    problem => no_answer(&text).unwrap_or(problem),
+                })
+            }
             Content::Array(tensor) => target.array(&tensor),
             Content::Arrays(several) | Content::Outputs(several) => {
                 let name = argument.name.unwrap_or_default();
@@ -314,7 +334,7 @@ impl Inputs {
                 DataType::String => target.strings(&files),
                 dtype => self.image.batch(&files, dtype, target.wanted().as_ref()),
             },
-            Content::Samples(samples) => target.samples(&samples),
+            Content::Samples(samples, _) => target.samples(&samples),
             Content::Text(text) => match target.dtype_of_file() {
                 DataType::String => target.string(&text),
                 dtype => target.words(&text, dtype),
@@ -434,8 +454,14 @@ fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(String, Given)>>
             inputs.retain(|(name, _)| model.has_input(name));
             Some(each(inputs))
         }
-        Content::Json(text) if no_answer(text).is_some() && !names_one(text, model) => None,
-        Content::Inline(text) | Content::Json(text) if text.trim_start().starts_with('{') => {
+        Content::Json(text) | Content::Piped(text)
+            if no_answer(text).is_some() && !names_one(text, model) =>
+        {
+            None
+        }
+        Content::Inline(text) | Content::Json(text) | Content::Piped(text)
+            if text.trim_start().starts_with('{') =>
+        {
             let text = json::quote_not_finite(text);
             // What is no object after all is read again as a value, which reports the error.
             let inputs: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).ok()?;
