@@ -266,6 +266,7 @@ fn recorded_requests_are_a_mix() {
     insta::assert_snapshot!(said(&format!("{good}\n{bad}\n")), @"
     exit 1
     error: mix.jsonl:2: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 2; input name: b
+    hint: send batches of that size, or serve the model with `--batch-size -1`, which takes any
     ");
 }
 
@@ -286,6 +287,7 @@ fn errors_before_the_load_are_told_as_they_are() {
     insta::assert_snapshot!(said(&["dummy", "--shape", "b:3,10"]), @"
     exit 1
     error: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 3; input name: b
+    hint: send batches of that size, or serve the model with `--batch-size -1`, which takes any
     ");
     insta::assert_snapshot!(said(&["dummy", "--shape", "c:1,10"]), @"
     exit 64
