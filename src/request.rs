@@ -68,7 +68,7 @@ pub struct InferRequest {
     /// Priority that came beside it; else the parameter `priority` counts.
     pub priority: Option<Priority>,
     /// Owner of the run of which it is a part, if it is that of a node.
-    pub owner: Option<RunOwner>,
+    pub owner: Option<Box<RunOwner>>,
 }
 
 impl InferRequest {

@@ -35,7 +35,8 @@ pub struct Target {
     call: RequestRecord,
     /// How many strings an input may have.
     max_strings: usize,
-    owner: RequestOwner,
+    /// `None` for anyone; in a box, so that most requests do not carry room for it.
+    owner: Option<Box<RequestOwner>>,
     /// The request counts as in flight for as long as it has its target.
     _place: RequestInFlight,
 }
@@ -78,7 +79,7 @@ impl Target {
             found,
             call,
             max_strings: usize::MAX,
-            owner: RequestOwner::default(),
+            owner: None,
             _place: place,
         }
     }
@@ -98,8 +99,13 @@ impl Target {
     /// Says who has sent it.
     #[must_use]
     pub fn sent_by(mut self, owner: &RequestOwner) -> Self {
-        self.owner = owner.clone();
+        self.owner = (!owner.is_anyone()).then(|| Box::new(owner.clone()));
         self
+    }
+
+    /// Returns the client that a sequence counts for, if it counts for any.
+    fn client(&self) -> Option<&Arc<CountedClient>> {
+        self.owner.as_ref()?.client.as_ref()
     }
 
     /// Says when the request was received, for a frontend that had work with it before it asked
@@ -182,9 +188,13 @@ impl Target {
         let asked = request.priority;
         let asked = asked.or_else(|| Priority::of_parameters(&request.parameters));
         // That of a node is the owner of what it is a node of.
-        let owner = request.owner.take();
-        self.call
-            .own(owner.unwrap_or_else(|| self.owner.of_runs(asked)));
+        if let Some(owner) = request.owner.take() {
+            self.call.own(*owner);
+        } else if self.owner.is_some() || asked.is_some() {
+            let anyone = RequestOwner::default();
+            let owner = self.owner.as_deref().unwrap_or(&anyone);
+            self.call.own(owner.of_runs(asked));
+        }
         if let Some(trace) = request.trace.take() {
             self.call.trace(trace);
         }
@@ -201,13 +211,8 @@ impl Target {
             Found::Model(found) => match &found.stateful {
                 None => found.site.infer(id, request, call).await,
                 Some(stateful) => {
-                    Box::pin(found.infer_in_sequence(
-                        (stateful, self.owner.client.as_ref()),
-                        id,
-                        request,
-                        call,
-                    ))
-                    .await
+                    Box::pin(found.infer_in_sequence((stateful, self.client()), id, request, call))
+                        .await
                 }
             },
             Found::Pipeline(found) => Box::pin(found.infer(id, request, call)).await,

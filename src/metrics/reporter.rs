@@ -401,7 +401,7 @@ pub struct RequestRecord {
     is_twin: bool,
     /// Where its spans begin, if it is traced.
     trace: OnceLock<TraceContext>,
-    owner: OnceLock<RunOwner>,
+    owner: OnceLock<Box<RunOwner>>,
 }
 
 impl RequestRecord {
@@ -446,12 +446,12 @@ impl RequestRecord {
 
     /// Says whose its runs are; only the first word counts.
     pub(crate) fn own(&self, owner: RunOwner) {
-        let _ = self.owner.set(owner);
+        let _ = self.owner.set(Box::new(owner));
     }
 
     /// Returns whose its runs are, if anybody has said so.
     pub(crate) fn owner(&self) -> Option<&RunOwner> {
-        self.owner.get()
+        self.owner.get().map(Box::as_ref)
     }
 
     /// Returns the priority of its runs.

@@ -30,6 +30,12 @@ pub struct RequestOwner {
 }
 
 impl RequestOwner {
+    /// Returns whether nothing of it differs from that of anyone.
+    pub fn is_anyone(&self) -> bool {
+        let is_counted = self.client.is_some() || self.place.is_some();
+        !is_counted && self.priorities == PriorityBounds::default()
+    }
+
     /// Returns that of the runs of a request that asks for a priority.
     pub fn of_runs(&self, asked: Option<Priority>) -> RunOwner {
         RunOwner {

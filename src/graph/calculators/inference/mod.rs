@@ -164,7 +164,7 @@ impl Calculator for Runner {
             inputs,
             outputs: opened.asked.clone(),
             trace: context.trace.cloned(),
-            owner: context.env.owner.clone(),
+            owner: context.env.owner.clone().map(Box::new),
             ..InferRequest::default()
         };
         let run = opened.session.infer(request);
