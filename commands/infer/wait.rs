@@ -20,7 +20,7 @@ pub(super) struct Wait {
     pub(super) model: Option<ModelId>,
 }
 
-/// What a question found.
+/// Answer to a question.
 enum Seen {
     Ready,
     /// Nothing that is ready, as it is told.
