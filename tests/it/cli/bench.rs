@@ -412,7 +412,7 @@ fn conditions_decide_over_the_exit_code() {
         .filter(|line| !line.starts_with("note: "));
     let said: Vec<&str> = said.collect();
     assert_eq!(said[0], "error: 1 finding of `--fail-if`");
-    assert!(said[1].starts_with("  p50 is "), "{said:?}");
+    assert!(said[1].starts_with("  p50 is 0."), "{said:?}");
     assert!(
         said[1].ends_with(" ms at concurrency 1, which is above 0.001 ms"),
         "{said:?}"
