@@ -177,6 +177,11 @@ impl std::error::Error for Error {
     }
 }
 
+/// Returns a time to wait in milliseconds, rounded up, so that whoever waits does not come too early.
+pub fn whole_milliseconds(wait: Duration) -> u64 {
+    u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
+}
+
 /// Writes an error and its causes in one line, for the log.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -165,9 +165,11 @@ impl fmt::Display for Identity {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use globset::Glob;
 
-    use super::NamePatterns;
+    use super::{Identity, IdentityTerms, NamePatterns};
 
     #[test]
     fn patterns_are_of_whole_names() {
@@ -183,5 +185,23 @@ mod tests {
         }
         assert!(patterns(&["x", "*"]).matches("any/thing"));
         assert!(!patterns(&[]).matches("x"));
+    }
+
+    #[test]
+    fn subjects_are_clients_of_their_own_where_limits_are_for_each() {
+        let client = |per_subject| {
+            let terms = IdentityTerms {
+                limits: Some(Arc::new("streams=1".parse().unwrap())),
+                per_subject,
+                ..IdentityTerms::default()
+            };
+            let identity = Identity::new("team".into(), Arc::default(), terms);
+            ["a", "b"].map(|subject| identity.of_subject(Some(subject)).client().unwrap().0)
+        };
+        let [one, other] = client(true);
+        assert_ne!(one, other);
+        assert_eq!(one.to_string(), "team (a)");
+        let [one, other] = client(false);
+        assert_eq!(one, other);
     }
 }

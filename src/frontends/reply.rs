@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::shortened;
 use crate::{
     budget::{Budget, OVERHEAD},
-    error::{Error, Result, chain},
+    error::{Error, Result, chain, whole_milliseconds},
     task,
 };
 
@@ -57,7 +57,7 @@ impl IntoResponse for Error {
 
 /// Returns a time to wait in whole seconds (RFC 9110, 10.2.3) and in milliseconds, rounded up.
 fn retry_values(wait: Duration) -> (u64, u64) {
-    let milliseconds = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+    let milliseconds = whole_milliseconds(wait);
     (milliseconds.div_ceil(1000).max(1), milliseconds)
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock as _};
 use parking_lot::Mutex;
-use strum::EnumCount as _;
+use strum::EnumCount;
 use tokio::time::Instant;
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     budget::{Budget, BudgetOwner},
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, whole_milliseconds},
 };
 
 /// Time after which a client that has too much in flight is told to try again.
@@ -36,7 +36,7 @@ const HOLD: Duration = Duration::from_secs(1);
 const USUAL_PATIENCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
 /// The most refusals of a client that are held back; further ones are answered at once.
-const MAX_HELD: u32 = 16_384;
+const MAX_DELAYED: u32 = 16_384;
 
 /// Requests that were refused: by the name of the identity, which is empty for addresses, and by limit.
 #[derive(Debug, Default)]
@@ -58,6 +58,29 @@ impl QuotaCounts {
     }
 }
 
+/// Things of a client that are there for a time.
+#[derive(Debug, Clone, Copy, EnumCount)]
+enum Held {
+    Request,
+    Stream,
+    Sequence,
+}
+
+impl Held {
+    /// Returns its limit, the number that this is, and its name in texts.
+    fn bound(self, limits: &ClientLimits) -> (ClientLimit, Option<NonZeroU32>, &'static str) {
+        match self {
+            Self::Request => (
+                ClientLimit::ConcurrentRequests,
+                limits.concurrent_requests,
+                "requests in flight",
+            ),
+            Self::Stream => (ClientLimit::Streams, limits.streams, "open streams"),
+            Self::Sequence => (ClientLimit::Sequences, limits.sequences, "live sequences"),
+        }
+    }
+}
+
 /// A client that is counted: an identity or an address, on all of its connections.
 pub struct CountedClient {
     key: ClientKey,
@@ -66,10 +89,10 @@ pub struct CountedClient {
     /// Rate of refusals from which on they are held back.
     patience: DefaultDirectRateLimiter,
     budget: Option<Budget>,
-    requests: AtomicU32,
-    streams: AtomicU32,
-    sequences: AtomicU32,
-    held: AtomicU32,
+    /// Requests, streams, and sequences.
+    held: [AtomicU32; Held::COUNT],
+    /// Refusals that are held back.
+    delayed: AtomicU32,
     /// Turn of the streams that wait for the rate.
     turn: tokio::sync::Mutex<()>,
     /// Time of its last request.
@@ -86,13 +109,7 @@ struct BytesOwner {
 impl BudgetOwner for BytesOwner {
     fn exhausted(&self, max: usize) -> Error {
         self.counts.add(&self.key, ClientLimit::BytesInFlight);
-        refusal(
-            format_args!(
-                "bytes in flight: {max}, the most that {} may have",
-                self.key
-            ),
-            SOON,
-        )
+        refusal(&self.key, format_args!("{max} bytes in flight"), SOON)
     }
 }
 
@@ -102,18 +119,13 @@ fn quota(period: Duration, burst: NonZeroU32) -> Quota {
     quota.allow_burst(burst)
 }
 
-/// Makes the error of a client that has too much.
-fn refusal(what: fmt::Arguments<'_>, wait: Duration) -> Error {
+/// Makes the error of a client that is above a limit.
+fn refusal(key: &ClientKey, limit: fmt::Arguments<'_>, wait: Duration) -> Error {
+    let milliseconds = whole_milliseconds(wait);
     let text = format!(
-        "Too many requests - {what}; try again in {} ms",
-        milliseconds(wait)
+        "Too many requests - the limit of {key} is {limit}; try again in {milliseconds} ms"
     );
     Error::new(ErrorKind::Throttled, text).retry_after(wait)
-}
-
-/// Rounds up, so that an early retry is none.
-fn milliseconds(wait: Duration) -> u128 {
-    wait.as_micros().div_ceil(1000)
 }
 
 impl CountedClient {
@@ -145,10 +157,8 @@ impl CountedClient {
             pace,
             patience: RateLimiter::direct(patience),
             budget,
-            requests: AtomicU32::new(0),
-            streams: AtomicU32::new(0),
-            sequences: AtomicU32::new(0),
-            held: AtomicU32::new(0),
+            held: Default::default(),
+            delayed: AtomicU32::new(0),
             turn: tokio::sync::Mutex::default(),
             last: AtomicU64::new(0),
             counts: Arc::clone(counts),
@@ -183,16 +193,10 @@ impl CountedClient {
     ///
     /// Fails with [`ErrorKind::Throttled`] if it has sent too many lately, or has too many in flight.
     pub fn request(self: &Arc<Self>) -> Result<ClientPlace, Error> {
-        let place = self.place(ClientLimit::ConcurrentRequests)?;
-        if let Some(wait) = self.wait() {
-            let rate = self.limits.requests_per_second;
-            let rate = rate.map_or_else(String::new, |rate| rate.to_string());
+        let place = self.place(Held::Request)?;
+        if let (Some(wait), Some(rate)) = (self.wait(), self.limits.requests_per_second) {
             self.counts.add(&self.key, ClientLimit::RequestsPerSecond);
-            let key = &self.key;
-            return Err(refusal(
-                format_args!("{rate} in a second, the most that {key} may send"),
-                wait,
-            ));
+            return Err(refusal(&self.key, format_args!("{rate} requests/s"), wait));
         }
         Ok(place)
     }
@@ -200,8 +204,8 @@ impl CountedClient {
     /// Waits before a refusal is answered, if it has had as many of late as it may send requests: one that goes on at
     /// once when it is refused is not to take the time of others.
     pub async fn hold(self: Arc<Self>) {
-        struct Held<'a>(&'a AtomicU32);
-        impl Drop for Held<'_> {
+        struct Delayed<'a>(&'a AtomicU32);
+        impl Drop for Delayed<'_> {
             fn drop(&mut self) {
                 self.0.fetch_sub(1, Relaxed);
             }
@@ -209,9 +213,9 @@ impl CountedClient {
         if self.patience.check().is_ok() {
             return;
         }
-        let before = self.held.fetch_add(1, Relaxed);
-        let _held = Held(&self.held);
-        if before < MAX_HELD {
+        let before = self.delayed.fetch_add(1, Relaxed);
+        let _delayed = Delayed(&self.delayed);
+        if before < MAX_DELAYED {
             tokio::time::sleep(HOLD).await;
         }
     }
@@ -238,7 +242,7 @@ impl CountedClient {
     ///
     /// Fails with [`ErrorKind::Throttled`] if it has as many as it may.
     pub fn stream(self: &Arc<Self>) -> Result<ClientPlace, Error> {
-        self.place(ClientLimit::Streams)
+        self.place(Held::Stream)
     }
 
     /// Takes in a sequence that begins.
@@ -247,57 +251,41 @@ impl CountedClient {
     ///
     /// Fails with [`ErrorKind::Throttled`] if it has as many as it may.
     pub fn sequence(self: &Arc<Self>) -> Result<ClientPlace, Error> {
-        self.place(ClientLimit::Sequences)
+        self.place(Held::Sequence)
     }
 
     /// Takes in a sequence that has begun elsewhere, and cannot be refused.
     pub fn moved_sequence(self: &Arc<Self>) -> ClientPlace {
-        self.sequences.fetch_add(1, Relaxed);
+        self.held(Held::Sequence).fetch_add(1, Relaxed);
         ClientPlace {
             client: Arc::clone(self),
-            limit: ClientLimit::Sequences,
+            held: Held::Sequence,
         }
     }
 
-    /// Returns a count, with its bound and its name in texts.
-    fn counted(&self, limit: ClientLimit) -> Option<(&AtomicU32, Option<u32>, &'static str)> {
-        let (count, most, name) = match limit {
-            ClientLimit::ConcurrentRequests => (
-                &self.requests,
-                self.limits.concurrent_requests,
-                "requests in flight",
-            ),
-            ClientLimit::Streams => (&self.streams, self.limits.streams, "open streams"),
-            ClientLimit::Sequences => (&self.sequences, self.limits.sequences, "live sequences"),
-            ClientLimit::RequestsPerSecond | ClientLimit::BytesInFlight => return None,
-        };
-        Some((count, most.map(u32::from), name))
+    /// Returns how many of a kind it has.
+    fn held(&self, held: Held) -> &AtomicU32 {
+        &self.held[held as usize]
     }
 
-    fn place(self: &Arc<Self>, limit: ClientLimit) -> Result<ClientPlace, Error> {
-        if let Some((count, most, name)) = self.counted(limit) {
-            let most = most.unwrap_or(u32::MAX);
-            let taken =
-                count.fetch_update(Relaxed, Relaxed, |held| (held < most).then_some(held + 1));
-            if taken.is_err() {
-                self.counts.add(&self.key, limit);
-                let key = &self.key;
-                return Err(refusal(
-                    format_args!("{name}: {most}, the most that {key} may have"),
-                    SOON,
-                ));
-            }
+    fn place(self: &Arc<Self>, held: Held) -> Result<ClientPlace, Error> {
+        let (limit, most, name) = held.bound(&self.limits);
+        let most = most.map_or(u32::MAX, u32::from);
+        let add = |count| (count < most).then_some(count + 1);
+        if self.held(held).fetch_update(Relaxed, Relaxed, add).is_err() {
+            self.counts.add(&self.key, limit);
+            return Err(refusal(&self.key, format_args!("{most} {name}"), SOON));
         }
         Ok(ClientPlace {
             client: Arc::clone(self),
-            limit,
+            held,
         })
     }
 }
 
 impl fmt::Debug for CountedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("CountedClient")
             .field("key", &self.key)
             .finish_non_exhaustive()
     }
@@ -307,14 +295,7 @@ impl fmt::Debug for CountedClient {
 #[derive(Debug)]
 pub struct ClientPlace {
     client: Arc<CountedClient>,
-    limit: ClientLimit,
-}
-
-impl ClientPlace {
-    /// Returns whose it is.
-    pub fn client(&self) -> &Arc<CountedClient> {
-        &self.client
-    }
+    held: Held,
 }
 
 impl PartialEq for ClientPlace {
@@ -325,9 +306,7 @@ impl PartialEq for ClientPlace {
 
 impl Drop for ClientPlace {
     fn drop(&mut self) {
-        if let Some((count, ..)) = self.client.counted(self.limit) {
-            count.fetch_sub(1, Relaxed);
-        }
+        self.client.held(self.held).fetch_sub(1, Relaxed);
     }
 }
 
@@ -335,7 +314,7 @@ impl Drop for ClientPlace {
 mod tests {
     use std::sync::Arc;
 
-    use super::{ClientKey, ClientLimit, CountedClient, QuotaCounts};
+    use super::{ClientKey, ClientLimit, CountedClient, Held, QuotaCounts};
     use crate::{budget::Budget, error::ErrorKind};
 
     fn client(limits: &str, all: &Budget) -> (Arc<CountedClient>, Arc<QuotaCounts>) {
@@ -358,9 +337,9 @@ mod tests {
         let held = (client.request().unwrap(), client.request().unwrap());
         let refused = client.request().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Throttled);
-        insta::assert_snapshot!(refused, @"Too many requests - requests in flight: 2, the most that batch may have; try again in 100 ms");
+        insta::assert_snapshot!(refused, @"Too many requests - the limit of batch is 2 requests in flight; try again in 100 ms");
         let stream = client.stream().unwrap();
-        insta::assert_snapshot!(client.stream().unwrap_err(), @"Too many requests - open streams: 1, the most that batch may have; try again in 100 ms");
+        insta::assert_snapshot!(client.stream().unwrap_err(), @"Too many requests - the limit of batch is 1 open streams; try again in 100 ms");
         drop((held, stream));
         assert!(client.request().is_ok() && client.stream().is_ok());
         assert_eq!(count(&counts, ClientLimit::ConcurrentRequests), 1);
@@ -379,7 +358,7 @@ mod tests {
         assert!(
             refused
                 .message()
-                .contains("1 in a second, the most that batch may send")
+                .contains("the limit of batch is 1 requests/s")
         );
         let wait = refused.wait().unwrap();
         assert!(
@@ -387,7 +366,7 @@ mod tests {
             "{wait:?}"
         );
         assert_eq!(count(&counts, ClientLimit::RequestsPerSecond), 1);
-        let held = client.requests.load(super::Relaxed);
+        let held = client.held(Held::Request).load(super::Relaxed);
         assert_eq!(held, 0, "a request that is refused has no place");
     }
 
@@ -400,7 +379,7 @@ mod tests {
         assert_eq!((budget.charged(), all.charged()), (80, 80));
         let refused = budget.charge(30).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Throttled);
-        insta::assert_snapshot!(refused, @"Too many requests - bytes in flight: 100, the most that batch may have; try again in 100 ms");
+        insta::assert_snapshot!(refused, @"Too many requests - the limit of batch is 100 bytes in flight; try again in 100 ms");
         assert_eq!((budget.charged(), all.charged()), (80, 80));
         drop(charge);
         let _others = all.charge(950).unwrap();
@@ -424,10 +403,10 @@ mod tests {
         assert!(begun.elapsed().is_zero());
         Arc::clone(&client).hold().await;
         assert_eq!(begun.elapsed().as_secs(), 1);
-        let all = (0..2 * super::MAX_HELD).map(|_| Arc::clone(&client).hold());
+        let all = (0..2 * super::MAX_DELAYED).map(|_| Arc::clone(&client).hold());
         futures::future::join_all(all).await;
         assert_eq!(begun.elapsed().as_secs(), 2);
-        assert_eq!(client.held.load(super::Relaxed), 0);
+        assert_eq!(client.delayed.load(super::Relaxed), 0);
     }
 
     #[tokio::test]

@@ -277,8 +277,7 @@ flags! {
         /// Identities have limits in the file of --auth. Further ones are bytes-in-flight=64M, streams=8, sequences=100. What is above one is rejected
         /// (RESOURCE_EXHAUSTED, 429). Addresses count as in --max-connections-per-address.
         client_limits: String, "LIST";
-        /// Milliseconds that each step of a request's priority is worth: so much earlier it would have
-        /// come to the queue of its model
+        /// Milliseconds by which each step of priority moves a request in the queue of its model
         priority_step_ms: u32 = 1000, "N";
         /// Maximum number of queued requests of a model; further ones are rejected (UNAVAILABLE, 503)
         max_queued_requests: usize = 1024, "N";

@@ -7,13 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ovms::proto::kserve::{InferParameter, infer_parameter::ParameterChoice};
+use tokio::task::JoinHandle;
 use tonic::{Code, Request, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_reflection::pb::v1::{
+    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    server_reflection_request::MessageRequest,
+};
 
 use crate::support::{
-    Server, busy, cli, eventually,
+    Server, busy, cli, eventually, fixture,
     grpc::{self, Grpc, dummy},
-    http::{Answer, connect, exchange, get, head, read, send},
+    http::{Answer, JSON_LENGTH, connect, exchange, get, head, read, send},
     model,
     sequence::{Ask, Client, Wire, serve},
     streams::{Came, Talk},
@@ -65,7 +71,7 @@ fn an_address_has_its_rate_over_both_protocols() {
     let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
     assert!((90..=100).contains(&seconds), "{seconds}");
     let error = answer.error();
-    let begin = "429: Too many requests - 0.01 in a second, the most that 127.0.0.1 may send; try again in ";
+    let begin = "429: Too many requests - the limit of 127.0.0.1 is 0.01 requests/s; try again in ";
     assert!(
         error.starts_with(begin) && error.ends_with(" ms"),
         "{error}"
@@ -172,7 +178,7 @@ fn requests_in_flight_are_bounded() {
         }
         (answer.status == 429 && !is_refused).then_some(answer)
     });
-    insta::assert_snapshot!(refusal.error(), @"429: Too many requests - requests in flight: 1, the most that 127.0.0.1 may have; try again in 100 ms");
+    insta::assert_snapshot!(refusal.error(), @"429: Too many requests - the limit of 127.0.0.1 is 1 requests in flight; try again in 100 ms");
     slow.write_all(BODY).unwrap();
     assert_eq!(read(&mut slow).status, 200);
     eventually("it is over", || {
@@ -186,7 +192,7 @@ fn a_request_whose_client_has_left_counts_until_its_inference_ends() {
     let grpc = Grpc::connect(&server);
     drop(busy::running(&server, &grpc, busy::SECONDS));
     let refused = grpc.refused(busy::request(1));
-    assert!(refused.contains("requests in flight: 1"), "{refused}");
+    assert!(refused.contains("is 1 requests in flight"), "{refused}");
     eventually("it has ended", || grpc.infer(busy::request(1)).ok());
 }
 
@@ -195,12 +201,12 @@ fn bytes_in_flight_are_bounded() {
     let server = limited("dummy", "bytes-in-flight=64K");
     let large = vec![b' '; 100_000];
     let answer = send(&server, "POST", INFER, &[], &large);
-    insta::assert_snapshot!(answer.error(), @"429: Too many requests - bytes in flight: 65536, the most that 127.0.0.1 may have; try again in 100 ms");
+    insta::assert_snapshot!(answer.error(), @"429: Too many requests - the limit of 127.0.0.1 is 65536 bytes in flight; try again in 100 ms");
     assert_eq!(answer.header("retry-after"), Some("1"));
     let grpc = Grpc::connect(&server);
     let mut message = dummy();
     message.raw_input_contents[0] = large.into();
-    insta::assert_snapshot!(grpc.refused(message), @"ResourceExhausted: Too many requests - bytes in flight: 65536, the most that 127.0.0.1 may have; try again in 100 ms");
+    insta::assert_snapshot!(grpc.refused(message), @"ResourceExhausted: Too many requests - the limit of 127.0.0.1 is 65536 bytes in flight; try again in 100 ms");
     // What an image becomes counts as well, before it is decoded.
     let image = image::RgbImage::new(300, 300);
     let mut file = std::io::Cursor::new(Vec::new());
@@ -218,7 +224,7 @@ fn bytes_in_flight_are_bounded() {
     );
     let refused_image = Grpc::connect(&images).refused(of_image);
     assert!(
-        refused_image.contains("bytes in flight: 1048576"),
+        refused_image.contains("is 1048576 bytes in flight"),
         "{refused_image}"
     );
     // Over and over: what is refused leaves nothing behind.
@@ -243,6 +249,49 @@ fn messages_of_a_stream_come_at_the_rate() {
 }
 
 #[test]
+fn questions_of_reflection_come_at_the_rate() {
+    let server = limited("dummy", "requests_per_second=20,burst=5");
+    let grpc = Grpc::connect(&server);
+    let question = ServerReflectionRequest {
+        message_request: Some(MessageRequest::ListServices(String::new())),
+        ..ServerReflectionRequest::default()
+    };
+    let begun = Instant::now();
+    let mut client = ServerReflectionClient::new(grpc.channel.clone());
+    let questions = tokio_stream::iter(vec![question; 10]);
+    let mut answers = grpc
+        .wait(async move { client.server_reflection_info(questions).await })
+        .unwrap();
+    let count = grpc.runtime.block_on(async {
+        let mut count = 0;
+        while answers.message().await.unwrap().is_some() {
+            count += 1;
+        }
+        count
+    });
+    assert_eq!(count, 10);
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(200), "{took:?}");
+}
+
+#[test]
+fn streams_of_events_are_bounded() {
+    let config = fixture("graphs/config.json");
+    let server = Server::of_file(&config, &["--client-limits", "streams=1"]);
+    server.wait_ready();
+    let grpc = Grpc::connect(&server);
+    let _open = {
+        let mut open = Talk::open(&grpc);
+        let text = grpc::raw("streamer", "prompt", "BYTES", &[1], b"\x05\0\0\0hello");
+        open.ask(text).response();
+        open
+    };
+    let path = "/v2/models/streamer/generate_stream";
+    let answer = send(&server, "POST", path, &[], br#"{"prompt":"hello"}"#);
+    insta::assert_snapshot!(answer.error(), @"429: Too many requests - the limit of 127.0.0.1 is 1 open streams; try again in 100 ms");
+}
+
+#[test]
 fn streams_are_bounded() {
     let server = limited("dummy", "streams=1,concurrent_requests=1");
     let grpc = Grpc::connect(&server);
@@ -250,7 +299,7 @@ fn streams_are_bounded() {
     first.ask(dummy()).response();
     let mut second = Talk::open(&grpc);
     second.send(dummy());
-    insta::assert_snapshot!(second.next().reported(), @"end: ResourceExhausted: Too many requests - open streams: 1, the most that 127.0.0.1 may have; try again in 100 ms");
+    insta::assert_snapshot!(second.next().reported(), @"end: ResourceExhausted: Too many requests - the limit of 127.0.0.1 is 1 open streams; try again in 100 ms");
     // So is one that watches health.
     let watch = || {
         let mut health = HealthClient::new(grpc.channel.clone());
@@ -279,7 +328,7 @@ fn sequences_are_bounded() {
         for wire in Wire::ALL {
             let ask = |x| Ask::new("running_total", x);
             assert_eq!(client.total(wire, &ask(1.0).id(5).start()), (5, 1.0));
-            let text = "Too many requests - live sequences: 1, the most that 127.0.0.1 may have; try again in 100 ms";
+            let text = "Too many requests - the limit of 127.0.0.1 is 1 live sequences; try again in 100 ms";
             let expected = wire.error(Code::ResourceExhausted, 429, text);
             assert_eq!(client.refused(wire, &ask(1.0).id(6).start()), expected);
             assert_eq!(client.refused(wire, &ask(1.0).start()), expected);
@@ -316,37 +365,63 @@ fn a_request_of_a_higher_priority_does_not_wait_behind_others() {
     ]);
     let grpc = Grpc::connect(&server);
     let mut sent = 0;
-    let mut send = |name: &'static str, priority: Option<&str>| {
-        let mut request = Request::new(busy::request(busy::SECONDS / 4));
-        let metadata = request.metadata_mut();
-        metadata.insert("authorization", bearer(name).parse().unwrap());
-        if let Some(priority) = priority {
-            metadata.insert("ovms-priority", priority.parse().unwrap());
-        }
-        let mut client = grpc.client.clone();
-        let call = grpc.runtime.spawn(async move {
-            client.model_infer(request).await.unwrap();
-            Instant::now()
-        });
+    // Waits until the server has the request as well.
+    let mut waits = |call: JoinHandle<Instant>| {
         sent += 1;
         let line = format!("ovms_pending_requests {sent}");
         let header = [("authorization", &*bearer("scraper"))];
         eventually("it waits", || {
-            let page = crate::support::http::send(&server, "GET", "/metrics", &header, b"").text();
+            let page = send(&server, "GET", "/metrics", &header, b"").text();
             page.lines().any(|it| it == line).then_some(())
         });
         call
     };
+    let over_grpc = |name: &str, metadata: Option<&str>, parameter: Option<i64>| {
+        let mut message = busy::request(busy::SECONDS / 4);
+        let parameter = parameter.map(|number| InferParameter {
+            parameter_choice: Some(ParameterChoice::Int64Param(number)),
+        });
+        let parameters = parameter.map(|it| ("priority".to_owned(), it));
+        message.parameters.extend(parameters);
+        let mut request = Request::new(message);
+        let headers = request.metadata_mut();
+        headers.insert("authorization", bearer(name).parse().unwrap());
+        if let Some(priority) = metadata {
+            headers.insert("ovms-priority", priority.parse().unwrap());
+        }
+        let mut client = grpc.client.clone();
+        grpc.runtime.spawn(async move {
+            client.model_infer(request).await.unwrap();
+            Instant::now()
+        })
+    };
+    let over_rest = |name: &str, priority: &'static str| {
+        let (length, body) = busy::body(busy::SECONDS / 4);
+        let bearer = bearer(name);
+        let mut connection = connect(&server);
+        grpc.runtime.spawn_blocking(move || {
+            let headers = [
+                ("authorization", &*bearer),
+                ("ovms-priority", priority),
+                (JSON_LENGTH, &length),
+            ];
+            let head = head("POST", "/v2/models/busy/infer", body.len(), &headers);
+            assert_eq!(exchange(&mut connection, &head, &body).status, 200);
+            Instant::now()
+        })
+    };
     let calls = [
-        ("running", send("anyone", None)),
-        ("usual", send("anyone", None)),
-        ("pretends", send("anyone", Some("1"))),
-        ("low", send("urgent", Some("9"))),
-        ("high", send("urgent", Some("1"))),
+        ("running", waits(over_grpc("anyone", None, None))),
+        ("usual", waits(over_grpc("anyone", None, None))),
+        ("pretends", waits(over_grpc("anyone", Some("1"), None))),
+        ("low", waits(over_grpc("urgent", None, Some(9)))),
+        ("second", waits(over_rest("urgent", "2"))),
+        ("first", waits(over_grpc("urgent", None, Some(1)))),
     ];
     let order = calls.map(|(name, call)| (grpc.runtime.block_on(call).unwrap(), name));
     let names: Vec<_> = BTreeMap::from(order).into_values().collect();
-    assert_eq!(names, ["running", "high", "usual", "pretends", "low"]);
+    let expected = ["running", "first", "second", "usual", "pretends", "low"];
+    assert_eq!(names, expected);
 }
 
 #[test]
