@@ -3,8 +3,10 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::http::{Request, Response};
-use futures::{FutureExt, StreamExt as _, future::BoxFuture};
-use http_body_util::{BodyExt, BodyStream, StreamBody};
+use bytes::{BufMut as _, BytesMut};
+use futures::{FutureExt, future::BoxFuture};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use tonic::{Status, service::Routes};
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tower::Service;
@@ -14,10 +16,10 @@ use super::{
     body::{BodyLimits, Paced},
     guard::{Access, Admitted, Caller, Gate, Outcome, Rule, of_method},
     kserve::{grpc as kserve, grpc::ModelInfer, stream},
-    messages::CALL,
+    messages::{CALL, Reader},
     received::Received,
     tfs::{grpc as tfs, grpc::Predict},
-    unary::{self, Unary, UnaryBody},
+    unary::{self, PREFIX, Unary, UnaryBody},
 };
 use crate::{
     budget::Budget,
@@ -26,6 +28,7 @@ use crate::{
         kserve::grpc_inference_service_server::SERVICE_NAME,
         tensorflow_serving::{model_service_server, prediction_service_server},
     },
+    quota::CountedClient,
     sequence::Line,
 };
 
@@ -242,25 +245,16 @@ impl GrpcService {
             Ok(held) => held,
             Err(error) => return now(Status::from(error).into_http().map(GrpcBody::Left)),
         };
-        let mut body = Paced::new(body, &intake, &parts.extensions);
-        if !parts.uri.path().starts_with(HEALTH) {
-            // Streams of reflection may pause.
-            body.pause();
-        }
-        // Questions on a stream come at the rate of their client.
-        let client = engine.client().cloned();
-        let body = body.map_err(Status::from);
-        let body = match client {
-            None => tonic::body::Body::new(body),
-            Some(client) => {
-                let frames = BodyStream::new(body).then(move |frame| {
-                    let client = Arc::clone(&client);
-                    async move {
-                        client.pace().await;
-                        frame
-                    }
-                });
-                tonic::body::Body::new(StreamBody::new(frames))
+        let body = if parts.uri.path().starts_with(HEALTH) {
+            let body = Paced::new(body, &intake, &parts.extensions);
+            tonic::body::Body::new(body.map_err(Status::from))
+        } else {
+            let mut intake = intake;
+            intake.message_size = MAX_QUESTION;
+            let request = Request::from_parts(parts.clone(), body);
+            match Reader::new(request, &intake) {
+                Ok(reader) => questions(reader, engine.client().cloned()),
+                Err(status) => return now(status.into_http().map(GrpcBody::Left)),
             }
         };
         let answer = self.others.clone().call(Request::from_parts(parts, body));
@@ -275,6 +269,27 @@ impl GrpcService {
             }))
         })
     }
+}
+
+/// Passes the messages of a stream on one by one, each when its client may send another, however many of them came
+/// in one piece.
+fn questions(reader: Reader, client: Option<Arc<CountedClient>>) -> tonic::body::Body {
+    let frames = futures::stream::try_unfold((reader, client), async |(mut reader, client)| {
+        let Some(message) = reader.next().await? else {
+            return Ok::<_, Status>(None);
+        };
+        if let Some(client) = &client {
+            client.pace().await;
+        }
+        let length = message.bytes.len();
+        let mut bytes = BytesMut::with_capacity(PREFIX + length);
+        bytes.put_u8(0);
+        // It has no more than `MAX_QUESTION`.
+        bytes.put_u32(length as u32);
+        bytes.put(message.bytes);
+        Ok(Some((Frame::data(bytes.freeze()), (reader, client))))
+    });
+    tonic::body::Body::new(StreamBody::new(frames))
 }
 
 /// Answers at once.
