@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use super::{
+    denials::DenialCounts,
     file::{AuthFileError, AuthRules, AuthTerms},
     identity::Identity,
     key::KeyDigest,
@@ -49,6 +50,7 @@ pub struct Auth {
     changes: Mutex<Changes>,
     /// Wish for new keys of issuers.
     wanted: Notify,
+    denials: Arc<DenialCounts>,
 }
 
 /// Proof of who a client is.
@@ -100,6 +102,7 @@ impl Auth {
             generation: AtomicU64::new(1),
             changes: Mutex::new(Changes::new(stamps)),
             wanted: Notify::new(),
+            denials: Arc::default(),
         })
     }
 
@@ -125,6 +128,11 @@ impl Auth {
     /// Returns whether health is open to anyone.
     pub fn has_open_health(&self) -> bool {
         self.rules.load().open_health
+    }
+
+    /// Returns the counts of requests that were denied.
+    pub fn denials(&self) -> &Arc<DenialCounts> {
+        &self.denials
     }
 
     /// Returns how many attempts of an address may fail in a minute; 0 for any number.

@@ -4,6 +4,7 @@
 //! and the claims of their tokens; [`Auth`] follows it and finds the [`Identity`] of a credential. What each
 //! request needs, and that it is asked, is up to `frontends/guard`.
 
+mod denials;
 mod file;
 mod follow;
 mod identity;
@@ -12,6 +13,7 @@ mod keyset;
 mod token;
 mod verifier;
 
+pub use denials::{Denial, DenialCounts};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use file::fuzz;
 pub use file::{AuthFileError, AuthRules, AuthTerms};

@@ -60,6 +60,8 @@ pub enum Family {
     CertificateExpiry,
     /// Requests above a limit of their client.
     RequestsLimited,
+    /// Requests that an identity had no right to, or that had none.
+    RequestsDenied,
 }
 
 /// Kind of a family's samples.
@@ -120,6 +122,7 @@ const TABLE: [Entry; 28] = {
     (F::NodeTime, "ovms_node_time_us", Histogram, false, "Running time of a node of a pipeline or a graph."),
     (F::CertificateExpiry, "ovms_tls_certificate_expiry_timestamp_seconds", Gauge, true, "Time at which the TLS certificate expires, in seconds since 1970."),
     (F::RequestsLimited, "ovms_requests_limited", Counter, true, "Number of requests rejected because of a limit of their client."),
+    (F::RequestsDenied, "ovms_requests_denied", Counter, true, "Number of requests rejected because of their credentials or rights."),
     ]
 };
 

@@ -27,7 +27,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::quota::QuotaCounts;
+use crate::{auth::DenialCounts, quota::QuotaCounts};
 
 pub use batches::BatchRun;
 pub use families::{Families, Family, NameError, SampleKind};
@@ -53,6 +53,8 @@ pub struct Metrics {
     certificate_expiry: AtomicU64,
     /// Requests that limits of clients have refused, once there are any such limits.
     limited: OnceLock<Arc<QuotaCounts>>,
+    /// Requests that were denied, once there are identities.
+    denied: OnceLock<Arc<DenialCounts>>,
     models: Mutex<BTreeMap<String, Model>>,
 }
 
@@ -95,6 +97,7 @@ impl Metrics {
             counted: families.unwrap_or_default().with(counted),
             certificate_expiry: AtomicU64::new(0),
             limited: OnceLock::new(),
+            denied: OnceLock::new(),
             models: Mutex::default(),
         }))
     }
@@ -120,6 +123,11 @@ impl Metrics {
     /// Returns the count of requests that limits of clients refuse, which is shown from then on.
     pub fn refused_by_limits(&self) -> Arc<QuotaCounts> {
         Arc::clone(self.limited.get_or_init(Arc::default))
+    }
+
+    /// Shows these counts of denied requests from now on; the first ones count.
+    pub fn show_denials(&self, counts: Arc<DenialCounts>) {
+        self.denied.get_or_init(|| counts);
     }
 
     /// Writes the page, if there is one; so many requests wait or run.
@@ -151,6 +159,7 @@ impl Metrics {
             pending,
             expiry,
             limited: self.limited.get().map(Arc::as_ref),
+            denied: self.denied.get().map(Arc::as_ref),
         };
         Some(page::write(format, families, &models, server))
     }

@@ -23,6 +23,7 @@ use super::{
     statistics::Executions,
 };
 use crate::{
+    auth::DenialCounts,
     quota::{ClientLimit, QuotaCounts},
     request::{ApiFamily, Interface, RequestOrigin},
 };
@@ -93,6 +94,8 @@ pub(super) struct ServerFigures<'a> {
     pub(super) expiry: Option<u64>,
     /// Requests that limits of clients have refused, if there are any limits.
     pub(super) limited: Option<&'a QuotaCounts>,
+    /// Requests that were denied, if there are identities.
+    pub(super) denied: Option<&'a DenialCounts>,
 }
 
 /// Writes the page of the chosen families.
@@ -193,6 +196,14 @@ pub(super) fn write(
                     let labels = format!(r#"identity="{}",limit="{limit}""#, escaped(&identity));
                     page.sample(F::RequestsLimited, "", &labels, count);
                 }
+            }
+        });
+    }
+    if let Some(denied) = server.denied {
+        page.family(F::RequestsDenied, |page| {
+            for (reason, count) in denied.get() {
+                let labels = format!(r#"reason="{reason}""#);
+                page.sample(F::RequestsDenied, "", &labels, count);
             }
         });
     }

@@ -157,6 +157,9 @@ pub async fn serve(
     let has_limits = auth.is_some() || settings.client_limits.is_some();
     let refused = has_limits.then(|| metrics.refused_by_limits());
     let clients = Clients::new(refused.unwrap_or_default(), settings.budget.clone());
+    if let Some(auth) = &auth {
+        metrics.show_denials(Arc::clone(auth.denials()));
+    }
     let gate = Gate::new(
         engine.clone(),
         auth.clone(),

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::audit::Trail;
 use crate::{
-    auth::{Auth, Identity, Right},
+    auth::{Auth, Denial, Identity, Right},
     budget::Budget,
     engine::{
         Engine, Reload, Servable, Target, not_found,
@@ -137,11 +137,27 @@ impl Access {
         }
     }
 
+    fn denied(&self, denial: Denial) {
+        if let Some(auth) = &self.auth {
+            auth.denials().add(denial);
+        }
+    }
+
+    /// Refuses a servable as if it were not there.
+    fn hidden(&self) -> Error {
+        self.denied(Denial::Servable);
+        not_found()
+    }
+
     /// Asks for a right beyond what the endpoint needs.
     fn admin(&self) -> Result<()> {
-        self.may(Right::Admin)
-            .then_some(())
-            .ok_or_else(|| lacking(Right::Admin))
+        match self.may(Right::Admin) {
+            true => Ok(()),
+            false => {
+                self.denied(Denial::Right);
+                Err(lacking(Right::Admin))
+            }
+        }
     }
 
     /// Says what the request is about, for the audit log.
@@ -173,7 +189,10 @@ impl Access {
     ///
     /// Fails as for an unknown name if the sender may not run it.
     pub(in crate::frontends) fn runs(&self, name: &str) -> Result<()> {
-        self.may_infer(name).then_some(()).ok_or_else(not_found)
+        match self.may_infer(name) {
+            true => Ok(()),
+            false => Err(self.hidden()),
+        }
     }
 
     /// Opens a stream, as [`Engine::open_stream`].
@@ -217,7 +236,7 @@ impl Access {
     pub(in crate::frontends) fn servable(&self, name: &str) -> Result<Servable> {
         match self.may_describe(name) {
             true => self.engine.servable(name),
-            false => Err(not_found()),
+            false => Err(self.hidden()),
         }
     }
 
@@ -229,7 +248,7 @@ impl Access {
     pub(in crate::frontends) fn visible(&self, name: &str) -> Result<Servable> {
         match self.may_infer(name) || self.may_describe(name) {
             true => self.engine.servable(name),
-            false => Err(not_found()),
+            false => Err(self.hidden()),
         }
     }
 

@@ -20,7 +20,7 @@ use super::{
     rules::Rule,
 };
 use crate::{
-    auth::{Auth, Credential, Identified, Identity, KeyDigest, Right},
+    auth::{Auth, Credential, Denial, Identified, Identity, KeyDigest, Right},
     budget::Budget,
     engine::Engine,
     error::{Error, ErrorKind},
@@ -264,7 +264,13 @@ impl Gate {
                     request.extensions_mut().insert(Arc::clone(&identity));
                     (Sender::Known(identity), client)
                 }
-                Err(refusal) => return Err(self.stranger(caller, refusal)),
+                Err(refusal) => {
+                    auth.denials().add(match refusal.error.kind() {
+                        ErrorKind::Throttled => Denial::Failures,
+                        _ => Denial::Credentials,
+                    });
+                    return Err(self.stranger(caller, refusal));
+                }
             },
         };
         let trail = || {
@@ -302,6 +308,7 @@ impl Gate {
         if let (Rule::With(right), Sender::Known(identity)) = (rule, &sender)
             && !identity.may(right)
         {
+            auth.inspect(|auth| auth.denials().add(Denial::Right));
             return Err(Refusal {
                 recording: recording.map(|it| Box::new((it, Outcome::denied(protocol)))),
                 ..Refusal::of(lacking(right))

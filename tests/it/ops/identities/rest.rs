@@ -3,7 +3,10 @@
 use std::io::Write as _;
 
 use super::{Guarded, bearer, key};
-use crate::support::http::{Answer, connect, exchange, head, read, send};
+use crate::support::{
+    grpc::{self, Grpc},
+    http::{Answer, connect, exchange, head, read, send},
+};
 
 const INFER: &str =
     r#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
@@ -94,6 +97,48 @@ fn ask(guarded: &Guarded, name: &str, method: &str, path: &str, body: &str) -> A
 
 fn with_metrics(lines: &str) -> Guarded {
     Guarded::start(lines, &["--metrics_enable"])
+}
+
+#[test]
+fn denials_are_counted_by_their_reason() {
+    let guarded = with_metrics("max_failures_per_minute = 2");
+    let scraper = bearer("scraper");
+    let counts = || {
+        let headers = [("authorization", &*scraper)];
+        let page = send(&guarded.server, "GET", "/metrics", &headers, b"").text();
+        let lines = page.lines();
+        let lines = lines.filter(|line| line.starts_with("ovms_requests_denied{"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(counts(), @r#"
+    ovms_requests_denied{reason="credentials"} 0
+    ovms_requests_denied{reason="failures"} 0
+    ovms_requests_denied{reason="right"} 0
+    ovms_requests_denied{reason="servable"} 0
+    "#);
+    let path = "/v2/models/secret";
+    assert_eq!(send(&guarded.server, "GET", path, &[], b"").status, 401);
+    assert_eq!(ask(&guarded, "user", "GET", path, "").status, 404);
+    assert_eq!(
+        ask(&guarded, "user", "POST", "/v2/models/secret/infer", "{}").status,
+        404
+    );
+    assert_eq!(
+        ask(&guarded, "user", "POST", "/v1/config/reload", "").status,
+        403
+    );
+    assert_eq!(ask(&guarded, "root", "GET", path, "").status, 200);
+    for status in [401, 401, 429] {
+        assert_eq!(ask(&guarded, "wrong", "GET", path, "").status, status);
+    }
+    let refused = Grpc::connect(&guarded.server).refused(grpc::dummy());
+    assert!(refused.starts_with("Unauthenticated"), "{refused}");
+    insta::assert_snapshot!(counts(), @r#"
+    ovms_requests_denied{reason="credentials"} 4
+    ovms_requests_denied{reason="failures"} 1
+    ovms_requests_denied{reason="right"} 1
+    ovms_requests_denied{reason="servable"} 2
+    "#);
 }
 
 #[test]
