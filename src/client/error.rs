@@ -84,6 +84,14 @@ impl ServerError {
         }
     }
 
+    /// Returns whether the server has no room for the request, or a limit of the client refuses it.
+    pub fn is_exhausted(&self) -> bool {
+        match self.code {
+            ServerErrorCode::Grpc(code) => code == tonic::Code::ResourceExhausted,
+            ServerErrorCode::Http(status) => status == reqwest::StatusCode::TOO_MANY_REQUESTS,
+        }
+    }
+
     /// Returns whether the server, or the model, takes no requests for now.
     pub fn is_unavailable(&self) -> bool {
         match self.code {

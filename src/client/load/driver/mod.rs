@@ -135,7 +135,7 @@ impl LoadRun {
     ///
     /// # Errors
     ///
-    /// Fails if a request fails that is only to warm up. What fails later is counted.
+    /// Fails if a request fails that is only to warm up, unless a limit of the client refuses it. What fails later is counted.
     pub async fn run(
         &self,
         traffic: &super::Traffic<'_>,
@@ -225,7 +225,7 @@ impl LoadRun {
         })
     }
 
-    /// Sends requests that do not count, a few at once.
+    /// Sends requests that do not count, a few at once; a failure ends it, but not that of a limit.
     async fn warm_up<E: Exchange>(&self, exchange: &E) -> Result<Vec<E::Lane>, ClientError> {
         let sent = &Cell::new(0);
         let warmup = self.plan.warmup;
@@ -237,7 +237,11 @@ impl LoadRun {
             let mut lane = exchange.lane(index);
             while sent.get() < warmup {
                 sent.set(sent.get() + 1);
-                exchange.exchange(&mut lane).await?;
+                match exchange.exchange(&mut lane).await {
+                    // What a limit refuses is there to be measured.
+                    Err(ClientError::Refused(error)) if error.is_exhausted() => {}
+                    other => drop(other?),
+                }
             }
             Ok(lane)
         }))

@@ -18,6 +18,7 @@ struct Fake {
     takes: Duration,
     fails: bool,
     dies: bool,
+    limits: bool,
     sent: Cell<u64>,
     in_flight: Cell<usize>,
     most: Cell<usize>,
@@ -44,8 +45,11 @@ impl Exchange for Fake {
             false => tokio::time::sleep(self.takes).await,
         }
         self.in_flight.set(self.in_flight.get() - 1);
+        if self.limits {
+            return Err(refused(tonic::Code::ResourceExhausted));
+        }
         match self.dies || self.fails && sent.is_multiple_of(10) {
-            true => Err(refused()),
+            true => Err(refused(tonic::Code::NotFound)),
             false => Ok(Answered::ONCE),
         }
     }
@@ -55,9 +59,9 @@ impl Exchange for Fake {
     }
 }
 
-fn refused() -> ClientError {
+fn refused(code: tonic::Code) -> ClientError {
     ClientError::Refused(ServerError {
-        code: ServerErrorCode::Grpc(tonic::Code::NotFound),
+        code: ServerErrorCode::Grpc(code),
         message: "no".to_owned(),
     })
 }
@@ -130,6 +134,22 @@ async fn a_failure_while_warming_up_ends_the_run() {
     ));
     assert_eq!(run.progress().done, 0);
     assert_eq!(run.report(), None);
+}
+
+#[tokio::test]
+async fn a_limit_of_the_client_is_measured_from_the_warm_up_on() {
+    let fake = Fake {
+        limits: true,
+        ..Fake::default()
+    };
+    let plan = LoadPlan {
+        warmup: 3,
+        ..limited(LoadTarget::Concurrency(2), Some(5), None)
+    };
+    let run = LoadRun::new(plan);
+    assert_eq!(run.drive(&fake, pending()).await.unwrap(), LoadEnd::Done);
+    let report = run.report().unwrap();
+    assert_eq!((fake.sent.get(), report.ok, report.failed), (8, 0, 5));
 }
 
 #[tokio::test]
