@@ -90,8 +90,9 @@ soak: test-tools ## Everything at once for an hour, with faults, and memory flat
 		--chaos $$(($(or $(SOAK_SECONDS),3600) / 6)) --json target/soak.json
 
 .PHONY: fuzz
-fuzz: fuzz-build ## Fuzz each parser of foreign bytes (FUZZ_SECONDS for each, FUZZ_TARGET for one)
-	$(PYTHON) fuzz/run.py --program target/debug/ovms-fuzz --seconds $(or $(FUZZ_SECONDS),60) $(FUZZ_TARGET)
+fuzz: fuzz-build ## Fuzz each parser of foreign bytes (FUZZ_SECONDS or FUZZ_RUNS for each, FUZZ_TARGET for one)
+	$(PYTHON) fuzz/run.py --program target/debug/ovms-fuzz --seconds $(or $(FUZZ_SECONDS),$(if $(FUZZ_RUNS),3600,60)) \
+		--runs $(or $(FUZZ_RUNS),-1) $(FUZZ_TARGET)
 
 .PHONY: fuzz-build
 fuzz-build:

@@ -36,7 +36,7 @@ def number(pattern, text):
     return int(found[-1]) if found else 0
 
 
-def fuzz(program, target, seconds, longest):
+def fuzz(program, target, seconds, runs, longest):
     """Fuzz one target; whether all inputs passed."""
     work, failures = WORK / "corpus" / target, WORK / "failures"
     work.mkdir(parents=True, exist_ok=True)
@@ -46,6 +46,7 @@ def fuzz(program, target, seconds, longest):
         program,
         target,
         f"-max_total_time={seconds}",
+        f"-runs={runs}",
         f"-max_len={longest}",
         "-timeout=25",
         "-rss_limit_mb=4096",
@@ -85,7 +86,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", help="names of folders in fuzz/corpus; all if there are none")
     parser.add_argument("--program", required=True, type=Path, help="the fuzzer that `make fuzz` builds")
-    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--seconds", type=int, default=60, help="at most, for each target")
+    parser.add_argument("--runs", type=int, default=-1, help="inputs for each target, unless the time ends before")
     parser.add_argument("--longest", type=int, default=4096, help="most bytes of an input")
     parser.add_argument("--keep", action="store_true", help="copy what was found to fuzz/corpus")
     options = parser.parse_args()
@@ -96,7 +98,7 @@ def main():
         parser.error(f"there is no target {', '.join(strangers)}; the targets are {', '.join(known)}")
     program = options.program.resolve()
     print("| target | inputs | s | inputs/s | branches | corpus |\n|---|--:|--:|--:|--:|--:|", flush=True)
-    passed = [fuzz(program, target, options.seconds, options.longest) for target in targets]
+    passed = [fuzz(program, target, options.seconds, options.runs, options.longest) for target in targets]
     if options.keep:
         for target in targets:
             keep(program, target)

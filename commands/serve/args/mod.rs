@@ -385,8 +385,8 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             ));
             continue;
         }
-        if arg.starts_with("--") && name == "model" {
-            failure = failure.hint("`ovms serve PATH` or `--model-path PATH` names a model");
+        if let Some(hint) = elsewhere(name).filter(|_| arg.starts_with("--")) {
+            failure = failure.hint(hint);
             continue;
         }
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
@@ -395,6 +395,27 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             failure.may_hint(near.map(|name| format!("for `{arg}`, did you mean `--{name}`?")));
     }
     Err(failure.hint("`ovms serve --help` lists the flags"))
+}
+
+/// Returns what is written here for a flag of other servers.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    match hyphenated(name).as_str() {
+        "model" => Some("`ovms serve PATH` or `--model-path PATH` names a model"),
+        "model-repository" | "model-store" => {
+            Some("`--model-repository-path DIR` names a folder of models")
+        }
+        "grpc-port" => Some("`--port` is the port of gRPC"),
+        "http-port" => Some("`--rest-port` is the port of REST"),
+        "host" => Some("`--grpc-bind-address` and `--rest-bind-address` choose addresses"),
+        "allow-metrics" | "metrics-port" => {
+            Some("`--metrics-enable` shows metrics at `/metrics` of the REST port")
+        }
+        "log-verbose" | "verbose" => Some("`--log-level DEBUG` logs more"),
+        "api-key" | "api-keys" => {
+            Some("`--auth FILE` names clients with keys and rights; `ovms key new` makes one")
+        }
+        _ => None,
+    }
 }
 
 /// Returns whether a flag may be a typo of another. Names of flags have words in common, so even the nearest
@@ -501,6 +522,20 @@ mod tests {
             let expected = format!("error parsing options - unmatched arguments: {expected}");
             assert_eq!(first(args), Some(expected), "{args:?}");
         }
+    }
+
+    #[test]
+    fn flags_of_other_servers_have_their_counterparts() {
+        insta::assert_snapshot!(
+            refused(&["--model-repository=/m", "--grpc_port=1", "--api-keys", "f"]).unwrap(),
+            @"
+        error parsing options - unmatched arguments: --model-repository=/m, --grpc_port=1, --api-keys, f, 
+        hint: `--model-repository-path DIR` names a folder of models
+        hint: `--port` is the port of gRPC
+        hint: `--auth FILE` names clients with keys and rights; `ovms key new` makes one
+        hint: `ovms serve --help` lists the flags
+        "
+        );
     }
 
     #[test]
