@@ -40,6 +40,8 @@ pub(crate) struct Changes {
     read: Stamps,
     /// State at the last look.
     seen: Stamps,
+    /// Reason for which the files could not be used.
+    refused: Option<String>,
 }
 
 impl Changes {
@@ -47,19 +49,37 @@ impl Changes {
         Self {
             seen: read.clone(),
             read,
+            refused: None,
         }
     }
 
-    /// Returns whether the files are to be read now: when they have changed, and not since the last look.
-    /// Files that belong together are often written one after the other.
+    /// Returns whether the files are to be read now: when they have changed, and not since the last look, or could
+    /// not be used when they were read. Files that belong together are often written one after the other.
     pub(crate) fn look(&mut self, found: &Stamps) -> bool {
         let is_steady = self.seen == *found;
         self.seen.clone_from(found);
-        let is_due = is_steady && self.read != *found;
-        if is_due {
-            self.read.clone_from(found);
+        if !is_steady {
+            return false;
         }
-        is_due
+        let has_changed = self.read != *found;
+        if has_changed {
+            self.read.clone_from(found);
+            self.refused = None;
+        }
+        has_changed || self.refused.is_some()
+    }
+
+    /// Notes that the files could not be used, so that they are read again: the reason may be another file, or the
+    /// time. Returns whether it is not the one of the time before.
+    pub(crate) fn refused(&mut self, reason: String) -> bool {
+        let is_new = self.refused.as_ref() != Some(&reason);
+        self.refused = Some(reason);
+        is_new
+    }
+
+    /// Notes that the files are in use.
+    pub(crate) fn taken(&mut self) {
+        self.refused = None;
     }
 }
 
@@ -76,10 +96,30 @@ mod tests {
         assert!(!changes.look(&stamps(2)));
         assert!(!changes.look(&stamps(3)));
         assert!(changes.look(&stamps(3)));
-        assert!(!changes.look(&stamps(3)), "it is taken, or refused, once");
+        changes.taken();
+        assert!(!changes.look(&stamps(3)), "it is taken once");
         // Gone, and back as it was.
         assert!(!changes.look(&Stamps::default()));
         assert!(!changes.look(&stamps(3)));
+        assert!(!changes.look(&stamps(3)));
+    }
+
+    #[test]
+    fn refused_files_are_read_again_and_the_reason_is_new_once() {
+        let stamps = |number| Stamps(vec![Some((number, 0, 0, (0, 0), (0, 0)))]);
+        let mut changes = Changes::new(stamps(1));
+        changes.look(&stamps(2));
+        for is_new in [true, false, false] {
+            assert!(changes.look(&stamps(2)));
+            assert_eq!(changes.refused("there is no key".to_owned()), is_new);
+        }
+        assert!(changes.refused("it is empty".to_owned()));
+        // The same reason is news for other files.
+        changes.look(&stamps(3));
+        assert!(changes.look(&stamps(3)));
+        assert!(changes.refused("it is empty".to_owned()));
+        assert!(changes.look(&stamps(3)));
+        changes.taken();
         assert!(!changes.look(&stamps(3)));
     }
 }

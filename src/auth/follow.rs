@@ -85,6 +85,15 @@ pub enum CredentialRefusal {
     Token(#[from] TokenRefusal),
 }
 
+impl CredentialRefusal {
+    /// Returns whether it may be a guess. A token whose key is not known is as well one of a new key, and the time of a
+    /// token counts after its signature.
+    pub fn may_be_guess(&self) -> bool {
+        use TokenRefusal::{Early, Expired, Key};
+        !matches!(self, Self::Token(Key | Expired | Early))
+    }
+}
+
 impl Auth {
     /// Reads the file, and the key sets that are files; blocks meanwhile. Those of URLs are still missing.
     ///
@@ -292,7 +301,10 @@ impl Auth {
                     Ok(true)
                 }
                 Err(error) => {
-                    tracing::warn!("rights stay as they were: {}", chain(&error));
+                    let reason = chain(&error).to_string();
+                    if changes.refused(reason.clone()) || look == Look::Now {
+                        tracing::warn!("rights stay as they were: {reason}");
+                    }
                     Err(error)
                 }
             }

@@ -128,7 +128,7 @@ impl KeySetSource {
 }
 
 /// Reads a key set; keys of other kinds are passed over, as they may be for others.
-fn parse(text: &[u8]) -> Result<Vec<IssuerKey>, KeySetError> {
+pub(super) fn parse(text: &[u8]) -> Result<Vec<IssuerKey>, KeySetError> {
     #[derive(Deserialize)]
     struct KeySet {
         keys: Vec<Value>,

@@ -7,6 +7,8 @@
 mod denials;
 mod file;
 mod follow;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod identity;
 mod key;
 mod keyset;
@@ -14,8 +16,6 @@ mod token;
 mod verifier;
 
 pub use denials::{Denial, DenialCounts};
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use file::fuzz;
 pub use file::{AuthFileError, AuthRules, AuthTerms};
 pub use follow::{Auth, Credential, CredentialRefusal, Identified};
 pub use identity::{Identity, Right, Rights};

@@ -180,14 +180,18 @@ impl TokenPattern {
         let mut claims = self.claims.iter();
         self.issuer == issuer
             && subject
-            && claims.all(|(name, text)| token.claims.get(name).is_some_and(|it| has(it, text)))
+            && claims
+                .all(|(name, text)| token.claims.get(name).is_some_and(|it| has(name, it, text)))
     }
 }
 
-/// Returns whether a claim is a text, or has it: in a list, or among words as in `scope` (RFC 8693, 4.2).
-fn has(claim: &Value, text: &str) -> bool {
+/// Returns whether a claim is a text, or has it: in a list, or among the words of a scope (RFC 8693, 4.2).
+fn has(name: &str, claim: &Value, text: &str) -> bool {
     match claim {
-        Value::String(words) => words == text || words.split(' ').any(|word| word == text),
+        Value::String(words) if matches!(name, "scope" | "scp") => {
+            words == text || words.split(' ').any(|word| word == text)
+        }
+        Value::String(whole) => whole == text,
         Value::Array(items) => items.iter().any(|item| item.as_str() == Some(text)),
         _ => false,
     }
@@ -367,13 +371,19 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_texts_words_or_lists() {
-        for claim in [json!("ml"), json!("a ml b"), json!(["a", "ml"])] {
-            assert!(has(&claim, "ml"), "{claim}");
+    fn claims_are_texts_scopes_or_lists() {
+        for claim in [json!("ml"), json!(["a", "ml"])] {
+            assert!(has("groups", &claim, "ml"), "{claim}");
         }
         for claim in [json!("mlx"), json!(["a ml"]), json!({"ml": 1}), Value::Null] {
-            assert!(!has(&claim, "ml"), "{claim}");
+            assert!(!has("scope", &claim, "ml"), "{claim}");
         }
+        let words = json!("a ml b");
+        assert!(has("scope", &words, "ml") && has("scp", &words, "ml"));
+        assert!(
+            !has("name", &words, "ml"),
+            "only a scope is a list of words"
+        );
         let signer = Signer::new();
         let token = signer.sign(&json!({"alg": "EdDSA"}), &with("groups", json!(["ml"])));
         let verified = signer.issuer().verify(&token).unwrap();

@@ -9,19 +9,21 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::{
     course::{Course, shutting_down},
     in_flight::InFlight,
     registry::{Registry, not_found},
     servable::Servable,
+    stream::StreamPlace,
 };
 use crate::{
     custom_node,
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
     model::{self, Model, Version, keeper::Keeper},
+    quota::ClientPlace,
     request::RequestOrigin,
     shared_memory::SharedMemory,
 };
@@ -42,6 +44,8 @@ pub struct Engine {
     pub(super) loading_places: Semaphore,
     /// How many streams may be open.
     pub(super) streams: Arc<Semaphore>,
+    /// How many of them may be of clients without an identity, where there are identities.
+    streams_of_strangers: Arc<Semaphore>,
     /// Where wishes for a reload go, once there is somebody to fulfil them.
     pub(super) reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
     /// Whether streams may go on.
@@ -69,8 +73,10 @@ impl Engine {
         max_waiting: usize,
         max_streams: usize,
     ) -> Arc<Self> {
+        let max_streams = max_streams.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
-            streams: Arc::new(Semaphore::new(max_streams.min(Semaphore::MAX_PERMITS))),
+            streams: Arc::new(Semaphore::new(max_streams)),
+            streams_of_strangers: Arc::new(Semaphore::new(max_streams.div_ceil(2))),
             registry: ArcSwap::default(),
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -295,18 +301,31 @@ impl Engine {
         model.cloned().ok_or_else(not_found)
     }
 
-    /// Takes one of the places of streams, which is free again when the return value is dropped.
+    /// Takes one of the places of streams, also of those of its client, if that is counted. Strangers, who have no
+    /// identity where there are some, have half of the places at most.
     ///
     /// # Errors
     ///
     /// Fails if as many as allowed are open.
-    pub fn stream_place(&self) -> Result<OwnedSemaphorePermit> {
-        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
-            Error::new(
-                ErrorKind::Overloaded,
-                "Server is overloaded - there are as many streams open as --max-streams allows; \
-                 try again later",
-            )
+    pub fn stream_place(
+        &self,
+        is_stranger: bool,
+        of_client: Option<ClientPlace>,
+    ) -> Result<StreamPlace> {
+        let take = |places: &Arc<Semaphore>| {
+            Arc::clone(places).try_acquire_owned().map_err(|_| {
+                Error::new(
+                    ErrorKind::Overloaded,
+                    "Server is overloaded - there are as many streams open as --max-streams allows; \
+                     try again later",
+                )
+            })
+        };
+        let of_strangers = is_stranger.then(|| take(&self.streams_of_strangers));
+        Ok(StreamPlace {
+            _of_strangers: of_strangers.transpose()?,
+            _place: take(&self.streams)?,
+            _of_client: of_client,
         })
     }
 

@@ -33,7 +33,9 @@ use tokio::sync::{mpsc, watch};
 
 pub use super::{
     course::{Course, shutting_down},
-    stream_messages::{StreamHead, StreamRequest, StreamResponse, StreamResponses, other_name},
+    stream_messages::{
+        StreamHead, StreamPlace, StreamRequest, StreamResponse, StreamResponses, other_name,
+    },
 };
 use super::{
     engine::Engine,
@@ -74,18 +76,21 @@ pub struct OpenStream {
 }
 
 impl Engine {
-    /// Opens a stream to what the first request names. That request is to be sent as well.
+    /// Opens a stream to what the first request names, in a place that it keeps. That request is to be sent as well.
     ///
     /// # Errors
     ///
     /// Fails if there is no such name, or the server is stopping.
-    pub async fn open_stream(self: &Arc<Self>, head: StreamHead<'_>) -> Result<OpenStream> {
-        let place = InFlight::enter(&self.in_flight);
+    pub async fn open_stream(
+        self: &Arc<Self>,
+        head: StreamHead<'_>,
+        place: StreamPlace,
+    ) -> Result<OpenStream> {
+        let entered = InFlight::enter(&self.in_flight);
         if self.stopping.load(Ordering::SeqCst) {
             return Err(shutting_down());
         }
         let servable = self.servable(head.name)?;
-        let seat = self.stream_place()?;
         let (sender, requests) = mpsc::channel(REQUESTS_AHEAD);
         let answers = match servable {
             Servable::Graph(graph) => graph_stream::open(self, &graph, head, requests).await?,
@@ -103,7 +108,7 @@ impl Engine {
             }
         };
         // A stream counts as in flight, so that a stop waits for its end, and as one of those open.
-        let mut open = (answers, InFlight::enter(&self.open_streams), place, seat);
+        let mut open = (answers, InFlight::enter(&self.open_streams), entered, place);
         Ok(OpenStream {
             requests: sender,
             answers: Box::pin(poll_fn(move |context| {

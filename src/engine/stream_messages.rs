@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     error::{Error, Result},
-    quota::RequestOwner,
+    quota::{ClientPlace, RequestOwner},
     request::{InferRequest, InferResponse, Parameters, RequestOrigin},
     trace::TraceContext,
 };
@@ -25,6 +25,16 @@ pub struct StreamHead<'a> {
     pub trace: Option<&'a TraceContext>,
     /// Its client.
     pub sender: RequestOwner,
+}
+
+/// Place of a stream among those that are open, which is free again when this is dropped.
+#[derive(Debug)]
+pub struct StreamPlace {
+    pub(super) _place: OwnedSemaphorePermit,
+    /// That among those of clients without an identity.
+    pub(super) _of_strangers: Option<OwnedSemaphorePermit>,
+    /// That among those of its client.
+    pub(super) _of_client: Option<ClientPlace>,
 }
 
 /// One request of a stream, also the first.

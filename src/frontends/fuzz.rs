@@ -13,8 +13,10 @@ use super::{
     cross_origin::{AllowedHosts, check_host},
     deadline,
     expand::expand,
+    guard::{Schemes, secret},
     idempotency::IdempotencyKey,
     messages::Reader,
+    priority,
     unary::{PREFIX, QUERY_WEIGHT},
 };
 use crate::{
@@ -150,6 +152,14 @@ pub(crate) fn headers(data: &[u8]) {
     if let Some(limit) = deadline::of_headers(&headers) {
         assert!(limit < Duration::from_secs(3600 * 100_000_000));
     }
+    let length = headers.values().map(|value| value.len()).max();
+    for schemes in [Schemes::Bearer, Schemes::BearerOrBasic] {
+        if let Ok(Some(secret)) = secret(&headers, schemes) {
+            assert!(Some(secret.len()) <= length);
+        }
+    }
+    let _ = priority::of_headers(&headers);
+    trace::check_headers(&headers);
     let key = IdempotencyKey::of(&headers);
     assert!(key.text().is_none_or(|key| key.is_ascii()));
     let uri = Uri::from_static("/v1/config");

@@ -115,6 +115,7 @@ const REDIS: usize = 4096 * 2 * 56 / 7 + 256;
 // The parser, the bytes of memory for each byte of input, and those besides.
 targets! {
     addresses: crate::client::fuzz::addresses, 64, SMALL;
+    certificates: crate::tls::fuzz::certificates, 64, SMALL;
     client_answers: crate::client::fuzz::answers, 64, SMALL;
     client_inputs: crate::client::input::fuzz::piped, 64, SMALL;
     config: files::config, 512, 1 << 20;
@@ -142,6 +143,7 @@ targets! {
     strings: files::strings, 64, SMALL + BUDGET;
     tfs_grpc: crate::frontends::tfs::fuzz::grpc, 1024, BUDGET;
     tfs_json: crate::frontends::tfs::fuzz::json, 160, SMALL;
+    tokens: crate::auth::fuzz::tokens, 256, SMALL;
     wav: crate::client::input::fuzz::wav, 64, SMALL;
 }
 

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use prost::Message as _;
@@ -30,6 +31,9 @@ use crate::{
 /// Inputs of a target, with their names.
 type Seeds = Vec<(String, Vec<u8>)>;
 
+/// Certificate with a name of each kind.
+const CERTIFICATE: &str = "MIIBwzCCAWmgAwIBAgIUbk223sxF/hQMB2f/ET5+/JKm3tkwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBYTAeFw0yNjExMjYwOTMyMzFaFw0zNjExMjMwOTMyMzFaMAwxCjAIBgNVBAMMAWEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATnpfWoPTA/fpYXgzeJgoIh6vhQv+z3gGJaO9qZs+yGNXjxTQ0c6pb44dntrCyMJqivd7wbDUt+NV688tLGbXCEo4GoMIGlMB0GA1UdDgQWBBSsDKAenFFd1mUltZaJYQauTwXUQTAfBgNVHSMEGDAWgBSsDKAenFFd1mUltZaJYQauTwXUQTAPBgNVHRMBAf8EBTADAQH/MFIGA1UdEQRLMEmCCWEuZXhhbXBsZYcEfwAAAYcQAAAAAAAAAAAAAAAAAAAAAYYXc3BpZmZlOi8vZXhhbXBsZS9jYW1lcmGBC2FAYi5leGFtcGxlMAoGCCqGSM49BAMCA0gAMEUCIEJXzSS86s6YPK9elZnXCO5vDr7jJD2F4jTOX0x66OJFAiEAkJIPSAzB2fi4yPVtQvzNV/mTL0i72m/zcsfVafswsz8=";
+
 /// Returns the folder of a target's corpus.
 pub(super) fn folder(name: &str) -> PathBuf {
     root().join("fuzz/corpus").join(name)
@@ -50,6 +54,7 @@ fn seeds(name: &str) -> Seeds {
             "redis://user:secret@a:6379/1,rediss://b?wait=1&prefix=x&cluster=true",
             "file:///var/lib/ovms?fsync=true",
         ]),
+        "certificates" => named([STANDARD.decode(CERTIFICATE).expect("it is Base64")]),
         "client_answers" => client_answers(),
         "client_inputs" => texts(&[
             r#"{"model_name":"m","outputs":[{"name":"y","datatype":"FP32","shape":[1,2],"data":[[NaN,1]]}],"id":"7","timestamp":3}"#,
@@ -117,6 +122,8 @@ fn seeds(name: &str) -> Seeds {
             "host: evil.example\norigin: https://evil.example",
             "host: [::1]\norigin: http://[::1]:80\ngrpc-timeout: 100m\novms-idempotency-key: a-1",
             "host: a\nhost: b\ngrpc-timeout: 99999999H",
+            "authorization: Basic eDprZXk=\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\ntracestate: a=1,b@c=2",
+            "authorization: Bearer ovms_x\nx-api-key: y\novms-priority: 3\ntraceparent: 01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
         ]),
         "images" => images(),
         "kserve_grpc" => kserve_grpc(),
@@ -197,6 +204,11 @@ fn seeds(name: &str) -> Seeds {
             ),
             (4 | 1 << 3, r#"{"instances":[[1,2],[3,4]]}"#),
             (4, r#"{"inputs":[{"b64":"AAEC"}]}"#),
+        ]),
+        "tokens" => texts(&[
+            "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJpIiwiYXVkIjoiYSIsImV4cCI6OTk5OTk5OTk5OX0.AAAA\n\
+             {\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"x\":\"axfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpY\",\"y\":\"T-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU\"}]}",
+            "eyJhbGciOiJFZERTQSJ9.eyJpc3MiOlsiaSJdfQ.\n{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"},{\"kty\":\"RSA\",\"n\":\"AQAB\",\"e\":\"AQAB\",\"use\":\"enc\"}]}",
         ]),
         "wav" => wavs(),
         other => panic!("{other} has no seeds"),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::budget::Budget;
 
-/// Clients that are counted one by one; beyond them, all others count as one.
+/// Identities, and others, that are counted one by one; beyond them, all further ones count as one.
 const MAX_CLIENTS: usize = 4096;
 
 /// Time after which a client that has nothing in flight may be forgotten.
@@ -67,7 +67,9 @@ struct Known {
 /// All clients that have limits.
 #[derive(Debug)]
 pub struct Clients {
-    known: Mutex<Known>,
+    identities: Mutex<Known>,
+    /// Addresses and users, which nobody has to have a key for.
+    others: Mutex<Known>,
     counts: Arc<QuotaCounts>,
     /// Budget of all clients together.
     all: Budget,
@@ -78,7 +80,8 @@ impl Clients {
     /// Makes none; their bytes count for a budget as well.
     pub fn new(counts: Arc<QuotaCounts>, all: Budget) -> Self {
         Self {
-            known: Mutex::default(),
+            identities: Mutex::default(),
+            others: Mutex::default(),
             counts,
             all,
             epoch: Instant::now(),
@@ -87,7 +90,10 @@ impl Clients {
 
     /// Finds a client; one whose limits have changed begins anew.
     pub fn find(&self, key: &ClientKey, limits: &Arc<ClientLimits>) -> Arc<CountedClient> {
-        let mut known = self.known.lock();
+        let mut known = match key {
+            ClientKey::Identity(..) => self.identities.lock(),
+            _ => self.others.lock(),
+        };
         let Known {
             clients,
             others,
@@ -173,17 +179,25 @@ mod tests {
         for number in 1..2 * MAX_CLIENTS {
             clients.find(&address(number), &limits);
         }
-        assert_eq!(clients.known.lock().clients.len(), MAX_CLIENTS);
+        assert_eq!(clients.others.lock().clients.len(), MAX_CLIENTS);
+        let identity = ClientKey::Identity("camera".into(), None);
+        let camera = clients.find(&identity, &limits);
+        assert!(Arc::ptr_eq(&camera, &clients.find(&identity, &limits)));
+        assert_eq!(
+            clients.identities.lock().clients.len(),
+            1,
+            "it has a place of its own"
+        );
         let other = clients.find(&address(3 * MAX_CLIENTS), &limits);
         assert!(Arc::ptr_eq(
             &other,
             &clients.find(&address(3 * MAX_CLIENTS + 1), &limits)
         ));
-        assert_eq!(clients.known.lock().others.len(), 1);
+        assert_eq!(clients.others.lock().others.len(), 1);
         drop(other);
         tokio::time::advance(IDLE).await;
         clients.find(&address(3 * MAX_CLIENTS), &limits);
-        assert_eq!(clients.known.lock().clients.len(), 2);
+        assert_eq!(clients.others.lock().clients.len(), 2);
         assert!(Arc::ptr_eq(&held, &clients.find(&address(0), &limits)));
     }
 }

@@ -6,6 +6,8 @@
 mod certificate;
 mod client;
 mod files;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 
 pub use certificate::CertificateFacts;
 pub(crate) use certificate::subject_names;

@@ -21,9 +21,11 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// Finds the parent of a request; one that is not valid is none.
+    /// Finds the parent of a request; one that is not valid is none, and so are several.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        Self::read(headers.get(TRACEPARENT)?.to_str().ok()?)
+        let mut values = headers.get_all(TRACEPARENT).iter();
+        let only = values.next().filter(|_| values.next().is_none())?;
+        Self::read(only.to_str().ok()?)
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -73,6 +75,26 @@ pub(super) fn state(headers: &HeaderMap) -> TraceState {
 pub(super) fn traceparent(span: &SpanContext) -> String {
     let (trace, span) = (span.trace_id(), span.span_id());
     format!("00-{trace}-{span}-01")
+}
+
+/// Asserts for a fuzzer what holds of the headers of any request: a parent is the same when it is read again, and a state
+/// is no longer than the headers.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn check_headers(headers: &HeaderMap) {
+    if let Some(parent) = Parent::of(headers) {
+        let flags = TraceFlags::new(u8::from(parent.is_sampled));
+        let state = TraceState::default();
+        let written = traceparent(&SpanContext::new(
+            parent.trace,
+            parent.span,
+            flags,
+            true,
+            state,
+        ));
+        let again = Parent::read(&written).expect("what is written is read");
+        assert_eq!((again.trace, again.span), (parent.trace, parent.span));
+    }
+    assert!(state(headers).header().len() <= MAX_STATE);
 }
 
 #[cfg(test)]

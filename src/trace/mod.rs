@@ -11,6 +11,8 @@ mod span;
 mod tracer;
 
 pub use collector::TraceError;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use headers::check_headers;
 pub use settings::TraceSettings;
 pub use span::{TraceContext, TraceSpan};
 pub use tracer::Tracer;

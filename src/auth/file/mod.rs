@@ -4,6 +4,7 @@
 pub(crate) mod fuzz;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     io::{self, Read as _},
@@ -255,10 +256,9 @@ impl AuthRules {
 
     /// Finds the identity of a certificate with these names; the first of the file counts.
     pub(super) fn of_certificate(&self, names: &[String]) -> Option<&Arc<Identity>> {
-        let found = names.iter().filter_map(|name| {
-            let name = name.to_ascii_lowercase();
-            self.certificates.get(&name).copied()
-        });
+        let found = names
+            .iter()
+            .filter_map(|name| self.certificates.get(&*certificate_key(name)).copied());
         self.identities.get(found.min()?)
     }
 
@@ -528,12 +528,10 @@ impl Reading<'_> {
     fn certificate(&mut self, name: &Spanned<String>, place: usize, terms: AuthTerms) {
         if !terms.has_client_ca {
             let text = "found certificates, and the server does not verify any";
-            let hint =
-                "give --tls-client-ca, with --tls-client-auth optional if there are other clients";
+            let hint = "give --tls-client-ca, with --tls-client-auth required, or optional if there are other clients";
             return self.error(name.span(), text, Some(hint.to_owned()));
         }
-        // Host names have no case, and nothing else differs by it alone.
-        let key = name.get_ref().to_ascii_lowercase();
+        let key = certificate_key(name.get_ref()).into_owned();
         if key.is_empty() {
             return self.error(name.span(), "found an empty name of a certificate", None);
         }
@@ -643,6 +641,14 @@ fn is_url(text: &str) -> bool {
     };
     let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     url.scheme() == "https" || (url.scheme() == "http" && is_local)
+}
+
+/// Returns a name of a certificate as it is compared: host names have no case, and URIs do.
+fn certificate_key(name: &str) -> Cow<'_, str> {
+    match name.contains("://") {
+        true => Cow::Borrowed(name),
+        false => Cow::Owned(name.to_ascii_lowercase()),
+    }
 }
 
 #[cfg(test)]

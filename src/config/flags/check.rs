@@ -21,7 +21,7 @@ use crate::{
         plugin, preprocessing,
         settings::{
             ChannelArgument, CheckDepth, ClientAuth, MetricsSettings, ModelConfig, ServerSettings,
-            TlsSettings,
+            TlsSettings, TlsVersion,
         },
         shape, version_policy,
     },
@@ -416,6 +416,7 @@ fn tls(flags: &Flags, serving: bool) -> Result<Option<TlsSettings>, FlagError> {
                 ("rest_tls", flags.rest_tls == Some(true)),
                 ("management_tls", flags.management_tls),
                 ("tls_client_ca", flags.tls_client_ca.is_some()),
+                ("tls_min_version", flags.tls_min_version != TlsVersion::V12),
                 (
                     "tls_client_auth",
                     flags

@@ -626,11 +626,12 @@ fn tls_is_on_both_ports_unless_one_is_named() {
     assert_eq!(auth(off), ClientAuth::Off);
     let optional: fn(&mut Flags) = |f| f.tls_client_auth = Some(ClientAuth::Optional);
     assert_eq!(error(with(optional)), FlagError::ClientAuthWithoutCa);
-    let alone: [(Break, &str); 5] = [
+    let alone: [(Break, &str); 6] = [
         (|f| f.grpc_tls = Some(true), "grpc_tls"),
         (|f| f.rest_tls = Some(true), "rest_tls"),
         (|f| f.management_tls = true, "management_tls"),
         (|f| f.tls_client_ca = Some("ca".into()), "tls_client_ca"),
+        (|f| f.tls_min_version = TlsVersion::V13, "tls_min_version"),
         (optional, "tls_client_auth"),
     ];
     for (change, name) in alone {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::{StreamExt as _, stream::poll_fn};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 use super::audit::Trail;
 use crate::{
@@ -13,7 +12,7 @@ use crate::{
     budget::Budget,
     engine::{
         Engine, Reload, Servable, Target, not_found,
-        stream::{Course, OpenStream, StreamHead},
+        stream::{Course, OpenStream, StreamHead, StreamPlace},
     },
     error::{Error, ErrorKind, Result},
     frontends::body::BodyLimits,
@@ -100,19 +99,6 @@ impl Access {
         }
     }
 
-    /// Has the request count as a stream from now on.
-    fn becomes_stream(&self) -> Result<Option<ClientPlace>> {
-        let stream = self
-            .client
-            .as_ref()
-            .map(CountedClient::stream)
-            .transpose()?;
-        if let Some(place) = &self.place {
-            place.0.lock().take();
-        }
-        Ok(stream)
-    }
-
     fn may(&self, right: Right) -> bool {
         match &self.caller {
             Sender::Anyone => true,
@@ -195,7 +181,7 @@ impl Access {
         }
     }
 
-    /// Opens a stream, as [`Engine::open_stream`].
+    /// Opens a stream in a place that it has, as [`Engine::open_stream`].
     ///
     /// # Errors
     ///
@@ -203,19 +189,11 @@ impl Access {
     pub(in crate::frontends) async fn open_stream(
         &self,
         mut head: StreamHead<'_>,
+        place: StreamPlace,
     ) -> Result<OpenStream> {
         self.runs(head.name)?;
-        let place = self.becomes_stream()?;
         head.sender = self.sender();
-        let mut open = self.engine.open_stream(head).await?;
-        if let Some(place) = place {
-            let mut answers = open.answers;
-            open.answers = Box::pin(poll_fn(move |context| {
-                let _ = &place;
-                answers.poll_next_unpin(context)
-            }));
-        }
-        Ok(open)
+        self.engine.open_stream(head, place).await
     }
 
     /// Finds a servable to run.
@@ -349,16 +327,21 @@ impl Access {
         rights.map(|()| reload)
     }
 
-    /// Takes one of the places of streams, as [`Engine::stream_place`].
+    /// Takes one of the places of streams, as [`Engine::stream_place`]; the request counts as a stream from then on.
     ///
     /// # Errors
     ///
-    /// Fails as that.
-    pub(in crate::frontends) fn stream_place(
-        &self,
-    ) -> Result<(OwnedSemaphorePermit, Option<ClientPlace>)> {
-        let own = self.becomes_stream()?;
-        Ok((self.engine.stream_place()?, own))
+    /// Fails as that, and if the client has as many streams as it may.
+    pub(in crate::frontends) fn stream_place(&self) -> Result<StreamPlace> {
+        let of_client = self.client.as_ref().map(CountedClient::stream);
+        let is_stranger = matches!(self.caller, Sender::Nobody);
+        let place = self
+            .engine
+            .stream_place(is_stranger, of_client.transpose()?)?;
+        if let Some(place) = &self.place {
+            place.0.lock().take();
+        }
+        Ok(place)
     }
 
     /// Returns the number of open streams.

@@ -14,7 +14,7 @@ pub(super) const EXPECTED: &str =
 
 /// Ways in which credentials may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Schemes {
+pub(in crate::frontends) enum Schemes {
     Bearer,
     /// Also the password of a browser, which asks its user for it.
     BearerOrBasic,
@@ -22,7 +22,7 @@ pub(super) enum Schemes {
 
 /// A head whose credentials are not those of one sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum HeadError {
+pub(in crate::frontends) enum HeadError {
     #[error("there are several credentials")]
     Several,
     #[error("the credential is not of a kind that is known")]
@@ -34,7 +34,7 @@ pub(super) enum HeadError {
 /// # Errors
 ///
 /// Fails if there are several, so that it is never up to the order which one counts, or it is of another scheme.
-pub(super) fn secret(
+pub(in crate::frontends) fn secret(
     headers: &HeaderMap,
     schemes: Schemes,
 ) -> Result<Option<Cow<'_, str>>, HeadError> {

@@ -20,7 +20,7 @@ use super::{
     rules::Rule,
 };
 use crate::{
-    auth::{Auth, Credential, Denial, Identified, Identity, KeyDigest, Right},
+    auth::{Auth, Credential, CredentialRefusal, Denial, Identified, Identity, KeyDigest, Right},
     budget::Budget,
     engine::Engine,
     error::{Error, ErrorKind},
@@ -33,6 +33,9 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"ovms\"")
 
 /// The same for what people look at: browsers ask for a password, which is the key.
 const BASIC_CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"ovms\"");
+
+/// Header of browsers about the page that sends a request, which no page can set.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The way of every request to the engine.
 #[derive(Debug)]
@@ -119,7 +122,7 @@ impl Refusal {
     fn unknown(rule: Rule, reason: &str) -> Self {
         let text = format!("Unauthorized request - {reason}");
         let mut refusal = Self::of(Error::new(ErrorKind::Unauthorized, text));
-        if schemes(rule) == Schemes::BearerOrBasic {
+        if rule == Rule::With(Right::Dashboard) {
             refusal.headers.push((WWW_AUTHENTICATE, BASIC_CHALLENGE));
         }
         refusal.headers.push((WWW_AUTHENTICATE, CHALLENGE));
@@ -162,10 +165,17 @@ impl Refusal {
     }
 }
 
-fn schemes(rule: Rule) -> Schemes {
-    // Browsers send a password again for any page that asks them to; these paths are no use to other pages.
+/// Returns the kinds of credentials that count. Browsers send a password again for any page that asks them to; paths of the
+/// dashboard are no use to other pages, and they say which requests are of a page of this server (Fetch Metadata).
+fn schemes(rule: Rule, headers: &HeaderMap) -> Schemes {
+    let is_same_origin = || {
+        headers
+            .get(FETCH_SITE)
+            .is_some_and(|it| it == "same-origin")
+    };
     match rule {
         Rule::With(Right::Dashboard) => Schemes::BearerOrBasic,
+        _ if is_same_origin() => Schemes::BearerOrBasic,
         _ => Schemes::Bearer,
     }
 }
@@ -342,7 +352,7 @@ impl Gate {
         caller: &Caller,
         headers: &HeaderMap,
     ) -> Result<Counted, Refusal> {
-        let secret = credential::secret(headers, schemes(rule))
+        let secret = credential::secret(headers, schemes(rule, headers))
             .map_err(|error| Refusal::unknown(rule, &format!("{error}; {EXPECTED}")))?;
         // Before it is looked for, so that what changes meanwhile is looked for again.
         let generation = auth.generation();
@@ -365,7 +375,8 @@ impl Gate {
                     return Err(throttled(wait));
                 }
                 let found = auth.identify(Credential::Secret(secret));
-                if found.is_err() && self.failures.add(source, most) {
+                let is_guess = found.as_ref().is_err_and(CredentialRefusal::may_be_guess);
+                if is_guess && self.failures.add(source, most) {
                     tracing::warn!(
                         "{most} credentials of {source} were refused in a minute; further ones are not looked at for \
                          the rest of it; see max_failures_per_minute"

@@ -19,6 +19,8 @@ mod rules;
 pub(crate) use access::Access;
 pub use audit::AuditLog;
 pub(super) use audit::Outcome;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use credential::{Schemes, secret};
 pub use gate::Gate;
 pub(super) use gate::{Admitted, Caller};
 pub(super) use paths::{PathRule, Paths, RestShared};

@@ -51,10 +51,10 @@ fn unserved(reason: &str) -> Error {
 /// The extension that is there if shared memory is on.
 const SHARED_MEMORY: &str = "system_shared_memory";
 
-/// Refuses shared memory where it is off.
+/// Refuses shared memory where it is off, or off for the sender.
 fn shared_memory_is_off() -> Error {
     unserved(
-        "shared memory is off; send tensors with the request, or start the server with --shared-memory",
+        "shared memory is off, or the sender lacks the right `admin`; send tensors with the request, or start the server with --shared-memory",
     )
 }
 

@@ -131,6 +131,8 @@ async fn open(
     budget: Budget,
     course: watch::Receiver<Course>,
 ) -> Result<Open, Status> {
+    // Before it says anything: streams that never do take places as well.
+    let place = engine.stream_place()?;
     let first = messages.next().await?.ok_or_else(|| {
         let text = "Client disconnected during reading first streaming request";
         Error::invalid(text)
@@ -150,7 +152,7 @@ async fn open(
         trace: first.request.trace.as_ref(),
         sender: RequestOwner::default(),
     };
-    let stream = engine.open_stream(head).await?;
+    let stream = engine.open_stream(head, place).await?;
     Ok(Open {
         answers: stream.answers,
         feed: Some(Box::pin(feed(

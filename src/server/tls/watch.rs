@@ -53,14 +53,16 @@ impl ServerTls {
             Ok(loaded) => {
                 tracing::info!("TLS has a new certificate: {}", loaded.facts);
                 self.current.store(Arc::new(loaded));
+                changes.taken();
                 true
             }
             Err(error) => {
-                let end = self.facts().not_after;
-                tracing::warn!(
-                    "TLS goes on with the certificate that is valid until {end}: {}",
-                    chain(&error)
-                );
+                let (end, reason) = (self.facts().not_after, chain(&error).to_string());
+                if changes.refused(reason.clone()) {
+                    tracing::warn!(
+                        "TLS goes on with the certificate that is valid until {end}: {reason}"
+                    );
+                }
                 false
             }
         }

@@ -9,6 +9,7 @@ use super::{
 use crate::support::{Server, grpc::Grpc};
 
 const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+const STREAM: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
 #[test]
@@ -33,6 +34,20 @@ fn what_a_stream_of_reflection_has_sent_is_not_held() {
     }
     Grpc::connect(&server).check_serves();
     assert!(growth.bytes() < 20 << 20, "{}", growth.bytes());
+}
+
+#[test]
+fn streams_that_say_nothing_have_places() {
+    let server = Server::start_with("dummy", &["--max_streams=2"]);
+    let mut attacker = Http2::connect(&server, &[]);
+    let silent = [attacker.open(STREAM), attacker.open(STREAM)];
+    let third = attacker.open(STREAM);
+    attacker.until("the end of the third", |frame| {
+        let ends = frame.kind == HEADERS && frame.flags & super::http2::END_STREAM != 0;
+        assert!(!(ends && silent.contains(&frame.stream)), "it has a place");
+        ends && frame.stream == third
+    });
+    Grpc::connect(&server).check_serves();
 }
 
 #[test]

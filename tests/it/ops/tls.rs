@@ -227,6 +227,18 @@ fn clients_without_a_certificate_are_refused_where_it_is_required() {
 }
 
 #[test]
+fn a_certificate_that_begins_later_is_taken_when_it_does() {
+    let made = Certificates::new();
+    made.write("server", 10);
+    let server = start(&made, &["--tls_poll_wait_seconds", "1"]);
+    made.write_later("server", 5);
+    server.wait_log("is not valid before");
+    server.wait_log("TLS has a new certificate");
+    let log = server.log();
+    assert_eq!(log.matches("is not valid before").count(), 1, "{log}");
+}
+
+#[test]
 fn changed_files_are_served_without_a_lost_request_and_bad_ones_are_not() {
     let made = Certificates::new();
     made.write("server", 10);

@@ -9,7 +9,8 @@ use std::{
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// In seconds.
+const DAY: i64 = 24 * 60 * 60;
 
 /// An authority.
 pub(crate) struct Authority {
@@ -62,20 +63,35 @@ impl Certificates {
 
     /// Writes those of another authority.
     pub(crate) fn write_of(&self, authority: &Authority, name: &str, days: i32) {
+        let length = i64::from(days.unsigned_abs()) * DAY;
+        // An hour more, so that the number of whole days does not depend on the moment.
+        let until = match days < 0 {
+            true => -length,
+            false => length + DAY / 24,
+        };
+        self.write_between(authority, name, -length - DAY, until);
+    }
+
+    /// Writes those that are valid from so many seconds from now on.
+    pub(crate) fn write_later(&self, name: &str, seconds: i64) {
+        self.write_between(&self.authority, name, seconds, 90 * DAY);
+    }
+
+    /// Writes those that are valid between two moments, in seconds from now on.
+    fn write_between(&self, authority: &Authority, name: &str, since: i64, until: i64) {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
-        let since = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap();
-        let now = date_time_ymd(1970, 1, 1) + since;
-        let length = DAY * days.unsigned_abs();
-        params.not_before = now - length - DAY;
-        // An hour more, so that the number of whole days does not depend on the moment.
-        params.not_after = match days < 0 {
-            true => now - length,
-            false => now + length + DAY / 24,
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = date_time_ymd(1970, 1, 1) + now.unwrap();
+        let at = |seconds: i64| {
+            let distance = Duration::from_secs(seconds.unsigned_abs());
+            match seconds < 0 {
+                true => now - distance,
+                false => now + distance,
+            }
         };
+        (params.not_before, params.not_after) = (at(since), at(until));
         let key = KeyPair::generate().unwrap();
         let made = params.signed_by(&key, &authority.issuer).unwrap();
         replace(&self.path(&format!("{name}.key")), &key.serialize_pem());

@@ -83,7 +83,8 @@ pub(crate) async fn generate_stream(
         trace: request.trace.as_ref(),
         sender: RequestOwner::default(),
     };
-    let stream = engine.open_stream(head).await?;
+    let place = engine.stream_place()?;
+    let stream = engine.open_stream(head, place).await?;
     let limit = deadline::of_parameters(&request.parameters);
     let id = (!request.id.is_empty()).then(|| request.id.clone());
     let only = StreamRequest {

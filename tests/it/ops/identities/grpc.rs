@@ -6,6 +6,10 @@ use ovms::proto::kserve::{
 };
 use prost::Message;
 use tonic::{Code, Request, Status, codegen::http::uri::PathAndQuery};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_reflection::pb::v1::{
+    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+};
 
 use super::{Guarded, bearer, key};
 use crate::support::{
@@ -131,6 +135,28 @@ fn every_method_asks_for_an_identity() {
             "{path}"
         );
     }
+}
+
+#[test]
+fn strangers_have_half_of_the_streams() {
+    let guarded = Guarded::start("", &["--max_streams=4"]);
+    let grpc = Grpc::connect(&guarded.server);
+    let watch = || {
+        let mut client = HealthClient::new(grpc.channel.clone());
+        grpc.wait(async move { client.watch(HealthCheckRequest::default()).await })
+    };
+    let _open = [watch().unwrap(), watch().unwrap()];
+    let refused = watch().unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    let question = || {
+        let mut client = ServerReflectionClient::new(grpc.channel.clone());
+        let mut request = Request::new(tokio_stream::pending::<ServerReflectionRequest>());
+        let key = key("user").parse().unwrap();
+        request.metadata_mut().insert("x-api-key", key);
+        grpc.wait(async move { client.server_reflection_info(request).await })
+    };
+    let _known = [question().unwrap(), question().unwrap()];
+    assert_eq!(question().unwrap_err().code(), Code::Unavailable);
 }
 
 #[test]

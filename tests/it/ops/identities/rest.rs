@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
 use super::{Guarded, bearer, key};
 use crate::support::{
     grpc::{self, Grpc},
@@ -139,6 +141,28 @@ fn denials_are_counted_by_their_reason() {
     ovms_requests_denied{reason="right"} 1
     ovms_requests_denied{reason="servable"} 2
     "#);
+}
+
+#[test]
+fn pages_of_the_server_may_send_the_password_of_a_browser() {
+    let guarded = Guarded::start("max_failures_per_minute = 0", &[]);
+    let basic = format!("Basic {}", STANDARD.encode(format!("x:{}", key("root"))));
+    let status = |site: Option<&str>| {
+        let mut headers = vec![("authorization", &*basic)];
+        headers.extend(site.map(|site| ("sec-fetch-site", site)));
+        send(
+            &guarded.server,
+            "POST",
+            "/v2/models/dummy/infer",
+            &headers,
+            INFER.as_bytes(),
+        )
+        .status
+    };
+    assert_eq!(status(Some("same-origin")), 200);
+    for site in [None, Some("cross-site"), Some("same-site"), Some("none")] {
+        assert_eq!(status(site), 401, "{site:?}");
+    }
 }
 
 #[test]
@@ -286,7 +310,6 @@ fn what_one_may_not_see_is_as_if_it_were_not_there() {
 fn a_browser_gives_its_key_as_a_password() {
     let guarded = with_metrics("");
     let ask = |path: &str, key: &str| {
-        use base64::{Engine as _, engine::general_purpose::STANDARD};
         let basic = format!("Basic {}", STANDARD.encode(format!("anyone:{key}")));
         let headers = [("authorization", &*basic), ("accept", "text/html")];
         send(&guarded.server, "GET", path, &headers, b"").status

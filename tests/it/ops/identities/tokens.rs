@@ -144,6 +144,53 @@ fn a_token_has_the_rights_of_its_subject_or_claims() {
     assert!(ask(&guarded, &ann, dummy).starts_with("401"));
 }
 
+#[test]
+fn a_key_set_that_comes_after_its_file_is_found() {
+    let guarded = Guarded::start("", &["--file_system_poll_wait_seconds", "1"]);
+    let signer = Signer::new("one");
+    let set = guarded.path("keys.json");
+    guarded.rewrite(&file(set.to_str().unwrap()));
+    let said = guarded.server.wait_log("rights stay as they were");
+    assert!(said.contains("cannot read the key set"), "{said}");
+    fs::write(&set, signer.set()).unwrap();
+    let token = signer.bearer("ann", &json!({}));
+    eventually("the rights of the file", || {
+        (ask(&guarded, &token, "/v2/models/dummy") == "200").then_some(())
+    });
+    let warnings = guarded
+        .server
+        .log()
+        .matches("rights stay as they were")
+        .count();
+    assert_eq!(warnings, 1, "the same reason is said once");
+}
+
+#[test]
+fn tokens_that_were_good_or_will_be_are_no_guesses() {
+    let (signer, next) = (Signer::new("one"), Signer::new("two"));
+    let folder = tempfile::tempdir().unwrap();
+    let set = folder.path().join("keys.json");
+    fs::write(&set, signer.set()).unwrap();
+    let rules = file(set.to_str().unwrap());
+    let rules = rules.replace("max_failures_per_minute = 0", "max_failures_per_minute = 3");
+    let guarded = Guarded::with(&rules, &[]);
+    let path = "/v2/models/dummy";
+    let good = signer.bearer("ann", &json!({}));
+    for token in [
+        next.bearer("ann", &json!({})),
+        signer.bearer("ann", &json!({"exp": 7})),
+    ] {
+        for _ in 0..4 {
+            assert!(ask(&guarded, &token, path).starts_with("401"));
+        }
+        assert_eq!(ask(&guarded, &good, path), "200");
+    }
+    let forged = Signer::new("one").bearer("ann", &json!({}));
+    let answers: Vec<_> = (0..4).map(|_| ask(&guarded, &forged, path)).collect();
+    assert!(answers[2].starts_with("401"), "{answers:?}");
+    assert!(answers[3].starts_with("429"), "{answers:?}");
+}
+
 /// Serves a text over HTTP, which may be changed; returns its URL.
 fn served(text: &Arc<Mutex<String>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
