@@ -393,16 +393,26 @@ fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
     }
 }
 
-/// Returns the flag of `infer` for one known from other programs.
+/// Returns the flag of `infer` or `bench` for one known from other programs.
 fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let is_infer = args.iter().skip(1).find(|arg| !is_quiet(arg))? == "infer";
-    if !is_infer || error.kind() != ErrorKind::UnknownArgument {
+    let command = args.iter().skip(1).find(|arg| !is_quiet(arg))?;
+    if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
-    match typed.split('=').next()? {
+    let flag = typed.split('=').next()?;
+    if command == "bench" {
+        return match flag {
+            "--duration" | "--time" => Some("--interval 10s --windows 1 --max-trials 1"),
+            _ => None,
+        };
+    }
+    if command != "infer" {
+        return None;
+    }
+    match flag {
         "--curl" => Some("--print-curl"),
         "--json" => Some("--output json"),
         "--npy" => Some("--output npy"),

@@ -56,6 +56,6 @@ cat <<END
 That was it. To go on:
   $ovms serve --demo          serve the example on ports 9000 (gRPC) and 8000 (REST)
   $ovms infer classifier -i @fixtures/images/ring.png --top 3
-  $ovms serve --model-name NAME --model-path DIR --port 9000 --rest-port 8000
+  $ovms serve flowers.onnx    serve a file, a folder, or a repository of models
   $ovms --help
 END

@@ -216,6 +216,16 @@ impl CheckReport {
         report
     }
 
+    /// Creates the report of what is not there, with the failure's text.
+    pub(crate) fn absent(kind: CheckedKind, file: &Path, failure: &Failure) -> Self {
+        let mut report = Self::new(kind, file, Vec::new(), Vec::new());
+        let mut error = Diagnostic::new(Severity::Error, failure.line());
+        error.hint = failure.hints().first().cloned();
+        error.file = Some(report.file.as_str().into());
+        report.found.errors.push(error);
+        report
+    }
+
     /// Returns the worst verdict.
     fn verdict(&self) -> CheckVerdict {
         let own = CheckVerdict::of(self.kind, Counts::from(&self.found));

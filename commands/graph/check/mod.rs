@@ -81,7 +81,16 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
     let defaults = Defaults::default();
-    let found = source::find(&args.path, args.name.as_deref(), &defaults)?;
+    let found = match source::find(&args.path, args.name.as_deref(), &defaults) {
+        Ok(found) => found,
+        Err(failure) => {
+            if args.output.is_json() {
+                let report = CheckReport::absent(CheckedKind::Graph, &args.path, &failure);
+                stdout.print(&report.json())?;
+            }
+            return Err(failure);
+        }
+    };
     let depth = match (args.no_python, args.initialize) {
         (true, _) => Depth::Nothing,
         (false, false) => Depth::Import,

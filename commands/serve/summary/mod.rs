@@ -11,6 +11,8 @@ use ovms::{
     error::chain,
     model::demo,
     python,
+    servable::ServableInfo,
+    tensor::Dim,
 };
 
 use crate::ui::{counted, listed, visible, wrapped};
@@ -257,7 +259,7 @@ impl Entry {
                 let plural = if numbers.len() == 1 { "" } else { "s" };
                 let (state, tries) = match loaded.is_stateful() {
                     true => (", stateful", Tries::Sequence),
-                    false => ("", Tries::Random),
+                    false => ("", random(&loaded.info)),
                 };
                 let device = &loaded.spec.options.device;
                 let about = format!(", version{plural} {} on {device}{state}", listed(&numbers));
@@ -330,14 +332,41 @@ impl Place {
 }
 
 /// Way to try a servable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Tries {
     /// Random inputs.
     Random,
+    /// Random inputs; those that are longer than 1 at least where their length is free, with their least shapes.
+    Shaped(String),
     /// Sequence of random inputs.
     Sequence,
     /// Metadata first, as its inputs have no types, or random inputs may not work.
     Look,
+}
+
+/// Returns how to try a model with random inputs, of which those with free lengths have 1.
+fn random(info: &ServableInfo) -> Tries {
+    let is_long = |dim: &Dim| matches!(dim, Dim::Range(least, _) if *least > 1);
+    let inputs = info.inputs.iter();
+    let long = inputs.filter(|input| input.shape.0.iter().any(is_long));
+    let shaped: String = long
+        .map(|input| {
+            let least: Vec<_> = input
+                .shape
+                .0
+                .iter()
+                .map(|dim| dim.least().max(1).to_string())
+                .collect();
+            format!(
+                "-i {} ",
+                quoted(&format!("{}::{}=", input.name, least.join(",")))
+            )
+        })
+        .collect();
+    match shaped.is_empty() {
+        true => Tries::Random,
+        false => Tries::Shaped(shaped),
+    }
 }
 
 impl Summary {
@@ -356,8 +385,9 @@ impl Summary {
             return Vec::new();
         };
         let name = quoted(&first.name);
-        let how = match first.tries {
+        let how = match &first.tries {
             Tries::Random => "--random",
+            Tries::Shaped(inputs) => &format!("{inputs}--random"),
             Tries::Sequence => "--random --start --end",
             Tries::Look => "--metadata",
         };
