@@ -31,6 +31,7 @@ use crate::{
         },
         tensorflow_serving::{GetModelMetadataRequest, GetModelStatusRequest},
     },
+    trace::check_headers,
 };
 
 /// The most bytes of a message or body.
@@ -159,7 +160,7 @@ pub(crate) fn headers(data: &[u8]) {
         }
     }
     let _ = priority::of_headers(&headers);
-    trace::check_headers(&headers);
+    check_headers(&headers);
     let key = IdempotencyKey::of(&headers);
     assert!(key.text().is_none_or(|key| key.is_ascii()));
     let uri = Uri::from_static("/v1/config");

@@ -90,7 +90,7 @@ type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 28] = {
+const TABLE: [Entry; 29] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [

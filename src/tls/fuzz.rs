@@ -11,5 +11,5 @@ pub(crate) fn certificates(data: &[u8]) {
     // An address of 16 bytes has 39 characters.
     let length: usize = names.iter().map(String::len).sum();
     assert!(length <= 3 * data.len(), "{names:?}");
-    let _ = CertificateFacts::of(&certificate);
+    let _ = CertificateFacts::read(&certificate);
 }

@@ -9,7 +9,7 @@ use crate::{
         file::FileConfig,
         settings::{
             AccessLogTarget, ChannelArgument, CheckDepth, ClientAuth, LogFormat, MetricsSettings,
-            ModelConfig, StatefulConfig, VersionPolicy,
+            ModelConfig, StatefulConfig, TlsVersion, VersionPolicy,
         },
     },
     openvino::{BatchOption, PerTensor, ShapeOption, StateMode},
