@@ -16,7 +16,7 @@ use super::{
     in_flight::InFlight,
     registry::{Registry, not_found},
     servable::Servable,
-    stream::StreamPlace,
+    stream_messages::StreamPlace,
 };
 use crate::{
     custom_node,

@@ -104,10 +104,16 @@ fn with_metrics(lines: &str) -> Guarded {
 #[test]
 fn denials_are_counted_by_their_reason() {
     let guarded = with_metrics("max_failures_per_minute = 2");
-    let scraper = bearer("scraper");
-    let counts = || {
-        let headers = [("authorization", &*scraper)];
-        let page = send(&guarded.server, "GET", "/metrics", &headers, b"").text();
+    // It goes on when its address has to wait.
+    let mut scraper = connect(&guarded.server);
+    let request = head(
+        "GET",
+        "/metrics",
+        0,
+        &[("authorization", &bearer("scraper"))],
+    );
+    let mut counts = || {
+        let page = exchange(&mut scraper, &request, b"").text();
         let lines = page.lines();
         let lines = lines.filter(|line| line.starts_with("ovms_requests_denied{"));
         lines.collect::<Vec<_>>().join("\n")
