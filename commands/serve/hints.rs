@@ -98,6 +98,7 @@ pub(super) fn of_path(error: &PathError) -> Failure {
             let path = ui::shell_word(&path.display().to_string());
             Some(format!("to serve it: `ovms serve {path}`"))
         }
+        PathError::Twice(_) => Some("name each path once".to_owned()),
         PathError::Clash { .. } => Some(
             "rename one of them, or give both a name in a file for --config-path".to_owned(),
         ),

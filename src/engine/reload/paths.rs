@@ -49,6 +49,8 @@ pub enum PathError {
         one: PathBuf,
         other: PathBuf,
     },
+    #[error("{} is named twice", .0.display())]
+    Twice(PathBuf),
     #[error("model_name is the name of one model; found {0}")]
     OneName(usize),
 }
@@ -56,7 +58,7 @@ pub enum PathError {
 impl PathError {
     /// Returns whether the command line is wrong, as opposed to the files.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Clash { .. } | Self::OneName(_))
+        matches!(self, Self::Clash { .. } | Self::Twice(_) | Self::OneName(_))
     }
 }
 
@@ -114,6 +116,9 @@ impl Paths {
         let mut seen: BTreeMap<&str, &Path> = BTreeMap::new();
         for Found { name, path } in &found {
             if let Some(one) = seen.insert(name, path) {
+                if one == path {
+                    return Err(PathError::Twice(path.clone()));
+                }
                 return Err(PathError::Clash {
                     name: name.clone(),
                     one: one.to_owned(),
@@ -219,10 +224,16 @@ fn root(given: &Path) -> Result<Root, PathError> {
     }
     match survey(&path)? {
         Contents::Versions => servable(path),
-        Contents::Model => match several(&path)? {
-            files if files.len() > 1 => Err(PathError::Several { path, files }),
-            _ => servable(path),
-        },
+        Contents::Model => {
+            let mut files = several(&path)?;
+            let folders = of_repository(&path)?;
+            let is_one = files.len() <= 1 && folders.is_empty();
+            files.extend(folders.into_iter().map(|found| format!("{}/", found.name)));
+            match is_one {
+                true => servable(path),
+                false => Err(PathError::Several { path, files }),
+            }
+        }
         Contents::Other if of_repository(&path)?.is_empty() => Err(PathError::Empty(path)),
         Contents::Other => Ok(Root::Repository(path)),
     }
@@ -522,6 +533,9 @@ mod tests {
         insta::assert_snapshot!(plain(root, &["empty"]).unwrap_err(), @"cannot serve empty: there is no model in it");
         insta::assert_snapshot!(plain(root, &["two"]).unwrap_err(), @"cannot serve two: it holds several models: a.onnx, b.onnx");
         insta::assert_snapshot!(plain(root, &["flowers.onnx", "r/flowers.onnx"]).unwrap_err(), @"both flowers.onnx and r/flowers.onnx would be served as `flowers`");
+        insta::assert_snapshot!(plain(root, &["flowers.onnx", "flowers.onnx"]).unwrap_err(), @"flowers.onnx is named twice");
+        touch(root, &["mixed/a/1/flowers.onnx", "mixed/b.onnx"]);
+        insta::assert_snapshot!(plain(root, &["mixed"]).unwrap_err(), @"cannot serve mixed: it holds several models: b.onnx, a/");
         let repository = |name: &str| Flags {
             model_repository_path: Some(root.join(name)),
             ..Flags::default()
