@@ -4,6 +4,7 @@ use ovms::client::{
     ModelMetadata, Request,
     input::{Argument, RequestLine},
     load::{TrafficKind, WeightedRequest},
+    sequence::{Steps, StepsError},
 };
 
 use super::plan::{BenchPlan, RequestLines};
@@ -26,6 +27,23 @@ pub(super) fn requests(plan: &BenchPlan, model: &ModelMetadata) -> Result<Reques
     if let Some(lines) = &plan.lines {
         return of_lines(lines, plan, &base, model);
     }
+    if matches!(plan.kind, TrafficKind::Sequences { .. })
+        && let Some(steps) = steps(plan, model)?
+    {
+        let requests = (0..steps.count()).map(|index| WeightedRequest {
+            request: Request {
+                inputs: steps.step(index),
+                ..base.clone()
+            },
+            weight: 1.0,
+        });
+        return Ok(RequestMix {
+            requests: requests.collect(),
+            places: (1..=steps.count())
+                .map(|step| format!("step {step}"))
+                .collect(),
+        });
+    }
     let is_stream = matches!(plan.kind, TrafficKind::Streams { .. });
     let inputs = match is_stream {
         // Graphs may do without some.
@@ -41,6 +59,17 @@ pub(super) fn requests(plan: &BenchPlan, model: &ModelMetadata) -> Result<Reques
         }],
         places: Vec::new(),
     })
+}
+
+/// Cuts the inputs into the steps of a sequence; `None` if each of them is one step.
+fn steps(plan: &BenchPlan, model: &ModelMetadata) -> Result<Option<Steps>, Failure> {
+    let whole = plan.job.inputs.whole(model);
+    let whole = whole.map_err(|error| infer::input_failure(error, Some(&model.name)))?;
+    match Steps::new(whole, 0) {
+        Ok(steps) => Ok(Some(steps)),
+        Err(StepsError::None) => Ok(None),
+        Err(error) => Err(infer::explain_steps(&error)),
+    }
 }
 
 fn of_lines(

@@ -34,3 +34,4 @@ pub(crate) use job::{Job, inputs};
 pub(crate) use load::failed as load_failure;
 pub(crate) use outputs::{described, table as outputs_table};
 pub(crate) use run::{run, runtime, unless_interrupted};
+pub(crate) use sequence::explain_steps;

@@ -132,7 +132,7 @@ fn explain_step(error: SequenceError) -> Failure {
 }
 
 /// Returns the failure for inputs without steps.
-pub(in crate::infer) fn explain_steps(error: &StepsError) -> Failure {
+pub(crate) fn explain_steps(error: &StepsError) -> Failure {
     let failure = Failure::usage(error.to_string());
     match error {
         StepsError::Empty { .. } => failure.hint("a sequence has one step at least"),

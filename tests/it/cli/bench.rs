@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::support::{
     Server, busy,
     cli::{self, Run, words},
+    fixture,
     generator::Generator,
     infer::{GRPC, REST, TFS_GRPC, interrupt, port},
     pipelines::{Config, dl},
@@ -147,6 +148,17 @@ fn sequences_begin_and_end_over_every_api() {
         "{}",
         alone.stderr
     );
+}
+
+#[test]
+fn an_array_with_an_axis_of_steps_gives_the_steps() {
+    let server = stateful("vad_stateful", &[]);
+    let frames = fixture("sequences/vad_frames.npy");
+    let flags = format!(
+        "vad_stateful -i @{} --sequence 5 --concurrency 2",
+        frames.display()
+    );
+    is_measured(&report(&server, GRPC, &words(&flags))["levels"][0]);
 }
 
 #[test]
