@@ -49,7 +49,12 @@ fn bodies_of_all_connections_together_are_bounded() {
     let mut large = dummy();
     large.raw_input_contents[0] = vec![0; LARGE].into();
     let grpc = Grpc::connect(&server);
-    insta::assert_snapshot!(grpc.refused(large.clone()), @"ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max-bytes-in-flight; try again later");
+    // The first may have been refused its place by one before it that was let go, and be read only now.
+    let refused = eventually("the third is refused", || {
+        let refused = grpc.refused(large.clone());
+        (!refused.starts_with("InvalidArgument")).then_some(refused)
+    });
+    insta::assert_snapshot!(refused, @"ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max-bytes-in-flight; try again later");
     // Compressed messages, of bytes that cannot be, are counted on their own path.
     let mut noise = 1_u32;
     let mut next = || {
