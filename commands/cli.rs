@@ -404,10 +404,7 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
     }
     let flag = typed.split('=').next()?;
     if command == "bench" {
-        return match flag {
-            "--duration" | "--time" => Some("--interval 10s --windows 1 --max-trials 1"),
-            _ => None,
-        };
+        return (flag == "--time").then_some("--duration TIME");
     }
     if command != "infer" {
         return None;

@@ -121,6 +121,15 @@ pub(super) struct MeasurementArgs {
     )]
     pub(super) interval: Duration,
 
+    /// Measure for this time, whatever comes: one window, which nothing has to agree with
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        conflicts_with_all = ["interval", "windows", "stability", "max_trials"]
+    )]
+    pub(super) duration: Option<Duration>,
+
     /// Number of consecutive windows that have to agree
     #[arg(
         long,

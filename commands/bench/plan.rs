@@ -100,6 +100,14 @@ impl BenchPlan {
         if inputs.random {
             inputs.seed = Some(seed);
         }
+        let (interval, windows, max_trials) = match measurement.duration {
+            Some(duration) => (duration, 1, 1),
+            None => (
+                measurement.interval,
+                measurement.windows,
+                measurement.max_trials,
+            ),
+        };
         let job = Job::of_load(model, server, request, infer::inputs(inputs, image)?)?;
         Ok(Self {
             job,
@@ -109,10 +117,10 @@ impl BenchPlan {
             seed,
             warmup: measurement.warmup,
             rule: StabilityRule {
-                window: measurement.interval,
-                windows: measurement.windows,
+                window: interval,
+                windows,
                 percent: measurement.stability,
-                max_windows: measurement.max_trials.max(measurement.windows),
+                max_windows: max_trials.max(windows),
                 max_time: measurement.max_time,
             },
             output,

@@ -128,6 +128,12 @@ impl BenchPlan {
         for note in notes(report) {
             ui::note(&note);
         }
+        if let Some(before) = self.before.as_ref().filter(|it| it.model != report.model) {
+            let (before, model) = (&before.model, &report.model);
+            ui::warn(&format!(
+                "warning: the report of `--against` is of `{before}`, and this one of `{model}`"
+            ));
+        }
         if self.before.is_some() && report.comparison.is_empty() {
             ui::warn("warning: the report of `--against` has none of these levels");
         }

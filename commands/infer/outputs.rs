@@ -157,6 +157,20 @@ pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<Vec<String>
     if folder.extension().is_some_and(|ending| ending == "npy") && !folder.is_dir() {
         return save_one(answer, folder);
     }
+    let is_like_file = |ending: &str| {
+        matches!(
+            ending,
+            "json" | "csv" | "txt" | "bin" | "raw" | "npz" | "png" | "jpg" | "html"
+        )
+    };
+    let ending = folder.extension().and_then(|ending| ending.to_str());
+    if ending.is_some_and(is_like_file) && !folder.is_dir() {
+        let text = format!(
+            "cannot save to {}: `--save` takes a file for NumPy (.npy), or a folder",
+            folder.display()
+        );
+        return Err(Failure::usage(text).hint("other forms go to stdout, as with `--output json`"));
+    }
     let saved = output::save_tensors(&answer.outputs, folder).map_err(|error| {
         let failure = Failure::cannot("save to", folder, &error);
         if folder.is_file() {

@@ -512,6 +512,27 @@ fn reports_are_saved_compared_and_drawn() {
 }
 
 #[test]
+fn a_duration_is_one_window() {
+    let server = Server::shared("dummy");
+    let timed = bench(
+        server,
+        GRPC,
+        &words("dummy --duration 300ms --warmup 2 --concurrency 1,2 --output json"),
+    );
+    assert_eq!(timed.code, Some(0), "{}", timed.stderr);
+    let report: Value = serde_json::from_str(&timed.text()).unwrap();
+    let levels = report["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 2);
+    for level in levels {
+        let seconds = level["seconds"].as_f64().unwrap();
+        assert!((0.25..3.0).contains(&seconds), "{level}");
+        assert!(level["ok"].as_u64().unwrap() > 0, "{level}");
+    }
+    let refused = bench(server, GRPC, &words("dummy --duration 1 --windows 2"));
+    assert_eq!(refused.code, Some(64), "{}", refused.stderr);
+}
+
+#[test]
 fn a_report_is_a_table_with_a_histogram() {
     let server = Server::shared("dummy");
     let run = bench(server, GRPC, &[&["dummy", "-i", TEN], &SHORT[..4]].concat());
