@@ -404,7 +404,15 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
     }
     let flag = typed.split('=').next()?;
     if command == "bench" {
-        return (flag == "--time").then_some("--duration TIME");
+        return match flag {
+            "--time" => Some("--duration TIME"),
+            "-m" => Some("ovms bench MODEL"),
+            "-u" => Some("--url HOST:PORT"),
+            "--concurrency-range" => Some("--concurrency 1:8"),
+            "--request-rate-range" => Some("--rate 100:400"),
+            "--input-data" => Some("--requests FILE"),
+            _ => None,
+        };
     }
     if command != "infer" {
         return None;

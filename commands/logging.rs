@@ -126,6 +126,36 @@ pub(crate) fn start_access(flags: &Flags) -> Result<AccessLog, Failure> {
     })
 }
 
+/// Returns the errors of logs that a start would not open. No file is made.
+pub(crate) fn unwritable(flags: &Flags) -> Vec<String> {
+    let access = match &flags.access_log {
+        Some(AccessLogTarget::File(path)) => Some(path),
+        Some(AccessLogTarget::Stdout) | None => None,
+    };
+    let audit = flags
+        .audit_log
+        .as_ref()
+        .filter(|path| path.as_os_str() != "-");
+    let logs = [
+        ("log file", flags.log_path.as_ref()),
+        ("access log", access),
+        ("audit log", audit),
+    ];
+    let logs = logs
+        .into_iter()
+        .filter_map(|(what, path)| Some((what, path?)));
+    let refused = logs.filter_map(|(what, path)| {
+        let error = OpenOptions::new().append(true).open(path).err()?;
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let is_new = error.kind() == io::ErrorKind::NotFound && folder.is_dir();
+        (!is_new).then(|| format!("cannot open {what} {}: {error}", path.display()))
+    });
+    refused.collect()
+}
+
 fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }

@@ -244,7 +244,7 @@ pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failur
         let rates: Vec<_> = rates.iter().map(|rate| format!("{rate} Hz")).collect();
         let rates = rates.join(" and ");
         ui::note(&format!(
-            "note: the sound is sent at its {rates}, not resampled"
+            "note: the sound is sent at its {rates}, not resampled: a model of another rate answers wrongly"
         ));
     }
     Ok(inputs)

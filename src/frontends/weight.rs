@@ -39,6 +39,8 @@ enum Field {
     Slice(usize),
     /// Each is a message, of so many bytes.
     Message(usize, &'static Kind),
+    /// Each is an entry of a map, which prost reads as a message whatever the type of its key says.
+    Entry(usize, &'static Kind),
     /// Numbers of so many bytes each, alone or packed; of variable length on the wire if there is no width.
     Numbers { size: usize, width: Option<usize> },
 }
@@ -57,7 +59,7 @@ const fn fixed(size: usize) -> Field {
 const TEXT: Field = Field::Text(size_of::<String>());
 
 /// A map from names to parameters.
-const PARAMETERS: Field = Field::Message(
+const PARAMETERS: Field = Field::Entry(
     size_of::<String>() + size_of::<InferParameter>() + ENTRY,
     &Kind(&[(1, TEXT), (2, Field::Message(0, &Kind(&[(3, TEXT)])))]),
 );
@@ -114,7 +116,7 @@ pub(super) const PREDICT: Kind = Kind(&[
     ),
     (
         2,
-        Field::Message(
+        Field::Entry(
             size_of::<String>() + size_of::<TensorProto>() + ENTRY,
             &Kind(&[(1, TEXT), (2, Field::Message(0, &TENSOR))]),
         ),
@@ -163,15 +165,24 @@ impl Kind {
             return rest.len().saturating_mul(NESTED_FACTOR / 2);
         }
         let mut weight = 0_usize;
-        while let Some((number, value)) = next(&mut rest) {
-            let Some((_, field)) = self.0.iter().find(|(known, _)| *known == number) else {
+        while let Some((number, wire)) = key(&mut rest) {
+            let field = self.0.iter().find(|(known, _)| *known == number);
+            let field = field.map(|(_, field)| field);
+            let wire = match field {
+                Some(Field::Entry(..)) => WireType::LengthDelimited,
+                _ => wire,
+            };
+            let Some(value) = value(&mut rest, wire) else {
+                break;
+            };
+            let Some(field) = field else {
                 continue;
             };
             weight = weight.saturating_add(match (field, value) {
                 // Its slot, its contents, and a framed copy of a string of a tensor.
                 (Field::Text(size), Value::Bytes(bytes)) => SPARE * (size + bytes.len()),
                 (Field::Slice(size), Value::Bytes(_)) => SPARE * size,
-                (Field::Message(size, kind), Value::Bytes(bytes)) => {
+                (Field::Message(size, kind) | Field::Entry(size, kind), Value::Bytes(bytes)) => {
                     (SPARE * size).saturating_add(kind.within(bytes, depth + 1))
                 }
                 (Field::Numbers { size, width }, Value::Bytes(bytes)) => {
@@ -217,13 +228,17 @@ enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Takes the next field off a message; `None` at its end, or where it cannot be read.
-fn next<'a>(rest: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
-    if rest.is_empty() {
-        return None;
+/// Takes the key of the next field off a message; `None` at its end, or where it cannot be read.
+fn key(rest: &mut &[u8]) -> Option<(u32, WireType)> {
+    match rest.is_empty() {
+        true => None,
+        false => decode_key(rest).ok(),
     }
-    let (number, wire) = decode_key(rest).ok()?;
-    let value = match wire {
+}
+
+/// Takes the value of a field off a message.
+fn value<'a>(rest: &mut &'a [u8], wire: WireType) -> Option<Value<'a>> {
+    Some(match wire {
         WireType::Varint => decode_varint(rest).map(|_| Value::Number).ok()?,
         WireType::SixtyFourBit => skip(rest, 8).map(|_| Value::Number)?,
         WireType::ThirtyTwoBit => skip(rest, 4).map(|_| Value::Number)?,
@@ -233,8 +248,7 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
         }
         // Of a group, which no message of ours has, the fields are read as if they were its neighbours'.
         WireType::StartGroup | WireType::EndGroup => Value::Number,
-    };
-    Some((number, value))
+    })
 }
 
 fn skip<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
@@ -289,6 +303,21 @@ mod tests {
             ..InferTensorContents::default()
         });
         assert_eq!(of_infer(&large), of_infer(&numbers));
+    }
+
+    #[test]
+    fn entries_of_maps_count_whatever_their_keys_say() {
+        // A key of field 4 that ends a group; prost reads an empty entry.
+        let mut wire = vec![0x24, 0];
+        wire.extend([0x2a, 0].repeat(1000));
+        let read = ModelInferRequest::decode(&*wire).unwrap();
+        assert_eq!((read.parameters.len(), read.inputs.len()), (1, 1000));
+        assert!(INFER.weight(&wire) >= 1000 * size_of::<InferInputTensor>());
+        let mut wire = vec![0x14, 0];
+        wire.extend([0x1a, 0].repeat(1000));
+        let read = PredictRequest::decode(&*wire).unwrap();
+        assert_eq!((read.inputs.len(), read.output_filter.len()), (1, 1000));
+        assert!(PREDICT.weight(&wire) >= 1000 * size_of::<String>());
     }
 
     #[test]

@@ -113,9 +113,7 @@ fn explain_step(error: SequenceError) -> Failure {
     let error = match error {
         SequenceError::Client(error) => error,
         SequenceError::NoId => {
-            return Failure::failed(error.to_string())
-                .hint(STATEFUL)
-                .hint("with `--sequence-id` the answers are shown all the same");
+            return Failure::failed(error.to_string()).hint(STATEFUL);
         }
     };
     let hint = match &error {

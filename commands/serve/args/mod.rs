@@ -390,7 +390,8 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             continue;
         }
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
-        let near = ovms::error::nearest(name, known).filter(|known| is_slip(name, known));
+        let near = ovms::error::nearest(name, known)
+            .filter(|known| arg.starts_with('-') && is_slip(name, known));
         failure =
             failure.may_hint(near.map(|name| format!("for `{arg}`, did you mean `--{name}`?")));
     }
@@ -409,6 +410,9 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         "host" => Some("`--grpc-bind-address` and `--rest-bind-address` choose addresses"),
         "allow-metrics" | "metrics-port" => {
             Some("`--metrics-enable` shows metrics at `/metrics` of the REST port")
+        }
+        "model-control-mode" => {
+            Some("folders and files are followed, see `--file-system-poll-wait-seconds`")
         }
         "log-verbose" | "verbose" => Some("`--log-level DEBUG` logs more"),
         "api-key" | "api-keys" => {

@@ -40,7 +40,7 @@ use super::{configured, hints};
 use crate::{
     check::report::{CheckVerdict, CheckedKind, Counts},
     error::Failure,
-    graph,
+    graph, logging,
     pipeline::{
         aside::Aside,
         facts::{ConfigurationFacts, Reported},
@@ -168,6 +168,8 @@ impl Report {
             let errors = errors.iter().map(|error| chain(error));
             self.findings.errors.extend(errors);
         }
+        let unwritable = logging::unwritable(&config.settings.flags);
+        self.findings.errors.extend(unwritable);
         let metrics = &config.settings.metrics;
         if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
             self.findings.errors.push(error.to_string());

@@ -279,11 +279,20 @@ fn without_values(message: &str) -> String {
     if message.contains(ApiKey::PREFIX) {
         return "found an API key where none is expected".to_owned();
     }
-    let (Some(start), Some(end)) = (message.find("string \""), message.rfind("\", expected"))
-    else {
-        return message.replace('\n', "; ");
+    let message = match (message.find("string \""), message.rfind("\", expected")) {
+        (Some(start), Some(end)) => format!("{}a text{}", &message[..start], &message[end + 1..]),
+        _ => message.replace('\n', "; "),
     };
-    format!("{}a text{}", &message[..start], &message[end + 1..])
+    // Names of the language that this is written in.
+    [
+        ("expected f64", "expected a number"),
+        ("expected u32", "expected a whole number"),
+        ("expected a sequence", "expected a list"),
+    ]
+    .into_iter()
+    .fold(message, |message, (of_rust, word)| {
+        message.replace(of_rust, word)
+    })
 }
 
 /// A file that is being read.

@@ -1,6 +1,9 @@
 //! Sounds as the numbers that an audio model takes: WAV files, and raw samples as they come.
 
-use std::io::{self, BufRead, Cursor, Read};
+use std::{
+    borrow::Cow,
+    io::{self, BufRead, Cursor, Read},
+};
 
 use hound::{SampleFormat, WavReader};
 
@@ -13,11 +16,46 @@ const FULL_SCALE: f32 = 32768.0;
 /// First bytes of a WAV file.
 pub(super) const RIFF: &[u8] = b"RIFF";
 
+/// Lengths from which on one is no length: programs that write to a pipe do not know it.
+const UNKNOWN_LENGTH: u32 = 0x7FFF_F000;
+
+/// Gives the samples of a file that came through a pipe their length, in whole frames.
+fn measured(file: &[u8]) -> Cow<'_, [u8]> {
+    let number = |at: usize| {
+        let bytes = file.get(at..at + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let (mut at, mut frame) = (RIFF.len() + 8, 1);
+    while let (Some(id), Some(length)) = (file.get(at..at + 4), number(at + 4)) {
+        let begin = at + 8;
+        if id == b"data" {
+            if length < UNKNOWN_LENGTH {
+                break;
+            }
+            let rest = file.len() - begin;
+            let mut file = file.to_vec();
+            let length = u32::try_from(rest - rest % frame).unwrap_or(u32::MAX);
+            file[at + 4..begin].copy_from_slice(&length.to_le_bytes());
+            return Cow::Owned(file);
+        }
+        if id == b"fmt " {
+            let size = file.get(begin + 12..begin + 14);
+            frame = size.map_or(1, |it| {
+                usize::from(u16::from_le_bytes([it[0], it[1]])).max(1)
+            });
+        }
+        // Chunks begin at even places.
+        at = begin.saturating_add(length as usize).next_multiple_of(2);
+    }
+    Cow::Borrowed(file)
+}
+
 /// Reads the samples of a WAV file as numbers from -1 to 1; the mean of its channels if it has several.
 ///
 /// With the sampling rate, at which they stay.
 pub(super) fn of_wav(file: &[u8]) -> Result<(Vec<f32>, u32), hound::Error> {
-    let mut reader = WavReader::new(Cursor::new(file))?;
+    let file = measured(file);
+    let mut reader = WavReader::new(Cursor::new(&*file))?;
     let spec = reader.spec();
     let samples: Vec<f32> = match spec.sample_format {
         SampleFormat::Float => reader.samples::<f32>().collect::<Result<_, _>>()?,
@@ -197,6 +235,12 @@ mod tests {
             .collect();
         assert_eq!(of_pcm16(&raw), [0.0, 0.5, -1.0]);
         assert!(of_wav(b"RIFFxxxxWAVE").is_err());
+        // As programs write it to a pipe, with half a sample at the end.
+        let mut piped = wav(1, &mono);
+        let at = piped.len() - 2 * mono.len() - 4;
+        piped[at..at + 4].copy_from_slice(&[0xFF; 4]);
+        piped.push(1);
+        assert_eq!(of_wav(&piped).unwrap().0, [0.0, 0.5, -1.0]);
     }
 
     #[test]

@@ -139,10 +139,10 @@ flags! {
         /// the same.
         management_port: u32 = 0, "PORT";
         /// Addresses or host names for gRPC, separated by commas [default: 0.0.0.0; with --demo
-        /// 127.0.0.1]
+        /// or PATH 127.0.0.1]
         grpc_bind_address: String, "LIST";
         /// Addresses or host names for REST, separated by commas [default: 0.0.0.0; with --demo
-        /// 127.0.0.1]
+        /// or PATH 127.0.0.1]
         rest_bind_address: String, "LIST";
         /// Addresses or host names for management, separated by commas [default: those of REST]
         management_bind_address: String, "LIST";
@@ -230,8 +230,8 @@ flags! {
         /// Access log file, one line per request; - is stdout [default: none]
         access_log: AccessLogTarget, "FILE", takes_hyphen: true;
         /// Audit log file, one JSON object per request that reloads, saves or restores sequences, registers
-        /// shared memory, or controls models [default: none]
-        audit_log: PathBuf, "FILE";
+        /// shared memory, or controls models; - is stdout [default: none]
+        audit_log: PathBuf, "FILE", takes_hyphen: true;
     }
     "Metrics" {
         /// Expose Prometheus metrics at /metrics of the REST port

@@ -7,7 +7,7 @@ use image::{DynamicImage, ImageDecoder, ImageReader, imageops::FilterType};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::ValueProblem;
-use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor, values::Packer};
+use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor, TensorError, values::Packer};
 
 /// How images become tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -50,6 +50,10 @@ impl ImageOptions {
         dtype: DataType,
         wanted: Option<&PartialShape>,
     ) -> Result<Tensor, ValueProblem> {
+        if let Some(part) = wanted.and_then(part) {
+            let image = self.tensor(file, dtype, Some(&part))?;
+            return Ok(stacked(dtype, &[image])?);
+        }
         let layout = self.layout(wanted)?;
         let length = |axis: char| match wanted?.0[layout.name().find(axis)?] {
             Dim::Fixed(length) => Some(length),
@@ -102,13 +106,19 @@ impl ImageOptions {
         Ok(Tensor::new(dtype, shape, packer.finish())?)
     }
 
-    /// Makes the tensor of several images, one behind the other along the batch.
+    /// Makes the tensor of several images, one behind the other along the batch, or along the dimension that a
+    /// demultiplexer splits.
     pub(super) fn batch(
         &self,
         files: &[Bytes],
         dtype: DataType,
         wanted: Option<&PartialShape>,
     ) -> Result<Tensor, ValueProblem> {
+        if let Some(part) = wanted.and_then(part) {
+            let images = files.iter();
+            let images = images.map(|file| self.tensor(file, dtype, Some(&part)));
+            return Ok(stacked(dtype, &images.collect::<Result<Vec<_>, _>>()?)?);
+        }
         let layout = self.layout(wanted)?;
         let has_batch = layout.name().starts_with('N');
         if let (false, Some(shape)) = (has_batch, wanted) {
@@ -202,6 +212,20 @@ impl FromStr for ImageLayout {
     }
 }
 
+/// Returns the shape of one part of an input that a demultiplexer splits: images with their batch have four dimensions.
+fn part(wanted: &PartialShape) -> Option<PartialShape> {
+    let (_, part) = wanted.0.split_first().filter(|(_, part)| part.len() == 4)?;
+    Some(PartialShape(part.to_vec()))
+}
+
+/// Puts tensors of one shape behind each other along a new first dimension.
+fn stacked(dtype: DataType, tensors: &[Tensor]) -> Result<Tensor, TensorError> {
+    let shape = tensors.first().map_or(&[][..], Tensor::shape);
+    let shape = [&[tensors.len()], shape].concat();
+    let parts: Vec<&[u8]> = tensors.iter().map(|tensor| &**tensor.data()).collect();
+    Tensor::new(dtype, shape, parts.concat().into())
+}
+
 fn decode(file: &Bytes) -> Result<DynamicImage, ValueProblem> {
     let reader = ImageReader::new(Cursor::new(file))
         .with_guessed_format()
@@ -227,7 +251,7 @@ fn pixels(
     };
     let too_large = || {
         let shape = ShapeText(&[height, width]).to_string();
-        crate::tensor::TensorError::Overflow(shape)
+        TensorError::Overflow(shape)
     };
     let rows = u32::try_from(height).map_err(|_| too_large())?;
     let columns = u32::try_from(width).map_err(|_| too_large())?;

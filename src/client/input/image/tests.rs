@@ -134,6 +134,24 @@ fn without_a_shape_a_image_is_height_width_channels() {
 }
 
 #[test]
+fn images_are_stacked_where_a_demultiplexer_splits() {
+    let shape = PartialShape(vec![
+        Dim::Any,
+        Dim::Fixed(1),
+        Dim::Fixed(3),
+        Dim::Fixed(2),
+        Dim::Fixed(2),
+    ]);
+    let options = ImageOptions::default();
+    let one = options.tensor(&two_pixels(), DataType::U8, Some(&shape));
+    assert_eq!(one.as_ref().unwrap().shape(), [1, 1, 3, 2, 2]);
+    let files = [two_pixels(), two_pixels()];
+    let two = options.batch(&files, DataType::U8, Some(&shape)).unwrap();
+    assert_eq!(two.shape(), [2, 1, 3, 2, 2]);
+    assert!(two.data().starts_with(one.unwrap().data()));
+}
+
+#[test]
 fn what_does_not_fit_is_refused_with_the_shape() {
     let layout = |layout| ImageOptions {
         layout: Some(layout),
