@@ -121,7 +121,9 @@ pub(super) struct MeasurementArgs {
     )]
     pub(super) interval: Duration,
 
-    /// Measure for this time, whatever comes: one window, which nothing has to agree with
+    /// Send the request repeatedly for this long, such as 10s, and measure latencies
+    ///
+    /// One window, which nothing has to agree with.
     #[arg(
         long,
         value_name = "TIME",
