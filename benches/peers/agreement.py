@@ -84,7 +84,7 @@ def serving(program, case, folder):
         try:
             for _ in range(600):
                 with contextlib.suppress(OSError):
-                    sent(case.model, ports.rest)
+                    urllib.request.urlopen(f"http://127.0.0.1:{ports.rest}/v2/models/{case.model}/ready", timeout=10).close()
                     break
                 time.sleep(0.1)
             yield ports
@@ -130,6 +130,8 @@ def theirs(tool, case, ports, folder):
     output.unlink(missing_ok=True)
     command = [str(program), "-m", case.model, "-i", "grpc", "-u", f"127.0.0.1:{ports.grpc}", "-f", str(output)]
     command += ["--measurement-interval", str(round(WINDOW * 1000)), "--percentile", "50", *case.theirs]
+    # By itself it ends with an error on a machine where three windows in a row differ by more than a tenth.
+    command += ["--stability-percentage", "30"]
     libraries = os.pathsep.join(map(str, libraries))
     before = sent(case.model, ports.rest)
     _, cpu = run(command, os.environ | {"LD_LIBRARY_PATH": libraries})
