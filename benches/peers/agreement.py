@@ -83,8 +83,8 @@ def serving(program, case, folder):
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
             for _ in range(600):
-                with contextlib.suppress(OSError):
-                    urllib.request.urlopen(f"http://127.0.0.1:{ports.rest}/v2/models/{case.model}/ready", timeout=10).close()
+                url = f"http://127.0.0.1:{ports.rest}/v2/models/{case.model}/ready"
+                with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10):
                     break
                 time.sleep(0.1)
             yield ports
