@@ -86,7 +86,7 @@ impl FuzzTarget {
 
 /// Declares the targets, and a test of each.
 macro_rules! targets {
-    ($($name:ident: $check:path, $factor:expr, $base:expr;)*) => {
+    ($($name:ident: $check:path, $factor:literal, $base:expr;)*) => {
         /// All targets.
         const TARGETS: &[FuzzTarget] = &[$(FuzzTarget {
             name: stringify!($name),
@@ -107,10 +107,6 @@ macro_rules! targets {
 
 /// Memory of a parser for small things, whatever it reads.
 const SMALL: usize = 64 << 10;
-
-/// That of an answer of Redis for each byte: its library reserves 4096 places, of a key and a value of 56 bytes each, for
-/// an array that begins, which takes 7 bytes to say. There are 100 of them in one another at most.
-const REDIS: usize = 4096 * 2 * 56 / 7 + 256;
 
 // The parser, the bytes of memory for each byte of input, and those besides.
 targets! {
@@ -135,7 +131,7 @@ targets! {
     npz: files::npz, 64, 4 * BUDGET;
     paths: crate::frontends::tfs::fuzz::paths, 64, SMALL;
     pbtxt: files::pbtxt, 4096, 4 << 20;
-    redis_answers: crate::store::fuzz::answers, REDIS, SMALL;
+    redis_answers: crate::store::fuzz::answers, 256, SMALL;
     shared_memory_keys: crate::shared_memory::fuzz::keys, 16, SMALL;
     snapshots: crate::model::fuzz::snapshots, 256, SMALL;
     storage_paths: crate::model::storage::fuzz::paths, 64, SMALL;

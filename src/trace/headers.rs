@@ -107,6 +107,15 @@ mod tests {
     const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
+    fn several_parents_are_none() {
+        let mut headers = HeaderMap::new();
+        headers.append("traceparent", HeaderValue::from_static(GOOD));
+        assert!(Parent::of(&headers).is_some());
+        headers.append("traceparent", HeaderValue::from_static(GOOD));
+        assert!(Parent::of(&headers).is_none());
+    }
+
+    #[test]
     fn a_parent_is_read_and_written() {
         let parent = Parent::read(GOOD).unwrap();
         assert!(parent.is_sampled);

@@ -45,6 +45,9 @@ fn identities_have_what_the_file_gives_them() {
     let names = ["x".to_owned(), "b.EXAMPLE".to_owned()];
     let other = rules.of_certificate(&names).unwrap();
     assert_eq!(other.name(), "b");
+    // URIs have case, and hosts have none.
+    let uri = |name: &str| rules.of_certificate(&[name.to_owned()]).is_some();
+    assert!(uri("spiffe://x/y") && !uri("spiffe://x/Y"));
     assert!(!other.may_infer("m") && other.may_describe("m") && other.may(Right::Admin));
     assert!(rules.of_key(&KeyDigest::of(b"b")).is_none());
     assert!(rules.of_certificate(&names[..1]).is_none());
@@ -96,6 +99,14 @@ fn every_error_is_at_its_place() {
     says(
         &identity("admin = \"yes\""),
         &["auth.toml:4:9: invalid type: a text, expected a boolean"],
+    );
+    says(
+        &identity("infer = \"*\""),
+        &["auth.toml:4:9: invalid type: a text, expected a list"],
+    );
+    says(
+        &identity("limits = { requests_per_second = \"ten\" }"),
+        &["invalid type: a text, expected a number"],
     );
     says(
         "[[identity]]\nname = \"\"\nkeys = [\"x\", \"sha256:12\"]\ninfer = [\"[\"]\n[[identity]]\nname = \"b\"\n",

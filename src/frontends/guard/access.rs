@@ -45,6 +45,15 @@ pub(crate) struct Access {
 /// stream instead.
 struct RequestPlace(Mutex<Option<Arc<ClientPlace>>>);
 
+/// Reason why a sender has no shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::frontends) enum NoRegions {
+    /// The server has none.
+    Off,
+    /// The sender lacks the right.
+    Denied,
+}
+
 /// Sender of a request, as far as rights go.
 #[derive(Clone)]
 pub(super) enum Sender {
@@ -266,12 +275,18 @@ impl Access {
         }
     }
 
-    /// Returns the regions that clients have registered; `None` if shared memory is off, as it is for senders
-    /// that may not register any: regions have no owners, and can be read by way of a model.
-    pub(in crate::frontends) fn shared_memory(&self) -> Option<Arc<SharedMemory>> {
-        self.engine
-            .shared_memory()
-            .filter(|_| self.may(Right::Admin))
+    /// Returns the regions that clients have registered. Who may not register any may not use any: regions have no
+    /// owners, and can be read by way of a model.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are none for the sender.
+    pub(in crate::frontends) fn shared_memory(&self) -> Result<Arc<SharedMemory>, NoRegions> {
+        let memory = self.engine.shared_memory().ok_or(NoRegions::Off)?;
+        match self.may(Right::Admin) {
+            true => Ok(memory),
+            false => Err(NoRegions::Denied),
+        }
     }
 
     /// Saves the state of a sequence, as [`Engine::save_sequence`].

@@ -17,6 +17,7 @@ mod paths;
 mod rules;
 
 pub(crate) use access::Access;
+pub(super) use access::NoRegions;
 pub use audit::AuditLog;
 pub(super) use audit::Outcome;
 #[cfg(any(test, feature = "fuzzing"))]

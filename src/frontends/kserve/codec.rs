@@ -14,7 +14,7 @@ use crate::{
     frontends::{
         deadline,
         gather::{fixed, one_by_one, values},
-        guard::Access,
+        guard::{Access, NoRegions},
     },
     proto::kserve::{
         InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse,
@@ -39,7 +39,7 @@ use crate::{
 pub(super) fn decode(
     message: ModelInferRequest,
     budget: &Budget,
-    memory: Option<&SharedMemory>,
+    memory: Result<&SharedMemory, NoRegions>,
 ) -> Result<InferRequest> {
     let regions = match has_parameters(&message) {
         true => find_regions(&message, budget, memory)?,
@@ -106,7 +106,7 @@ fn has_parameters(message: &ModelInferRequest) -> bool {
 fn find_regions(
     message: &ModelInferRequest,
     budget: &Budget,
-    memory: Option<&SharedMemory>,
+    memory: Result<&SharedMemory, NoRegions>,
 ) -> Result<Option<Box<RegionTensors>>> {
     let mut reader = RegionReader::new(memory, budget);
     for (index, input) in message.inputs.iter().enumerate() {

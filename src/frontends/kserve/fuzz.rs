@@ -9,7 +9,7 @@ use super::{codec, generate, json, regions::RegionReader};
 use crate::{
     budget::Budget,
     error::ErrorKind,
-    frontends::weight,
+    frontends::{guard::NoRegions, weight},
     fuzzing::{
         BUDGET, check_charge, check_decoded, check_error, check_request, check_tensors, choice,
         line, servable, servable_of_one,
@@ -40,7 +40,10 @@ pub(crate) fn grpc(data: &[u8]) {
     }
     let _ = codec::time_limit(&message);
     let budget = Budget::new(BUDGET);
-    check_decoded(codec::decode(message, &budget, None), &budget);
+    check_decoded(
+        codec::decode(message, &budget, Err(NoRegions::Off)),
+        &budget,
+    );
 }
 
 /// A body of `infer`: the header with the length of its JSON in the first line, and the body.
@@ -56,7 +59,7 @@ pub(crate) fn json(data: &[u8]) {
         decoded = Some(json::decode(
             &body,
             length,
-            RegionReader::new(None, &budget),
+            RegionReader::new(Err(NoRegions::Off), &budget),
         ));
     });
     check_charge(&used, weight + 3 * body.len() + CALL);

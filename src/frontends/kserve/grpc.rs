@@ -76,7 +76,7 @@ impl Unary for ModelInfer {
             let target = target.arrived(arrival).keyed(key.text())?;
             let (budget, memory) = (budget.clone(), engine.shared_memory());
             let unpack = move || {
-                let request = codec::decode(request, &budget, memory.as_deref());
+                let request = codec::decode(request, &budget, memory.as_deref().map_err(|it| *it));
                 drop(decoded);
                 request
             };

@@ -12,7 +12,10 @@ pub mod rest;
 pub(in crate::frontends) mod shared_memory;
 pub(in crate::frontends) mod stream;
 
-use super::{SERVER_NAME, SERVER_VERSION, guard::Access};
+use super::{
+    SERVER_NAME, SERVER_VERSION,
+    guard::{Access, NoRegions},
+};
 use crate::{
     engine::{Servable, ServableFacts, ServableVersion},
     error::{Error, ErrorKind, Result},
@@ -51,11 +54,18 @@ fn unserved(reason: &str) -> Error {
 /// The extension that is there if shared memory is on.
 const SHARED_MEMORY: &str = "system_shared_memory";
 
-/// Refuses shared memory where it is off, or off for the sender.
-fn shared_memory_is_off() -> Error {
-    unserved(
-        "shared memory is off, or the sender lacks the right `admin`; send tensors with the request, or start the server with --shared-memory",
-    )
+impl From<NoRegions> for Error {
+    fn from(reason: NoRegions) -> Self {
+        match reason {
+            NoRegions::Off => unserved(
+                "shared memory is off; send tensors with the request, or start the server with --shared-memory",
+            ),
+            NoRegions::Denied => Self::new(
+                ErrorKind::Forbidden,
+                "Forbidden request - shared memory needs the right `admin`; send tensors with the request",
+            ),
+        }
+    }
 }
 
 /// The platform that metadata calls answer.
@@ -69,7 +79,7 @@ const GRAPH_TYPE: &str = "INVALID";
 
 /// Describes the server.
 fn server_metadata(engine: &Access) -> ServerMetadataResponse {
-    let more = engine.shared_memory().map(|_| SHARED_MEMORY);
+    let more = engine.shared_memory().ok().map(|_| SHARED_MEMORY);
     ServerMetadataResponse {
         name: SERVER_NAME.to_owned(),
         version: SERVER_VERSION.to_owned(),

@@ -4,6 +4,7 @@
 use crate::{
     budget::Budget,
     error::{Error, Result},
+    frontends::guard::NoRegions,
     request::{Parameter, Parameters, PlacedOutput},
     shared_memory::{RegionPart, RegionTensors, SharedMemory},
 };
@@ -14,15 +15,14 @@ const BYTE_SIZE: &str = "shared_memory_byte_size";
 
 /// Reader of the tensors of one request.
 pub(super) struct RegionReader<'a> {
-    /// The regions; `None` if shared memory is off.
-    memory: Option<&'a SharedMemory>,
+    memory: Result<&'a SharedMemory, NoRegions>,
     budget: &'a Budget,
     tensors: Option<Box<RegionTensors>>,
 }
 
 impl<'a> RegionReader<'a> {
     /// Makes a reader that has found nothing.
-    pub(super) fn new(memory: Option<&'a SharedMemory>, budget: &'a Budget) -> Self {
+    pub(super) fn new(memory: Result<&'a SharedMemory, NoRegions>, budget: &'a Budget) -> Self {
         Self {
             memory,
             budget,
@@ -67,7 +67,7 @@ impl<'a> RegionReader<'a> {
 
 /// Reads the parameters of a tensor: a region with a size, and an offset, which is 0 if it is not there.
 fn part(
-    memory: Option<&SharedMemory>,
+    memory: Result<&SharedMemory, NoRegions>,
     tensor: &str,
     given: &Parameters,
 ) -> Result<Option<RegionPart>> {
@@ -96,8 +96,7 @@ fn part(
             "'{BYTE_SIZE}' must be specified along with '{REGION}' parameter for tensor '{tensor}'"
         ))
     })?;
-    let memory = memory.ok_or_else(super::shared_memory_is_off)?;
-    memory.part(region, offset, byte_size).map(Some)
+    memory?.part(region, offset, byte_size).map(Some)
 }
 
 fn invalid(parameter: &str, tensor: &str, expected: &str) -> Error {

@@ -159,7 +159,7 @@ pub(crate) async fn infer(
         let budget = budget.clone();
         let memory = context.engine.shared_memory();
         move || {
-            let regions = RegionReader::new(memory.as_deref(), &budget);
+            let regions = RegionReader::new(memory.as_deref().map_err(|it| *it), &budget);
             let (request, wishes) = json::decode(&body, json_length.as_deref(), regions)?;
             drop(decoded);
             Ok::<_, Error>((request.charged(&budget)?, wishes))

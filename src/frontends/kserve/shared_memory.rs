@@ -10,7 +10,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::{shared_memory_is_off, unserved};
+use super::unserved;
 use crate::{
     error::{Error, Result},
     frontends::{
@@ -28,7 +28,7 @@ use crate::{
 
 /// Lists a region, or all of them if the name is empty.
 fn regions(engine: &Access, name: &str) -> Result<Vec<RegionStatus>> {
-    let Some(memory) = engine.shared_memory() else {
+    let Ok(memory) = engine.shared_memory() else {
         return Ok(Vec::new());
     };
     let regions = memory.status(name)?.into_iter();
@@ -54,7 +54,7 @@ pub(super) fn register(
     request: &SystemSharedMemoryRegisterRequest,
 ) -> Result<SystemSharedMemoryRegisterResponse> {
     engine.about(&request.name);
-    let memory = engine.shared_memory().ok_or_else(shared_memory_is_off)?;
+    let memory = engine.shared_memory()?;
     memory.register(
         &request.name,
         &request.key,
@@ -66,7 +66,7 @@ pub(super) fn register(
 
 pub(super) fn unregister(engine: &Access, name: &str) -> SystemSharedMemoryUnregisterResponse {
     engine.about(name);
-    if let Some(memory) = engine.shared_memory() {
+    if let Ok(memory) = engine.shared_memory() {
         memory.unregister(name);
     }
     SystemSharedMemoryUnregisterResponse {}
@@ -112,7 +112,7 @@ pub(crate) async fn post_register(
         byte_size: u64,
     }
     context.engine.about(&name);
-    let memory = (context.engine.shared_memory()).ok_or_else(shared_memory_is_off)?;
+    let memory = context.engine.shared_memory()?;
     let (parts, incoming) = request.into_parts();
     let body = body::read(&parts, incoming, &context.intake).await?;
     let region: Region = serde_json::from_slice(&body).map_err(|error| {

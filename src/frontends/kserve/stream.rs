@@ -36,7 +36,7 @@ use crate::{
         access::{self, Seen},
         body::BodyLimits,
         deadline,
-        guard::Access,
+        guard::{Access, NoRegions},
         messages::{Message, Reader},
         received::Received,
         unary::{self, RAW_SPEED, too_large},
@@ -223,7 +223,7 @@ async fn before_drain<F: Future>(
 /// Means to decode the requests of a stream.
 struct MessageIntake {
     budget: Budget,
-    memory: Option<Arc<SharedMemory>>,
+    memory: Result<Arc<SharedMemory>, NoRegions>,
     /// Where their spans begin, if the stream is traced.
     trace: Option<TraceContext>,
     /// The client, whose messages come at its rate, if it has one.
@@ -252,7 +252,7 @@ async fn read(
             name: std::mem::take(&mut message.model_name),
             version: codec::version(&message.model_version),
             limit: codec::time_limit(&message),
-            request: codec::decode(message, &budget, memory.as_deref())?,
+            request: codec::decode(message, &budget, memory.as_deref().map_err(|it| *it))?,
             room,
         };
         request.request.trace = trace;

@@ -58,6 +58,18 @@ fn the_line_to_try_works_for_models_with_sequences() {
 }
 
 #[test]
+fn the_line_to_try_has_the_least_shape_of_bounded_inputs() {
+    let server = Server::start("image_range");
+    let line = server.wait_log("try: ovms infer");
+    let (_, command) = line.split_once("try: ").unwrap();
+    let program = cli::command();
+    let program = program.get_program().to_str().unwrap();
+    let command = command.replacen("ovms", program, 1);
+    let tried = cli::run(std::process::Command::new("sh").args(["-c", &command]));
+    assert_eq!(tried.code, Some(0), "{command}: {}", tried.stderr);
+}
+
+#[test]
 fn many_models_are_counted_and_what_is_missing_is_reported() {
     let folder = repository::folder();
     let dummy = model("dummy");

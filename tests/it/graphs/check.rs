@@ -26,6 +26,17 @@ const ECHO: &str =
     "class OvmsPythonModel:\n    def execute(self, inputs):\n        return inputs\n";
 
 #[test]
+fn a_graph_that_is_not_there_is_an_error_of_the_document_too() {
+    let folder = repository::folder();
+    let run = graph(folder.path(), &["check", "none", "--output", "json"]);
+    assert_eq!(run.code, Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let error = &report["faults"][0];
+    assert_eq!(error["message"], "there is no graph in none", "{report}");
+    assert!(error["hint"].is_string(), "{report}");
+}
+
+#[test]
 fn errors_of_streams_and_of_handlers_are_reported_together() {
     let folder = repository::folder();
     let text = PYTHON.replace("\"IN:in\"", "\"IN:inn\"");

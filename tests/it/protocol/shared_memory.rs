@@ -331,9 +331,9 @@ fn shared_memory_is_off_unless_a_flag_says_otherwise() {
         }),
     ];
     insta::assert_snapshot!(refused.join("\n"), @"
-    Unimplemented: Functionality not implemented - shared memory is off, or the sender lacks the right `admin`; send tensors with the request, or start the server with --shared-memory
-    Unimplemented: Functionality not implemented - shared memory is off, or the sender lacks the right `admin`; send tensors with the request, or start the server with --shared-memory
-    Unimplemented: Functionality not implemented - shared memory is off, or the sender lacks the right `admin`; send tensors with the request, or start the server with --shared-memory
+    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared-memory
+    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared-memory
+    Unimplemented: Functionality not implemented - shared memory is off; send tensors with the request, or start the server with --shared-memory
     ");
     unregister(&grpc, "");
     assert!(!get(server, "/v2").text().contains("shared_memory"));

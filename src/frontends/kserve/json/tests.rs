@@ -6,13 +6,17 @@ use super::Wishes;
 use crate::{
     budget::Budget,
     error::Result,
-    frontends::kserve::regions::RegionReader,
+    frontends::{guard::NoRegions, kserve::regions::RegionReader},
     request::{Data, InferRequest, Parameter},
 };
 
 fn decode(body: &Bytes, json_length: Option<&[u8]>) -> Result<(InferRequest, Wishes)> {
     let budget = Budget::default();
-    super::decode(body, json_length, RegionReader::new(None, &budget))
+    super::decode(
+        body,
+        json_length,
+        RegionReader::new(Err(NoRegions::Off), &budget),
+    )
 }
 
 fn error(body: &str, json_length: Option<&str>) -> String {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tonic::Request;
 
 use super::{Guarded, bearer, key};
-use crate::support::{Server, cli, eventually, grpc::Grpc, http::send};
+use crate::support::{Server, cli, eventually, grpc::Grpc, http::send, model};
 
 /// Waits until a file has so many lines, and returns them.
 fn lines(path: &Path, count: usize) -> Vec<Value> {
@@ -108,6 +108,51 @@ fn without_identities_the_peer_is_all_that_is_known() {
         (&line["result"], &line["status"]),
         (&"done".into(), &200.into())
     );
+}
+
+#[test]
+fn the_audit_log_may_be_stdout() {
+    let server = Server::start_with("dummy", &["--audit_log=-"]);
+    assert_eq!(
+        send(&server, "POST", "/v1/config/reload", &[], b"").status,
+        200
+    );
+    let line = server.wait_log("\"action\":\"POST /v1/config/reload\"");
+    assert!(line.contains("\"result\":\"done\""), "{line}");
+    assert!(!Path::new("-").exists());
+}
+
+#[test]
+fn a_check_looks_at_the_places_of_logs() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |flag: &str, path: &Path| {
+        cli::run(
+            cli::command()
+                .args([
+                    "serve",
+                    "--check=syntax",
+                    "--rest-port=1",
+                    "--model-name=dummy",
+                    "--model-path",
+                ])
+                .arg(model("dummy"))
+                .arg(format!("--{flag}={}", path.display())),
+        )
+    };
+    for (flag, what) in [
+        ("log-path", "log file"),
+        ("access-log", "access log"),
+        ("audit-log", "audit log"),
+    ] {
+        let refused = check(flag, Path::new("/nonexistent/log"));
+        let expected = format!("cannot open {what} /nonexistent/log: ");
+        assert_eq!(refused.code, Some(1), "{flag}");
+        let said = format!("{}{}", refused.text(), refused.failure());
+        assert!(said.contains(&expected), "{said}");
+        let new = folder.path().join(flag);
+        assert_eq!(check(flag, &new).code, Some(0), "{flag}");
+        assert!(!new.exists(), "a check makes no file");
+    }
 }
 
 #[test]

@@ -150,6 +150,16 @@ fn denials_are_counted_by_their_reason() {
 }
 
 #[test]
+fn tensors_in_regions_need_the_right_to_register_them() {
+    let guarded = Guarded::start("", &["--shared_memory", "/ovms_"]);
+    let body = r#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32",
+        "parameters":{"shared_memory_region":"r","shared_memory_byte_size":40}}]}"#;
+    let error = |name| ask(&guarded, name, "POST", "/v2/models/dummy/infer", body).error();
+    insta::assert_snapshot!(error("user"), @"403: Forbidden request - shared memory needs the right `admin`; send tensors with the request");
+    insta::assert_snapshot!(error("root"), @"404: Unable to find shared memory region: 'r' - register it first");
+}
+
+#[test]
 fn pages_of_the_server_may_send_the_password_of_a_browser() {
     let guarded = Guarded::start("max_failures_per_minute = 0", &[]);
     let basic = format!("Basic {}", STANDARD.encode(format!("x:{}", key("root"))));
