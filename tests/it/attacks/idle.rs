@@ -95,6 +95,9 @@ fn idle_connections_make_room_for_probes_and_the_log_says_so_once() {
         let text = format!("all 64 connections that the {port} port may have are open");
         server.log().matches(&text).count()
     };
+    eventually("a line of each port", || {
+        (lines("REST") >= 1 && lines("gRPC") >= 1).then_some(())
+    });
     assert_eq!((lines("REST"), lines("gRPC")), (1, 1), "{}", server.log());
     drop((rest, grpc));
 }
@@ -146,6 +149,7 @@ fn one_address_has_only_as_many_as_it_may() {
         (&status == b"HTTP/1.1 200").then_some(())
     });
     let line = "closed a REST connection of 127.0.0.1, which has as many open as one address may";
+    server.wait_log(line);
     assert_eq!(server.log().matches(line).count(), 1, "{}", server.log());
 }
 

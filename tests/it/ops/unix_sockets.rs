@@ -67,6 +67,8 @@ fn all_apis_are_served_without_a_port_and_the_files_go_with_the_server() {
     command.args(["--unix_socket_mode", "0660"]);
     command.arg("--access_log").arg(&access);
     let mut server = start(&mut command);
+    // The last line of the summary, which follows `ready`.
+    server.wait_log("try: curl");
     let log = server.log();
     for name in ["grpc", "rest"] {
         let path = folder.path().join(name);
