@@ -442,7 +442,10 @@ fn one_by_one(error: &clap::Error) -> Option<String> {
         }
         _ => false,
     };
-    is_several.then(|| "repeat `-i` for each file: `-i @a.png -i @b.png`".to_owned())
+    is_several.then(|| {
+        "repeat `-i` for each file, or give a pattern with the end of their names: `-i '@DIR/*.png'`"
+            .to_owned()
+    })
 }
 
 /// Returns the command that serves a path that stands in place of a subcommand.

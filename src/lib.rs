@@ -14,6 +14,7 @@
 
 pub mod auth;
 pub mod budget;
+pub mod byte_size;
 pub mod client;
 pub mod config;
 pub mod custom_node;

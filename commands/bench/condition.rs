@@ -152,10 +152,16 @@ impl FailCondition {
                 .collect(),
             Self::Unstable => levels
                 .iter()
-                .filter(|it| matches!(it.end, LevelEnd::MaxTrials | LevelEnd::MaxTime))
-                .map(|it| {
+                .filter(|it| it.end != LevelEnd::Interrupted)
+                .filter_map(|it| {
                     let level = level_name(it.concurrency, it.target_rate);
-                    format!("not stable at {level}")
+                    match it.stable {
+                        Some(true) => None,
+                        Some(false) => Some(format!("not stable at {level}")),
+                        None => Some(format!(
+                            "whether {level} is stable is unknown: it has one window"
+                        )),
+                    }
                 })
                 .collect(),
         }
@@ -223,7 +229,7 @@ impl fmt::Display for Relation {
 #[cfg(test)]
 mod tests {
     use super::{FailCondition, Figure, Relation};
-    use crate::bench::report::example;
+    use crate::bench::report::{example, example_of_one_window};
 
     fn limit(figure: Figure, relation: Relation, limit: f64) -> FailCondition {
         FailCondition::Limit {
@@ -292,6 +298,11 @@ mod tests {
             ["errors is 2.5 % at concurrency 4, which is above 1 %"]
         );
         assert_eq!(findings("unstable"), ["not stable at concurrency 4"]);
+        let one = example_of_one_window().levels;
+        assert_eq!(
+            FailCondition::Unstable.findings(&one, &[]),
+            ["whether concurrency 1 is stable is unknown: it has one window"]
+        );
         assert_eq!(findings("p99>1s"), [""; 0]);
         let mut dead = report.levels[0].clone();
         dead.latency_us = None;

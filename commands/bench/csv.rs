@@ -42,7 +42,7 @@ fn line(level: &LevelReport) -> String {
         micros(server.map(|it| it.queue_us)),
         micros(server.map(|it| it.input_us + it.infer_us + it.output_us)),
         micros(Some(level.client_cpu_us)),
-        (level.end == ovms::client::load::LevelEnd::Stable).to_string(),
+        level.stable.map(|it| it.to_string()).unwrap_or_default(),
     ];
     cells.join(",")
 }
@@ -50,7 +50,7 @@ fn line(level: &LevelReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::report;
-    use crate::bench::report::example;
+    use crate::bench::report::{example, example_of_one_window};
 
     #[test]
     fn a_level_is_a_line() {
@@ -62,5 +62,7 @@ mod tests {
         1,,500.000,3000,0,2100.0,2000.0,2500.0,2800.0,3000.0,4000.0,,,200.0,1215.0,20.0,true
         4,,1500.000,3000,100,,,,,,,,,,,20.0,false
         ");
+        let one = report(&example_of_one_window());
+        assert!(one.ends_with(",20.0,\n"), "{one}");
     }
 }

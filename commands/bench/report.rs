@@ -98,6 +98,7 @@ pub(super) fn example() -> BenchReport {
                 0 => LevelEnd::Stable,
                 _ => LevelEnd::MaxTrials,
             },
+            stable: Some(failed == 0),
             reported: 3,
             windows: vec![window; 3],
             histogram: [
@@ -136,4 +137,16 @@ pub(super) fn example() -> BenchReport {
         comparison: Vec::new(),
         findings: Vec::new(),
     }
+}
+
+/// Makes a report of one window for tests, as `--duration` does.
+#[cfg(test)]
+pub(super) fn example_of_one_window() -> BenchReport {
+    let mut report = example();
+    report.levels.truncate(1);
+    let level = &mut report.levels[0];
+    level.windows.truncate(1);
+    (level.end, level.stable) = (ovms::client::load::LevelEnd::Limit, None);
+    level.reported = 1;
+    report
 }

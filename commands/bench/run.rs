@@ -181,13 +181,19 @@ fn notes(report: &BenchReport) -> Vec<String> {
     for level in &report.levels {
         let at = level_name(level.concurrency, level.target_rate);
         match level.end {
-            LevelEnd::MaxTrials => notes.push(format!(
+            LevelEnd::MaxTrials if level.stable == Some(false) => notes.push(format!(
                 "note: {at} is not stable after {}; `--interval`, `--max-trials` and `--stability` \
                  give it more room",
                 ui::counted(level.windows.len(), "window")
             )),
-            LevelEnd::MaxTime => notes.push(format!("note: {at} is not stable at `--max-time`")),
-            LevelEnd::Stable | LevelEnd::Limit | LevelEnd::Interrupted => {}
+            LevelEnd::MaxTime => notes.push(match level.stable {
+                Some(_) => format!("note: {at} is not stable at `--max-time`"),
+                None => format!(
+                    "note: {at} has one window at `--max-time`, so whether it is stable is unknown"
+                ),
+            }),
+            // What was planned as one window is no surprise.
+            LevelEnd::Stable | LevelEnd::MaxTrials | LevelEnd::Limit | LevelEnd::Interrupted => {}
         }
         if level.latency_us.is_none() && level.failed == 0 {
             notes.push(format!(
@@ -220,8 +226,8 @@ fn is_behind(level: &LevelReport, target: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::notes;
-    use crate::bench::report::example;
+    use super::{LevelEnd, notes};
+    use crate::bench::report::{example, example_of_one_window};
 
     #[test]
     fn notes_tell_what_figures_are_not() {
@@ -237,5 +243,9 @@ mod tests {
         note: concurrency 4 is not stable after 3 windows; `--interval`, `--max-trials` and `--stability` give it more room
         note: the server answered 500 of 1000 requests a second
         ");
+        let mut one = example_of_one_window();
+        assert_eq!(notes(&one), [""; 0]);
+        one.levels[0].end = LevelEnd::MaxTime;
+        insta::assert_snapshot!(notes(&one).join("\n"), @"note: concurrency 1 has one window at `--max-time`, so whether it is stable is unknown");
     }
 }

@@ -115,13 +115,19 @@ fn row(level: &LevelReport, has_firsts: bool, has_server: bool) -> Vec<Cell> {
         let compute = server.map(|it| it.input_us + it.infer_us + it.output_us);
         cells.push(time(compute).into());
     }
-    let (text, tone) = match level.end {
-        LevelEnd::Stable => ("yes", None),
-        LevelEnd::MaxTrials | LevelEnd::MaxTime => ("no", Some(Tone::Warn)),
-        LevelEnd::Limit | LevelEnd::Interrupted => ("interrupted", Some(Tone::Warn)),
-    };
+    let (text, tone) = stability(level);
     cells.push(Cell::toned(text.to_owned(), tone));
     cells
+}
+
+/// Returns the words for whether the windows of a level agree.
+pub(super) fn stability(level: &LevelReport) -> (&'static str, Option<Tone>) {
+    match (level.stable, level.end) {
+        (Some(true), _) => ("yes", None),
+        (Some(false), _) => ("no", Some(Tone::Warn)),
+        (None, LevelEnd::Interrupted) => ("interrupted", Some(Tone::Warn)),
+        (None, _) => ("one window", None),
+    }
 }
 
 fn errors(report: &BenchReport) -> Option<Table> {
@@ -232,7 +238,10 @@ mod tests {
     use ovms::client::load::{Comparison, HistogramBin};
 
     use super::{comparison, errors, histogram, levels, rate};
-    use crate::{bench::report::example, ui::Look};
+    use crate::{
+        bench::report::{example, example_of_one_window},
+        ui::Look,
+    };
 
     #[test]
     fn a_level_is_a_row() {
@@ -240,6 +249,14 @@ mod tests {
         concurrency  ok/s  p50 ms  p90 ms  p95 ms  p99 ms  max ms  failed  queue ms  compute ms  stable
                   1   500   2.000   2.500   2.800   3.000   4.000       0     0.200       1.215  yes
                   4  1500   6.000   7.500   8.400   9.000  12.000     100     0.600       1.215  no
+        ");
+    }
+
+    #[test]
+    fn of_one_window_it_is_unknown_whether_it_is_stable() {
+        insta::assert_snapshot!(levels(&example_of_one_window()).draw(Look::Plain), @"
+        concurrency  ok/s  p50 ms  p90 ms  p95 ms  p99 ms  max ms  failed  queue ms  compute ms  stable
+                  1   500   2.000   2.500   2.800   3.000   4.000       0     0.200       1.215  one window
         ");
     }
 

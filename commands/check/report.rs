@@ -52,6 +52,9 @@ pub(crate) struct CheckedServable {
     status: Option<&'static str>,
     #[serde(flatten)]
     found: Diagnostics,
+    /// Facts that are worth knowing and count as no warnings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
     /// Text of the file.
     #[serde(skip)]
     source: String,
@@ -107,14 +110,22 @@ impl CheckedServable {
             verdict: CheckVerdict::of(kind, Counts::from(&found)),
             status: found.rule().map(|rule| rule.status),
             found,
+            notes: Vec::new(),
             source: source.to_owned(),
         }
     }
 
-    /// Writes each finding as a line. Those without a position begin with `origin`.
-    pub(crate) fn lines(self, origin: &str) -> Diagnostics<String> {
+    /// Adds facts that are worth knowing and count as no warnings.
+    pub(crate) fn noted(mut self, notes: impl IntoIterator<Item = String>) -> Self {
+        self.notes.extend(notes);
+        self
+    }
+
+    /// Writes each finding as a line beside itself. Lines without a position begin with `origin`.
+    pub(crate) fn lines(self, origin: &str) -> Diagnostics<(String, Diagnostic)> {
         let servable = format!("{} `{}`", self.kind.name(), self.name);
-        self.found.map(|found| line(&found, &servable, origin))
+        self.found
+            .map(|found| (line(&found, &servable, origin), found))
     }
 
     /// Writes the results for people.
@@ -122,6 +133,9 @@ impl CheckedServable {
         let all = &self.found;
         let (kind, name, counts) = (self.kind.name(), visible(&self.name), Counts::from(all));
         let mut text = format!("{kind} `{name}`: {counts}\n");
+        for note in &self.notes {
+            text.extend(["  note: ", &visible(note), "\n"]);
+        }
         for found in all.errors.iter().chain(&all.warnings) {
             let source = match found.file.as_deref() {
                 // Such as a handler.

@@ -12,7 +12,7 @@ use reqwest::header::HeaderMap;
 use super::{Check, Status};
 use crate::{
     error::Failure,
-    infer::{CredentialArgs, OF_CREDENTIALS, TlsArgs, address_failure, of_handshake, tls_failure},
+    infer::{CredentialArgs, OF_CREDENTIALS, TlsArgs, address_failure, handshake, tls_failure},
 };
 
 /// Time limit for a response.
@@ -63,23 +63,25 @@ pub(super) fn checks(
     runtime.block_on(async {
         let mut checks = Vec::new();
         if options.address.is_tls() {
-            checks.push(handshake(&options, tls).await?);
+            checks.push(tls_of(&options, tls).await?);
         }
         checks.push(server(&options).await);
         Ok(checks)
     })
 }
 
-async fn handshake(options: &ClientOptions, tls: ClientTlsOptions) -> Result<Check, Failure> {
+async fn tls_of(options: &ClientOptions, tls: ClientTlsOptions) -> Result<Check, Failure> {
     let looked = TlsEndpoint::look(options, tls).await;
     let endpoint = match looked.map_err(|error| tls_failure(&error))? {
         Ok(endpoint) => endpoint,
         Err(error) => {
-            let text = format!("no handshake with {}: {}", options.address, chain(&error));
-            let check = Check::new("TLS", Status::Warn, text);
+            let cause = chain(&error);
             return Ok(match TlsProblem::of(&error) {
-                Some(problem) => check.hint(of_handshake(problem)),
-                None => check,
+                Some(problem) => failed("TLS", &problem, &options.address, &cause),
+                None => {
+                    let text = format!("no handshake with {}: {cause}", options.address);
+                    Check::new("TLS", Status::Warn, text)
+                }
             });
         }
     };
@@ -105,11 +107,20 @@ async fn handshake(options: &ClientOptions, tls: ClientTlsOptions) -> Result<Che
         });
     }
     if let Err(error) = &endpoint.identity.verdict {
+        let report = handshake(&TlsProblem::of_tls(error), &options.address);
         check = check
-            .detail(format!("it would be refused: {error}"))
-            .hint(of_handshake(TlsProblem::of_tls(error)));
+            .detail(format!("it would be refused: {}: {error}", report.text))
+            .hint(report.hint);
     }
     Ok(check)
+}
+
+/// Makes the check of a failed handshake.
+fn failed(name: &'static str, problem: &TlsProblem, address: &Address, cause: &str) -> Check {
+    let report = handshake(problem, address);
+    Check::new(name, Status::Warn, report.text)
+        .detail(cause.to_owned())
+        .hint(report.hint)
 }
 
 fn described(facts: &CertificateFacts) -> String {
@@ -132,10 +143,10 @@ async fn server(options: &ClientOptions) -> Check {
         Ok(None) => Check::new("server", Status::Ok, format!("{address} answers")),
         Err(error) => {
             let text = chain(&error);
-            let check = Check::new("server", Status::Warn, text);
+            let check = Check::new("server", Status::Warn, text.as_str());
             match &error {
                 ClientError::Unreachable { source, .. } => match TlsProblem::of(&**source) {
-                    Some(problem) => check.hint(of_handshake(problem)),
+                    Some(problem) => failed("server", &problem, address, &text),
                     None => check.hint("is it running, and is the address right?"),
                 },
                 ClientError::Refused(refusal) if refusal.is_unauthenticated() => {

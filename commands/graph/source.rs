@@ -1,6 +1,10 @@
 //! Selected graphs: those of a configuration file, that of a folder, or a graph file.
 
-use std::{ffi::OsStr, fs, path::Path};
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use ovms::{
     config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
@@ -18,8 +22,14 @@ use crate::{
 /// File name of a graph in its folder.
 const GRAPH: &str = "graph.pbtxt";
 
+/// Folder of the version that a graph may be in.
+const FIRST: &str = "1";
+
 /// File name of the models of a graph.
 const SUBCONFIG: &str = "subconfig.json";
+
+/// File name of the configuration file beside a graph.
+const CONFIG: &str = "config.json";
 
 /// Result of the search.
 pub(super) struct Found {
@@ -27,6 +37,79 @@ pub(super) struct Found {
     pub(super) graphs: Vec<GraphConfig>,
     /// Configuration file, if it was named.
     pub(super) file: Option<FileConfig>,
+}
+
+/// Configuration file beside a graph that was named by its folder or file.
+pub(super) enum AdjacentConfig {
+    /// There is none.
+    Absent,
+    /// Path of a file that lists the graph.
+    Used(PathBuf),
+    /// Reason why a file is not used, with its path.
+    Unused(String),
+}
+
+impl Found {
+    /// Takes the configuration file in the folder of the graph, or else beside that folder, if none was named and
+    /// the file lists the graph. The paths of the graph stay as they were named.
+    pub(super) fn take_adjacent_config(&mut self, defaults: &Defaults) -> AdjacentConfig {
+        let (None, [graph]) = (&self.file, &mut self.graphs[..]) else {
+            return AdjacentConfig::Absent;
+        };
+        let mut unused = None;
+        for path in candidates(&graph.graph_path) {
+            let shown = path.display();
+            let Ok(file) = config::read(&path, defaults) else {
+                unused.get_or_insert(format!("{shown} is no valid configuration file"));
+                continue;
+            };
+            let mut entries = file.graphs.iter();
+            let Some(entry) = entries.find(|it| is_same(&it.graph_path, &graph.graph_path)) else {
+                unused.get_or_insert(format!("{shown} does not list this graph"));
+                continue;
+            };
+            let base_path = match is_same(&entry.base_path, &graph.base_path) {
+                true => graph.base_path.clone(),
+                false => entry.base_path.clone(),
+            };
+            *graph = GraphConfig {
+                base_path,
+                graph_path: graph.graph_path.clone(),
+                ..entry.clone()
+            };
+            self.file = Some(file);
+            return AdjacentConfig::Used(path);
+        }
+        unused.map_or(AdjacentConfig::Absent, AdjacentConfig::Unused)
+    }
+}
+
+/// Lists the configuration files in the folder of a graph and in the one above it, or in both above the folder of a
+/// version.
+fn candidates(graph: &Path) -> Vec<PathBuf> {
+    let folder = folder_of(graph);
+    let up = |path: &Path| match path.file_name() {
+        Some(_) => folder_of(path).to_owned(),
+        None if path == Path::new(".") => PathBuf::from(".."),
+        None => path.join(".."),
+    };
+    let above = up(folder);
+    let is_version = folder.file_name().is_some_and(|name| name == FIRST);
+    let mut folders = vec![folder.to_owned(), above.clone()];
+    folders.extend(is_version.then(|| up(&above)));
+    let files = folders
+        .into_iter()
+        .map(|folder| match folder == Path::new(".") {
+            true => PathBuf::from(CONFIG),
+            false => folder.join(CONFIG),
+        });
+    files.filter(|path| path.is_file()).collect()
+}
+
+/// Returns whether two paths are of one file or folder.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(one).is_some_and(|one| real(other) == Some(one))
 }
 
 /// Finds the graphs for a path and a name.
@@ -43,7 +126,7 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
         return Err(Failure::usage(text)
             .hint("name a graph of a configuration file, whose name ends in .json"));
     }
-    let first = path.join("1").join(GRAPH);
+    let first = path.join(FIRST).join(GRAPH);
     let graph_path = match path.join(GRAPH) {
         _ if !path.is_dir() => path.to_owned(),
         own if own.is_file() || !first.is_file() => own,

@@ -1,6 +1,6 @@
 //! Errors of the library in terms of the command line: kind, causes, and the next step.
 
-use std::error::Error;
+use std::{error::Error, fmt::Display};
 
 use ovms::{
     client::{
@@ -12,6 +12,7 @@ use ovms::{
 };
 use serde_json::error::Category;
 
+use super::handshake::handshake;
 use crate::{
     error::{Failure, FailureKind},
     ui::quoted_names,
@@ -37,12 +38,19 @@ pub(crate) const OF_CREDENTIALS: &str = "give a credential that the server knows
 pub(crate) fn client(error: ClientError) -> Failure {
     let text = error.to_string();
     match error {
-        ClientError::Unreachable { source, .. } => {
-            let failure = Failure::new(FailureKind::Unreachable, text).caused_by(deepest(&*source));
-            failure.hint(match TlsProblem::of(&*source) {
-                Some(problem) => of_handshake(problem),
-                None => "is `ovms serve` running? `--url` names another address",
-            })
+        ClientError::Unreachable { address, source } => {
+            let (text, hint) = match TlsProblem::of(&*source) {
+                Some(problem) => {
+                    let report = handshake(&problem, &address);
+                    (report.text, report.hint)
+                }
+                None => {
+                    let hint = "is `ovms serve` running? `--url` names another address";
+                    (text, hint.to_owned())
+                }
+            };
+            let failure = Failure::new(FailureKind::Unreachable, text);
+            failure.caused_by(deepest(&*source)).hint(hint)
         }
         ClientError::Timeout { step, .. } => {
             let kind = match step {
@@ -150,38 +158,6 @@ pub(crate) fn tls(error: &ClientTlsError) -> Failure {
     }
 }
 
-/// Returns the next step after a failed handshake.
-pub(crate) const fn of_handshake(problem: TlsProblem) -> &'static str {
-    match problem {
-        TlsProblem::NotTls => "the server has no TLS there: leave `https://` or `grpcs://` out",
-        TlsProblem::UnknownAuthority => {
-            "`--cacert FILE` names the authority that signed its certificate; `--insecure` accepts any"
-        }
-        TlsProblem::AuthorityItself => {
-            "its certificate is marked as an authority, which a server's must not be: make it with \
-             `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`; `--insecure` accepts any"
-        }
-        TlsProblem::OtherName => {
-            "ask a name that the certificate has; `ovms doctor --url` shows them"
-        }
-        TlsProblem::Time => {
-            "the certificate of the server needs to be renewed, or a clock is wrong"
-        }
-        TlsProblem::CertificateRequired => {
-            "the server asks for a certificate of the client: `--cert FILE` and `--key FILE`"
-        }
-        TlsProblem::CertificateRefused => {
-            "the server does not accept the certificate of `--cert`; is it of an authority that the \
-             server knows, and not expired?"
-        }
-        TlsProblem::NothingInCommon => {
-            "client and server have no version of TLS, cipher, or protocol in common; does the port \
-             fit `--api`?"
-        }
-        TlsProblem::Other => "`ovms doctor --url` looks at the TLS of a server",
-    }
-}
-
 /// Returns the failure for a server that is asked without TLS and has it.
 pub(super) fn has_tls(address: &str, with: &str) -> Failure {
     let text = format!("the server at {address} is asked over TLS");
@@ -256,6 +232,7 @@ pub(super) fn of_input(model: &ModelMetadata) -> impl Fn(InputError) -> Failure 
 pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let kind = match &error {
         InputError::File { .. }
+        | InputError::NoMatch(_)
         | InputError::StdinEmpty
         | InputError::StdinSize(_)
         | InputError::StdinBytes
@@ -268,14 +245,17 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     };
     let failure = Failure::new(kind, error.to_string());
     match error {
-        InputError::File { source, path } => {
-            let failure = failure.caused_by(&*source);
-            // Behind `@` no shell knows it.
-            match path.to_string_lossy().contains(['*', '?']) && !path.exists() {
-                true => failure.hint("repeat `-i` for each file: `-i @a.png -i @b.png`"),
-                false => failure,
-            }
+        InputError::File { source, .. } => failure.caused_by(&*source),
+        InputError::NoMatch(_) => failure.hint(
+            "check the folder and the end of the name; `**` matches folders of any depth, and names \
+             with a dot in front are left out",
+        ),
+        InputError::TooManyFiles { .. } => {
+            failure.hint("send them in several requests, with a narrower pattern for each")
         }
+        InputError::Pattern { source, .. } => failure
+            .caused_by(&source)
+            .hint("`*`, `?`, `**`, and `[a-z]` match; `[*]` is the character itself"),
         InputError::StdinTwice => failure.hint("give one JSON object of inputs by name"),
         InputError::StdinEmpty => failure.hint("did the command before it fail?"),
         InputError::StdinSize(_) => failure.hint("no server takes a request of that size"),
@@ -300,7 +280,9 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
             };
             hint_names(failure, "the inputs are", &known)
         }
-        InputError::Twice(_) => failure,
+        InputError::Twice(_) => {
+            failure.hint("only images of one input make a batch; put arrays together in one file")
+        }
         InputError::Missing { missing } => {
             let flags: Vec<_> = missing
                 .iter()
@@ -366,6 +348,9 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         {
             format!("`-i {name}:{expected}=…` converts the array")
         }
+        ValueProblem::Range { expected, .. } => {
+            format!("correct the value; {expected} takes {}", range(*expected)?)
+        }
         ValueProblem::Shape { .. } => {
             format!("nest the lists, or write the shape: `-i {name}::2,3=…`")
         }
@@ -385,6 +370,27 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         ValueProblem::Layout(_) => "`--layout` tells where the channels are".to_owned(),
         _ => return None,
     })
+}
+
+/// Describes the numbers that a datatype has.
+fn range(dtype: DataType) -> Option<String> {
+    Some(match dtype {
+        DataType::I8 => whole(i8::MIN, i8::MAX),
+        DataType::I16 => whole(i16::MIN, i16::MAX),
+        DataType::I32 => whole(i32::MIN, i32::MAX),
+        DataType::I64 => whole(i64::MIN, i64::MAX),
+        DataType::U8 => whole(u8::MIN, u8::MAX),
+        DataType::U16 => whole(u16::MIN, u16::MAX),
+        DataType::U32 => whole(u32::MIN, u32::MAX),
+        DataType::U64 => whole(u64::MIN, u64::MAX),
+        DataType::F16 => "numbers up to 65504".to_owned(),
+        DataType::Bf16 | DataType::F32 => "numbers up to 3.4e38".to_owned(),
+        DataType::Bool | DataType::F64 | DataType::String => return None,
+    })
+}
+
+fn whole(least: impl Display, greatest: impl Display) -> String {
+    format!("whole numbers from {least} to {greatest}")
 }
 
 /// Returns the innermost error of the chain, which has the actual reason.
@@ -577,14 +583,48 @@ mod tests {
         let error = InputError::Value {
             name: "image".to_owned(),
             problem: ValueProblem::Dtype {
-                found: DataType::F64,
+                found: DataType::U8,
                 expected: DataType::F32,
             },
         };
         insta::assert_snapshot!(input(error, None).text(), @r"
         error: cannot use the value given for input `image`
-          caused by: found elements of FP64, expected FP32
+          caused by: found elements of UINT8, expected FP32
         hint: `-i image:FP32=…` converts the array
+        ");
+        let error = InputError::Value {
+            name: "ids".to_owned(),
+            problem: ValueProblem::Range {
+                value: "3000000000".to_owned(),
+                found: DataType::I64,
+                expected: DataType::I32,
+            },
+        };
+        insta::assert_snapshot!(input(error, None).text(), @r"
+        error: cannot use the value given for input `ids`
+          caused by: 3000000000 of INT64 does not fit INT32
+        hint: correct the value; INT32 takes whole numbers from -2147483648 to 2147483647
+        ");
+    }
+
+    #[test]
+    fn patterns_of_files_come_with_the_next_step() {
+        let error = InputError::NoMatch("photos/*.png".to_owned());
+        insta::assert_snapshot!(input(error, None).text(), @r"
+        error: no file matches `photos/*.png`
+        hint: check the folder and the end of the name; `**` matches folders of any depth, and names with a dot in front are left out
+        ");
+        let error = InputError::TooManyFiles {
+            pattern: "photos/*.png".to_owned(),
+            most: 4096,
+        };
+        insta::assert_snapshot!(input(error, None).text(), @r"
+        error: more than 4096 files match `photos/*.png`
+        hint: send them in several requests, with a narrower pattern for each
+        ");
+        insta::assert_snapshot!(input(InputError::Twice("x".to_owned()), None).text(), @r"
+        error: found input `x` twice
+        hint: only images of one input make a batch; put arrays together in one file
         ");
     }
 }

@@ -233,7 +233,8 @@ pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failur
         _ => None,
     };
     let inputs = Inputs::load(args.inputs, fill, image.options(), &mut io::stdin().lock())
-        .map_err(|error| failure::input(error, None))?;
+        .map_err(|error| failure::input(error, None))?
+        .on_conversion(|conversion| ui::note(&format!("note: {conversion}")));
     for name in inputs.file_names() {
         ui::warn(&format!(
             "note: `{name}` is taken as a text; `-i @{name}` takes the file"

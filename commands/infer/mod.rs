@@ -11,6 +11,7 @@ mod curl;
 mod explain;
 mod failure;
 mod feed;
+mod handshake;
 mod job;
 mod listing;
 mod load;
@@ -27,9 +28,10 @@ pub(crate) use args::{
 pub(crate) use explain::explanation;
 pub(crate) use failure::{
     OF_CREDENTIALS, address as address_failure, client as client_failure, declared,
-    input as input_failure, of_handshake, tls as tls_failure,
+    input as input_failure, tls as tls_failure,
 };
 pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
+pub(crate) use handshake::handshake;
 pub(crate) use job::{Job, inputs};
 pub(crate) use load::failed as load_failure;
 pub(crate) use outputs::{described, table as outputs_table};

@@ -1,4 +1,4 @@
-//! Waits until a server, or a model of it, takes requests.
+//! Waits until a server with all of its models, or one model of it, takes requests.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use ovms::client::{Client, ClientError, ClientOptions, ModelId, ModelStatus, Ver
 use tokio::time::{Instant, sleep};
 
 use super::run::why;
-use crate::error::Failure;
+use crate::{error::Failure, ui};
 
 /// Time between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -20,11 +20,21 @@ pub(super) struct Wait {
     pub(super) model: Option<ModelId>,
 }
 
+/// States in which a version is about to serve.
+const COMING: [&str; 2] = ["START", "LOADING"];
+
+/// State of KServe for a version that does not serve, and the reasons of one that did not fail.
+const UNAVAILABLE: &str = "UNAVAILABLE";
+const AS_PLANNED: [&str; 3] = ["", "unloaded", "there is no version"];
+
 /// Answer to a question.
+#[derive(Debug)]
 enum Seen {
     Ready,
-    /// Nothing that is ready, as it is told.
-    Waiting(String),
+    /// Nothing that is ready; with the states, if there are any.
+    Waiting(Option<String>),
+    /// Servables that failed to load, with their errors, of so many; nothing is loading any more.
+    Broken(Vec<String>, usize),
     /// Error that time may mend.
     Failed(ClientError),
 }
@@ -36,8 +46,10 @@ impl Wait {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let seen = self.look(left.max(PAUSE)).await?;
-            if matches!(seen, Seen::Ready) {
-                return Ok(());
+            match seen {
+                Seen::Ready => return Ok(()),
+                Seen::Broken(errors, count) => return Err(broken(&errors, count)),
+                Seen::Waiting(_) | Seen::Failed(_) => {}
             }
             if Instant::now() + PAUSE >= end {
                 return Err(self.over(seen).await);
@@ -62,15 +74,20 @@ impl Wait {
     async fn ask(&self, options: &ClientOptions) -> Result<Seen, ClientError> {
         let client = Client::connect(options).await?;
         let Some(model) = &self.model else {
-            return Ok(match client.server_ready().await? {
-                true => Seen::Ready,
-                false => Seen::Waiting("the server is not ready".to_owned()),
-            });
+            if !client.server_ready().await? {
+                return Ok(Seen::Waiting(None));
+            }
+            return match client.models().await {
+                Ok(models) => Ok(all(&models)),
+                // Not every server has a list of its models, or shows it to everyone.
+                Err(ClientError::Refused(_)) => Ok(Seen::Ready),
+                Err(error) => Err(error),
+            };
         };
         let status = client.model_status(model).await?;
         Ok(match status.versions.iter().any(VersionStatus::is_ready) {
             true => Seen::Ready,
-            false => Seen::Waiting(states(&status)),
+            false => Seen::Waiting(Some(states(&status))),
         })
     }
 
@@ -89,11 +106,17 @@ impl Wait {
         };
         let text = format!("{what} is not ready after {:?}", self.limit);
         match seen {
-            Seen::Ready | Seen::Waiting(_) if self.model.is_none() => {
-                Failure::failed(text).hint("`--status` shows its models and their states")
+            Seen::Waiting(states) => {
+                let text = match states {
+                    Some(states) => format!("{text}: {states}"),
+                    None => text,
+                };
+                let hint = "`--status` shows its models and their states";
+                let hint = self.model.is_none().then(|| hint.to_owned());
+                Failure::failed(text).may_hint(hint)
             }
             Seen::Ready => Failure::failed(text),
-            Seen::Waiting(states) => Failure::failed(format!("{text}: {states}")),
+            Seen::Broken(errors, count) => broken(&errors, count),
             Seen::Failed(error) => {
                 let last = self.why(error).await;
                 let failure = Failure::new(last.kind(), format!("{text}: {}", last.line()));
@@ -104,6 +127,68 @@ impl Wait {
     }
 }
 
+/// Returns what the states of all servables come to. One with a version that serves is ready, whatever its others are.
+fn all(models: &[ModelStatus]) -> Seen {
+    let is_ready = |it: &&ModelStatus| it.versions.iter().any(VersionStatus::is_ready);
+    let is_coming = |it: &&VersionStatus| failure_of(it).is_none() && COMING.contains(&&*it.state);
+    let waiting: Vec<&ModelStatus> = models.iter().filter(|it| !is_ready(it)).collect();
+    let errors: Vec<String> = waiting.iter().filter_map(|it| failed(it)).collect();
+    let mut coming = models.iter().filter(|it| {
+        // One that fails may be for want of another that is loaded again.
+        let matters = !errors.is_empty() || !is_ready(it);
+        matters && it.versions.iter().any(|it| is_coming(&it))
+    });
+    match coming.next() {
+        Some(model) => Seen::Waiting(Some(format!("`{}`: {}", model.name, states(model)))),
+        None if errors.is_empty() => Seen::Ready,
+        None => Seen::Broken(errors, models.len()),
+    }
+}
+
+/// Describes the versions of a servable that failed to load; `None` if there are none.
+fn failed(model: &ModelStatus) -> Option<String> {
+    let versions = model.versions.iter();
+    let error = |it: &VersionStatus| {
+        let error = failure_of(it)?;
+        Some(match it.version.as_str() {
+            "" => error,
+            version => format!("version {version}: {error}"),
+        })
+    };
+    let errors: Vec<String> = versions.filter_map(error).collect();
+    (!errors.is_empty()).then(|| format!("`{}`: {}", model.name, errors.join("; ")))
+}
+
+/// Returns the error of a version that failed to load.
+fn failure_of(version: &VersionStatus) -> Option<String> {
+    let message = in_a_line(&version.message);
+    match version.code.as_deref() {
+        _ if version.is_ready() => None,
+        Some("OK") => None,
+        Some(code) if message.is_empty() => Some(code.to_owned()),
+        Some(_) => Some(message),
+        // KServe has no codes.
+        None if version.state == UNAVAILABLE && !AS_PLANNED.contains(&&*message) => Some(message),
+        None => None,
+    }
+}
+
+/// Returns the failure for servables that failed to load, with their errors.
+fn broken(errors: &[String], count: usize) -> Failure {
+    let text = format!(
+        "{} of {} failed to load",
+        errors.len(),
+        ui::counted(count, "servable")
+    );
+    let failure = errors.iter().fold(Failure::failed(text), Failure::detail);
+    failure
+        .hint("`ovms infer --status` shows the states of all, and the log of the server has more")
+}
+
+fn in_a_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the states of a model's versions in a line.
 pub(super) fn states(status: &ModelStatus) -> String {
     let state = |it: &VersionStatus| {
@@ -111,7 +196,7 @@ pub(super) fn states(status: &ModelStatus) -> String {
             "" => String::new(),
             version => format!("version {version} is "),
         };
-        let reason = match it.message.split_whitespace().collect::<Vec<_>>().join(" ") {
+        let reason = match in_a_line(&it.message) {
             reason if reason.is_empty() => reason,
             reason => format!(" ({reason})"),
         };
@@ -129,5 +214,88 @@ fn is_mended(error: &ClientError) -> bool {
         ClientError::Unreachable { .. } | ClientError::Timeout { .. } => true,
         ClientError::Refused(refusal) => refusal.is_not_found() || refusal.is_unavailable(),
         ClientError::Protocol { .. } | ClientError::Request(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ovms::client::{ModelStatus, VersionStatus};
+
+    use super::{Seen, all, broken};
+
+    /// Each servable as its versions: state, code, and message.
+    fn seen(models: &[&[(&str, Option<&str>, &str)]]) -> String {
+        let models: Vec<ModelStatus> = models
+            .iter()
+            .zip(["a", "b", "c"])
+            .map(|(versions, name)| ModelStatus {
+                name: name.to_owned(),
+                versions: versions
+                    .iter()
+                    .zip(1..)
+                    .map(|((state, code, message), number)| VersionStatus {
+                        version: number.to_string(),
+                        state: (*state).to_owned(),
+                        code: code.map(str::to_owned),
+                        message: (*message).to_owned(),
+                    })
+                    .collect(),
+            })
+            .collect();
+        match all(&models) {
+            Seen::Ready => "ready".to_owned(),
+            Seen::Waiting(states) => format!("waits: {}", states.unwrap_or_default()),
+            Seen::Broken(errors, count) => broken(&errors, count).text(),
+            Seen::Failed(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_server_is_waited_for_until_its_servables_serve_or_one_has_failed() {
+        let ready = ("READY", None, "");
+        let coming = ("LOADING", None, "");
+        let broken = ("UNAVAILABLE", None, "cannot read\n the model");
+        assert_eq!(seen(&[]), "ready");
+        assert_eq!(seen(&[&[ready], &[ready]]), "ready");
+        assert_eq!(
+            seen(&[&[ready], &[coming]]),
+            "waits: `b`: version 1 is LOADING"
+        );
+        insta::assert_snapshot!(seen(&[&[ready], &[broken]]), @r"
+        error: 1 of 2 servables failed to load
+          `b`: version 1: cannot read the model
+        hint: `ovms infer --status` shows the states of all, and the log of the server has more
+        ");
+        // While something is loading, whatever has failed may come back.
+        assert_eq!(
+            seen(&[&[coming], &[broken]]),
+            "waits: `a`: version 1 is LOADING"
+        );
+        assert_eq!(
+            seen(&[&[ready, coming], &[broken]]),
+            "waits: `a`: version 1 is READY, version 2 is LOADING"
+        );
+        // Another version serves, is loaded beside, or was unloaded as planned.
+        assert_eq!(seen(&[&[ready, broken], &[ready]]), "ready");
+        assert_eq!(seen(&[&[ready, coming]]), "ready");
+        let unloaded = ("UNAVAILABLE", None, "unloaded");
+        let none = ("UNAVAILABLE", None, "there is no version");
+        assert_eq!(seen(&[&[unloaded], &[none], &[]]), "ready");
+    }
+
+    #[test]
+    fn codes_of_tensorflow_serving_say_what_has_failed() {
+        let ready = ("AVAILABLE", Some("OK"), "OK");
+        let kept = ("AVAILABLE", Some("UNKNOWN"), "cannot read");
+        let ended = ("END", Some("OK"), "OK");
+        assert_eq!(seen(&[&[ready], &[kept], &[ended]]), "ready");
+        let coming = ("START", Some("OK"), "OK");
+        let broken = ("LOADING", Some("UNKNOWN"), "cannot read");
+        assert!(seen(&[&[broken], &[coming]]).starts_with("waits: `b`: version 1 is START"));
+        insta::assert_snapshot!(seen(&[&[ready], &[broken, ("LOADING", Some("FAILED_PRECONDITION"), "")]]), @r"
+        error: 1 of 2 servables failed to load
+          `b`: version 1: cannot read; version 2: FAILED_PRECONDITION
+        hint: `ovms infer --status` shows the states of all, and the log of the server has more
+        ");
     }
 }

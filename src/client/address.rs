@@ -161,6 +161,17 @@ impl Address {
         }
     }
 
+    /// Returns the address as it is written without TLS; `None` if it has none.
+    pub fn without_tls(&self) -> Option<String> {
+        match &self.0 {
+            Place::Port { tls: Some(tls), .. } => {
+                let scheme = tls.trim_end_matches('s');
+                Some(format!("{scheme}://{}", self.authority()))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the path of the Unix socket, if it is one.
     pub fn unix_socket(&self) -> Option<&Path> {
         match &self.0 {

@@ -121,7 +121,10 @@ pub async fn speaks_tls(options: &ClientOptions) -> Option<Address> {
     let has_tls = match tried.ok()? {
         Ok(_) => true,
         // One that refuses the handshake speaks it as well.
-        Err(error) => TlsProblem::of(&error).is_some_and(|it| it != TlsProblem::NotTls),
+        Err(error) => !matches!(
+            TlsProblem::of(&error),
+            None | Some(TlsProblem::NotTls | TlsProblem::Closed)
+        ),
     };
     has_tls.then_some(address)
 }

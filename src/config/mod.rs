@@ -78,6 +78,8 @@ pub struct PathSource {
     pub model: ModelConfig,
     /// Names of given flags that are for models and for no graph.
     pub unfit: Vec<&'static str>,
+    /// Names of given flags about the inputs of a model, which few models have in common.
+    pub of_tensors: Vec<&'static str>,
     /// Settings that the flags add to models of graphs.
     pub defaults: Defaults,
 }

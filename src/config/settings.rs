@@ -231,16 +231,23 @@ impl ModelConfig {
     /// of them is left to the caller.
     pub(super) fn new(name: String, base_path: String, flags: &Flags, defaults: &Defaults) -> Self {
         let drain = flags.drain_sequences_seconds.unwrap_or(0);
+        let usual = StatefulConfig::default();
         let stateful = flags.stateful.then(|| StatefulConfig {
-            idle_sequence_cleanup: flags.idle_sequence_cleanup.unwrap_or(true),
-            low_latency_transformation: flags.low_latency_transformation.unwrap_or(false),
-            max_sequence_number: flags.max_sequence_number.unwrap_or(500),
+            idle_sequence_cleanup: (flags.idle_sequence_cleanup)
+                .unwrap_or(usual.idle_sequence_cleanup),
+            low_latency_transformation: (flags.low_latency_transformation)
+                .unwrap_or(usual.low_latency_transformation),
+            max_sequence_number: flags
+                .max_sequence_number
+                .unwrap_or(usual.max_sequence_number),
             drain: Duration::from_secs(drain.into()),
         });
         let load = LoadOptions {
             device: flags.target_device.as_deref().unwrap_or("CPU").to_owned(),
             properties: Vec::new(),
             stateful: flags.stateful,
+            sequences_file: None,
+            advice: None,
             state_mode: flags.state_mode.unwrap_or_default(),
             batching: match flags.sequence_batch {
                 Some(rows @ 2..) => Batching::UpTo {
@@ -280,6 +287,25 @@ impl ModelConfig {
         }
     }
 
+    /// Gives the model sequences because its `config.pbtxt` asks for them.
+    pub fn add_sequences(&mut self, file: PathBuf) {
+        if self.stateful.is_none() {
+            self.stateful = Some(StatefulConfig::default());
+            self.load.stateful = true;
+            // Requests of different sequences have different states.
+            self.load.batching = Batching::Off;
+        }
+        self.load.sequences_file = Some(file);
+    }
+
+    /// Serves each request by itself, although the flags ask for sequences.
+    pub fn remove_sequences(&mut self) {
+        self.stateful = None;
+        self.load.stateful = false;
+        self.load.low_latency = false;
+        self.load.batching = Batching::Off;
+    }
+
     /// Leaves the cache out where each request may compile the model again, unless it is allowed.
     pub(super) fn with_cache_rule(mut self) -> Self {
         if self.load.is_auto() && !self.allow_cache {
@@ -317,6 +343,17 @@ pub struct StatefulConfig {
     pub max_sequence_number: u32,
     /// Time that sequences may continue on a version that a reload or a shutdown replaces.
     pub drain: Duration,
+}
+
+impl Default for StatefulConfig {
+    fn default() -> Self {
+        Self {
+            idle_sequence_cleanup: true,
+            low_latency_transformation: false,
+            max_sequence_number: 500,
+            drain: Duration::ZERO,
+        }
+    }
 }
 
 /// A request that is run before a version turns AVAILABLE.

@@ -35,7 +35,8 @@ pub struct Diagnostic {
 }
 
 /// Weight of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The servable, or the whole file, cannot be served.
     Error,
@@ -226,13 +227,39 @@ impl Serialize for Diagnostic {
     /// warnings and `reason` for parts not checked: scripts know pipelines by them. A part not checked that
     /// has no position is a text.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.severity == Severity::Unchecked && self.place.is_none() {
+            return serializer.serialize_str(&self.message.to_string());
+        }
+        let copy = match self.severity {
+            Severity::Error => None,
+            Severity::Warning => Some("text"),
+            Severity::Unchecked => Some("reason"),
+        };
+        let mut object = serializer.serialize_map(None)?;
+        self.entries(copy, &mut object)?;
+        object.end()
+    }
+}
+
+/// A finding of any severity as an object, which has the severity as well.
+#[derive(Debug, Clone, Copy)]
+pub struct FullDiagnostic<'a>(pub &'a Diagnostic);
+
+impl Serialize for FullDiagnostic<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("severity", &self.0.severity)?;
+        self.0.entries(None, &mut object)?;
+        object.end()
+    }
+}
+
+impl Diagnostic {
+    /// Writes the keys of its object, with the message once more under another key if there is one.
+    fn entries<M: SerializeMap>(&self, copy: Option<&str>, object: &mut M) -> Result<(), M::Error> {
         let place = self.place.as_ref();
         let rule = self.rule.filter(|_| self.severity == Severity::Error);
         let message = self.message.to_string();
-        if self.severity == Severity::Unchecked && place.is_none() {
-            return serializer.serialize_str(&message);
-        }
-        let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("file", &self.file.as_deref())?;
         object.serialize_entry("line", &place.map(|place| place.line))?;
         object.serialize_entry("column", &place.map(|place| place.column))?;
@@ -247,16 +274,13 @@ impl Serialize for Diagnostic {
             object.serialize_entry("expected", expected)?;
             object.serialize_entry("next", &self.hint)?;
         }
-        match self.severity {
-            Severity::Error => {}
-            Severity::Warning => object.serialize_entry("text", &message)?,
-            Severity::Unchecked => object.serialize_entry("reason", &message)?,
+        if let Some(copy) = copy {
+            object.serialize_entry(copy, &message)?;
         }
         if let Some(traceback) = &self.traceback {
             object.serialize_entry("traceback", traceback)?;
         }
-        object.serialize_entry("hint", &self.hint)?;
-        object.end()
+        object.serialize_entry("hint", &self.hint)
     }
 }
 

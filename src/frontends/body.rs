@@ -45,9 +45,9 @@ impl BodyLimits {
     pub fn of(settings: &ServerSettings) -> Self {
         let flags = &settings.flags;
         Self {
-            message_size: flags.max_message_size,
+            message_size: flags.max_message_size.get(),
             pause: Duration::from_secs(flags.read_timeout_seconds),
-            rate: flags.min_receive_rate,
+            rate: flags.min_receive_rate.get() as u64,
             budget: settings.budget.clone(),
         }
     }

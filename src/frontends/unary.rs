@@ -113,6 +113,9 @@ pub(super) const PREFIX: usize = 5;
 /// Maximum size of a message that is not an inference; its strings are names.
 const MAX_QUERY: usize = 4 << 20;
 
+/// Maximum size of a message that is read for the audit log alone.
+const MAX_REFUSED: usize = 64 << 10;
+
 /// How many times more memory than bytes such a message takes at most: an empty name of a list is two bytes, and has
 /// 24 in a list that has just doubled its room.
 pub(super) const QUERY_WEIGHT: usize = 24;
@@ -186,6 +189,23 @@ where
         UnaryBody::new(&answer(message)?, LastField::default(), MAX_QUERY, charge)
     };
     response(deadline::within(limit, answer).await)
+}
+
+/// Reads the message of a call that is refused whatever it says; `None` if it is no such message, too large, or not
+/// sent in time.
+pub(super) async fn refused_message<Q>(intake: BodyLimits, request: Request<Received>) -> Option<Q>
+where
+    Q: Message + Default,
+{
+    let limit = deadline::of_headers(request.headers());
+    let intake = intake.with_message_size(intake.message_size.min(MAX_REFUSED));
+    let message = async {
+        let uri = request.uri().clone();
+        let mut reader = Reader::new(request, &intake)?;
+        let message = reader.only(name(uri.path())).await?;
+        Q::decode(message).map_err(|error| Status::internal(error.to_string()))
+    };
+    deadline::within(limit, message).await.ok()
 }
 
 /// Returns the method of a path.

@@ -47,6 +47,7 @@ pub(super) fn config(data: &[u8]) {
 /// A graph. What is wrong with it is said with its place; what is right can be drawn.
 pub(super) fn pbtxt(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
+    let _ = graph::outline(&text);
     match graph::check(&text, "graph.pbtxt", calculators::all()) {
         Ok(checked) => {
             assert_eq!(checked.plan.nodes.len(), checked.spec.nodes.len());

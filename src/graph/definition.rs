@@ -1,6 +1,11 @@
 //! Loaded graph: its plan, its Python objects, and its pooled instances.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -51,6 +56,8 @@ pub struct GraphDefinition {
     pub(super) pool: Option<Pool>,
     times: Arc<[Arc<NodeTimes>]>,
     fingerprint: Fingerprint,
+    /// Whether the log has that a response to a unary request has only the first outputs.
+    pub(super) is_drop_logged: AtomicBool,
 }
 
 /// Error of loading a graph.
@@ -125,6 +132,7 @@ impl GraphDefinition {
             spec,
             plan,
             fingerprint,
+            is_drop_logged: AtomicBool::new(false),
         };
         // Objects loaded before an error are finalized when the definition is dropped.
         definition.load_handlers(source, reporter)?;

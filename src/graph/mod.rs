@@ -39,6 +39,7 @@ pub use file::{GraphSpec, NodeEntry, PortEntry};
 pub use fingerprint::{Fingerprint, Written};
 pub use live::{Graph, GraphLimits};
 pub use node::NodeSpec;
+pub(crate) use pbtxt::{OutlineField, outline};
 pub use plan::{GraphPlan, GraphPort};
 pub use run::GraphObserver;
 pub use servables::{ServableSession, Servables};

@@ -1,6 +1,6 @@
 //! Unary requests: one request and one response, by a new graph or one of the pool.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use super::{
     calculator::Env,
@@ -18,8 +18,13 @@ use crate::{
     request::{InferRequest, InferResponse},
 };
 
-/// First packet of each output of a graph, and whether the client has requested it.
-struct Firsts(Vec<(Option<Packet>, bool)>);
+/// First packets of the outputs of a graph.
+struct Firsts {
+    /// First packet of each output, and whether the client has requested it.
+    outputs: Vec<(Option<Packet>, bool)>,
+    /// Requested output with further packets, which the response does not have.
+    repeated: Option<usize>,
+}
 
 impl Firsts {
     /// Creates an empty set for the outputs that a request asks for: all if it names none.
@@ -27,16 +32,26 @@ impl Firsts {
         let asked = &request.outputs;
         let is_wanted = |name: &String| asked.is_empty() || asked.contains(name);
         let outputs = plan.outputs.iter();
-        Self(
-            outputs
+        Self {
+            outputs: outputs
                 .map(|output| (None, is_wanted(&output.port.name)))
                 .collect(),
-        )
+            repeated: None,
+        }
+    }
+
+    /// Keeps a packet if it is the first of its output.
+    fn add(&mut self, output: usize, packet: Packet) {
+        match self.outputs.get_mut(output) {
+            Some((first @ None, _)) => *first = Some(packet),
+            Some((Some(_), true)) => self.repeated = Some(output),
+            Some((Some(_), false)) | None => {}
+        }
     }
 
     /// Returns the first output without a packet.
     fn missing(&self) -> Option<usize> {
-        self.0
+        self.outputs
             .iter()
             .position(|(packet, is_wanted)| packet.is_none() && *is_wanted)
     }
@@ -106,7 +121,10 @@ impl GraphDefinition {
             counts.error();
             return Err(explain(&error));
         }
+        let repeated = firsts.repeated;
+        let is_cut = run.env.ending.is_heeded();
         let response = self.answer(&id, firsts)?;
+        self.log_dropped(repeated, is_cut);
         // Otherwise packets of this request may be left in it, which the next must not receive.
         keep(seat);
         counts.response();
@@ -145,6 +163,25 @@ impl GraphDefinition {
         Ok(at)
     }
 
+    /// Logs, once for each definition, that a response lacks what a stream would get: further packets of an output,
+    /// or what a generator that was closed had yet to yield.
+    fn log_dropped(&self, repeated: Option<usize>, is_cut: bool) {
+        let plan = self.plan();
+        let given = match repeated.and_then(|output| plan.outputs.get(output)) {
+            Some(output) => format!("packet of output \"{}\"", output.port.name),
+            None if is_cut && plan.loops().next().is_some() => "outputs of a generator".to_owned(),
+            None => return,
+        };
+        if self.is_drop_logged.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let name = self.name();
+        tracing::info!(
+            "graph {name}: a unary request got only the first {given}; `ovms infer {name} --stream`, ModelStreamInfer, \
+             and POST /v2/models/{name}/generate_stream return all of them"
+        );
+    }
+
     /// Builds the response from the first packet of each output.
     fn answer(&self, id: &str, firsts: Firsts) -> Result<InferResponse> {
         if let Some(missing) = firsts.missing() {
@@ -157,7 +194,7 @@ impl GraphDefinition {
             };
             return Err(Error::invalid(text));
         }
-        let outputs = self.plan().outputs.iter().zip(&firsts.0);
+        let outputs = self.plan().outputs.iter().zip(&firsts.outputs);
         let packets = outputs.filter_map(|(port, (packet, is_wanted))| {
             let packet = packet.as_ref().filter(|_| *is_wanted)?;
             Some((port, packet))
@@ -185,9 +222,7 @@ async fn drive(run: &mut Run, firsts: &mut Firsts, goal: Goal) {
         let mut any = false;
         while let Some((output, packet)) = run.scheduler.take_output() {
             any = true;
-            if let Some((first, _)) = firsts.0.get_mut(output) {
-                first.get_or_insert(packet);
-            }
+            firsts.add(output, packet);
         }
         if any && goal != Goal::Idle && firsts.missing().is_none() {
             run.env.ending.end();

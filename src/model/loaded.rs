@@ -14,13 +14,13 @@ use super::{
     decoding::Decoding,
     ir::{IrFacts, RtInfo},
     labels, mapping,
-    repository::{self, RepositoryError},
+    repository::{self, ModelFiles, RepositoryError},
     storage::SourceError,
     warmup,
 };
 use crate::{
     config::{StatefulConfig, Warmup},
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, chain},
     openvino::{self, BatchingFacts, Inspected, Load, LoadOptions, ModelLoadError, SavedVariables},
     sequence::Bounds,
     servable::{ServableInfo, TensorInfo},
@@ -116,6 +116,22 @@ pub enum VersionFailure {
     /// The runtime refuses the model.
     #[error(transparent)]
     Load(#[from] ModelLoadError),
+    /// The runtime refuses options that several models have.
+    #[error("{}; {advice}", chain(source_error))]
+    Shared {
+        /// Error of the model.
+        source_error: ModelLoadError,
+        /// Next step.
+        advice: Arc<str>,
+    },
+    /// The model cannot have the sequences of a `config.pbtxt`.
+    #[error("{} has sequence_batching, and {reason}", file.display())]
+    Sequences {
+        /// The file.
+        file: PathBuf,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
     /// A request before the first one failed.
     #[error(transparent)]
     Warmup(#[from] Error),
@@ -128,9 +144,11 @@ impl VersionFailure {
     /// Returns the kind of the error for a client that asked for the load.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Load(ModelLoadError::Compile { .. } | ModelLoadError::Reshape { .. }) => {
-                ErrorKind::FailedPrecondition
-            }
+            Self::Load(ModelLoadError::Compile { .. } | ModelLoadError::Reshape { .. })
+            | Self::Shared {
+                source_error: ModelLoadError::Reshape { .. },
+                ..
+            } => ErrorKind::FailedPrecondition,
             _ => ErrorKind::Internal,
         }
     }
@@ -150,8 +168,9 @@ pub fn inspect(
     let inspect = || {
         let load = openvino::inspect;
         let (mut inspected, ir) = with_load(name, folder, options, (&[], false), load)?;
-        let doubts = doubts(&ir, folder, options).map(str::to_owned);
-        inspected.warnings.extend(doubts);
+        inspected
+            .warnings
+            .extend(doubt(&ir, options).map(str::to_owned));
         Ok(inspected)
     };
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFailure::Panicked))
@@ -163,26 +182,73 @@ const REMEMBERS_NOTHING: &str =
 const SHARES_STATE: &str = "has variables, and is not served as stateful: requests of all clients change the same state; \
                             set stateful for sequences";
 
-const HAS_TRITON_FILE: &str =
-    "config.pbtxt is not read; its settings are flags or keys of the configuration file here";
-
-/// Name of the file with a model's settings in Triton's repositories, beside the version folders.
-const TRITON_FILE: &str = "config.pbtxt";
-
 /// Returns what a user probably did not mean by how a model is served.
-fn doubts(
-    ir: &IrFacts,
-    folder: &Path,
-    options: &LoadOptions,
-) -> impl Iterator<Item = &'static str> {
-    let state = match (options.stateful, ir.has_variables) {
+fn doubt(ir: &IrFacts, options: &LoadOptions) -> Option<&'static str> {
+    match (options.stateful, ir.has_variables) {
         (true, Some(false)) if !options.low_latency => Some(REMEMBERS_NOTHING),
         (false, Some(true)) => Some(SHARES_STATE),
         _ => None,
+    }
+}
+
+const NO_STATE: &str = "the model has no variables to keep a state in; export the model with its state, or remove \
+                        sequence_batching from the file to serve each request by itself";
+
+const AUTO_SHAPE: &str =
+    "a shape or batch_size of auto is for models without state; set lengths or a range";
+
+/// Returns whether a model has variables, as the files of its highest version say; `None` if they do not. Blocks.
+pub(crate) fn has_state(base_path: &Path, low_latency: bool) -> Option<bool> {
+    let versions = repository::versions(base_path).ok()?;
+    let (_, folder) = versions.last()?;
+    let files = repository::files(folder).ok()?;
+    has_variables(&files, &IrFacts::read(&files), low_latency)
+}
+
+/// Returns whether a model has variables. The runtime reads formats other than its own without any, unless it makes
+/// some of loops.
+fn has_variables(files: &ModelFiles, ir: &IrFacts, low_latency: bool) -> Option<bool> {
+    let found = match files.ir() {
+        Some(_) => ir.has_variables,
+        None => Some(false),
     };
-    let of_model = folder.parent().map(|parent| parent.join(TRITON_FILE));
-    let has_file = of_model.is_some_and(|file| file.is_file());
-    state.into_iter().chain(has_file.then_some(HAS_TRITON_FILE))
+    found.filter(|has_any| *has_any || !low_latency)
+}
+
+/// Refuses a model that cannot have the sequences that a `config.pbtxt` asks for.
+fn check_sequences(
+    files: &ModelFiles,
+    ir: &IrFacts,
+    options: &LoadOptions,
+) -> Result<(), VersionFailure> {
+    let Some(file) = &options.sequences_file else {
+        return Ok(());
+    };
+    let reason = match has_variables(files, ir, options.low_latency) {
+        Some(false) => NO_STATE,
+        _ if options.is_auto() => AUTO_SHAPE,
+        _ => return Ok(()),
+    };
+    Err(VersionFailure::Sequences {
+        file: file.clone(),
+        reason,
+    })
+}
+
+/// Adds the next step to a refusal of options that are those of several models.
+fn advised(error: ModelLoadError, options: &LoadOptions) -> VersionFailure {
+    let is_misfit = match &error {
+        ModelLoadError::Reshape { .. } => true,
+        ModelLoadError::Other(error) => error.kind() == ErrorKind::InvalidArgument,
+        _ => false,
+    };
+    match options.advice.clone().filter(|_| is_misfit) {
+        Some(advice) => VersionFailure::Shared {
+            source_error: error,
+            advice,
+        },
+        None => error.into(),
+    }
 }
 
 /// Assembles the load of a version for the runtime; returns what came of it, and what the file says of
@@ -203,6 +269,7 @@ fn with_load<T>(
     })?;
     let (model, weights) = files.paths();
     let ir = IrFacts::read(&files);
+    check_sequences(&files, &ir, options)?;
     let done = then(Load {
         name,
         model,
@@ -213,7 +280,8 @@ fn with_load<T>(
         asked,
         guarded,
     });
-    Ok((done?, ir))
+    let done = done.map_err(|error| advised(error, options))?;
+    Ok((done, ir))
 }
 
 impl Loaded {
@@ -296,7 +364,7 @@ impl Loaded {
             compiled.runner.health().watch(Some(Arc::clone(guard)));
         }
         let options = &spec.options;
-        for doubt in doubts(&ir, &spec.folder, options) {
+        if let Some(doubt) = doubt(&ir, options) {
             tracing::warn!(model = name, "{doubt}");
         }
         if compiled.from_cache {

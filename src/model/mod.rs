@@ -39,6 +39,7 @@ use tokio::sync::watch;
 
 pub use folders::{FolderSurvey, Ignored, Reason};
 pub use live::{Live, Served, draining, let_go};
+pub(crate) use loaded::has_state;
 pub use loaded::{Loaded, Spec, VersionError, VersionFailure, inspect};
 pub use phase::{Phase, PhaseEvent};
 pub use snapshot::Snapshot;

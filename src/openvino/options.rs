@@ -1,6 +1,6 @@
 //! Options of a model load: plain data that [`crate::config`] fills.
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
@@ -16,6 +16,10 @@ pub struct LoadOptions {
     pub properties: Vec<(String, String)>,
     /// Whether each sequence of requests has its own state.
     pub stateful: bool,
+    /// The `config.pbtxt` that asks for sequences, if one does: a model without state is refused then.
+    pub sequences_file: Option<PathBuf>,
+    /// Next step where the options do not fit the model; none if they are for it alone.
+    pub advice: Option<Arc<str>>,
     /// Where the states of sequences are kept, if the model allows it.
     pub state_mode: StateMode,
     /// Batching of requests that wait for an infer request; of steps, if the model is stateful.

@@ -31,6 +31,7 @@ pub struct PythonHandler {
     group: Arc<WorkerGroup>,
     number: u32,
     is_stateful: bool,
+    is_generator: bool,
     places: Arc<Semaphore>,
     life: Life,
 }
@@ -86,6 +87,7 @@ impl PythonHandler {
             group: Arc::clone(group),
             number,
             is_stateful: loaded.stateful,
+            is_generator: loaded.generates,
             places: Arc::new(Semaphore::new(COMMON.per_handler.load(Ordering::Relaxed))),
             life: Life::default(),
         }))
@@ -116,6 +118,11 @@ impl PythonHandler {
     /// Returns whether instances have a state. Without, opening and closing one does not run Python.
     pub fn stateful(&self) -> bool {
         self.is_stateful
+    }
+
+    /// Returns whether `execute` is a generator function, as far as Python's `inspect` can tell.
+    pub fn generates(&self) -> bool {
+        self.is_generator
     }
 
     /// Creates the instance for one run of a graph or pipeline, in a worker with its other nodes.

@@ -5,6 +5,8 @@ use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 use serde::{Deserialize, Serialize};
 use strum::{EnumCount, VariantNames};
 
+use crate::byte_size::{ByteSize, ByteText};
+
 /// One of the limits, by the name that files and metrics have for it.
 #[derive(
     Debug,
@@ -211,16 +213,9 @@ impl fmt::Display for RequestRate {
 /// A number of bytes, never 0: a number, or a text with a unit of 1024s, such as `64M`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "ByteText")]
-pub struct ByteCount(usize);
+pub struct ByteCount(ByteSize);
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ByteText {
-    Number(u64),
-    Text(String),
-}
-
-/// A text that is no number of bytes.
+/// A text that is no number of bytes, or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected {}", ByteCount::FORM)]
 pub struct ByteCountError;
@@ -230,15 +225,7 @@ impl ByteCount {
 
     /// Returns the number.
     pub fn get(self) -> usize {
-        self.0
-    }
-
-    fn of(number: u64) -> Result<Self, ByteCountError> {
-        let number = usize::try_from(number).map_err(|_| ByteCountError)?;
-        match number {
-            0 => Err(ByteCountError),
-            number => Ok(Self(number)),
-        }
+        self.0.get()
     }
 }
 
@@ -246,14 +233,10 @@ impl FromStr for ByteCount {
     type Err = ByteCountError;
 
     fn from_str(text: &str) -> Result<Self, ByteCountError> {
-        let units = [("K", 10), ("M", 20), ("G", 30)];
-        let unit = units.into_iter().find_map(|(name, shift)| {
-            let digits = text.strip_suffix(name)?;
-            Some((digits, shift))
-        });
-        let (digits, shift) = unit.unwrap_or((text, 0));
-        let number: u64 = digits.parse().map_err(|_| ByteCountError)?;
-        Self::of(number.checked_mul(1 << shift).ok_or(ByteCountError)?)
+        match text.parse::<ByteSize>() {
+            Ok(size) if size.get() > 0 => Ok(Self(size)),
+            _ => Err(ByteCountError),
+        }
     }
 }
 
@@ -261,9 +244,9 @@ impl TryFrom<ByteText> for ByteCount {
     type Error = ByteCountError;
 
     fn try_from(text: ByteText) -> Result<Self, ByteCountError> {
-        match text {
-            ByteText::Number(number) => Self::of(number),
-            ByteText::Text(text) => text.parse(),
+        match ByteSize::try_from(text) {
+            Ok(size) if size.get() > 0 => Ok(Self(size)),
+            _ => Err(ByteCountError),
         }
     }
 }

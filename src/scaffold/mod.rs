@@ -11,6 +11,7 @@ mod wiring;
 
 pub use sample::flags;
 pub use stream::{ScaffoldStream, StreamError};
+pub use wiring::handler_file;
 
 use files::FileText;
 use wiring::Wiring;

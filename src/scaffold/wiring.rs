@@ -202,7 +202,7 @@ fn chain(of: &Scaffold, nodes: &[String], names: &mut Names) -> Result<Vec<Step>
         };
         steps.push(Step::Python(Python {
             name: name.clone(),
-            file: file(name),
+            file: handler_file(name),
             inputs,
             outputs: outputs.clone(),
             generative: of.generative && is_last,
@@ -248,7 +248,7 @@ fn around(of: &Scaffold, servable: &ScaffoldServable, names: &mut Names) -> Vec<
     let python = |name: &str, inputs: Vec<ScaffoldStream>, outputs: Vec<ScaffoldStream>| {
         Step::Python(Python {
             name: name.to_owned(),
-            file: file(name),
+            file: handler_file(name),
             inputs,
             outputs,
             generative: false,
@@ -266,8 +266,8 @@ fn around(of: &Scaffold, servable: &ScaffoldServable, names: &mut Names) -> Vec<
     vec![before, model, after]
 }
 
-/// Returns the file of a node.
-fn file(node: &str) -> String {
+/// Returns the name of a node's handler file, which shadows no module of Python and is taken for no test.
+pub fn handler_file(node: &str) -> String {
     let is_module = MODULES.split_whitespace().any(|module| module == node);
     match is_module || node.starts_with("test") {
         true => format!("{node}_node.py"),

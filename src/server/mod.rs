@@ -151,8 +151,10 @@ pub async fn serve(
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
     reloader.read().await?;
     let intake = BodyLimits::of(settings);
-    let message_size =
-        channel::message_size(&settings.grpc_channel_arguments, flags.max_message_size);
+    let message_size = channel::message_size(
+        &settings.grpc_channel_arguments,
+        flags.max_message_size.get(),
+    );
     let auth = listeners.auth.clone();
     let has_limits = auth.is_some() || settings.client_limits.is_some();
     let refused = has_limits.then(|| metrics.refused_by_limits());

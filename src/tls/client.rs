@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -230,130 +230,5 @@ impl ServerCertVerifier for ObservedCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
-    }
-}
-
-/// Text of rustls before the name of an alert.
-const ALERT: &str = "received fatal alert: ";
-
-/// Name that webpki has for a certificate of an authority in the place of a server's.
-const AUTHORITY: &str = "CaUsedAsEndEntity";
-
-/// A failed handshake, by what its user can do about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TlsProblem {
-    /// The other end does not speak TLS.
-    NotTls,
-    /// The authority of the server's certificate is not among those that are trusted.
-    UnknownAuthority,
-    /// The server's certificate is marked as one of an authority, as those are that `openssl req -x509` makes.
-    AuthorityItself,
-    /// The server's certificate is for other names.
-    OtherName,
-    /// The server's certificate has expired, or its time has not begun.
-    Time,
-    /// The server wants a certificate of the client.
-    CertificateRequired,
-    /// The server does not accept the certificate of the client.
-    CertificateRefused,
-    /// There is no version or cipher that both ends have, or no protocol (ALPN).
-    NothingInCommon,
-    /// Anything else.
-    Other,
-}
-
-impl TlsProblem {
-    /// Finds the error of a handshake among the causes of an error.
-    pub fn of(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
-        let mut cause = Some(error);
-        while let Some(error) = cause {
-            if let Some(error) = error.downcast_ref::<Error>() {
-                return Some(Self::of_tls(error));
-            }
-            // HTTP/2 keeps no more than the text of an alert that comes after the handshake.
-            if let Some((_, name)) = error.to_string().split_once(ALERT) {
-                let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next();
-                return Some(Self::of_alert(name.unwrap_or_default()));
-            }
-            // One that is within an error of the system is none of its causes.
-            let inner = error.downcast_ref::<std::io::Error>();
-            cause = match inner.and_then(std::io::Error::get_ref) {
-                Some(inner) => Some(inner as &(dyn std::error::Error + 'static)),
-                None => error.source(),
-            };
-        }
-        None
-    }
-
-    /// Returns the problem that an alert of the other end is about, by the alert's name.
-    fn of_alert(name: &str) -> Self {
-        match name {
-            // TLS 1.2 has no alert of its own for a missing certificate.
-            "CertificateRequired" | "HandshakeFailure" => Self::CertificateRequired,
-            "BadCertificate"
-            | "UnknownCA"
-            | "CertificateUnknown"
-            | "CertificateExpired"
-            | "UnsupportedCertificate"
-            | "DecryptError" => Self::CertificateRefused,
-            "ProtocolVersion" | "InsufficientSecurity" | "NoApplicationProtocol" => {
-                Self::NothingInCommon
-            }
-            _ => Self::Other,
-        }
-    }
-
-    /// Returns what can be done about an error of the TLS library.
-    pub fn of_tls(error: &Error) -> Self {
-        match error {
-            Error::InvalidMessage(_) => Self::NotTls,
-            Error::InvalidCertificate(error) => match error {
-                CertificateError::UnknownIssuer => Self::UnknownAuthority,
-                CertificateError::NotValidForName
-                | CertificateError::NotValidForNameContext { .. } => Self::OtherName,
-                CertificateError::Expired
-                | CertificateError::ExpiredContext { .. }
-                | CertificateError::NotValidYet
-                | CertificateError::NotValidYetContext { .. } => Self::Time,
-                // The library has no type for it.
-                CertificateError::Other(error) if format!("{error:?}").contains(AUTHORITY) => {
-                    Self::AuthorityItself
-                }
-                CertificateError::Other(_) => Self::UnknownAuthority,
-                _ => Self::Other,
-            },
-            Error::AlertReceived(alert) => Self::of_alert(&format!("{alert:?}")),
-            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Self::NothingInCommon,
-            _ => Self::Other,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{io, sync::Arc};
-
-    use rustls::{AlertDescription, CertificateError, Error, OtherError};
-
-    use super::TlsProblem;
-
-    #[test]
-    fn problems_are_found_in_errors_of_the_system_and_in_texts() {
-        let of = |error: Error| TlsProblem::of(&io::Error::other(error));
-        assert_eq!(
-            of(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
-            Some(TlsProblem::UnknownAuthority)
-        );
-        let other = OtherError(Arc::new(io::Error::other("CaUsedAsEndEntity")));
-        assert_eq!(
-            of(Error::InvalidCertificate(CertificateError::Other(other))),
-            Some(TlsProblem::AuthorityItself)
-        );
-        let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
-        let text = io::Error::other(format!("h2: {alert}\", …"));
-        assert_eq!(TlsProblem::of(&text), Some(TlsProblem::CertificateRequired));
-        assert_eq!(of(alert), Some(TlsProblem::CertificateRequired));
-        let plain = io::Error::from(io::ErrorKind::ConnectionRefused);
-        assert_eq!(TlsProblem::of(&plain), None);
     }
 }

@@ -8,12 +8,14 @@ mod client;
 mod files;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
+mod problem;
 
 pub use certificate::CertificateFacts;
 pub(crate) use certificate::subject_names;
 pub(crate) use client::system_roots;
 pub use client::{
-    ClientTls, ClientTlsError, ClientTlsOptions, ObservedCertificate, ServerIdentity, TlsProblem,
+    ClientTls, ClientTlsError, ClientTlsOptions, ObservedCertificate, ServerIdentity,
 };
 pub use files::{TlsFileError, TlsFileReason};
 pub(crate) use files::{chain, failed, key, roots};
+pub use problem::TlsProblem;

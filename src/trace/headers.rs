@@ -1,10 +1,12 @@
 //! The headers of W3C Trace Context: `traceparent` and `tracestate`.
 
-use hyper::HeaderMap;
+use hyper::{HeaderMap, header::HeaderName};
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
 /// The header with the ids of a trace and of the span that a request belongs to.
-pub(super) const TRACEPARENT: &str = "traceparent";
+///
+/// Made once, as each request is asked for it.
+pub(super) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The header with what others have added to it.
 pub(super) const TRACESTATE: &str = "tracestate";
@@ -23,7 +25,7 @@ pub(super) struct Parent {
 impl Parent {
     /// Finds the parent of a request; one that is not valid is none, and so are several.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        let mut values = headers.get_all(TRACEPARENT).iter();
+        let mut values = headers.get_all(&TRACEPARENT).iter();
         let only = values.next().filter(|_| values.next().is_none())?;
         Self::read(only.to_str().ok()?)
     }

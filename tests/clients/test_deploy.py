@@ -349,11 +349,14 @@ def test_the_redis_of_the_pods_keeps_what_it_has_answered(tmp_path):
     command = [find(program), *arguments, "--bind", "127.0.0.1"]
     for expected in (b"+OK", b"$1\r\n1"):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-            with connected(own) as connection:
-                question = b"SET a 1\r\n" if expected == b"+OK" else b"GET a\r\n"
-                connection.sendall(question)
-                assert connection.recv(100).strip() == expected
-            process.kill()
+            try:
+                with connected(own) as connection:
+                    question = b"SET a 1\r\n" if expected == b"+OK" else b"GET a\r\n"
+                    connection.sendall(question)
+                    assert connection.recv(100).strip() == expected
+            finally:
+                # Else its end would be waited for, whatever has failed.
+                process.kill()
 
 
 def connected(port):

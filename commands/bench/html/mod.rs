@@ -7,7 +7,7 @@ use ovms::client::load::{LatencyFigures, LevelReport};
 
 use super::{
     report::BenchReport,
-    text::{level_name, milliseconds, rate, verdict},
+    text::{level_name, milliseconds, rate, stability, verdict},
 };
 use chart::{Marks, Places, Plot, Series};
 
@@ -90,10 +90,7 @@ fn part(level: &LevelReport) -> LevelPart<'_> {
         time(server.map(|it| it.queue_us)),
         time(server.map(|it| it.input_us + it.infer_us + it.output_us)),
         rate(level.client_cpu_us),
-        match level.end {
-            ovms::client::load::LevelEnd::Stable => "yes".to_owned(),
-            _ => "no".to_owned(),
-        },
+        stability(level).0.to_owned(),
     ];
     LevelPart {
         name,
@@ -320,7 +317,7 @@ fn utc(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{report, utc};
-    use crate::bench::report::example;
+    use crate::bench::report::{example, example_of_one_window};
 
     #[test]
     fn the_page_stands_alone_and_texts_of_servers_are_no_markup() {
@@ -337,6 +334,8 @@ mod tests {
         assert!(page.contains("UNAVAILABLE: busy &#60;b&#62;"), "{page}");
         assert_eq!(page.matches("<svg").count(), 4 + 2 * 3);
         assert!(page.contains("p99 is 9 ms"));
+        assert!(!page.contains("one window"), "{page}");
+        assert!(report(&example_of_one_window()).contains("one window"));
     }
 
     #[test]

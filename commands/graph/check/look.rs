@@ -18,8 +18,30 @@ use crate::{
     graph::source,
 };
 
-/// Checks a graph, its handlers and sessions.
-pub(crate) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -> CheckedServable {
+/// Results for one handler.
+struct HandlerFindings {
+    found: Vec<Diagnostic>,
+    /// Whether `execute` generates, in a node that can.
+    is_generator: bool,
+}
+
+impl From<Diagnostic> for HandlerFindings {
+    fn from(found: Diagnostic) -> Self {
+        Self {
+            found: vec![found],
+            is_generator: false,
+        }
+    }
+}
+
+/// Checks a graph, its handlers and sessions. Without a configuration file, `unused` is the reason why the one beside
+/// the graph is not used.
+pub(crate) fn at(
+    graph: &GraphConfig,
+    file: Option<&FileConfig>,
+    unused: Option<&str>,
+    depth: Depth,
+) -> CheckedServable {
     let path = graph.graph_path.display().to_string();
     let servable = |found: Diagnostics, text: &str| {
         CheckedServable::new(CheckedKind::Graph, &graph.name, &path, found, text)
@@ -41,28 +63,46 @@ pub(crate) fn at(graph: &GraphConfig, file: Option<&FileConfig>, depth: Depth) -
     };
     let workers = spec.workers(&graph.base_path, &graph.graph_path);
     let workers = graph.workers.clone().or(workers);
+    let mut notes = Vec::new();
     for node in &spec.nodes {
-        let finding = match (node.spec.handler_path(), node.spec.servable()) {
+        let findings = match (node.spec.handler_path(), node.spec.servable()) {
             (Some(path), _) if !path.is_empty() => {
-                handler(&graph.base_path, node, &path, depth, &workers)
+                let looked = handler(&graph.base_path, node, &path, depth, &workers);
+                notes.extend(
+                    looked
+                        .is_generator
+                        .then(|| streamed(&node.spec, &graph.name)),
+                );
+                looked.found
             }
-            (None, Some(name)) => session(graph, file, &node.spec, &name),
-            _ => None,
+            (None, Some(name)) => {
+                let missing = session(graph, file, unused, &node.spec, &name);
+                missing.into_iter().collect()
+            }
+            _ => Vec::new(),
         };
-        // One of its own is that of a handler.
-        let finding = finding.map(|finding| match finding.file {
-            Some(_) => finding,
-            None => finding.file(&path),
-        });
-        // A file that cannot be read is reported once.
-        if let Some(finding) = finding
-            && !found.unchecked.contains(&finding)
-            && !found.errors.contains(&finding)
-        {
-            found.add(finding.severity, finding);
+        for finding in findings {
+            // One of its own is that of a handler.
+            let finding = match finding.file {
+                Some(_) => finding,
+                None => finding.file(&path),
+            };
+            // A file that cannot be read is reported once.
+            if !found.unchecked.contains(&finding) && !found.errors.contains(&finding) {
+                found.add(finding.severity, finding);
+            }
         }
     }
-    servable(found, &text)
+    servable(found, &text).noted(notes)
+}
+
+/// Describes how clients get everything from a generator.
+fn streamed(node: &NodeSpec, graph: &str) -> String {
+    format!(
+        "node `{}` is a generator: a unary request gets its first outputs; `ovms infer {graph} --stream`, \
+         ModelStreamInfer, and generate_stream return all of them",
+        node.name
+    )
 }
 
 /// Checks the handler of a node.
@@ -72,7 +112,7 @@ fn handler(
     runs: &str,
     depth: Depth,
     workers: &WorkerOptions,
-) -> Option<Diagnostic> {
+) -> HandlerFindings {
     let node = &entry.spec;
     let path = base.join(runs);
     let shown = path.display();
@@ -86,11 +126,12 @@ fn handler(
             rules::PYTHON_FILE,
             format!("there is no handler file {shown}"),
         );
-        return Some(error.hint("handler_path is relative to the folder of the graph"));
+        let error = error.hint("handler_path is relative to the folder of the graph");
+        return error.into();
     }
     let unchecked = |why: &str| {
         let text = format!("node `{}`: its handler {shown}: {why}", node.name);
-        Some(Diagnostic::new(Severity::Unchecked, text))
+        HandlerFindings::from(Diagnostic::new(Severity::Unchecked, text))
     };
     if depth == Depth::Nothing {
         return unchecked("handlers are not to be imported");
@@ -113,31 +154,30 @@ fn handler(
         handler_path: std::path::absolute(&path).unwrap_or_else(|_| path.clone()),
         params: None,
     };
-    let looked = match depth {
-        Depth::Initialize => {
-            let of = format!("node {}", node.name);
-            let workers = WorkerGroup::new(of, workers.clone(), Arc::default());
-            PythonHandler::load(&workers, facts).map(|handler| {
-                handler.finalize();
-                false
-            })
-        }
-        _ => PythonHandler::inspect(&facts, workers.clone()),
+    let (generates, failure) = match depth {
+        Depth::Initialize => initialized(&facts, workers),
+        _ => match PythonHandler::inspect(&facts, workers.clone()) {
+            Ok(generates) => (generates, None),
+            Err(failure) => (false, Some(failure)),
+        },
     };
-    let failure = match looked {
-        Ok(generates) if generates && node.inputs.tagged("LOOPBACK").next().is_none() => {
-            let text = format!(
-                "`execute` in {shown} is a generator, and the node has no LOOPBACK: every request fails"
-            );
-            let hint =
-                "`ovms graph new NAME --generative` writes a graph with what a generator takes";
-            return Some(warning(node, text).hint(hint));
-        }
-        Ok(_) => return None,
-        Err(failure) => failure,
+    let has_loop = node.inputs.tagged("LOOPBACK").next().is_some();
+    let mut findings = HandlerFindings {
+        found: Vec::new(),
+        is_generator: generates && has_loop,
+    };
+    if generates && !has_loop {
+        let text = format!(
+            "`execute` in {shown} is a generator, and the node has no LOOPBACK: every request fails"
+        );
+        let hint = "`ovms graph new NAME --generative` writes a graph with what a generator takes";
+        findings.found.push(warning(node, text).hint(hint));
+    }
+    let Some(failure) = failure else {
+        return findings;
     };
     let state = |message: String| error(rules::PYTHON_STATE, message);
-    Some(match failure {
+    findings.found.push(match failure {
         HandlerLoadError::NoInterpreter { reason, .. } => return unchecked(&reason),
         // It is that of all nodes.
         HandlerLoadError::Environment {
@@ -167,7 +207,26 @@ fn handler(
             let is_module = raised.kind == "ModuleNotFoundError";
             error.may_hint(is_module.then(|| hint.to_owned()))
         }
-    })
+    });
+    findings
+}
+
+/// Creates the object of a handler and finalizes it. Returns whether `execute` is a generator function, and the error
+/// if there is one.
+fn initialized(facts: &NodeFacts, workers: &WorkerOptions) -> (bool, Option<HandlerLoadError>) {
+    let of = format!("node {}", facts.node_name);
+    let group = WorkerGroup::new(of, workers.clone(), Arc::default());
+    match PythonHandler::load(&group, facts.clone()) {
+        Ok(handler) => {
+            handler.finalize();
+            (handler.generates(), None)
+        }
+        // What is known without an object is reported all the same.
+        Err(failure) => {
+            let generates = PythonHandler::inspect(facts, workers.clone());
+            (generates.unwrap_or_default(), Some(failure))
+        }
+    }
 }
 
 /// Creates a warning about a node.
@@ -181,6 +240,7 @@ fn warning(node: &NodeSpec, text: String) -> Diagnostic {
 fn session(
     graph: &GraphConfig,
     file: Option<&FileConfig>,
+    unused: Option<&str>,
     node: &NodeSpec,
     name: &str,
 ) -> Option<Diagnostic> {
@@ -217,10 +277,11 @@ fn session(
             None => "add it, or every request fails when its session is opened".to_owned(),
         })
     } else {
-        let text = format!(
+        let mut text = format!(
             "node `{}`: whether there is a model or pipeline `{name}`, since no configuration file was named",
             node.name
         );
+        text.extend(unused.map(|reason| format!(", and {reason}")));
         Diagnostic::new(Severity::Unchecked, text)
     })
 }

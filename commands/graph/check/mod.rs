@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use ovms::{config::Defaults, python};
 
 pub(crate) use self::look::at as checked;
-use super::{environment, source};
+use super::{
+    environment,
+    source::{self, AdjacentConfig},
+};
 use crate::{
     check::report::{CheckReport, CheckedKind},
     completions::names,
@@ -24,7 +27,9 @@ code, and its class OvmsPythonModel is looked at. No object is made and `initial
 called, unless --initialize asks for that. What cannot be checked is listed, and is no error.
 
 Models and pipelines that sessions name are looked for in the configuration file and in the \
-graph's subconfig.json. Without either of them nobody can tell whether they are there.
+graph's subconfig.json. For a folder or a graph file that is the config.json in the folder of the \
+graph, or else beside that folder, if it lists the graph; a note says which file was used. Without \
+either of them nobody can tell whether they are there.
 
 Examples:
   ovms graph check my_graph
@@ -53,7 +58,7 @@ pub(crate) struct GraphCheckArgs {
 
     /// Make the objects of handlers, as the server does
     ///
-    /// Their `initialize` and `finalize` are called.
+    /// Their `initialize` and `finalize` are called, besides all other checks.
     #[arg(long, conflicts_with = "no_python")]
     initialize: bool,
 
@@ -81,7 +86,7 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
     let defaults = Defaults::default();
-    let found = match source::find(&args.path, args.name.as_deref(), &defaults) {
+    let mut found = match source::find(&args.path, args.name.as_deref(), &defaults) {
         Ok(found) => found,
         Err(failure) => {
             if args.output.is_json() {
@@ -96,9 +101,19 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
         (false, false) => Depth::Import,
         (false, true) => Depth::Initialize,
     };
+    let (used, unused) = match found.take_adjacent_config(&defaults) {
+        AdjacentConfig::Used(path) => {
+            let text = format!("the configuration file {} was used", path.display());
+            (Some(text), None)
+        }
+        AdjacentConfig::Unused(reason) => (None, Some(reason)),
+        AdjacentConfig::Absent => (None, None),
+    };
     environment(args.python_environment.clone());
-    let graphs = found.graphs.iter();
-    let graphs = graphs.map(|graph| checked(graph, found.file.as_ref(), depth));
+    let graphs = found.graphs.iter().map(|graph| {
+        let checked = checked(graph, found.file.as_ref(), unused.as_deref(), depth);
+        checked.noted(used.clone())
+    });
     let report = CheckReport::new(CheckedKind::Graph, &args.path, graphs.collect(), Vec::new());
     stdout.print(&match args.output.is_json() {
         true => report.json(),

@@ -12,8 +12,12 @@ use ovms::{
 
 use crate::{
     error::Failure,
-    graph::{show, source},
+    graph::{
+        show,
+        source::{self, AdjacentConfig},
+    },
     local::{self, LocalServable},
+    ui,
 };
 
 /// Datatype of inputs and outputs in the metadata of graphs.
@@ -24,7 +28,8 @@ pub(super) type LocalGraph = LocalServable<GraphDefinition>;
 
 /// Finds a graph, with its parts of the configuration file, and opens the runtime if it is needed.
 pub(super) fn read(path: &Path, name: Option<&str>) -> Result<(String, FileConfig), Failure> {
-    let found = source::find(path, name, &local::defaults())?;
+    let mut found = source::find(path, name, &local::defaults())?;
+    let adjacent = found.take_adjacent_config(&local::defaults());
     let [graph] = &found.graphs[..] else {
         let text = format!("{} has several graphs: name one", path.display());
         let failure = Failure::usage(text);
@@ -41,6 +46,11 @@ pub(super) fn read(path: &Path, name: Option<&str>) -> Result<(String, FileConfi
         *path = std::path::absolute(&*path)?;
     }
     let config = used(found.file.unwrap_or_default(), &graph);
+    if let AdjacentConfig::Used(path) = adjacent
+        && !config.models.is_empty()
+    {
+        ui::note(&format!("note: models are those of {}", path.display()));
+    }
     if !config.models.is_empty() || graph.subconfig.is_file() {
         local::open_runtime()?;
     }

@@ -38,11 +38,13 @@ Values of inputs:
   [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a
                   flat list takes the model's shape, and a text that is no
                   list is a string as it is
-  @file.npy       an array of NumPy, of the model's datatype
+  @file.npy       an array of NumPy; one of another datatype of the same kind,
+                  as FP64 for FP32, is converted
   @file.npz       the array of the input's name; without NAME=, every array is
                   an input
   @file.png|jpg   an image, resized and laid out as the model takes it;
-                  several for one input are a batch
+                  several for one input are a batch, as are the files of a
+                  pattern in quotes: '@photos/*.png'
   @file.wav       a sound from -1 to 1, at its own sampling rate (it is not
                   resampled); with --sequence, in steps of the model's length;
                   @file.pcm is raw (16 bits)
@@ -199,6 +201,7 @@ pub(super) struct WaitArgs {
     /// Wait for this long at most until MODEL, or without it the server, is ready
     ///
     /// Before a request, --status, or --metadata. What was seen last is the error if it is not ready by then.
+    /// Without MODEL, one that failed to load is an error as soon as none is loading any more.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "print_curl")]
     pub(super) wait: Option<Duration>,
 }

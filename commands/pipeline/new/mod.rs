@@ -1,24 +1,28 @@
 //! `ovms pipeline new`: a configuration file with a pipeline of existing models, or the skeleton
 //! of a custom node.
 
+mod custom_node;
 pub(crate) mod models;
 pub(crate) mod save;
 pub(crate) mod wiring;
 
 use std::path::{Path, PathBuf};
 
+use clap::ArgGroup;
 use ovms::{
     config::{self, Defaults},
-    custom_node::HEADER,
     pipeline::survey,
 };
 
-use self::wiring::{PipelineText, WiredModel, Wiring};
+use self::{
+    custom_node::Skeleton,
+    wiring::{PipelineText, WiredModel, Wiring},
+};
 use super::{aside::Aside, facts::ConfigurationFacts};
 use crate::{
     error::Failure,
     local,
-    ui::{self, OutputFormat, shell_word, visible},
+    ui::{self, shell_word, visible},
 };
 
 /// The flags as typed.
@@ -26,6 +30,7 @@ use crate::{
 #[command(
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
+    group(ArgGroup::new("skeleton").args(["custom_node", "python_node"])),
     after_long_help = AFTER_HELP
 )]
 pub(crate) struct PipelineNewArgs {
@@ -36,8 +41,12 @@ pub(crate) struct PipelineNewArgs {
     #[arg(long, num_args = 1..=2, value_names = ["NAME", "DIR"])]
     custom_node: Vec<String>,
 
+    /// Write a custom node in Python that works, into the folder DIR, or NAME if none is given
+    #[arg(long, num_args = 1..=2, value_names = ["NAME", "DIR"])]
+    python_node: Vec<String>,
+
     /// Replace files that are there
-    #[arg(long, requires = "custom_node")]
+    #[arg(long, requires = "skeleton")]
     force: bool,
 
     #[command(flatten)]
@@ -50,6 +59,7 @@ Examples:
   ovms pipeline new chain both models/first models/second -o config.json
   ovms pipeline new demultiplexer batches models/dummy -o config.json
   ovms pipeline new --custom-node crop nodes/crop
+  ovms pipeline new --python-node scale nodes/scale
 
 Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
 together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
@@ -122,17 +132,23 @@ impl Of {
 
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineNewArgs) -> Result<(), Failure> {
-    match (args.kind, &args.custom_node[..]) {
-        (Some(Kind::Chain(of)), _) => pipeline("chain", &of, wiring::chain),
-        (Some(Kind::Demultiplexer(of)), _) => pipeline("demultiplexer", &of, wiring::demultiplexer),
-        (None, [name, folder @ ..]) => {
-            let folder = folder.first().map(Path::new);
-            write_custom_node(name, folder, args.force, args.output.output())
+    match args.kind {
+        Some(Kind::Chain(of)) => return pipeline("chain", &of, wiring::chain),
+        Some(Kind::Demultiplexer(of)) => {
+            return pipeline("demultiplexer", &of, wiring::demultiplexer);
         }
-        (None, []) => {
-            let text = "nothing is asked for: expected chain, demultiplexer or --custom-node";
-            Err(Failure::usage(text))
-        }
+        None => {}
+    }
+    let skeleton = |name: &str, folder: &[String]| {
+        let folder = folder.first().map(Path::new);
+        Skeleton::new(name, folder, args.force, args.output.output())
+    };
+    match (&args.custom_node[..], &args.python_node[..]) {
+        ([name, folder @ ..], _) => skeleton(name, folder)?.cpp(),
+        (_, [name, folder @ ..]) => skeleton(name, folder)?.python(),
+        ([], []) => Err(Failure::usage(
+            "nothing is asked for: expected chain, demultiplexer, --custom-node or --python-node",
+        )),
     }
 }
 
@@ -202,39 +218,6 @@ fn validate(text: &str, file: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Placeholder of the name in the files.
-const NAME: &str = "@NAME@";
-
-/// Writes the files into a folder; creates it if it is missing.
-fn write_custom_node(
-    name: &str,
-    folder: Option<&Path>,
-    force: bool,
-    output: OutputFormat,
-) -> Result<(), Failure> {
-    named(name, "custom node")?;
-    let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
-    let file = |file: &str, template: &str| (folder.join(file), template.replace(NAME, name));
-    let files = [
-        file(&format!("{name}.cpp"), include_str!("skeleton.cpp")),
-        file("custom_node_interface.h", HEADER),
-        file("Makefile", include_str!("skeleton.mk")),
-        file("config.json", include_str!("skeleton.json")),
-    ];
-    // All of them or none.
-    for (path, _) in &files {
-        save::refuse_existing(path, force)?;
-    }
-    save::write_into(&folder, &files, force)?;
-    let config = folder.join("config.json");
-    let next = [
-        format!("make -C {}", typed(&folder)),
-        format!("ovms pipeline check {}", typed(&config)),
-    ];
-    let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
-    save::tell(&files, &next, output)
 }
 
 /// Writes a path for a shell.

@@ -311,7 +311,7 @@ impl Weaver {
         });
         let failure = Failure::failed(format!("what `{from}` gives is not what `{to}` takes"));
         let hint = "connect other models, or put a custom node between: `ovms pipeline new \
-                    --custom-node NAME`";
+                    --custom-node NAME`, or --python-node";
         gives.chain(takes).fold(failure, Failure::detail).hint(hint)
     }
 

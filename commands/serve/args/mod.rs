@@ -12,7 +12,10 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser},
     value_parser,
 };
-use ovms::config::{CheckDepth, FLAGS, Flag, FlagKind, Flags, SPELLINGS};
+use ovms::{
+    byte_size::ByteSize,
+    config::{CheckDepth, FLAGS, Flag, FlagKind, Flags, SPELLINGS},
+};
 use serde_json::Value;
 
 use crate::{
@@ -50,7 +53,8 @@ const AFTER_HELP: &str = "\
 PATH is a model file, a folder with one model or with a graph, or a folder of such folders, which is \
 followed: models that come or go there are served or retired. Each has the name of its file or \
 folder. Without --port and --rest-port, gRPC is on 9000 and REST on 8000, and without addresses the \
-server listens on 127.0.0.1. Flags of a model are for all of them.
+server listens on 127.0.0.1. Flags of a model are for all of them, and --stateful for those that have \
+state.
 
 The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
 highest version is served, unless --model-version-policy says otherwise. A folder that holds a model \
@@ -166,6 +170,7 @@ fn argument(flag: &Flag) -> Arg {
         FlagKind::U64 => arg.value_parser(value_parser!(u64).range(u64::from(least)..)),
         FlagKind::Usize if least > 0 => arg.value_parser(at_least_one),
         FlagKind::Usize => arg.value_parser(value_parser!(usize)),
+        FlagKind::Bytes => arg.value_parser(|text: &str| text.parse::<ByteSize>()),
         FlagKind::Text => arg,
         FlagKind::Path => arg.value_parser(value_parser!(std::path::PathBuf)),
     };
@@ -282,7 +287,8 @@ fn is_text(flag: &Arg) -> bool {
     let value = flag.get_value_parser().type_id();
     let is_number = value == TypeId::of::<u32>()
         || value == TypeId::of::<u64>()
-        || value == TypeId::of::<usize>();
+        || value == TypeId::of::<usize>()
+        || value == TypeId::of::<ByteSize>();
     takes_text(flag) && !MEANT.contains(&flag.get_id().as_str()) && !is_number
 }
 

@@ -6,6 +6,7 @@
 //! than a server would wait for it ends the check. `--check=syntax` opens nothing: it reads the flags,
 //! the configuration file, and the graph files.
 
+mod finding;
 mod servables;
 
 use std::{
@@ -25,9 +26,8 @@ use ovms::{
         self, CheckDepth, ConfigSource, Defaults, EntryError, FileConfig, Flags, ModelEntry,
         RefusedEntry, ServerSettings, TlsSettings,
     },
-    diagnostic::{Diagnostics, FilePosition},
+    diagnostic::{Diagnostic, Diagnostics, FilePosition, Severity},
     engine::reload::read_paths,
-    error::chain,
     metrics::Metrics,
     python,
     server::{self, ServerTls},
@@ -36,6 +36,7 @@ use ovms::{
 };
 use serde::Serialize;
 
+use self::finding::ServeFinding;
 use super::{configured, hints};
 use crate::{
     check::report::{CheckVerdict, CheckedKind, Counts},
@@ -54,7 +55,7 @@ use crate::{
 struct Report {
     /// Name, versions and state of each servable.
     rows: Vec<Row>,
-    findings: Diagnostics<String>,
+    findings: Diagnostics<ServeFinding>,
     limit: Limit,
     /// Whether only the files themselves are checked, and nothing that they name.
     is_syntax: bool,
@@ -124,7 +125,9 @@ impl Report {
     fn look(&mut self, flags: Flags, paths: Vec<PathBuf>) -> Result<(), Failure> {
         let mut config = configured(flags, paths).map_err(|error| hints::of_flags(&error))?;
         places::check_python(&config.settings.flags)?;
-        self.findings.warnings.append(&mut config.warnings);
+        for warning in std::mem::take(&mut config.warnings) {
+            self.record(ServeFinding::text(Severity::Warning, warning));
+        }
         let environment = config.settings.flags.python_environment.clone();
         match config.source.clone() {
             ConfigSource::Model(model) => {
@@ -142,6 +145,9 @@ impl Report {
             }
             ConfigSource::Paths(source) => {
                 let file = read_paths(&source).map_err(|error| hints::of_path(&error))?;
+                for warning in &file.warnings {
+                    self.record(ServeFinding::located(warning));
+                }
                 self.limit.flags = Arc::clone(&source.defaults.flags);
                 let (file, origins) = self.subconfigs(&file, &source.defaults);
                 self.servables(&file, &origins, environment, "", |_| String::new());
@@ -156,7 +162,7 @@ impl Report {
                 let ports = settings.port.is_some() || settings.has_http();
                 match config.add_monitoring(&file) {
                     Err(config::FlagError::FileMetricsWithoutPort) if !ports => {}
-                    Err(error) => self.findings.errors.push(error.to_string()),
+                    Err(error) => self.record(ServeFinding::error(&error)),
                     Ok(()) => {}
                 }
             }
@@ -164,15 +170,16 @@ impl Report {
         self.identities(&config.settings);
         if !self.is_syntax {
             self.tls(config.settings.tls.as_ref());
-            let errors = server::check_unix_sockets(&config.settings);
-            let errors = errors.iter().map(|error| chain(error));
-            self.findings.errors.extend(errors);
+            for error in server::check_unix_sockets(&config.settings) {
+                self.record(ServeFinding::error(&error));
+            }
         }
-        let unwritable = logging::unwritable(&config.settings.flags);
-        self.findings.errors.extend(unwritable);
+        for error in logging::unwritable(&config.settings.flags) {
+            self.record(ServeFinding::text(Severity::Error, error));
+        }
         let metrics = &config.settings.metrics;
         if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
-            self.findings.errors.push(error.to_string());
+            self.record(ServeFinding::error(&error));
         }
         Ok(())
     }
@@ -185,9 +192,12 @@ impl Report {
             Err(error) => {
                 let of_file = match &error {
                     AuthFileError::Contents { errors, .. } => {
-                        errors.iter().map(ToString::to_string).collect()
+                        errors.iter().map(ServeFinding::located).collect()
                     }
-                    AuthFileError::Read { .. } | AuthFileError::Size(_) => vec![chain(&error)],
+                    AuthFileError::Read { path, .. } | AuthFileError::Size(path) => {
+                        let file = path.display().to_string();
+                        vec![ServeFinding::error(&error).file(&file)]
+                    }
                 };
                 return self.findings.errors.extend(of_file);
             }
@@ -199,7 +209,7 @@ impl Report {
             .iter()
             .cloned()
             .chain(rules.unserved(&names));
-        let warnings = warnings.map(|warning| warning.to_string());
+        let warnings = warnings.map(|warning| ServeFinding::located(&warning));
         self.findings.warnings.extend(warnings);
         if self.is_syntax {
             return;
@@ -211,8 +221,10 @@ impl Report {
             Ok(runtime) => runtime.block_on(auth.check_key_sets()),
             Err(_) => Vec::new(),
         };
-        let unread = unread.iter().map(|error| chain(error));
-        self.findings.warnings.extend(unread);
+        for error in unread {
+            let text = ovms::error::chain(&error);
+            self.record(ServeFinding::text(Severity::Warning, text));
+        }
     }
 
     /// Reads the certificate of the ports, with its key and the authorities of clients.
@@ -220,7 +232,8 @@ impl Report {
         let Some(settings) = settings else { return };
         match ServerTls::open(settings) {
             Err(error) => {
-                self.findings.errors.push(chain(&error));
+                let finding = ServeFinding::error(&error).hint(error.hint());
+                self.record(finding);
                 self.hints.extend(error.hint());
             }
             Ok(tls) => {
@@ -234,7 +247,8 @@ impl Report {
                     _ => return,
                 };
                 let warning = format!("the TLS certificate {path} {text}");
-                self.findings.warnings.push(warning);
+                let file = path.to_string();
+                self.record(ServeFinding::text(Severity::Warning, warning).file(&file));
             }
         }
     }
@@ -257,13 +271,11 @@ impl Report {
                 _ => CheckedKind::Graph,
             };
             self.row(kind, &entry.name, Vec::new(), REFUSED);
-            let error = format!("{path}:{}: {}", entry.place, entry.reason);
-            self.findings.errors.push(error);
+            self.refused(kind, entry, &path);
         }
-        let warnings = file.warnings.iter();
-        self.findings
-            .warnings
-            .extend(warnings.map(|warning| format!("{path}:{warning}")));
+        for warning in &file.warnings {
+            self.record(ServeFinding::in_file(&path, warning.clone()));
+        }
         let has_errors = |kind: &CheckedKind| {
             let mut rows = self.rows.iter();
             rows.any(|row| row.kind == *kind && row.state == ERROR)
@@ -289,23 +301,29 @@ impl Report {
                     file => format!("{file}: "),
                 };
                 let errors = self.findings.errors.len();
-                self.model(model, &origin, facts);
+                self.model(model, (file, &origin), facts);
                 if self.findings.errors.len() > errors {
                     facts.report(Reported::Model(model.name.clone()));
                 }
             }
-            ModelEntry::Refused(RefusedEntry {
-                name,
-                reason,
-                place,
-            }) => {
-                self.row(CheckedKind::Model, name, Vec::new(), REFUSED);
-                self.findings
-                    .errors
-                    .push(format!("{file}:{place}: {reason}"));
-                facts.report(Reported::Model(name.clone()));
+            ModelEntry::Refused(entry) => {
+                self.row(CheckedKind::Model, &entry.name, Vec::new(), REFUSED);
+                self.refused(CheckedKind::Model, entry, file);
+                facts.report(Reported::Model(entry.name.clone()));
             }
         }
+    }
+
+    /// Adds a finding.
+    fn record(&mut self, finding: ServeFinding) {
+        self.findings.add(finding.severity(), finding);
+    }
+
+    /// Adds the error of an entry that is refused.
+    fn refused(&mut self, kind: CheckedKind, entry: &RefusedEntry, file: &str) {
+        let error = Diagnostic::new(Severity::Error, entry.reason.to_string());
+        let error = error.at(entry.place.clone());
+        self.record(ServeFinding::in_file(file, error).about(kind, &entry.name));
     }
 
     fn row(&mut self, kind: CheckedKind, name: &str, versions: Vec<i64>, state: &'static str) {
@@ -371,8 +389,10 @@ impl Limit {
 struct ReportJson<'a> {
     verdict: CheckVerdict,
     models: &'a [Row],
+    /// Lines of the findings.
     #[serde(flatten)]
-    findings: &'a Diagnostics<String>,
+    lines: Diagnostics<&'a str>,
+    findings: Vec<&'a ServeFinding>,
     hint: Option<String>,
 }
 
@@ -401,7 +421,9 @@ impl Report {
             // Without the usage that follows the errors of flags.
             let line = failure.line();
             let line = line.split("\n\n").next().unwrap_or_default().to_owned();
-            self.findings.errors.push(line);
+            let hint = failure.hints().first().cloned();
+            let finding = ServeFinding::text(Severity::Error, line);
+            self.record(finding.hint(hint));
         }
         self.hints.extend(failure.hints().iter().cloned());
     }
@@ -409,10 +431,20 @@ impl Report {
     /// Writes the report as one JSON object.
     fn json(&self) -> String {
         let counts = Counts::from(&self.findings);
+        let Diagnostics {
+            errors,
+            warnings,
+            unchecked,
+        } = &self.findings;
         let report = ReportJson {
             verdict: CheckVerdict::of(CheckedKind::Model, counts),
             models: &self.rows,
-            findings: &self.findings,
+            lines: Diagnostics {
+                errors: lines(errors).collect(),
+                warnings: lines(warnings).collect(),
+                unchecked: lines(unchecked).collect(),
+            },
+            findings: errors.iter().chain(warnings).chain(unchecked).collect(),
             hint: (!self.hints.is_empty()).then(|| self.hints.join("; ")),
         };
         serde_json::to_string(&report).expect("texts and numbers have a JSON form") + "\n"
@@ -461,11 +493,16 @@ impl Report {
             ("warning", found.warnings),
             ("not checked", found.unchecked),
         ];
-        let lines = reported.into_iter().flat_map(|(what, lines)| {
-            let lines = lines.into_iter();
+        let lines = reported.iter().flat_map(|(what, found)| {
+            let lines = lines(found);
             lines.map(move |line| format!("{what}: {line}"))
         });
         let failure = lines.fold(failure, Failure::detail);
         Err(self.hints.into_iter().fold(failure, Failure::hint))
     }
+}
+
+/// Returns the lines of findings.
+fn lines(findings: &[ServeFinding]) -> impl Iterator<Item = &str> {
+    findings.iter().map(|finding| &*finding.line)
 }

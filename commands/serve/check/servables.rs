@@ -11,14 +11,15 @@ use ovms::{
         self, Defaults, FileConfig, FileError, ModelConfig, ModelEntry, NodeKind, PipelineConfig,
         VersionPolicy,
     },
-    diagnostic::{Diagnostics, FilePosition},
+    diagnostic::{Diagnostic, Diagnostics, FilePosition, Severity},
+    engine::reload::ignored_triton_settings,
     error::chain,
     model::{Ignored, Reason, repository, storage, wanted},
     openvino::check_cache,
     pipeline::{CustomError, python::is_handler, survey},
 };
 
-use super::{ERROR, GOOD, NOT_CHECKED, Report};
+use super::{ERROR, GOOD, NOT_CHECKED, Report, finding::ServeFinding};
 use crate::{
     check::report::CheckedKind,
     graph::{self, check::Depth},
@@ -50,7 +51,7 @@ impl Report {
                 }
             };
             for warning in &own.warnings {
-                self.findings.warnings.push(format!("{shown}:{warning}"));
+                self.record(ServeFinding::in_file(&shown, warning.clone()));
             }
             for entry in own.models {
                 let name = entry.name();
@@ -62,10 +63,12 @@ impl Report {
                     .chain(graphs)
                     .any(|other| other == name)
                 {
-                    self.findings.warnings.push(format!(
+                    let text = format!(
                         "{shown}: the model `{name}` is left out, since its name is taken; the \
                          first counts"
-                    ));
+                    );
+                    let warning = ServeFinding::text(Severity::Warning, text).file(&shown);
+                    self.record(warning.about(CheckedKind::Model, name));
                     continue;
                 }
                 origins.push(shown.clone());
@@ -77,20 +80,19 @@ impl Report {
 
     /// Adds the errors of a file that cannot be read or parsed.
     pub(super) fn unread(&mut self, path: &str, error: &FileError) {
-        let found = &mut self.findings.errors;
-        let errors = error.errors().iter();
-        found.extend(errors.map(|error| format!("{path}:{error}")));
-        match error {
+        for error in error.errors() {
+            self.record(ServeFinding::in_file(path, error.clone()));
+        }
+        let text = match error {
             FileError::Read { source, .. } => {
-                found.push(format!(
-                    "{path}: cannot read the configuration file: {source}"
-                ));
+                format!("{path}: cannot read the configuration file: {source}")
             }
             FileError::Schema {
                 more: more @ 1.., ..
-            } => found.push(format!("{path}: and {more} more")),
-            FileError::Schema { .. } | FileError::Syntax { .. } => {}
-        }
+            } => format!("{path}: and {more} more"),
+            FileError::Schema { .. } | FileError::Syntax { .. } => return,
+        };
+        self.record(ServeFinding::text(Severity::Error, text).file(path));
     }
 
     /// Checks everything in a configuration. Handlers use the packages of an environment; the last
@@ -115,11 +117,15 @@ impl Report {
             self.entry(entry, from.map_or(path, String::as_str), &facts);
         }
         let unread = std::mem::take(&mut self.unread);
-        let unread = unread.into_iter().map(|(reason, names)| {
+        for (reason, names) in unread {
             let models = if names.len() == 1 { "model" } else { "models" };
-            format!("{models} `{}`: {reason}", names.join("`, `"))
-        });
-        self.findings.unchecked.extend(unread);
+            let text = format!("{models} `{}`: {reason}", names.join("`, `"));
+            let finding = ServeFinding::text(Severity::Unchecked, text).file(path);
+            self.record(match &names[..] {
+                [name] => finding.about(CheckedKind::Model, name),
+                _ => finding,
+            });
+        }
         if !self.is_syntax {
             self.libraries(file, path, &facts);
         }
@@ -128,7 +134,8 @@ impl Report {
             let watched = self.limit.of_pipelines(of);
             let (findings, is_whole) = of_pipeline(pipeline, &facts, self.is_syntax, path);
             drop(watched);
-            self.add(CheckedKind::Pipeline, &pipeline.name, findings, is_whole);
+            let name = &pipeline.name;
+            self.add((CheckedKind::Pipeline, name), path, findings, is_whole);
         }
         if facts.lacks_runtime() {
             let hint = "run `ovms setup` for a runtime, which models are read with";
@@ -141,18 +148,18 @@ impl Report {
         for graph in &file.graphs {
             let of = format!("the handlers of graph `{}`", graph.name);
             let watched = self.limit.of_graphs(of);
-            let checked = graph::check::checked(graph, Some(file), depth);
+            let checked = graph::check::checked(graph, Some(file), None, depth);
             let mut findings = checked.lines(&at(&graph.place));
             drop(watched);
             if let Err(error) = config::read_subconfig(&graph.subconfig, &Defaults::default()) {
                 // It has been reported, and in more detail.
                 let error = chain(&error);
-                findings.unchecked.retain(|text| !text.ends_with(&error));
+                (findings.unchecked).retain(|(text, _)| !text.ends_with(&error));
             }
             if self.is_syntax {
                 findings.unchecked.clear();
             }
-            self.add(CheckedKind::Graph, &graph.name, findings, true);
+            self.add((CheckedKind::Graph, &graph.name), path, findings, true);
         }
     }
 
@@ -179,15 +186,15 @@ impl Report {
                     _ => "it does not open".to_owned(),
                 };
                 facts.report(Reported::Library(name.clone()));
-                self.findings.errors.push(format!(
-                    "{path}: custom_node_library_config_list: library `{name}`: {reason}"
-                ));
+                let text =
+                    format!("{path}: custom_node_library_config_list: library `{name}`: {reason}");
+                self.record(ServeFinding::text(Severity::Error, text).file(path));
             }
         }
     }
 
-    /// Adds the results of a servable.
-    fn add(&mut self, kind: CheckedKind, name: &str, found: Diagnostics<String>, is_whole: bool) {
+    /// Adds the results of a servable, which is defined in `file` unless a finding names another one.
+    fn add(&mut self, (kind, name): (CheckedKind, &str), file: &str, found: Lines, is_whole: bool) {
         let is_whole = is_whole && found.unchecked.is_empty();
         let (versions, state) = match (found.errors.is_empty(), is_whole) {
             (false, _) => (Vec::new(), ERROR),
@@ -195,9 +202,15 @@ impl Report {
             (true, true) => (vec![1], GOOD),
         };
         self.row(kind, name, versions, state);
-        self.findings.append(found);
+        let finding = |(line, found): (String, Diagnostic)| {
+            ServeFinding::new(found, line).file(file).about(kind, name)
+        };
+        self.findings.append(found.map(finding));
     }
 }
+
+/// Findings about a servable, each with its line.
+type Lines = Diagnostics<(String, Diagnostic)>;
 
 /// Checks a pipeline. The second value is false if results were left out because their cause has been
 /// reported elsewhere.
@@ -206,7 +219,7 @@ fn of_pipeline(
     facts: &ConfigurationFacts<'_>,
     is_syntax: bool,
     file: &str,
-) -> (Diagnostics<String>, bool) {
+) -> (Lines, bool) {
     let mut found = survey(pipeline, facts);
     // Parts left unchecked because of an error need no message of their own.
     let unchecked = &mut found.unchecked;
@@ -230,15 +243,15 @@ fn is_used(file: &FileConfig, library: &str) -> bool {
 const NOT_LOOKED_AT: &str = "not looked at";
 
 impl Report {
-    /// Checks the folders of a model. Results begin with `origin`.
+    /// Checks the folders of a model. Results begin with `origin`, which names the file if it is in one.
     pub(super) fn model(
         &mut self,
         model: &ModelConfig,
-        origin: &str,
+        (file, origin): (&str, &str),
         facts: &ConfigurationFacts<'_>,
     ) {
         let of = format!("{origin}model `{}`", model.name);
-        let (versions, state) = self.versions(model, &of, facts);
+        let (versions, state) = self.versions(model, (file, &of), facts);
         self.row(CheckedKind::Model, &model.name, versions, state);
     }
 
@@ -246,60 +259,67 @@ impl Report {
     fn versions(
         &mut self,
         model: &ModelConfig,
-        of: &str,
+        (file, of): (&str, &str),
         facts: &ConfigurationFacts<'_>,
     ) -> (Vec<i64>, &'static str) {
         let none = Vec::new();
+        let finding =
+            |severity, text: &str| ServeFinding::of_model(severity, (&model.name, file), of, text);
         if self.is_syntax {
             return (none, NOT_LOOKED_AT);
         }
         let base_path = &model.base_path;
         if storage::is_remote(base_path) {
             // It is for the server to fetch.
-            let text = format!("{of}: {base_path} is looked at by the server alone");
-            self.findings.unchecked.push(text);
+            let text = format!(": {base_path} is looked at by the server alone");
+            self.record(finding(Severity::Unchecked, &text));
             return (none, NOT_LOOKED_AT);
+        }
+        if let Some(ignored) = ignored_triton_settings(model) {
+            self.record(finding(Severity::Warning, &format!(": {ignored}")));
         }
         let survey = match repository::survey(Path::new(base_path)) {
             Ok(survey) => survey,
             Err(error) => {
-                self.findings.errors.push(format!("{of}: {error}"));
+                self.record(finding(Severity::Error, &format!(": {error}")));
                 return (none, ERROR);
             }
         };
-        let warnings = &mut self.findings.warnings;
         // Other names say nothing of versions, such as that of `lost+found`.
         let numbered =
             |folder: &&Ignored| folder.number().is_some() || folder.reason == Reason::Beside;
         for folder in survey.ignored.iter().filter(numbered) {
             let place = Path::new(base_path).join(&folder.name);
-            warnings.push(format!("{of}: {}: {folder}", place.display()));
+            let text = format!(": {}: {folder}", place.display());
+            self.record(finding(Severity::Warning, &text));
         }
         let existing = survey.versions;
         let numbers: Vec<i64> = existing.iter().map(|(number, _)| *number).collect();
         if let VersionPolicy::Specific(named) = &model.policy {
             for version in named.iter().filter(|number| !numbers.contains(number)) {
-                warnings.push(format!(
-                    "{of}: there is no version {version}, which model_version_policy names"
-                ));
+                let text =
+                    format!(": there is no version {version}, which model_version_policy names");
+                self.record(finding(Severity::Warning, &text));
             }
         }
         let chosen = wanted::choose(&model.policy, &numbers);
         if chosen.is_empty() {
-            warnings.push(format!("{of}: there is no version to serve in {base_path}"));
+            let text = format!(": there is no version to serve in {base_path}");
+            self.record(finding(Severity::Warning, &text));
             return (none, "empty");
         }
         if let Some(cache) = &model.load.cache_dir
             && let Err(error) = check_cache(cache)
         {
             let cache = cache.display();
-            self.warn(format!(
+            let text = format!(
                 "cannot use the cache folder {cache}: {error}; models are compiled at each start"
-            ));
+            );
+            self.warn(ServeFinding::text(Severity::Warning, text));
         }
         let mut state = GOOD;
         // What all versions have in common, such as a device that is not there, is one error.
-        let mut errors: Vec<(String, Vec<String>)> = Vec::new();
+        let mut errors: Vec<(String, Option<String>, Vec<String>)> = Vec::new();
         let served = existing
             .iter()
             .filter(|(number, _)| chosen.contains(number));
@@ -308,14 +328,15 @@ impl Report {
             match facts.looked(model, *number, folder) {
                 VersionLookup::Info(inspected) => {
                     for warning in inspected.warnings {
-                        self.warn(format!("{of}, version {number}: {warning}"));
+                        let text = format!(", version {number}: {warning}");
+                        self.warn(finding(Severity::Warning, &text));
                     }
                 }
                 VersionLookup::Error(reason, hint) => {
                     state = ERROR;
-                    match errors.iter_mut().find(|(known, _)| *known == reason) {
-                        Some((_, numbers)) => numbers.push(number.to_string()),
-                        None => errors.push((reason, vec![number.to_string()])),
+                    match errors.iter_mut().find(|(known, ..)| *known == reason) {
+                        Some((.., numbers)) => numbers.push(number.to_string()),
+                        None => errors.push((reason, hint.clone(), vec![number.to_string()])),
                     }
                     let is_new = |hint: &String| !self.hints.contains(hint);
                     self.hints.extend(hint.filter(is_new));
@@ -331,18 +352,19 @@ impl Report {
                 }
             }
         }
-        for (reason, numbers) in errors {
+        for (reason, hint, numbers) in errors {
             let plural = if numbers.len() == 1 { "" } else { "s" };
-            let text = format!("{of}, version{plural} {}: {reason}", numbers.join(", "));
-            self.findings.errors.push(text);
+            let text = format!(", version{plural} {}: {reason}", numbers.join(", "));
+            self.record(finding(Severity::Error, &text).hint(hint));
         }
         (served.iter().map(|(number, _)| *number).collect(), state)
     }
 
     /// Adds a warning, once.
-    fn warn(&mut self, warning: String) {
-        if !self.findings.warnings.contains(&warning) {
-            self.findings.warnings.push(warning);
+    fn warn(&mut self, warning: ServeFinding) {
+        let mut known = self.findings.warnings.iter();
+        if !known.any(|known| known.line == warning.line) {
+            self.record(warning);
         }
     }
 }

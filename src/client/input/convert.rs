@@ -1,6 +1,6 @@
-//! Arrays of one type as tensors of another, where it was asked for; and values for inputs that were given
-//! none: zeros, or random ones.
+//! Arrays of one type as tensors of another, and values for inputs that were given none: zeros, or random ones.
 
+use half::{bf16, f16};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::ValueProblem;
@@ -14,6 +14,24 @@ const U64_END: f64 = 18_446_744_073_709_551_616.0;
 /// The smallest of INT64.
 const I64_START: f64 = -9_223_372_036_854_775_808.0;
 
+/// The types of each kind, of which each is converted to the others by itself.
+const KINDS: [&[DataType]; 3] = [
+    &[DataType::F16, DataType::Bf16, DataType::F32, DataType::F64],
+    &[DataType::I8, DataType::I16, DataType::I32, DataType::I64],
+    &[DataType::U8, DataType::U16, DataType::U32, DataType::U64],
+];
+
+/// Converts an array to the datatype of the model's input, which nobody has asked for: NumPy makes FP64 and INT64
+/// of most numbers, and models take FP32 and INT32. A type of another kind is more likely a mistake.
+pub(super) fn adapt(tensor: &Tensor, expected: DataType) -> Result<Tensor, ValueProblem> {
+    let found = tensor.dtype();
+    let is_alike = |kind: &&[DataType]| kind.contains(&found) && kind.contains(&expected);
+    match found == expected || KINDS.iter().any(is_alike) {
+        true => convert(tensor, expected),
+        false => Err(ValueProblem::Dtype { found, expected }),
+    }
+}
+
 /// Converts every element: to the nearest number of a floating point type, or to the same whole
 /// number of an integer type.
 ///
@@ -24,7 +42,7 @@ pub(super) fn convert(tensor: &Tensor, dtype: DataType) -> Result<Tensor, ValueP
     }
     let mut packer = Packer::new(dtype, tensor.len());
     for value in values(tensor) {
-        match value {
+        let pushed = match value {
             Value::Bool(value) if dtype != DataType::String => packer.push_u64(value.into()),
             Value::Bool(value) => packer.push_bool(value),
             Value::Int(value) => packer.push_i64(value),
@@ -32,20 +50,58 @@ pub(super) fn convert(tensor: &Tensor, dtype: DataType) -> Result<Tensor, ValueP
             Value::Single(value) => push_float(&mut packer, value.into()),
             Value::Double(value) => push_float(&mut packer, value),
             Value::Bytes(value) => packer.push_bytes(value),
-        }
-        .map_err(|error| match value.as_f64() {
-            Some(number) => {
-                let found = tensor.dtype();
-                ValueProblem::Misfit(format!("{number} of {found} does not fit {dtype}"))
+        };
+        match pushed {
+            Ok(()) if !overflows(value, dtype) => {}
+            Err(error) if matches!(value, Value::Bytes(_)) => return Err(error.into()),
+            _ => {
+                return Err(ValueProblem::Range {
+                    value: written(value),
+                    found: tensor.dtype(),
+                    expected: dtype,
+                });
             }
-            None => error.into(),
-        })?;
+        }
     }
     Ok(Tensor::new(
         dtype,
         tensor.shape().to_vec(),
         packer.finish(),
     )?)
+}
+
+/// Number from which on a float is written with an exponent.
+const LONG: f64 = 1e21;
+
+/// Writes an element with all of its digits.
+fn written(value: Value<'_>) -> String {
+    match value {
+        Value::Bool(value) => u8::from(value).to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Uint(value) => value.to_string(),
+        Value::Single(value) if f64::from(value).abs() < LONG => value.to_string(),
+        Value::Single(value) => format!("{value:e}"),
+        Value::Double(value) if value.abs() < LONG => value.to_string(),
+        Value::Double(value) => format!("{value:e}"),
+        Value::Bytes(value) => String::from_utf8_lossy(value).into_owned(),
+    }
+}
+
+/// Returns whether a finite number is beyond the largest of a floating point type.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "that is what becomes infinite"
+)]
+fn overflows(value: Value<'_>, dtype: DataType) -> bool {
+    let Some(number) = value.as_f64().filter(|number| number.is_finite()) else {
+        return false;
+    };
+    match dtype {
+        DataType::F32 => (number as f32).is_infinite(),
+        DataType::F16 => f16::from_f64(number).is_infinite(),
+        DataType::Bf16 => bf16::from_f64(number).is_infinite(),
+        _ => false,
+    }
 }
 
 #[expect(
@@ -133,7 +189,7 @@ fn push(random: &mut StdRng, packer: &mut Packer) -> Result<(), ValueProblem> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fill, Filler, convert};
+    use super::{Fill, Filler, adapt, convert};
     use crate::tensor::{
         DataType, Tensor,
         values::{Packer, Value, values},
@@ -168,15 +224,67 @@ mod tests {
             (-1.0, DataType::U64, "-1 of FP64 does not fit UINT64"),
             (f64::NAN, DataType::I8, "NaN of FP64 does not fit INT8"),
             (1.0, DataType::Bool, "1 of FP64 does not fit BOOL"),
-            (
-                1e30,
-                DataType::U64,
-                "1000000000000000000000000000000 of FP64 does not fit UINT64",
-            ),
+            (65_520.0, DataType::F16, "65520 of FP64 does not fit FP16"),
+            (1e30, DataType::U64, "1e30 of FP64 does not fit UINT64"),
         ] {
             let error = convert(&doubles(&[number]), dtype).unwrap_err();
             assert_eq!(error.to_string(), expected);
         }
+    }
+
+    #[test]
+    fn arrays_become_other_types_of_their_kind_and_no_others() {
+        let kinds = [
+            &["FP16", "BF16", "FP32", "FP64"][..],
+            &["INT8", "INT16", "INT32", "INT64"],
+            &["UINT8", "UINT16", "UINT32", "UINT64"],
+        ];
+        for found in DataType::ALL {
+            for expected in DataType::ALL {
+                let tensor = Filler::new(Fill::Zeros).tensor(found, vec![2]).unwrap();
+                let names = [found.kserve(), expected.kserve()];
+                let is_alike = found == expected
+                    || kinds
+                        .iter()
+                        .any(|kind| names.iter().all(|name| kind.contains(name)));
+                match adapt(&tensor, expected) {
+                    Ok(made) => {
+                        assert!(is_alike, "{names:?}");
+                        assert_eq!((made.dtype(), made.shape()), (expected, &[2][..]));
+                    }
+                    Err(error) => {
+                        assert!(!is_alike, "{names:?}: {error}");
+                        let text = format!("found elements of {found}, expected {expected}");
+                        assert_eq!(error.to_string(), text);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_element_that_does_not_fit_is_named_with_all_of_its_digits() {
+        let of = |numbers: &[i64]| {
+            let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
+            let bytes = bytes.collect::<Vec<u8>>();
+            Tensor::new(DataType::I64, vec![numbers.len()], bytes.into()).unwrap()
+        };
+        let fits = adapt(&of(&[-5, 2_147_483_647]), DataType::I32).unwrap();
+        assert_eq!(fits.data()[..4], (-5_i32).to_le_bytes());
+        let error = adapt(
+            &of(&[1, 9_007_199_254_740_993, -3_000_000_000]),
+            DataType::I32,
+        );
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "9007199254740993 of INT64 does not fit INT32"
+        );
+        // What is infinite already stays so.
+        let wide = doubles(&[f64::INFINITY, f64::NAN, 0.1]);
+        let made = adapt(&wide, DataType::F32).unwrap();
+        assert_eq!(made.data()[..4], f32::INFINITY.to_le_bytes());
+        let error = adapt(&doubles(&[0.5, -1e39]), DataType::F32).unwrap_err();
+        assert_eq!(error.to_string(), "-1e39 of FP64 does not fit FP32");
     }
 
     #[test]

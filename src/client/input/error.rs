@@ -19,6 +19,25 @@ pub enum InputError {
         /// The reason.
         source: BoxError,
     },
+    /// A pattern of files that no file matches.
+    #[error("no file matches `{0}`")]
+    NoMatch(String),
+    /// A pattern that matches more files than a request may have.
+    #[error("more than {most} files match `{pattern}`")]
+    TooManyFiles {
+        /// The pattern.
+        pattern: String,
+        /// The most.
+        most: usize,
+    },
+    /// A pattern of files that cannot be read as one.
+    #[error("cannot use the pattern `{pattern}`")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// The reason.
+        source: glob::PatternError,
+    },
     /// Two inputs are to come from standard input.
     #[error("found `-` for two inputs, standard input can be read once")]
     StdinTwice,
@@ -102,7 +121,17 @@ pub enum ValueProblem {
     /// A value does not fit the datatype or shape, for a reason that the text has.
     #[error("{0}")]
     Misfit(String),
-    /// An array is of another type.
+    /// An element of an array has no place in the datatype of the input.
+    #[error("{value} of {found} does not fit {expected}")]
+    Range {
+        /// The first such element.
+        value: String,
+        /// The type of the array.
+        found: DataType,
+        /// The datatype of the input.
+        expected: DataType,
+    },
+    /// An array is of a type of another kind.
     #[error("found elements of {found}, expected {expected}")]
     Dtype {
         /// The type of the array.

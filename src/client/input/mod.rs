@@ -8,12 +8,14 @@ mod argument;
 mod assemble;
 mod audio;
 mod content;
+mod conversion;
 mod convert;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod image;
 mod line;
+mod pattern;
 mod piped;
 mod target;
 
@@ -21,6 +23,7 @@ pub use argument::{Argument, ArgumentError, ElementSource};
 pub use assemble::{Inputs, WholeInput, samples_of_a_step};
 pub use audio::{next_samples, skip_wav_header};
 pub use content::FileKind;
+pub use conversion::DtypeConversion;
 pub use convert::Fill;
 pub use error::{InputError, ValueProblem};
 pub use image::{ImageLayout, ImageOptions};

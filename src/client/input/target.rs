@@ -2,7 +2,11 @@
 
 use bytes::Bytes;
 
-use super::{ValueProblem, convert::convert, error};
+use super::{
+    ValueProblem,
+    convert::{adapt, convert},
+    error,
+};
 use crate::{
     client::{json, message::TensorMetadata},
     tensor::{
@@ -135,11 +139,8 @@ impl Target<'_> {
         let model = self.model.and_then(TensorMetadata::dtype);
         let tensor = match (self.dtype, model) {
             (Some(dtype), _) => convert(tensor, dtype)?,
-            (None, Some(expected)) if expected != tensor.dtype() => {
-                let found = tensor.dtype();
-                return Err(ValueProblem::Dtype { found, expected });
-            }
-            _ => tensor.clone(),
+            (None, Some(expected)) => adapt(tensor, expected)?,
+            (None, None) => tensor.clone(),
         };
         self.finish(tensor.dtype(), tensor.shape(), tensor.data().clone())
     }

@@ -41,6 +41,9 @@ pub struct LevelReport {
     pub client_load: f64,
     /// End of the measurement.
     pub end: LevelEnd,
+    /// Whether the windows agree; `None` if that is unknown, as of a single window.
+    #[serde(default)]
+    pub stable: Option<bool>,
     /// Number of windows that the figures are of.
     pub reported: usize,
     /// All windows, in their order.
@@ -65,6 +68,17 @@ pub enum LevelEnd {
     Limit,
     /// The user.
     Interrupted,
+}
+
+impl LevelEnd {
+    /// Returns whether so many windows agree; `None` if that is unknown.
+    pub(super) fn is_stable(self, windows: usize) -> Option<bool> {
+        match self {
+            Self::Stable => Some(true),
+            Self::MaxTrials | Self::MaxTime => (windows > 1).then_some(false),
+            Self::Limit | Self::Interrupted => None,
+        }
+    }
 }
 
 /// Window of a measurement.

@@ -166,6 +166,6 @@ pub(super) fn workers(fields: &Fields<'_>, folder: &Path) -> WorkerOptions {
         workers: whole("python_workers"),
         environment,
         timeout_ms: whole("python_timeout_ms"),
-        memory_limit: whole("python_memory_limit"),
+        memory_limit: fields.get("python_memory_limit").and_then(Node::bytes),
     }
 }

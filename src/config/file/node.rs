@@ -7,6 +7,7 @@ use jsonc_parser::ast::{ObjectPropName, Value};
 
 use super::syntax::{Source, range, shorten};
 use crate::{
+    byte_size::ByteSize,
     diagnostic::{Diagnostic, FilePosition, Severity},
     error::nearest,
 };
@@ -327,6 +328,24 @@ impl<'a> Node<'a> {
             });
         }
         number
+    }
+
+    /// Reads a number of bytes, which may be a text with a unit.
+    pub(in crate::config) fn bytes(&self) -> Option<u64> {
+        let size: Option<u64> = match self.value {
+            Value::NumberLit(number) => number.value.parse().ok(),
+            Value::StringLit(text) => {
+                let size = text.value.parse::<ByteSize>().ok();
+                size.map(|size| size.get() as u64)
+            }
+            _ => None,
+        };
+        if size.is_none() {
+            self.expected(
+                "a number of bytes: a whole number from 0, or a text with K, M, or G behind it, such as \"64M\"",
+            );
+        }
+        size
     }
 
     /// Returns the value as it is in the file.

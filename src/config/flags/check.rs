@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     budget::{self, Budget},
+    byte_size::ByteSize,
     config::{
         Config, ConfigSource, PathSource, batching,
         file::{Defaults, FileConfig, GraphConfig},
@@ -34,6 +35,17 @@ const LOG_LEVELS: [&str; 5] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR"];
 
 /// Ports for gRPC and REST if models are named by their paths and no port is given.
 const USUAL_PORTS: (u32, u32) = (9000, 8000);
+
+/// Flags about the inputs of a model.
+const OF_TENSORS: [&str; 7] = [
+    "batch_size",
+    "shape",
+    "layout",
+    "mean",
+    "scale",
+    "color_format",
+    "precision",
+];
 
 /// Default cache folder of compiled models, used if it exists and no other is named.
 const CACHE_DIR: &str = "/opt/cache";
@@ -117,6 +129,7 @@ impl Config {
                     name: flags.model_name.clone(),
                     model,
                     unfit: unfit_for_graphs(&flags),
+                    of_tensors: given(&flags, |flag| OF_TENSORS.contains(&flag.name)),
                     defaults,
                 }))
             }
@@ -330,7 +343,7 @@ fn check(
         management_bind_addresses,
         unix_socket_mode,
         tls,
-        budget: Budget::new(flags.max_bytes_in_flight.unwrap_or_else(budget::usual)),
+        budget: Budget::new((flags.max_bytes_in_flight).map_or_else(budget::usual, ByteSize::get)),
         allowed_hosts,
         metrics: MetricsSettings {
             enable: flags.metrics_enable,

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    byte_size::ByteSize,
     config::settings::{AccessLogTarget, CheckDepth, ClientAuth, LogFormat, TlsVersion},
     openvino::StateMode,
     store::SequenceDurability,
@@ -72,6 +73,8 @@ pub enum FlagKind {
     U64,
     /// A whole number that counts things in memory.
     Usize,
+    /// A number of bytes, with a unit or without.
+    Bytes,
     /// Any text.
     Text,
     /// A path.
@@ -162,6 +165,10 @@ impl FlagValue for u64 {
 
 impl FlagValue for usize {
     const KIND: FlagKind = FlagKind::Usize;
+}
+
+impl FlagValue for ByteSize {
+    const KIND: FlagKind = FlagKind::Bytes;
 }
 
 impl FlagValue for String {

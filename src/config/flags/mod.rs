@@ -20,7 +20,7 @@ use self::flag::{
     FlagValue, flags,
 };
 use super::settings::{AccessLogTarget, CheckDepth, ClientAuth, LogFormat, TlsVersion};
-use crate::{openvino::StateMode, store::SequenceDurability};
+use crate::{byte_size::ByteSize, openvino::StateMode, store::SequenceDurability};
 
 flags! {
     "Model" {
@@ -257,12 +257,13 @@ flags! {
         hide_python_errors: bool = false, "BOOL";
     }
     "Limits" {
-        /// Maximum size of a message or body in bytes, compressed and decompressed
-        max_message_size: usize = 1 << 30, "BYTES";
+        /// Maximum size of a message or body, compressed and decompressed, in bytes or with a unit: 64K,
+        /// 64M, 1G
+        max_message_size: ByteSize = ByteSize(1 << 30), "BYTES", takes_hyphen: true;
         /// Maximum bytes of all requests and responses in flight, as received, decompressed, decoded
         /// and queued; further requests are rejected (RESOURCE_EXHAUSTED, 503) [default: a quarter of
         /// the memory]
-        max_bytes_in_flight: usize, "BYTES";
+        max_bytes_in_flight: ByteSize, "BYTES", takes_hyphen: true;
         /// Maximum number of connections of each port; further ones wait, and idle ones are closed for
         /// them
         max_connections: usize = 4096, "N", least: 1;
@@ -312,7 +313,7 @@ flags! {
         idle_timeout_seconds: u32 = 900, "N", least: 1;
         /// Minimum rate of a request body in bytes per second, after the read timeout; 0 means no
         /// minimum
-        min_receive_rate: u64 = 1024, "BYTES";
+        min_receive_rate: ByteSize = ByteSize(1024), "BYTES", takes_hyphen: true;
         /// Seconds that a request waits for a version that is loading
         loading_wait_seconds: u64 = 10, "N";
         /// Seconds that the response to a reload waits for retired versions to be unloaded; 0 means it
@@ -344,7 +345,7 @@ flags! {
         /// Most threads for gRPC; 0 means no cap [default: 8 for each core]
         grpc_max_threads: u32, "N";
         /// Most bytes of buffers for gRPC; 0 means no quota
-        grpc_memory_quota: u64 = 1 << 31, "BYTES";
+        grpc_memory_quota: ByteSize = ByteSize(1 << 31), "BYTES", takes_hyphen: true;
         /// Number of threads for REST, from 2 to 10000 [default: one for each core]
         rest_workers: u32, "N";
     }

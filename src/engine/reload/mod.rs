@@ -15,14 +15,17 @@ mod facts;
 mod graphs;
 mod pass;
 mod paths;
+mod per_model;
 mod pipelines;
 mod reloader;
 mod served;
 mod serving;
 mod source;
 mod subconfigs;
+mod triton;
 mod wanted;
 
 pub use error::ReloadError;
 pub use paths::{PathError, read_paths};
 pub use reloader::Reloader;
+pub use triton::ignored_triton_settings;

@@ -8,8 +8,13 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use super::{
+    per_model::PerModel,
+    triton::{self, FileStamp},
+};
 use crate::{
     config::{FileConfig, ModelEntry, PathSource},
+    diagnostic::{Diagnostic, Severity},
     error::nearest,
     model::repository::{self, RepositoryError},
 };
@@ -69,7 +74,8 @@ impl PathError {
 /// Fails if a path names nothing to serve, or two of them are of one name.
 pub fn read_paths(source: &PathSource) -> Result<FileConfig, PathError> {
     let paths = Paths::open(source)?;
-    Ok(configured(source, paths.found()?))
+    let found = paths.found()?;
+    Ok(configured(source, &paths, found))
 }
 
 /// The paths, and what each of them was when the server started.
@@ -93,6 +99,18 @@ enum Root {
 pub(super) struct Found {
     name: String,
     path: PathBuf,
+    /// That of its `config.pbtxt`.
+    settings: Option<FileStamp>,
+}
+
+impl Found {
+    fn new(name: String, path: PathBuf) -> Self {
+        Self {
+            settings: triton::stamp(&path),
+            name,
+            path,
+        }
+    }
 }
 
 impl Paths {
@@ -114,7 +132,7 @@ impl Paths {
         }
         let found = paths.found()?;
         let mut seen: BTreeMap<&str, &Path> = BTreeMap::new();
-        for Found { name, path } in &found {
+        for Found { name, path, .. } in &found {
             if let Some(one) = seen.insert(name, path) {
                 if one == path {
                     return Err(PathError::Twice(path.clone()));
@@ -138,12 +156,19 @@ impl Paths {
         roots.all(|root| matches!(root, Root::Servable(_)))
     }
 
+    /// Returns whether what is found may be several models, now or later.
+    fn may_be_several(&self, found: &[Found]) -> bool {
+        found.len() > 1 || !self.are_fixed()
+    }
+
     /// Finds what is there now. Blocks.
     pub(super) fn found(&self) -> Result<Vec<Found>, PathError> {
         let mut all = Vec::new();
         for root in &self.roots {
             match root {
-                Root::Servable(found) => all.push(found.clone()),
+                Root::Servable(Found { name, path, .. }) => {
+                    all.push(Found::new(name.clone(), path.clone()));
+                }
                 Root::Repository(path) => all.extend(of_repository(path)?),
             }
         }
@@ -156,12 +181,22 @@ impl Paths {
 
 /// Describes what has come and gone.
 pub(super) fn changes(before: &[Found], now: &[Found]) -> String {
-    let others = |of: &[Found], than: &[Found]| {
-        let names = of.iter().filter(|it| !than.contains(it));
+    let is_there = |it: &Found, among: &[Found]| {
+        let mut among = among.iter();
+        among.any(|other| (&other.name, &other.path) == (&it.name, &it.path))
+    };
+    let names = |of: &[Found], is_one: &dyn Fn(&Found) -> bool| {
+        let names = of.iter().filter(|it| is_one(it));
         let names: Vec<&str> = names.map(|it| it.name.as_str()).collect();
         names.join(", ")
     };
-    let parts = [("new", others(now, before)), ("gone", others(before, now))].into_iter();
+    let is_changed = |it: &Found| is_there(it, before) && !before.contains(it);
+    let parts = [
+        ("new", names(now, &|it| !is_there(it, before))),
+        ("gone", names(before, &|it| !is_there(it, now))),
+        ("with another config.pbtxt", names(now, &is_changed)),
+    ]
+    .into_iter();
     let parts = parts.filter(|(_, names)| !names.is_empty());
     let parts: Vec<String> = parts
         .map(|(what, names)| format!("{what}: {names}"))
@@ -169,11 +204,12 @@ pub(super) fn changes(before: &[Found], now: &[Found]) -> String {
     format!("the model folders have changed; {}", parts.join("; "))
 }
 
-/// Returns the configuration of what was found; of two with one name the first counts.
-pub(super) fn configured(source: &PathSource, found: Vec<Found>) -> FileConfig {
+/// Returns the configuration of what was found; of two with one name the first counts. Blocks.
+pub(super) fn configured(source: &PathSource, paths: &Paths, found: Vec<Found>) -> FileConfig {
     let mut config = FileConfig::default();
+    let mut models = PerModel::new(source, paths.may_be_several(&found));
     let mut seen: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for Found { name, path } in found {
+    for Found { name, path, .. } in found {
         if let Some(first) = seen.get(&name) {
             let (path, first) = (path.display(), first.display());
             tracing::warn!("ignoring {path}: its name is taken by {first}");
@@ -188,12 +224,15 @@ pub(super) fn configured(source: &PathSource, found: Vec<Found>) -> FileConfig {
                 config.graphs.push(graph);
             }
             None => {
-                let model = source.model_of(&name, &path);
+                let model = models.settings(&name, &path);
                 config.models.push(ModelEntry::Model(Box::new(model)));
             }
         }
         seen.insert(name, path);
     }
+    let warning = models.end();
+    let warning = warning.map(|text| Diagnostic::new(Severity::Warning, text));
+    config.warnings.extend(warning);
     config
 }
 
@@ -205,12 +244,13 @@ fn root(given: &Path) -> Result<Root, PathError> {
         return Ok(Root::Servable(Found {
             name: name.unwrap_or_default().to_owned(),
             path: given.to_owned(),
+            settings: None,
         }));
     }
     let path = resolved(given)?;
     let servable = |path: PathBuf| {
         let name = name_of(&path);
-        Ok(Root::Servable(Found { name, path }))
+        Ok(Root::Servable(Found::new(name, path)))
     };
     if path.is_file() {
         return match (repository::files(&path), repository::missing_part(&path)) {
@@ -358,7 +398,7 @@ fn of_repository(repository: &Path) -> Result<Vec<Found>, PathError> {
         let is_servable = PathSource::graph_of(&name, &path).is_some()
             || !survey(&path).is_ok_and(|contents| contents == Contents::Other);
         if is_servable {
-            found.push(Found { name, path });
+            found.push(Found::new(name, path));
         }
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
@@ -404,7 +444,7 @@ mod tests {
     /// Returns the names of what is found, or the error without the folder of the test.
     fn found(flags: Flags, root: &Path, paths: &[&str]) -> Result<Vec<String>, String> {
         let found = Paths::open(&source(flags, root, paths)).and_then(|paths| paths.found());
-        let name = |Found { name, path }: &Found| {
+        let name = |Found { name, path, .. }: &Found| {
             let path = path.strip_prefix(root).unwrap().display();
             format!("{name}: {path}")
         };
@@ -508,7 +548,7 @@ mod tests {
             .map(|it| it.name)
             .collect();
         assert_eq!(names, ["a", "c", "g"]);
-        let config = super::configured(&source, paths.found().unwrap());
+        let config = super::configured(&source, &paths, paths.found().unwrap());
         assert_eq!((config.models.len(), config.graphs.len()), (2, 1));
     }
 

@@ -109,12 +109,18 @@ impl Reader {
                 };
                 let now = task::blocking("look at paths", look).await;
                 let (paths, found) = now.map_err(ReloadError::Paths)?;
-                match looked.replace((paths, found.clone())) {
+                match looked.replace((paths.clone(), found.clone())) {
                     Some((_, before)) if before == found => return Ok(false),
                     Some((_, before)) => tracing::info!("{}", changes(&before, &found)),
                     None => {}
                 }
-                self.config = Arc::new(configured(source, found));
+                let of = Arc::clone(source);
+                let configured = move || configured(&of, &paths, found);
+                let config = task::blocking("read models", configured).await;
+                for warning in &config.warnings {
+                    tracing::warn!("{warning}");
+                }
+                self.config = Arc::new(config);
                 Ok(true)
             }
         }

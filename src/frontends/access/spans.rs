@@ -12,8 +12,8 @@ use crate::trace::{TraceSpan, Tracer};
 /// Paths of gRPC services whose calls have spans; health and reflection have none.
 const SERVICES: [&str; 2] = ["/inference.", "/tensorflow.serving."];
 
-/// Methods that probes call.
-const PROBES: [&str; 3] = ["ServerLive", "ServerReady", "ModelReady"];
+/// Ends of the paths that probes call.
+const PROBES: [&str; 3] = ["/ServerLive", "/ServerReady", "/ModelReady"];
 
 /// Begins the span of a request, if it is sampled and no probe.
 pub(super) fn begin<B>(
@@ -99,9 +99,8 @@ fn is_fault(code: Code) -> bool {
 fn has_span(protocol: Protocol, path: &str) -> bool {
     match protocol {
         Protocol::Grpc => {
-            let is_probe = |method: &str| PROBES.contains(&method);
             SERVICES.iter().any(|service| path.starts_with(service))
-                && !path.rsplit('/').next().is_some_and(is_probe)
+                && !PROBES.iter().any(|method| path.ends_with(method))
         }
         Protocol::Http => {
             let path = path.strip_prefix("//").map_or(path, |_| &path[1..]);

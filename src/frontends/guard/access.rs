@@ -155,6 +155,11 @@ impl Access {
         }
     }
 
+    /// Returns whether the request has a line in the audit log.
+    pub(in crate::frontends) fn is_audited(&self) -> bool {
+        self.trail.is_some()
+    }
+
     /// Says what the request is about, for the audit log.
     pub(in crate::frontends) fn about(&self, target: &str) {
         if let Some(trail) = &self.trail {

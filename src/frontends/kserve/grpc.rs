@@ -128,16 +128,38 @@ pub(in crate::frontends) fn unserved_methods() -> impl Iterator<Item = &'static 
     UNSERVED.into_iter().map(|(name, _)| name).chain(CUDA_CALLS)
 }
 
+/// The part of `RepositoryModelLoadRequest` and `RepositoryModelUnloadRequest` that the audit log has.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RepositoryModelRequest {
+    #[prost(string, tag = "2")]
+    model_name: String,
+}
+
 /// Answers the gRPC calls of Triton that do nothing here, whatever is in their messages.
-fn answer_unserved(method: &str) -> Option<Response<UnaryBody>> {
+fn answer_unserved(
+    engine: Access,
+    method: &str,
+    intake: BodyLimits,
+    request: Request<Received>,
+) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
     if CUDA_CALLS.contains(&method) {
         // Their answers are messages without content: a flag and a length of zero.
-        return Some(unary::success(UnaryBody::of(Bytes::from_static(
-            &[0; unary::PREFIX],
-        ))));
+        let body = UnaryBody::of(Bytes::from_static(&[0; unary::PREFIX]));
+        return Some(Box::pin(ready(unary::success(body))));
     }
     let (_, reason) = UNSERVED.iter().find(|(name, _)| *name == method)?;
-    Some(Status::from(unserved(reason)).into_http())
+    let answer = || Status::from(unserved(reason)).into_http();
+    if *reason != REPOSITORY || !engine.is_audited() {
+        return Some(Box::pin(ready(answer())));
+    }
+    Some(Box::pin(async move {
+        let message = unary::refused_message(intake, request).await;
+        let named = message.filter(|it: &RepositoryModelRequest| !it.model_name.is_empty());
+        if let Some(RepositoryModelRequest { model_name }) = named {
+            engine.about(&model_name);
+        }
+        answer()
+    }))
 }
 
 /// Answers any other call of the service; `None` if there is no such method.
@@ -183,7 +205,7 @@ pub(in crate::frontends) fn answer(
                 Ok(shared_memory::unregister(&engine, &it.name))
             },
         )),
-        _ => return answer_unserved(method).map(|answer| Box::pin(ready(answer)) as _),
+        _ => return answer_unserved(engine, method, intake, request),
     })
 }
 

@@ -4,7 +4,7 @@
 use std::{pin::pin, time::Instant};
 
 use axum::{
-    extract::{FromRequestParts, Path, Request},
+    extract::{FromRequestParts, Path, Request, rejection::PathRejection},
     http::{StatusCode, request::Parts},
     response::Response,
     routing::MethodRouter,
@@ -195,7 +195,13 @@ pub(crate) async fn infer(
     reply::written(&parts.headers, budget, bytes, growth, encode).await
 }
 
-pub(crate) async fn no_repository() -> Error {
+pub(crate) async fn no_repository(
+    context: RestContext,
+    model: Result<Path<String>, PathRejection>,
+) -> Error {
+    if let Ok(Path(model)) = model {
+        context.engine.about(&model);
+    }
     unserved(REPOSITORY)
 }
 

@@ -9,6 +9,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage};
 
 mod bind;
 mod directive;
+mod outline;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod token;
 mod tree;
 
 pub(super) use directive::{directives, pool_size};
+pub(crate) use outline::{OutlineField, outline};
 pub(super) use token::token_end;
 pub(super) use tree::{Field, Value, all, first};
 

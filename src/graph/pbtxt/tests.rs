@@ -63,6 +63,8 @@ fn separators_and_quotes_are_free() {
         "node: { name: 'x' }",
         "node < name: 'x' >",
         "node: [{ name: 'x' }]",
+        "node [{ name: 'x' }]",
+        "node [ ] node [ < name: 'x' > ]",
         "node { name: 'x', };",
     ] {
         assert_eq!(good(text).node[0].name(), "x", "{text:?}");

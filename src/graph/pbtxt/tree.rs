@@ -177,11 +177,15 @@ impl<'a> Reader<'a> {
         };
         let has_colon = self.takes(b':')?;
         let next = self.peek()?;
-        if !has_colon && !matches!(next.kind, Kind::Mark(b'{' | b'<')) {
-            let called = called(&name);
-            return self.unexpected(&format!("`:` or `{{` after `{called}`"));
+        if !has_colon && !matches!(next.kind, Kind::Mark(b'{' | b'<' | b'[')) {
+            return self.unexpected(&after(&name));
         }
         let value = self.value(&name, at, true)?;
+        let is_message = |value: &Value<'_>| matches!(value.shape, Shape::Message(_));
+        if !has_colon && !value.each().iter().all(is_message) {
+            let message = format!("found `[`, expected {}", after(&name));
+            return Err(TextError::new(next.start, message, None));
+        }
         if !self.takes(b',')? {
             self.takes(b';')?;
         }
@@ -291,6 +295,11 @@ impl<'a> Reader<'a> {
         let hint = "no graph needs that: look for a brace too many".to_owned();
         Err(TextError::new(at, message, Some(hint)))
     }
+}
+
+/// Returns what has to follow a name.
+fn after(name: &Name<'_>) -> String {
+    format!("`:` or `{{` after `{}`", called(name))
 }
 
 /// Returns a name as quoted in messages.

@@ -424,11 +424,11 @@ fn conditions_decide_over_the_exit_code() {
         .filter(|line| !line.starts_with("note: "));
     let said: Vec<&str> = said.collect();
     assert_eq!(said[0], "error: 1 finding of `--fail-if`");
-    assert!(said[1].starts_with("  p50 is 0."), "{said:?}");
-    assert!(
-        said[1].ends_with(" ms at concurrency 1, which is above 0.001 ms"),
-        "{said:?}"
-    );
+    let p50 = said[1]
+        .strip_prefix("  p50 is ")
+        .and_then(|rest| rest.strip_suffix(" ms at concurrency 1, which is above 0.001 ms"))
+        .unwrap_or_else(|| panic!("{said:?}"));
+    assert!(p50.parse::<f64>().unwrap() > 0.001, "{said:?}");
     let passed = run(&["--fail-if=p50>10s", "--fail-if=rate<1"]);
     assert_eq!(passed.code, Some(0), "{}", passed.stderr);
 }
@@ -527,7 +527,22 @@ fn a_duration_is_one_window() {
         let seconds = level["seconds"].as_f64().unwrap();
         assert!((0.25..3.0).contains(&seconds), "{level}");
         assert!(level["ok"].as_u64().unwrap() > 0, "{level}");
+        // Of one window it is unknown whether it is stable.
+        assert_eq!(
+            (&level["end"], &level["stable"]),
+            (&"limit".into(), &Value::Null)
+        );
     }
+    let short = "dummy --duration 100ms --fail-if unstable";
+    let run = bench(server, GRPC, &words(short));
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(
+        run.text().lines().nth(1).unwrap().ends_with("one window"),
+        "{}",
+        run.text()
+    );
+    let unknown = "whether concurrency 1 is stable is unknown: it has one window";
+    assert!(run.stderr.contains(unknown), "{}", run.stderr);
     let refused = bench(server, GRPC, &words("dummy --duration 1 --windows 2"));
     assert_eq!(refused.code, Some(64), "{}", refused.stderr);
 }

@@ -112,6 +112,40 @@ fn the_page_is_read_as_the_models_read_it() {
 }
 
 #[test]
+fn the_page_is_read_without_the_source_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = folder.path().join("fixtures/pipelines/ocr");
+    fs::create_dir_all(&pipeline).unwrap();
+    let copy = |from: PathBuf, to: &str| {
+        let mut command = Command::new("cp");
+        command.arg("-r").arg(from).arg(folder.path().join(to));
+        assert!(command.status().unwrap().success());
+    };
+    copy(root().join("examples"), "examples");
+    copy(fixture("custom_nodes"), "fixtures");
+    for file in ["Makefile", "config.json"] {
+        copy(
+            fixture("pipelines/ocr").join(file),
+            "fixtures/pipelines/ocr",
+        );
+    }
+    for folder_name in ["models", "images"] {
+        let place = folder.path().join("fixtures").join(folder_name);
+        std::os::unix::fs::symlink(fixture(folder_name), place).unwrap();
+    }
+    std::os::unix::fs::symlink("../../models", pipeline.join("models")).unwrap();
+
+    let run = cli::run(&mut with_ovms(folder.path().join("examples/ocr/run")));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(run.text().lines().count(), 12, "{}", run.text());
+    let library = pipeline.join("libocr_crops.so");
+    fs::remove_file(&library).unwrap();
+    let run = cli::run(with_ovms("make").arg("-C").arg(&pipeline));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(library.is_file(), "{}", run.text());
+}
+
+#[test]
 fn shapes_are_found_where_they_are() {
     let text = piped("shapes", &[]);
     // As make_scene.py has put them, from the top down.

@@ -9,6 +9,7 @@ use crate::support::{
     cli::{self, ovms, words},
     dtypes, grpc,
     infer::{APIS, GRPC, REST, TFS_GRPC, TFS_REST, at, command, data, infer, json, port},
+    pipelines::Config,
     relay::Relay,
     repository,
     steps::ALL,
@@ -234,4 +235,29 @@ fn neither_help_nor_inference_takes_a_runtime() {
     ]);
     assert_eq!(run.failure(), "exit 0\n");
     assert_eq!(grpc::to_floats(&run.stdout), [1.0; 10]);
+}
+
+#[test]
+fn a_wait_for_the_server_ends_when_a_servable_has_failed() {
+    let server = Config::of(&["broken", "dummy"]).serve_with(&[]);
+    for api in [GRPC, REST, TFS_GRPC, TFS_REST] {
+        let run = infer(&server, api, &words("--status --wait 30"));
+        assert_eq!(run.code, Some(1), "{api}: {}", run.stderr);
+        let begin = "error: 1 of 2 servables failed to load\n  `broken`: version 1: ";
+        assert!(run.stderr.starts_with(begin), "{api}: {}", run.stderr);
+        assert!(run.stderr.contains("cannot read"), "{api}: {}", run.stderr);
+        // One that serves is not held up by it.
+        let run = infer(&server, api, &words("dummy --status --wait 30"));
+        assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
+    }
+    // It may be loaded yet.
+    let root = repository::endless();
+    let server = Server::begin("endless", root.path(), &[]);
+    server.wait_log("loading");
+    for api in [REST, TFS_REST] {
+        let run = infer(&server, api, &words("--status --wait 600ms"));
+        assert_eq!(run.code, Some(1), "{api}: {}", run.stderr);
+        let begin = "error: the server is not ready after 600ms";
+        assert!(run.stderr.starts_with(begin), "{api}: {}", run.stderr);
+    }
 }

@@ -219,6 +219,46 @@ fn checks_and_changes_of_files_fit_their_schemas() {
     let missing = words("--check --model_name a --model_path /nonexistent --port 1");
     let found = checked("serve-check", 1, &serve(&missing));
     assert_eq!(found[0]["verdict"], "faults");
+    let finding = &found[0]["findings"][0];
+    let about = (&finding["severity"], &finding["kind"], &finding["name"]);
+    assert_eq!(about, (&json!("error"), &json!("model"), &json!("a")));
+    let wrong = folder.path().join("wrong.json");
+    let text = r#"{"model_config_list": [
+        {"config": {"name": "a", "base_path": "a", "nireq": 1, "nireq": -1}},
+        {"config": {"name": "a", "base_path": "b", "layout": "?!"}}]}"#;
+    fs::write(&wrong, text).unwrap();
+    let wrong = wrong.to_str().unwrap();
+    let found = checked(
+        "serve-check",
+        1,
+        &serve(&["--check", "--config_path", wrong]),
+    );
+    let found = found[0]["findings"].as_array().unwrap();
+    let shown = found.iter().map(|it| {
+        let of = |key: &str| it[key].to_string();
+        format!(
+            "{} {} {}:{} {} {}",
+            of("severity"),
+            of("name"),
+            of("line"),
+            of("column"),
+            of("path"),
+            of("message")
+        )
+    });
+    let shown: Vec<String> = shown.collect();
+    let shown = shown.join("\n");
+    let shown = shown.replace(&folder.path().display().to_string(), "FOLDER");
+    insta::assert_snapshot!(shown, @r#"
+    "error" "a" null:null null "The provided base path is invalid or doesn't exists - FOLDER/a: No such file or directory (os error 2)"
+    "error" "a" 3:29 "model_config_list[1].config.name" "Given model name is already occupied"
+    "warning" null 2:64 "model_config_list[0].config.nireq" "the key `nireq` is here again; its first value counts"
+    "#);
+    assert!(
+        found
+            .iter()
+            .all(|it| it["file"] == wrong || it["file"].is_null())
+    );
     let root = models.parent().unwrap().to_str().unwrap();
     let listed = serve(&["--list_models", "--model_repository_path", root]);
     let listed = checked("serve-list_models", 0, &listed);

@@ -200,3 +200,102 @@ fn a_generator_without_a_loop_is_warned_of() {
     let run = graph(folder.path(), &["check", "words"]);
     assert_eq!(run.code, Some(0), "{}", shown(&run));
 }
+
+#[test]
+fn the_configuration_file_of_a_folder_is_used_if_it_lists_the_graph() {
+    let folder = repository::folder();
+    write(folder.path(), &[PYTHON, SESSION].concat(), ECHO);
+    let config = |place: &str, graph: &str| {
+        let text = format!(
+            r#"{{"model_config_list": [{{"config": {{"name": "dumy", "base_path": "m"}}}}], "mediapipe_config_list": [{graph}]}}"#
+        );
+        fs::write(folder.path().join(place), text).unwrap();
+    };
+    let checked = |args: &[&str]| graph(folder.path(), &[&["check"], args].concat());
+    // Others have files of that name, too.
+    fs::write(folder.path().join("g/config.json"), r#"{"layers": 12}"#).unwrap();
+    let run = checked(&["g"]);
+    assert_eq!(run.code, Some(2), "{}", shown(&run));
+    let unused =
+        "since no configuration file was named, and g/config.json is no valid configuration file\n";
+    assert!(run.text().contains(unused), "{}", shown(&run));
+    // In the folder of the graph, under another name.
+    config("g/config.json", r#"{"name": "named", "base_path": "."}"#);
+    for path in ["g", "g/graph.pbtxt"] {
+        assert_eq!(
+            shown(&checked(&[path])),
+            "graph `named`: no errors\n  note: the configuration file g/config.json was used\nexit 0\n"
+        );
+    }
+    let run = checked(&["g", "--output", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(
+        report["graphs"][0]["notes"],
+        serde_json::json!(["the configuration file g/config.json was used"])
+    );
+    // Beside that folder, or above the folder of a version.
+    fs::remove_file(folder.path().join("g/config.json")).unwrap();
+    config(
+        "config.json",
+        r#"{"name": "other", "base_path": "g/elsewhere"}"#,
+    );
+    let run = checked(&["g"]);
+    let unused = "and config.json does not list this graph\n";
+    assert!(run.text().contains(unused), "{}", shown(&run));
+    config("config.json", r#"{"name": "g"}"#);
+    let used =
+        "graph `g`: no errors\n  note: the configuration file config.json was used\nexit 0\n";
+    assert_eq!(shown(&checked(&["g"])), used);
+    let within = graph(&folder.path().join("g"), &["check", "."]);
+    assert_eq!(
+        shown(&within),
+        used.replace("config.json", "../config.json")
+    );
+    let version = folder.path().join("g/1");
+    fs::create_dir(&version).unwrap();
+    for file in ["graph.pbtxt", "handler.py"] {
+        fs::rename(folder.path().join("g").join(file), version.join(file)).unwrap();
+    }
+    let entry = r#"{"model_config_list": [{"config": {"name": "g", "base_path": "g"}}, {"config": {"name": "dumy", "base_path": "m"}}]}"#;
+    fs::write(folder.path().join("config.json"), entry).unwrap();
+    assert_eq!(shown(&checked(&["g"])), used);
+}
+
+#[test]
+fn initialization_adds_to_what_is_found_without() {
+    let folder = repository::folder();
+    let generator =
+        "class OvmsPythonModel:\n    def execute(self, inputs):\n        yield inputs\n";
+    let raises = "    def initialize(self, kwargs):\n        raise OSError('no disk')\n";
+    for (handler, code) in [(generator.to_owned(), 2), ([generator, raises].concat(), 1)] {
+        write(folder.path(), PYTHON, &handler);
+        let run = graph(folder.path(), &["check", "g"]);
+        assert_eq!(run.code, Some(2), "{}", shown(&run));
+        let found = run.text();
+        let (_, warning) = found.split_once("warning: ").unwrap();
+        assert!(warning.contains("has no LOOPBACK"), "{found}");
+        let run = graph(folder.path(), &["check", "g", "--initialize"]);
+        assert_eq!(run.code, Some(code), "{}", shown(&run));
+        assert!(run.text().contains(warning.trim_end()), "{}", shown(&run));
+        let is_raised = run.text().contains("raises OSError: no disk");
+        assert_eq!(is_raised, code == 1, "{}", shown(&run));
+    }
+}
+
+#[test]
+fn a_generator_is_noted() {
+    let folder = repository::folder();
+    let new = graph(folder.path(), &["new", "words", "--generative"]);
+    assert_eq!(new.code, Some(0), "{}", shown(&new));
+    for flags in [&["check", "words"][..], &["check", "words", "--initialize"]] {
+        let run = graph(folder.path(), flags);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(shown(&run), @r"
+            graph `words`: no errors
+              note: node `model` is a generator: a unary request gets its first outputs; `ovms infer words --stream`, ModelStreamInfer, and generate_stream return all of them
+              note: the configuration file words/config.json was used
+            exit 0
+            ");
+        }
+    }
+}

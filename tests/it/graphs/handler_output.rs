@@ -3,11 +3,29 @@
 use serde_json::Value;
 
 use crate::support::{
-    graphs::add_python,
+    graphs::{PYTHON, add, add_python, file, generative},
     grpc::{Grpc, raw},
     pipelines::Config,
     streams::Talk,
 };
+
+/// Graph that sends its input twice, whose instances are kept.
+const LOOP: &str = r#"# OVMS_GRAPH_QUEUE_MAX_SIZE: 1
+input_stream: "in"
+output_stream: "out"
+node {
+  calculator: "ConcatenateOVTensorVectorCalculator"
+  input_stream: "in"
+  input_stream: "in"
+  output_stream: "list"
+}
+node {
+  calculator: "BeginLoopOVTensorCalculator"
+  input_stream: "ITERABLE:list"
+  output_stream: "ITEM:out"
+  output_stream: "BATCH_END:end"
+}
+"#;
 
 const CLASS: &str = "class OvmsPythonModel:\n  def execute(self, inputs): return []\n";
 
@@ -55,6 +73,44 @@ fn an_output_that_a_whole_stream_is_without_is_logged() {
     talk.send(raw("g", "in", "UINT8", &[1], &[1]));
     assert_eq!(talk.rest(), ["end: Ok: "]);
     server.wait_log("graph g: node py returned no output \"out\" in a whole stream");
+}
+
+#[test]
+fn a_unary_request_that_gets_the_first_outputs_alone_is_logged_once() {
+    let handler = |execute: &str| {
+        format!(
+            "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    {execute}\n"
+        )
+    };
+    let mut config = Config::of(&[]);
+    add(&mut config, "generator", &generative(PYTHON));
+    let yields = handler("for tensor in inputs * 3: yield [Tensor('out', tensor)]");
+    file(&config, "generator/handler.py", &yields);
+    add(&mut config, "loop", LOOP);
+    add_python(
+        &mut config,
+        "list",
+        &handler("return [Tensor('out', inputs[0])]"),
+    );
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    for _ in 0..2 {
+        for name in ["generator", "loop", "list"] {
+            let answer = client.answered(raw(name, "in", "UINT8", &[1], &[7]));
+            assert_eq!(answer.raw_output_contents, [vec![7]], "{name}");
+        }
+    }
+    for (name, given) in [
+        ("generator", "outputs of a generator"),
+        ("loop", "packet of output \"out\""),
+    ] {
+        server.wait_log(&format!(
+            "graph {name}: a unary request got only the first {given}; `ovms infer {name} --stream`, ModelStreamInfer, \
+             and POST /v2/models/{name}/generate_stream return all of them"
+        ));
+    }
+    let log = server.log();
+    assert_eq!(log.matches("a unary request got").count(), 2, "{log}");
 }
 
 #[test]

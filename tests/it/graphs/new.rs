@@ -1,13 +1,10 @@
 //! `ovms graph new`: its output can be checked, run and tested as it is.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path};
 
 use crate::support::{
     cli::{self, Run, words},
+    handlers::test_handlers,
     ir, repository,
 };
 
@@ -49,32 +46,12 @@ fn packets(folder: &Path, args: &[&str]) -> Vec<serde_json::Value> {
 /// Checks a graph, which has no errors, and tests its handlers.
 fn checked(folder: &Path, name: &str, of: &[&str]) {
     let run = graph(folder, &[&["check", "--initialize"], of].concat());
-    assert_eq!(shown(&run), format!("graph `{name}`: no errors\nexit 0\n"));
-    tested(&folder.join(name));
-}
-
-/// Runs the tests of a graph in a plain Python interpreter.
-fn tested(graph: &Path) {
-    let modules = repository::folder();
-    let into = modules.path().to_str().unwrap();
-    let run = self::graph(graph, &["stubs", "--into", into]);
-    assert_eq!(run.code, Some(0), "{}", shown(&run));
-    let mut command = Command::new(python());
-    command.args(["-m", "unittest", "-v"]).current_dir(graph);
-    command
-        .env("PYTHONPATH", into)
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    let run = cli::run(&mut command);
-    assert_eq!(run.code, Some(0), "{}", shown(&run));
-    assert!(run.stderr.contains("\nOK"), "{}", run.stderr);
-    assert!(!run.stderr.contains("Ran 0"), "{}", run.stderr);
-}
-
-fn python() -> PathBuf {
-    let folder = env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from);
-    let program = folder.map(|folder| folder.join("bin/python"));
-    let found = program.filter(|program| program.is_file());
-    found.unwrap_or_else(|| PathBuf::from("python3"))
+    let text = run.text();
+    let lines = text.lines().filter(|line| !line.starts_with("  note: "));
+    let found: Vec<&str> = lines.collect();
+    assert_eq!(found, [format!("graph `{name}`: no errors")]);
+    assert_eq!(run.failure(), "exit 0\n");
+    test_handlers(&folder.join(name));
 }
 
 #[test]
@@ -157,6 +134,13 @@ fn a_model_stands_in_the_middle_with_its_own_names() {
         found[0]["outputs"][0]["data"],
         serde_json::json!([0.0, 0.0, 2.0])
     );
+    // By its folder, too, since the file is in there.
+    let args = words("run around -i b:FP32=[[-1,0,2]] --output json");
+    let run = graph(folder.path(), &args);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+    assert!(run.text().contains("[0.0,0.0,2.0]"), "{}", shown(&run));
+    let note = "note: models are those of around/config.json\n";
+    assert_eq!(run.stderr, note);
     // By its name in that file, it is the same.
     let args = [
         "again", "--model", "line", "--config", config, "-i", "x", "--output", "y",

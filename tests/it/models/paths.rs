@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     Server, cli, eventually,
-    http::get,
+    http::{get, post},
     model, repository,
     server::{free_ports, on},
 };
@@ -105,4 +105,66 @@ fn what_cannot_be_loaded_leaves_the_others() {
     );
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("`broken`"), "{}", run.stderr);
+}
+
+/// Copies fixture models to a folder `all`, each under its own name.
+fn several(names: &[&str]) -> TempDir {
+    let folder = repository::folder();
+    for name in names {
+        let version = folder.path().join("all").join(name).join("1");
+        repository::copy(&model(name).join("1"), &version);
+    }
+    folder
+}
+
+/// Returns the statuses of a request to `dummy` and to `running_total`, which are of no sequence.
+fn statuses(server: &Server) -> [u16; 2] {
+    let ask = |name: &str, numbers: &str| {
+        let path = format!("/v1/models/{name}:predict");
+        let body = format!("{{\"inputs\": [{numbers}]}}");
+        post(server, &path, body.as_bytes()).status
+    };
+    [
+        ask("dummy", "[0,1,2,3,4,5,6,7,8,9]"),
+        ask("running_total", "[1,2,3,4]"),
+    ]
+}
+
+#[test]
+fn of_several_models_those_with_state_have_sequences() {
+    let folder = several(&["dummy", "dummy_onnx", "running_total"]);
+    let server = serve(folder.path(), &["all", "--stateful"]);
+    server.wait_log(
+        "stateful is for running_total; without variables, and so without sequences: dummy, dummy_onnx",
+    );
+    assert_eq!(statuses(&server), [200, 400]);
+    assert!(!server.log().contains("remember nothing"));
+}
+
+#[test]
+fn a_file_of_triton_gives_its_model_sequences() {
+    let folder = several(&["dummy", "running_total"]);
+    let all = folder.path().join("all");
+    let write = |name: &str, text: &str| {
+        fs::write(all.join(name).join("config.pbtxt"), text).unwrap();
+    };
+    write("running_total", "sequence_batching { }");
+    write("dummy", "sequence_batching { }");
+    let watch = ["--file_system_poll_wait_seconds", "1"];
+    let args = [&["all", "--dynamic-batching", "auto"], &watch[..]].concat();
+    let server = serve(folder.path(), &args);
+    server.wait_log("stateful, as sequence_batching of ");
+    let line = server.wait_log("cannot load version 1 of model `dummy`: ");
+    let expected = "config.pbtxt has sequence_batching, and the model has no variables to keep a state in; export the \
+                    model with its state, or remove sequence_batching from the file to serve each request by itself";
+    assert!(line.contains(expected), "{line}");
+    assert!(!is_ready(&server, "dummy") && is_ready(&server, "running_total"));
+    assert_eq!(statuses(&server)[1], 400, "it is of no sequence");
+    write("dummy", "max_batch_size: 4");
+    eventually("the model is served", || {
+        is_ready(&server, "dummy").then_some(())
+    });
+    assert_eq!(statuses(&server), [200, 400]);
+    server.wait_log("the model folders have changed; with another config.pbtxt: dummy");
+    server.wait_log("config.pbtxt: max_batch_size (set batch_size)");
 }

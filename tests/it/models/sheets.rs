@@ -2,4 +2,4 @@
 
 use crate::support::sheet::sheets;
 
-sheets!("models": folders loading refused reload_config served);
+sheets!("models": folders loading refused reload_config served several);

@@ -1,5 +1,5 @@
-//! The custom node that `ovms pipeline new` writes: it builds, and does what its comments say. What the command says
-//! is in the sheet `new_files`.
+//! The custom nodes that `ovms pipeline new` writes: they build or load, and do what their comments say. What the
+//! command says is in the sheet `new_files`.
 
 use std::{fs, process::Command};
 
@@ -10,6 +10,7 @@ use ovms::{
 
 use crate::support::{
     cli,
+    handlers::test_handlers,
     nodes::{floats, output},
     repository,
 };
@@ -45,4 +46,40 @@ fn a_custom_node_is_written_builds_and_works() {
     );
     assert!(node.execute(&[("other", &input)]).is_err());
     assert!(Node::initialize(&library, [("scale", "much")]).is_err());
+}
+
+#[test]
+fn a_python_node_is_written_checked_run_and_tested() {
+    let folder = repository::folder();
+    let ovms = |args: &[&str]| cli::run(cli::command().current_dir(folder.path()).args(args));
+    // One is called as a module of Python, for which its file must not be taken.
+    for (name, handler) in [("my-node", "my-node.py"), ("json", "json_node.py")] {
+        let run = ovms(&["pipeline", "new", "--python-node", name]);
+        assert_eq!(run.failure(), "exit 0\n");
+        assert!(
+            run.text().starts_with(&format!("wrote {name}/{handler}\n")),
+            "{}",
+            run.text()
+        );
+        let config = format!("{name}/config.json");
+        let run = ovms(&["pipeline", "check", &config]);
+        let none = format!("pipeline `{name}_pipeline`: no errors\n");
+        assert_eq!((run.text(), run.failure()), (none, "exit 0\n".to_owned()));
+        let input = ["-i", "numbers:FP32=[[1,2],[-3,0]]", "--output", "json"];
+        let run = ovms(&[&["pipeline", "run", &config], &input[..]].concat());
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        let output = &report["outputs"][0];
+        assert_eq!(output["name"], "numbers", "{report}");
+        assert_eq!(output["datatype"], "FP32", "{report}");
+        assert_eq!(output["shape"], serde_json::json!([2, 2]), "{report}");
+        let ends = serde_json::json!([output["min"], output["max"]]);
+        assert_eq!(ends, serde_json::json!([-6.0, 4.0]), "{report}");
+        let wrong = ["pipeline", "run", &config, "-i", "numbers:INT32=[1]"];
+        let run = ovms(&wrong);
+        assert_eq!(run.code, Some(1), "{}", run.text());
+        let text = "ValueError: input: expected FP32, got INT32";
+        assert!(run.stderr.contains(text), "{}", run.stderr);
+        test_handlers(&folder.path().join(name));
+    }
 }

@@ -13,6 +13,7 @@ pub(crate) mod emulator;
 pub(crate) mod generator;
 pub(crate) mod graphs;
 pub(crate) mod grpc;
+pub(crate) mod handlers;
 pub(crate) mod http;
 pub(crate) mod infer;
 pub(crate) mod ir;

@@ -191,7 +191,7 @@ fn property(flag: &Flag) -> Map<String, Value> {
         FlagKind::Choice(words) => json!({"enum": words}),
         FlagKind::U32 => whole(i64::from(u32::MAX)),
         FlagKind::U64 | FlagKind::Usize => whole(i64::MAX),
-        FlagKind::Text | FlagKind::Path => json!({"type": "string"}),
+        FlagKind::Bytes | FlagKind::Text | FlagKind::Path => json!({"type": "string"}),
     };
     let in_words = words(flag).1;
     let in_words = in_words.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text)));

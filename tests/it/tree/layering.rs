@@ -12,6 +12,7 @@ const LAYERS: [&[&str]; 10] = [
     &[
         "auth",
         "budget",
+        "byte_size",
         "diagnostic",
         "error",
         "order",

@@ -5,9 +5,11 @@ use std::{collections::BTreeMap, io::Read, path::Path};
 use serde_json::value::RawValue;
 
 use super::{
-    Argument, FileKind, Fill, ImageOptions, InputError, ValueProblem,
+    Argument, ElementSource, FileKind, Fill, ImageOptions, InputError, ValueProblem,
     content::{Content, Stdin},
+    conversion::{ConversionListener, DtypeConversion},
     convert::Filler,
+    pattern,
     target::{Target, fit},
 };
 use crate::{
@@ -24,6 +26,7 @@ pub struct Inputs {
     given: Vec<Given>,
     fill: Option<Fill>,
     image: ImageOptions,
+    conversions: ConversionListener,
 }
 
 /// An input in the shape in which it was given, which may be that of many steps.
@@ -45,11 +48,11 @@ struct Given {
 }
 
 impl Inputs {
-    /// Reads the files of the arguments, and standard input if one asks for it.
+    /// Reads the files of the arguments, where a pattern stands for several, and standard input if one asks for it.
     ///
     /// # Errors
     ///
-    /// Fails if a file cannot be read, or two arguments ask for standard input and it has one value.
+    /// Fails if a file cannot be read, a pattern matches none, or two arguments ask for standard input and it has one value.
     pub fn load(
         arguments: Vec<Argument>,
         fill: Option<Fill>,
@@ -57,12 +60,32 @@ impl Inputs {
         stdin: &mut dyn Read,
     ) -> Result<Self, InputError> {
         let mut stdin = Stdin::new(stdin);
-        let read = |argument: Argument| {
+        let mut read = |argument: Argument| {
             let content = Content::load(&argument.source, &mut stdin)?;
             Ok::<_, InputError>(Given { argument, content })
         };
-        let given = arguments.into_iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Self { given, fill, image })
+        let mut given = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            for argument in pattern::expanded(argument)? {
+                given.push(read(argument)?);
+            }
+        }
+        Ok(Self {
+            given,
+            fill,
+            image,
+            conversions: ConversionListener::default(),
+        })
+    }
+
+    /// Calls a function for each array that is converted to the datatype of the model's input, once for all
+    /// requests.
+    #[must_use]
+    pub fn on_conversion(self, report: impl Fn(&DtypeConversion) + Send + Sync + 'static) -> Self {
+        Self {
+            conversions: ConversionListener::new(report),
+            ..self
+        }
     }
 
     /// Returns whether nothing was given and nothing is to be filled.
@@ -316,12 +339,14 @@ impl Inputs {
                     problem => no_answer(&text).unwrap_or(problem),
                 })
             }
-            Content::Array(tensor) => target.array(&tensor),
+            Content::Array(tensor) => self.array(&target, &tensor, &argument.source),
             Content::Arrays(several) | Content::Outputs(several) => {
                 let name = argument.name.unwrap_or_default();
                 let named = several.iter().find(|(known, _)| *known == name);
                 match (several.as_slice(), named) {
-                    ([(_, only)], _) | (_, Some((_, only))) => target.array(only),
+                    ([(_, only)], _) | (_, Some((_, only))) => {
+                        self.array(&target, only, &argument.source)
+                    }
                     (_, None) => Err(unnamed(several.into_iter().map(|(name, _)| name).collect())),
                 }
             }
@@ -345,6 +370,32 @@ impl Inputs {
                 filler.tensor(target.dtype()?, target.smallest())
             }
         }
+    }
+
+    /// Makes a tensor of an array, and reports if it was converted without having been asked for.
+    fn array(
+        &self,
+        target: &Target<'_>,
+        array: &Tensor,
+        source: &ElementSource,
+    ) -> Result<Tensor, ValueProblem> {
+        let tensor = target.array(array)?;
+        let (found, expected) = (array.dtype(), tensor.dtype());
+        if let Some(input) = target.model.filter(|_| target.dtype.is_none())
+            && found != expected
+        {
+            let path = match source {
+                ElementSource::File { path, .. } => Some(path.clone()),
+                _ => None,
+            };
+            self.conversions.hear(DtypeConversion {
+                input: input.name.clone(),
+                path,
+                found,
+                expected,
+            });
+        }
+        Ok(tensor)
     }
 }
 

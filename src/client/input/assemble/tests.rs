@@ -1,6 +1,9 @@
-use bytes::Bytes;
+use std::sync::Arc;
 
-use super::{Content, Given, Inputs, WholeInput};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::{Content, ConversionListener, Given, Inputs, WholeInput};
 use crate::{
     client::{
         input::{Argument, Fill, ImageOptions},
@@ -70,6 +73,7 @@ fn content(name: Option<&str>, dtype: Option<DataType>, content: Content) -> Inp
         given: vec![given],
         fill: None,
         image: ImageOptions::default(),
+        conversions: ConversionListener::default(),
     }
 }
 
@@ -208,18 +212,118 @@ fn requests_of_streams_have_the_inputs_that_are_given() {
 }
 
 #[test]
-fn arrays_keep_their_type_unless_another_is_asked_for() {
-    let model = model(&[("x", "FP32", &[-1, 2])]);
+fn arrays_take_the_type_of_the_model_and_who_listens_hears_of_it_once() {
+    let floats = model(&[("x", "FP32", &[-1, 2])]);
     let doubles = || Content::Array(array(DataType::F64, &[3, 2]));
-    let error = content(None, None, doubles()).tensors(&model).unwrap_err();
-    assert_eq!(
-        chain(&error),
-        "cannot use the value given for input `x`: found elements of FP64, expected FP32"
+    let listened = |inputs: Inputs| {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let inputs = inputs.on_conversion(move |it| heard.lock().push(it.to_string()));
+        let made = inputs.tensors(&floats).map(|it| text(&it));
+        // Those of the next request are the same ones.
+        let _ = inputs.clone().given(&floats);
+        let notes = notes.lock().join("; ");
+        (made.map_err(|error| chain(&error)), notes)
+    };
+    let zeros = Ok("x FP32 [3, 2] [0.0,0.0,0.0,0.0,0.0,0.0]".to_owned());
+    let (made, notes) = listened(content(None, None, doubles()));
+    assert_eq!(made, zeros);
+    assert_eq!(notes, "input `x` was given FP64; sent as FP32");
+    // Over any wire the same: of an archive, and of the answer of another command.
+    let named = vec![("x".to_owned(), array(DataType::F64, &[3, 2]))];
+    for several in [Content::Arrays(named.clone()), Content::Outputs(named)] {
+        let (made, notes) = listened(content(None, None, several));
+        assert_eq!(made, zeros);
+        assert_eq!(notes, "input `x` was given FP64; sent as FP32");
+    }
+    // What was asked for is no news.
+    let (made, notes) = listened(content(None, Some(DataType::F32), doubles()));
+    assert_eq!((made, notes.as_str()), (zeros, ""));
+    let whole = content(None, None, doubles()).whole(&floats).unwrap();
+    assert_eq!(whole[0].tensor.dtype(), DataType::F32);
+    // Another kind of numbers, and one that does not fit.
+    let bytes = Content::Array(array(DataType::U8, &[3, 2]));
+    let (made, notes) = listened(content(None, None, bytes));
+    let value = "cannot use the value given for input `x`: ";
+    let error = format!("{value}found elements of UINT8, expected FP32");
+    assert_eq!((made, notes.as_str()), (Err(error), ""));
+    let large = [1.0_f64, 1e300].map(f64::to_le_bytes).concat();
+    let large = Tensor::new(DataType::F64, vec![1, 2], large.into()).unwrap();
+    let (made, notes) = listened(content(None, None, Content::Array(large)));
+    let error = format!("{value}1e300 of FP64 does not fit FP32");
+    assert_eq!((made, notes.as_str()), (Err(error), ""));
+}
+
+#[test]
+fn a_pattern_stands_for_its_files_in_the_order_of_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str| std::fs::write(folder.path().join(name), name).unwrap();
+    // The server decodes them, so that they are sent as they are.
+    let photos = model(&[("x", "BYTES", &[-1])]);
+    let plain = |text: String| text.replace(&folder.path().display().to_string(), "DIR");
+    let of = |pattern: &str| {
+        let argument: Argument = format!("x=@{}/{pattern}", folder.path().display())
+            .parse()
+            .unwrap();
+        let images = ImageOptions::default();
+        let inputs = Inputs::load(vec![argument], None, images, &mut &b""[..]);
+        let tensors = inputs.and_then(|inputs| inputs.tensors(&photos));
+        tensors.map(|it| text(&it)).map_err(|it| plain(chain(&it)))
+    };
+    let error = of("*.png").unwrap_err();
+    assert_eq!(error, "no file matches `DIR/*.png`");
+    for name in ["b.png", "a.png", "c.png", ".d.png"] {
+        write(name);
+    }
+    std::fs::create_dir(folder.path().join("e.png")).unwrap();
+    let batch = r#"x BYTES [3] ["a.png","b.png","c.png"]"#;
+    assert_eq!(of("*.png"), Ok(batch.to_owned()));
+    assert_eq!(of("**/*.png"), Ok(batch.to_owned()));
+    let two = r#"x BYTES [2] ["b.png","c.png"]"#;
+    assert_eq!(of("[b-c].png"), Ok(two.to_owned()));
+    // One that is a name is that file.
+    write("*.png");
+    assert_eq!(of("*.png"), Ok(r#"x BYTES [1] ["*.png"]"#.to_owned()));
+    let error = of("[b-c.png").unwrap_err();
+    assert!(
+        error.starts_with("cannot use the pattern `DIR/[b-c.png`: "),
+        "{error}"
     );
-    let tensors = content(None, Some(DataType::F32), doubles())
-        .tensors(&model)
-        .unwrap();
-    assert_eq!(text(&tensors), "x FP32 [3, 2] [0.0,0.0,0.0,0.0,0.0,0.0]");
+}
+
+#[test]
+fn arrays_of_a_pattern_are_no_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.npy", "b.npy"] {
+        let mut file = Vec::new();
+        npy::write(&array(DataType::F32, &[1]), &mut file).unwrap();
+        std::fs::write(folder.path().join(name), file).unwrap();
+    }
+    let argument = format!("x=@{}/*.npy", folder.path().display());
+    let error = load(&[&argument], None, "").tensors(&model(&[("x", "FP32", &[1])]));
+    assert_eq!(chain(&error.unwrap_err()), "found input `x` twice");
+    let one = format!("x=@{}/a*.npy", folder.path().display());
+    let made = load(&[&one], None, "").tensors(&model(&[("x", "FP32", &[1])]));
+    assert_eq!(text(&made.unwrap()), "x FP32 [1] [0.0]");
+}
+
+#[test]
+fn a_conversion_is_told_with_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.npy");
+    let mut file = Vec::new();
+    npy::write(&array(DataType::I64, &[2]), &mut file).unwrap();
+    std::fs::write(&path, file).unwrap();
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&notes);
+    let argument = format!("@{}", path.display());
+    let inputs = load(&[&argument], None, "");
+    let inputs = inputs.on_conversion(move |it| heard.lock().push(it.to_string()));
+    let made = inputs.tensors(&model(&[("x", "INT32", &[2])])).unwrap();
+    assert_eq!(text(&made), "x INT32 [2] [0,0]");
+    let note = notes.lock().join("; ");
+    let note = note.replace(&folder.path().display().to_string(), "DIR");
+    assert_eq!(note, "DIR/a.npy has INT64; sent as INT32 for input `x`");
 }
 
 #[test]

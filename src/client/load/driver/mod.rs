@@ -327,7 +327,11 @@ impl LoadRun {
     }
 
     fn finish(&self, end: LevelEnd) {
-        self.end.set(end);
+        self.end.set(match (end, self.plan.until) {
+            // One window agrees with itself, which says nothing.
+            (LevelEnd::Stable, Until::Stable { windows: 0 | 1, .. }) => LevelEnd::Limit,
+            (end, _) => end,
+        });
         let now = Instant::now();
         if let Some(recorder) = self.recorder.borrow_mut().as_mut() {
             recorder.finish(now);
@@ -385,6 +389,7 @@ impl LoadRun {
             client_cpu_us: cpu.as_secs_f64() * 1e6 / total.max(1) as f64,
             client_load: cpu.as_secs_f64() / wall.as_secs_f64().max(1e-9),
             end: self.end.get(),
+            stable: self.end.get().is_stable(recorder.windows().len()),
             reported,
             windows: recorder.windows().to_vec(),
             histogram: whole.bins(),

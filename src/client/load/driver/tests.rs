@@ -255,12 +255,14 @@ async fn windows_that_agree_end_a_run_and_others_go_on_to_the_limit() {
     run.drive(&fake(), pending()).await.unwrap();
     let report = run.report().unwrap();
     assert_eq!((report.end, report.reported), (LevelEnd::Stable, 3));
+    assert_eq!(report.stable, Some(true));
     assert!((report.seconds - 0.15).abs() < 1e-9, "{report:?}");
 
     let run = LoadRun::new(stable(0.0, 5));
     run.drive(&fake(), pending()).await.unwrap();
     let report = run.report().unwrap();
     assert_eq!((report.end, report.reported), (LevelEnd::MaxTrials, 3));
+    assert_eq!(report.stable, Some(false));
     assert!(report.windows.len() >= 5);
 
     let plan = LoadPlan {
@@ -278,6 +280,33 @@ async fn windows_that_agree_end_a_run_and_others_go_on_to_the_limit() {
     let report = run.report().unwrap();
     assert_eq!(report.end, LevelEnd::MaxTime);
     assert!(report.reported > 0 && report.windows.len() < 1000);
+}
+
+#[tokio::test]
+async fn of_one_window_nobody_knows_whether_it_is_stable() {
+    let fake = Fake {
+        takes: 2 * MILLISECOND,
+        ..Fake::default()
+    };
+    let plan = LoadPlan {
+        until: Until::Stable {
+            window: 50 * MILLISECOND,
+            windows: 1,
+            tolerance: 0.1,
+            max_windows: 1,
+            max_time: Duration::from_secs(60),
+        },
+        ..stable(0.1, 0)
+    };
+    let run = LoadRun::new(plan);
+    run.drive(&fake, pending()).await.unwrap();
+    let report = run.report().unwrap();
+    assert_eq!((report.end, report.stable), (LevelEnd::Limit, None));
+    assert_eq!((report.reported, report.windows.len()), (1, 1));
+    // The time may be over before there are two.
+    assert_eq!(LevelEnd::MaxTime.is_stable(1), None);
+    assert_eq!(LevelEnd::MaxTime.is_stable(2), Some(false));
+    assert_eq!(LevelEnd::Interrupted.is_stable(2), None);
 }
 
 #[tokio::test]

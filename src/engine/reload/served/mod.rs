@@ -9,7 +9,7 @@ use std::{
 };
 
 use self::attempt::{Attempt, Facts, kept};
-use super::error::ReloadError;
+use super::{error::ReloadError, triton::ignored_triton_settings};
 use crate::{
     config::{ModelConfig, VersionPolicy},
     error::chain,
@@ -21,6 +21,7 @@ use crate::{
         storage::{FoundVersion, Locator, Repository, SourceError, StorageOptions},
         wanted,
     },
+    task,
 };
 
 /// Reason for a pass.
@@ -140,6 +141,13 @@ impl Served {
         if self.config.as_ref().map(|before| &before.base_path) != Some(&config.base_path) {
             self.repository = None;
             self.ignored.clear();
+        }
+        if self.config.as_ref() != Some(&config) {
+            let of = config.clone();
+            let ignored = move || ignored_triton_settings(&of);
+            if let Some(ignored) = task::blocking("read config.pbtxt", ignored).await {
+                tracing::warn!(model = config.name, "{ignored}");
+            }
         }
         self.config = Some(config.clone());
         for version in self.model.versions() {

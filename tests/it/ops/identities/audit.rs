@@ -3,10 +3,16 @@
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::Value;
-use tonic::Request;
+use tonic::{Code, Request};
 
 use super::{Guarded, bearer, key};
-use crate::support::{Server, cli, eventually, grpc::Grpc, http::send, model};
+use crate::support::{
+    Server, cli, eventually,
+    grpc::Grpc,
+    http::send,
+    model,
+    wire::{self, Call},
+};
 
 /// Waits until a file has so many lines, and returns them.
 fn lines(path: &Path, count: usize) -> Vec<Value> {
@@ -108,6 +114,56 @@ fn without_identities_the_peer_is_all_that_is_known() {
         (&line["result"], &line["status"]),
         (&"done".into(), &200.into())
     );
+}
+
+/// Returns the message of a load or unload of a model (`model_name`, field 2) with so many bytes of another field.
+fn of_model(name: &str, more: usize) -> Vec<u8> {
+    let field = |tag: u32, bytes: &[u8]| {
+        let mut field = Vec::new();
+        prost::encoding::bytes::encode(tag, &bytes.to_vec(), &mut field);
+        field
+    };
+    [field(2, name.as_bytes()), field(3, &vec![0; more])].concat()
+}
+
+#[test]
+fn a_refused_load_names_its_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit");
+    let server = Server::start_with("dummy", &["--audit_log", path.to_str().unwrap()]);
+    for change in ["load", "unload"] {
+        let path = format!("/v2/repository/models/a%20b/{change}");
+        assert_eq!(send(&server, "POST", &path, &[], b"{}").status, 501);
+    }
+    let calls = [
+        ("RepositoryModelLoad", of_model("resnet", 1000)),
+        ("RepositoryModelUnload", of_model("resnet", 0)),
+        // Neither a model, nor a message, nor a short one.
+        ("RepositoryModelLoad", of_model("", 0)),
+        ("RepositoryModelLoad", vec![0xff; 20]),
+        ("RepositoryModelLoad", of_model("resnet", 1 << 20)),
+        ("LogSettings", of_model("resnet", 0)),
+    ];
+    for (method, message) in calls {
+        let path = format!("/inference.GRPCInferenceService/{method}");
+        let answer = wire::send(&server, &[Call::of(&path, message)]).remove(0);
+        assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
+    }
+    let written = lines(&path, 8);
+    let targets: Vec<_> = written.iter().map(|it| it["target"].as_str()).collect();
+    let (named, none) = (Some("resnet"), None);
+    let all = [
+        Some("a b"),
+        Some("a b"),
+        named,
+        named,
+        none,
+        none,
+        none,
+        none,
+    ];
+    assert_eq!(targets, all, "{written:?}");
+    assert!(written.iter().all(|it| it["result"] == "failed"));
 }
 
 #[test]

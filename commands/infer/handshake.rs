@@ -1,0 +1,147 @@
+//! Failed TLS handshakes in terms of the command line, for all protocols and commands.
+
+use ovms::{client::Address, tls::TlsProblem};
+
+use crate::ui::listed;
+
+/// Failed handshake: what is wrong, and the next step.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HandshakeReport {
+    pub(crate) text: String,
+    pub(crate) hint: String,
+}
+
+/// Returns the report of a failed handshake with the server of an address.
+pub(crate) fn handshake(problem: &TlsProblem, address: &Address) -> HandshakeReport {
+    let plain = address.without_tls().unwrap_or_default();
+    let (text, hint) = match problem {
+        TlsProblem::NotTls => (
+            format!("the server at {address} answers without TLS"),
+            format!("its port has no TLS: use `--url {plain}`"),
+        ),
+        TlsProblem::Closed => (
+            format!("the server at {address} closed the connection in the TLS handshake"),
+            format!("if its port has no TLS, use `--url {plain}`"),
+        ),
+        TlsProblem::UnknownAuthority => (
+            format!("the certificate of {address} is of an authority that is not trusted here"),
+            "`--cacert FILE` names the authority that signed it; `--insecure` accepts any \
+             certificate"
+                .to_owned(),
+        ),
+        TlsProblem::AuthorityItself => (
+            format!(
+                "the certificate of {address} is marked as one of an authority, which a server's \
+                 must not be"
+            ),
+            "make it with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`; \
+             `--insecure` accepts any certificate"
+                .to_owned(),
+        ),
+        TlsProblem::OtherName { names } => (
+            format!(
+                "the certificate of {address} is {}",
+                for_names(names, address)
+            ),
+            "use a name of the certificate in `--url`, or a certificate for this name; \
+             `--insecure` accepts any certificate"
+                .to_owned(),
+        ),
+        TlsProblem::Expired { until } => (
+            match until {
+                Some(until) => format!("the certificate of {address} expired at {until}"),
+                None => format!("the certificate of {address} has expired"),
+            },
+            "renew it on the server, or check the clock of this machine; `--insecure` accepts any \
+             certificate"
+                .to_owned(),
+        ),
+        TlsProblem::NotYetValid { since } => (
+            match since {
+                Some(since) => format!("the certificate of {address} is not valid before {since}"),
+                None => format!("the certificate of {address} is not valid yet"),
+            },
+            "check the clocks of the server and of this machine; `--insecure` accepts any \
+             certificate"
+                .to_owned(),
+        ),
+        TlsProblem::CertificateRequired => (
+            format!("the server at {address} asks for a certificate of the client"),
+            "give one of an authority that the server knows: `--cert FILE` and `--key FILE`"
+                .to_owned(),
+        ),
+        TlsProblem::CertificateRefused => (
+            format!("the server at {address} does not accept the certificate of the client"),
+            "check that the certificate of `--cert` is of an authority that the server knows, and \
+             has not expired"
+                .to_owned(),
+        ),
+        TlsProblem::NothingInCommon => (
+            format!(
+                "{address} and this client have no version of TLS, cipher, or protocol (ALPN) in \
+                 common"
+            ),
+            "check that the port is that of the API: `grpcs://` for gRPC, `https://` for REST"
+                .to_owned(),
+        ),
+        TlsProblem::Other => (
+            format!("the TLS handshake with {address} failed"),
+            "the log of the server may say more".to_owned(),
+        ),
+    };
+    HandshakeReport { text, hint }
+}
+
+/// Describes the names of a certificate that is not for the host of an address.
+fn for_names(names: &[String], address: &Address) -> String {
+    let host = address.host().map_or("this name", |(host, _)| host);
+    match names {
+        [] => format!("not for {host}"),
+        names => format!("for {}, not for {host}", listed(names)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ovms::{
+        client::{Address, Api},
+        tls::TlsProblem,
+    };
+
+    use super::handshake;
+
+    fn text(problem: &TlsProblem) -> String {
+        let address = Address::parse("https://models:8000", Api::KserveRest).unwrap();
+        let report = handshake(problem, &address);
+        format!("{}\nhint: {}", report.text, report.hint)
+    }
+
+    #[test]
+    fn handshakes_fail_with_what_is_wrong_and_the_next_step() {
+        insta::assert_snapshot!(text(&TlsProblem::NotTls), @"
+        the server at https://models:8000 answers without TLS
+        hint: its port has no TLS: use `--url http://models:8000`
+        ");
+        insta::assert_snapshot!(text(&TlsProblem::Closed), @"
+        the server at https://models:8000 closed the connection in the TLS handshake
+        hint: if its port has no TLS, use `--url http://models:8000`
+        ");
+        insta::assert_snapshot!(text(&TlsProblem::UnknownAuthority), @"
+        the certificate of https://models:8000 is of an authority that is not trusted here
+        hint: `--cacert FILE` names the authority that signed it; `--insecure` accepts any certificate
+        ");
+        let names = ["a.example", "10.0.0.1"].map(str::to_owned).to_vec();
+        insta::assert_snapshot!(text(&TlsProblem::OtherName { names }), @"
+        the certificate of https://models:8000 is for a.example and 10.0.0.1, not for models
+        hint: use a name of the certificate in `--url`, or a certificate for this name; `--insecure` accepts any certificate
+        ");
+        insta::assert_snapshot!(text(&TlsProblem::Expired { until: None }), @"
+        the certificate of https://models:8000 has expired
+        hint: renew it on the server, or check the clock of this machine; `--insecure` accepts any certificate
+        ");
+        insta::assert_snapshot!(text(&TlsProblem::CertificateRequired), @"
+        the server at https://models:8000 asks for a certificate of the client
+        hint: give one of an authority that the server knows: `--cert FILE` and `--key FILE`
+        ");
+    }
+}

@@ -1,0 +1,109 @@
+//! Skeletons of custom nodes, in C++ and in Python, each with a pipeline of that node alone.
+
+use std::path::{Path, PathBuf};
+
+use ovms::{custom_node::HEADER, python, scaffold::handler_file};
+
+use super::{named, save, typed};
+use crate::{error::Failure, ui::OutputFormat};
+
+/// Placeholder of the name in the files.
+const NAME: &str = "@NAME@";
+
+/// Placeholder of the handler's file name.
+const FILE: &str = "@FILE@";
+
+/// Flag with an input of the pipeline of a Python node, as typed in a shell.
+const INPUT: &str = "-i 'numbers:FP32=[1,2,3]'";
+
+/// Folder, name, and options of a skeleton, as typed.
+pub(super) struct Skeleton {
+    /// Name of the node.
+    name: String,
+    folder: PathBuf,
+    force: bool,
+    output: OutputFormat,
+}
+
+impl Skeleton {
+    /// Creates one for a folder, or for that of the node's name.
+    pub(super) fn new(
+        name: &str,
+        folder: Option<&Path>,
+        force: bool,
+        output: OutputFormat,
+    ) -> Result<Self, Failure> {
+        named(name, "custom node")?;
+        let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_owned);
+        Ok(Self {
+            name: name.to_owned(),
+            folder,
+            force,
+            output,
+        })
+    }
+
+    /// Writes a node in C++.
+    pub(super) fn cpp(&self) -> Result<(), Failure> {
+        let name = &self.name;
+        let filled = |template: &str| template.replace(NAME, name);
+        let files = [
+            (format!("{name}.cpp"), filled(include_str!("skeleton.cpp"))),
+            ("custom_node_interface.h".to_owned(), HEADER.to_owned()),
+            ("Makefile".to_owned(), filled(include_str!("skeleton.mk"))),
+            (
+                "config.json".to_owned(),
+                filled(include_str!("skeleton.json")),
+            ),
+        ];
+        let next = [
+            format!("make -C {}", typed(&self.folder)),
+            format!("ovms pipeline check {}", self.config()),
+        ];
+        self.write(files, &next)
+    }
+
+    /// Writes a node in Python, with a test of its handler.
+    pub(super) fn python(&self) -> Result<(), Failure> {
+        let (name, handler) = (&self.name, handler_file(&self.name));
+        let filled = |template: &str| template.replace(NAME, name).replace(FILE, &handler);
+        // A name that `python -m unittest` finds.
+        let test = format!("test_{}.py", name.to_ascii_lowercase().replace('-', "_"));
+        let files = [
+            (handler.clone(), filled(include_str!("skeleton.py"))),
+            (test, filled(include_str!("skeleton_test.py"))),
+            ("pyovms.pyi".to_owned(), python::STUB.to_owned()),
+            (
+                "config.json".to_owned(),
+                filled(include_str!("skeleton_python.json")),
+            ),
+        ];
+        let config = self.config();
+        let next = [
+            format!("ovms pipeline check {config}"),
+            format!("ovms pipeline run {config} {INPUT}"),
+            format!("ovms serve --config-path {config} --port 9000"),
+            format!("ovms infer {name}_pipeline {INPUT}"),
+        ];
+        self.write(files, &next)
+    }
+
+    fn config(&self) -> String {
+        typed(&self.folder.join("config.json"))
+    }
+
+    /// Writes all files into the folder or none of them; creates the folder if it is missing.
+    fn write<const N: usize>(
+        &self,
+        files: [(String, String); N],
+        next: &[String],
+    ) -> Result<(), Failure> {
+        let files = files.map(|(name, text)| (self.folder.join(name), text));
+        for (path, _) in &files {
+            save::refuse_existing(path, self.force)?;
+        }
+        save::write_into(&self.folder, &files, self.force)?;
+        let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
+        save::tell(&files, next, self.output)
+    }
+}

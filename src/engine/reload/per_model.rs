@@ -1,0 +1,113 @@
+//! Flags of a model as each of several models has them.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::triton;
+use crate::{
+    config::{ModelConfig, PathSource},
+    model::{has_state, storage},
+    openvino::Batching,
+};
+
+/// Models that are given the flags one by one.
+pub(super) struct PerModel<'a> {
+    source: &'a PathSource,
+    /// Whether the flags are for several models, now or later.
+    is_shared: bool,
+    /// Models with sequences, as `--stateful` asks for.
+    stateful: Vec<String>,
+    /// Models that have no state for sequences.
+    stateless: Vec<String>,
+}
+
+impl<'a> PerModel<'a> {
+    pub(super) fn new(source: &'a PathSource, is_shared: bool) -> Self {
+        Self {
+            source,
+            is_shared,
+            stateful: Vec::new(),
+            stateless: Vec::new(),
+        }
+    }
+
+    /// Returns the settings of a model that is found at a path. Blocks.
+    pub(super) fn settings(&mut self, name: &str, path: &Path) -> ModelConfig {
+        let mut model = self.source.model_of(name, path);
+        if self.is_shared {
+            model.load.advice = self.advice(&model).map(Into::into);
+        }
+        let is_remote = storage::is_remote(&model.base_path);
+        let file = match is_remote {
+            true => None,
+            false => triton::asks_for_sequences(path),
+        };
+        if let Some(file) = file {
+            let is_new = model.stateful.is_none();
+            let off = match model.load.batching {
+                Batching::Off => "",
+                _ => "; dynamic_batching is off for it",
+            };
+            if is_new {
+                let file = file.display();
+                tracing::info!(
+                    model = name,
+                    "stateful, as sequence_batching of {file} asks for{off}"
+                );
+            }
+            model.add_sequences(file);
+            self.stateful.push(name.to_owned());
+        } else if self.is_shared && model.stateful.is_some() {
+            let low_latency = model.load.low_latency;
+            if !is_remote && has_state(path, low_latency) == Some(false) {
+                model.remove_sequences();
+                self.stateless.push(name.to_owned());
+            } else {
+                self.stateful.push(name.to_owned());
+            }
+        }
+        model
+    }
+
+    /// Says which models `--stateful` is for; returns a warning if it is for none of them.
+    pub(super) fn end(self) -> Option<String> {
+        if self.source.model.stateful.is_none() || self.stateless.is_empty() {
+            return None;
+        }
+        let stateless = self.stateless.join(", ");
+        if self.stateful.is_empty() {
+            return Some(format!(
+                "stateful is ignored: no model has variables to keep a state in: {stateless}"
+            ));
+        }
+        let stateful = self.stateful.join(", ");
+        tracing::info!(
+            "stateful is for {stateful}; without variables, and so without sequences: {stateless}"
+        );
+        None
+    }
+
+    /// Returns the next step for a model that the flags of its tensors do not fit.
+    fn advice(&self, model: &ModelConfig) -> Option<String> {
+        let flags = &self.source.of_tensors;
+        if flags.is_empty() {
+            return None;
+        }
+        let verb = if flags.len() == 1 { "is" } else { "are" };
+        let given = flags
+            .iter()
+            .map(|flag| format!("--{}", flag.replace('_', "-")));
+        let given: Vec<String> = given.collect();
+        let keys: String = flags
+            .iter()
+            .map(|flag| format!(r#", "{flag}": "…""#))
+            .collect();
+        let (name, base_path) = (json!(model.name), json!(model.base_path));
+        Some(format!(
+            "{} {verb} for all models here; to give each its own, serve a file with --config-path: \
+             {{\"model_config_list\": [{{\"config\": {{\"name\": {name}, \"base_path\": {base_path}{keys}}}}}]}}",
+            given.join(", ")
+        ))
+    }
+}

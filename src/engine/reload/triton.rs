@@ -1,0 +1,232 @@
+//! `config.pbtxt` of Triton's repositories. Of its settings `sequence_batching` is followed, where models are named
+//! by their paths; the others have counterparts here, which a warning names.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use crate::{
+    config::ModelConfig,
+    graph::{OutlineField, outline},
+    model::storage,
+};
+
+/// Name of the file, which is beside the version folders.
+const FILE: &str = "config.pbtxt";
+
+/// Maximum size of the file, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// The setting of models with sequences.
+const SEQUENCES: &str = "sequence_batching";
+
+/// Time after which sequences end without a request there.
+const IDLE: &str = "sequence_batching.max_sequence_idle_microseconds";
+
+/// Settings that are not read, with what is set here instead.
+const COUNTERPARTS: [(&str, &str); 13] = [
+    ("backend", "write a graph with a Python node"),
+    ("max_batch_size", "set batch_size"),
+    ("version_policy", "set model_version_policy"),
+    ("instance_group", "set nireq and target_device"),
+    ("dynamic_batching", "set dynamic_batching"),
+    (SEQUENCES, "set stateful"),
+    (IDLE, "set sequence_cleaner_poll_wait_minutes of the server"),
+    (
+        "ensemble_scheduling",
+        "define a pipeline in a configuration file",
+    ),
+    ("optimization", "set plugin_config"),
+    ("parameters", "set plugin_config"),
+    ("model_warmup", "set warmup"),
+    (
+        "default_model_filename",
+        "the model file is found by its ending",
+    ),
+    ("response_cache", "there is no such cache"),
+];
+
+/// Size and time of a file, by which a change is noticed.
+pub(super) type FileStamp = (u64, Option<SystemTime>);
+
+/// Returns the file of a model that lies at a path, which may be that of a version.
+fn file_of(base_path: &Path) -> PathBuf {
+    let folder = match base_path.is_file() {
+        true => base_path.parent().unwrap_or(base_path),
+        false => base_path,
+    };
+    let name = folder.file_name().unwrap_or_default().as_encoded_bytes();
+    let is_version = !name.is_empty() && name.iter().all(u8::is_ascii_digit);
+    let of_model = match folder.parent() {
+        Some(parent) if is_version => parent,
+        _ => folder,
+    };
+    of_model.join(FILE)
+}
+
+/// Returns the stamp of the file of a model, if there is one.
+pub(super) fn stamp(base_path: &Path) -> Option<FileStamp> {
+    let found = fs::metadata(file_of(base_path)).ok()?;
+    let is_file = found.is_file();
+    is_file.then(|| (found.len(), found.modified().ok()))
+}
+
+/// Reads the fields of the file of a model; `None` if there is none.
+fn read(file: &Path) -> Option<Result<Vec<OutlineField>, String>> {
+    let mut text = String::new();
+    // Opening a pipe would wait for its other end.
+    if !file.is_file() {
+        return None;
+    }
+    let read = File::open(file).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(Err(error.to_string())),
+        Ok(_) => Some(outline(&text)),
+    }
+}
+
+/// Returns the file of a model at a path, if its requests belong to sequences there. Blocks.
+pub(super) fn asks_for_sequences(base_path: &Path) -> Option<PathBuf> {
+    let file = file_of(base_path);
+    let fields = read(&file)?.ok()?;
+    let mut fields = fields.iter();
+    fields.any(|field| field.path == SEQUENCES).then_some(file)
+}
+
+/// Returns a warning of the settings in the `config.pbtxt` of a model that have no effect, with their counterparts
+/// here; `None` if there are none. Blocks.
+pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
+    if storage::is_remote(&model.base_path) {
+        return None;
+    }
+    let file = file_of(Path::new(&model.base_path));
+    let shown = file.display();
+    let fields = match read(&file)? {
+        Ok(fields) => fields,
+        Err(error) => {
+            return Some(format!(
+                "{shown} is ignored, since it cannot be read: {error}"
+            ));
+        }
+    };
+    let is_meant = |name: &str, value: Option<&str>| match name {
+        SEQUENCES => model.stateful.is_none(),
+        IDLE => model.stateful.is_some(),
+        // Requests have no batch axis then, as it is without a batch size here.
+        "max_batch_size" => value != Some("0"),
+        "backend" => value == Some("python"),
+        _ => true,
+    };
+    let is_ignored = |name: &str| {
+        let mut fields = fields.iter();
+        let field = fields.find(|field| field.path == name);
+        field.is_some_and(|field| is_meant(name, field.value.as_deref()))
+    };
+    let ignored = COUNTERPARTS.iter().filter(|(name, _)| is_ignored(name));
+    let ignored = ignored.map(|(name, instead)| format!("{name} ({instead})"));
+    let ignored: Vec<String> = ignored.collect();
+    (!ignored.is_empty()).then(|| format!("ignored settings of {shown}: {}", ignored.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::{asks_for_sequences, ignored_triton_settings};
+    use crate::config::{Config, ConfigSource, FlagEnvironment, Flags, ModelConfig};
+
+    fn model(base_path: &Path, stateful: bool) -> ModelConfig {
+        let flags = Flags {
+            model_name: Some("m".to_owned()),
+            model_path: Some(base_path.to_owned()),
+            port: 1,
+            stateful,
+            ..Flags::default()
+        };
+        match Config::from_flags(flags, &FlagEnvironment::default())
+            .unwrap()
+            .source
+        {
+            ConfigSource::Model(model) => *model,
+            _ => panic!("no model"),
+        }
+    }
+
+    /// Returns the warnings of a file, for a model without state and one with it, and whether it asks for sequences.
+    fn read(text: &str) -> (Option<String>, Option<String>, bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.pbtxt");
+        fs::write(&file, text).unwrap();
+        let warning = |stateful| {
+            let warning = ignored_triton_settings(&model(folder.path(), stateful))?;
+            Some(warning.replace(&file.display().to_string(), "FILE"))
+        };
+        let asks = asks_for_sequences(folder.path()).is_some();
+        (warning(false), warning(true), asks)
+    }
+
+    #[test]
+    fn ignored_settings_have_their_counterparts() {
+        let text = "name: \"m\" platform: \"onnxruntime_onnx\" max_batch_size: 8\n\
+                    input [ { name: \"x\" dims: [ 1 ] } ] dynamic_batching { }\n\
+                    instance_group [ { count: 2 } ] parameters { key: \"a\" }";
+        let expected = "ignored settings of FILE: max_batch_size (set batch_size), instance_group (set nireq and \
+                        target_device), dynamic_batching (set dynamic_batching), parameters (set plugin_config)";
+        let expected = Some(expected.to_owned());
+        assert_eq!(read(text), (expected.clone(), expected, false));
+        let python = read("backend: \"python\"").0;
+        let expected = "ignored settings of FILE: backend (write a graph with a Python node)";
+        assert_eq!(python.as_deref(), Some(expected));
+        for text in [
+            "",
+            "max_batch_size: 0",
+            "backend: 'onnxruntime'",
+            "# dynamic_batching { }",
+        ] {
+            assert_eq!(read(text), (None, None, false), "{text}");
+        }
+    }
+
+    #[test]
+    fn sequences_are_followed_where_the_model_is_stateful() {
+        let text = "sequence_batching { max_sequence_idle_microseconds: 5000000 }";
+        let (without, with, asks) = read(text);
+        let expected = "ignored settings of FILE: sequence_batching (set stateful)";
+        assert_eq!(without.as_deref(), Some(expected));
+        let expected = "ignored settings of FILE: sequence_batching.max_sequence_idle_microseconds (set \
+                        sequence_cleaner_poll_wait_minutes of the server)";
+        assert_eq!(with.as_deref(), Some(expected));
+        assert!(asks);
+        assert_eq!(read("sequence_batching { }").1, None);
+    }
+
+    #[test]
+    fn the_file_is_beside_the_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let (model, version) = (folder.path().join("m"), folder.path().join("m/1"));
+        fs::create_dir_all(&version).unwrap();
+        fs::write(version.join("model.onnx"), "").unwrap();
+        for path in [&model, &version, &version.join("model.onnx")] {
+            assert_eq!(asks_for_sequences(path), None);
+        }
+        fs::write(model.join("config.pbtxt"), "sequence_batching { }").unwrap();
+        for path in [&model, &version, &version.join("model.onnx")] {
+            let found = asks_for_sequences(path);
+            assert_eq!(found, Some(model.join("config.pbtxt")), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_ignored_with_its_error() {
+        let (warning, _, asks) = read("sequence_batching {");
+        let expected = "FILE is ignored, since it cannot be read: 1:20: found the end of the text, expected the name \
+                        of a field or `}`";
+        assert_eq!((warning.as_deref(), asks), (Some(expected), false));
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(ignored_triton_settings(&model(folder.path(), false)), None);
+    }
+}
