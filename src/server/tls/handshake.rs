@@ -19,6 +19,9 @@ use crate::{
     },
 };
 
+/// How many times the limit of a handshake one waits for its place: those that have the places are gone by then.
+const PATIENCE: u32 = 2;
+
 /// TLS of a port.
 #[derive(Clone)]
 pub(in crate::server) struct Handshakes {
@@ -71,32 +74,42 @@ impl Handshakes {
     }
 
     async fn attempt(&self, stream: TcpStream, peer: Peer) -> Option<Stream> {
-        match timeout(self.limit, self.accept(stream)).await {
-            Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
-            Ok(Err((error, stream))) => {
+        match self.accept(stream).await {
+            Ok(stream) => return Some(Stream::Tls(Box::new(stream))),
+            Err((error, stream)) => {
                 self.log(peer, &error);
-                end(stream).await;
+                if let Some(stream) = stream {
+                    end(stream).await;
+                }
             }
-            Err(_) => self.log(peer, &io::ErrorKind::TimedOut.into()),
         }
         None
     }
 
+    /// Makes a handshake, which has all of its time once it has a place; a connection that is not ended by a word has
+    /// none left.
     async fn accept(
         &self,
         stream: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, (io::Error, TcpStream)> {
-        // One that says nothing takes no place from those that do.
-        if let Err(error) = stream.readable().await {
-            return Err((error, stream));
+    ) -> Result<TlsStream<TcpStream>, (io::Error, Option<TcpStream>)> {
+        let late = || (io::ErrorKind::TimedOut.into(), None);
+        // One that says nothing takes no place from those that do. It is looked for a byte: an accepted stream counts as
+        // readable until somebody has tried.
+        match timeout(self.limit, stream.peek(&mut [0])).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err((error, Some(stream))),
+            Err(_) => return Err(late()),
         }
+        let patience = self.limit.saturating_mul(PATIENCE);
         // It is never closed.
-        let _place = self.room.acquire().await.ok();
+        let place = timeout(patience, self.room.acquire()).await;
+        let _place = place.map_err(|_| late())?;
         let config = self.tls.config(self.protocol);
-        TlsAcceptor::from(config)
-            .accept(stream)
-            .into_fallible()
-            .await
+        let handshake = TlsAcceptor::from(config).accept(stream).into_fallible();
+        match timeout(self.limit, handshake).await {
+            Ok(made) => made.map_err(|(error, stream)| (error, Some(stream))),
+            Err(_) => Err(late()),
+        }
     }
 
     /// Logs a failed handshake: at a bounded rate, and without those that only look whether a port is open.

@@ -9,18 +9,22 @@ use super::{
 
 /// Returns at least how many elements the arrays, sets, and maps of an answer claim to have.
 fn claimed(data: &[u8]) -> usize {
-    let count = |line: &[u8]| {
-        let (kind, number) = line.split_first()?;
-        let number: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
-        match kind {
-            b'*' | b'~' | b'>' => Some(number),
-            b'%' | b'|' => Some(number.saturating_mul(2)),
-            _ => None,
+    let (mut sum, mut end) = (0_usize, None);
+    // Wherever one may begin; its number goes to the end of the line, with any white space around it.
+    for (at, byte) in data.iter().enumerate().rev() {
+        if data[at..].starts_with(b"\r\n") {
+            end = Some(at);
         }
-    };
-    let lines = data.split(|byte| *byte == b'\n');
-    let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    lines.filter_map(count).fold(0, usize::saturating_add)
+        let times = match byte {
+            b'*' | b'~' | b'>' => 1,
+            b'%' | b'|' => 2,
+            _ => continue,
+        };
+        let line = end.and_then(|end| std::str::from_utf8(&data[at + 1..end]).ok());
+        let number = line.and_then(|line| line.trim().parse::<usize>().ok());
+        sum = sum.saturating_add(number.unwrap_or(0).saturating_mul(times));
+    }
+    sum
 }
 
 /// An answer: that of each script, of the clock, of the run, and a message of another server.

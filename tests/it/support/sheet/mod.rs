@@ -7,6 +7,7 @@
 //! - `serve MODEL [FLAGS]` starts a server of a fixture model: the shared one where no flags follow.
 //!   `serve --config_path FILE [FLAGS]` starts one of a configuration file of the sheet, and `serve endless [FLAGS]` one
 //!   of a model whose load never ends.
+//! - `stop` ends the server of a configuration file, and waits until it and its workers have ended.
 //! - `file NAME` writes the indented lines below it into a file of the sheet.
 //! - `relu FOLDER INPUT OUTPUT SHAPE` writes a model of one operation, `strings FOLDER RANK` one of strings.
 //! - `generator` starts the fake server of graphs ([`crate::support::generator`]), which commands ask from then on.
@@ -231,6 +232,13 @@ impl Sheet {
         let words = || -> Vec<String> { rest.split_whitespace().map(str::to_owned).collect() };
         match first {
             "serve" => self.serve(rest),
+            "stop" => {
+                let Some(Running::Own(mut server)) = self.served.take().map(|it| it.server) else {
+                    panic!("`stop` is for a server of the sheet");
+                };
+                server.signal("TERM");
+                assert!(server.wait().success(), "{}", server.log());
+            }
             "over" => self.over = rest.split(',').map(|wire| wire.trim().to_owned()).collect(),
             "generator" => self.generator = Some(Generator::start()),
             "library" => {
