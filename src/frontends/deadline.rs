@@ -8,13 +8,16 @@ use std::{
     time::Duration,
 };
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName};
 use tokio::time::Sleep;
 
 use crate::{
     error::Error,
     request::{Parameter, Parameters},
 };
+
+/// The header with the time limit of a call. Names of headers that each request is asked for are made once.
+static TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// Runs a call within a time limit, if there is one.
 // A call has some kilobytes, which would be moved here and back.
@@ -54,7 +57,7 @@ impl<T, E: From<Error>, F: Future<Output = Result<T, E>>> Future for Within<F> {
 /// Reads the time limit that a gRPC client sends: up to eight digits and a unit (gRPC over
 /// HTTP/2, "Timeout").
 pub(super) fn of_headers(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let text = headers.get(&TIMEOUT)?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;

@@ -1,9 +1,12 @@
 //! Idempotency keys of requests to sequences, beside the request itself.
 
-use hyper::{HeaderMap, header::HeaderValue};
+use hyper::{
+    HeaderMap,
+    header::{HeaderName, HeaderValue},
+};
 
 /// The header, and the metadata of a gRPC call, that has the key.
-const HEADER: &str = "ovms-idempotency-key";
+static HEADER: HeaderName = HeaderName::from_static("ovms-idempotency-key");
 
 /// The key of a request, as its transport has it.
 #[derive(Debug, Default)]
@@ -12,7 +15,7 @@ pub(super) struct IdempotencyKey(Option<HeaderValue>);
 impl IdempotencyKey {
     /// Finds the key of a request.
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        Self(headers.get(HEADER).cloned())
+        Self(headers.get(&HEADER).cloned())
     }
 
     /// Returns the key, if there is one; empty if it is no text.

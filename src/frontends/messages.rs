@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::http::{Extensions, HeaderMap, Request};
+use axum::http::{Extensions, HeaderMap, HeaderName, Request};
 use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
 use hyper::body::Body;
@@ -237,9 +237,12 @@ where
     }
 }
 
+/// The header with the compression of messages.
+static ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+
 /// Reads how the messages of a call are compressed, where they say that they are.
 fn is_gzip(headers: &HeaderMap) -> Result<bool, Status> {
-    match headers.get("grpc-encoding").map(|value| value.as_bytes()) {
+    match headers.get(&ENCODING).map(|value| value.as_bytes()) {
         None | Some(b"identity") => Ok(false),
         Some(b"gzip") => Ok(true),
         Some(other) => {

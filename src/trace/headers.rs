@@ -5,7 +5,7 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState}
 
 /// The header with the ids of a trace and of the span that a request belongs to.
 ///
-/// Made once, as each request is asked for it.
+/// It is made once, as each request is asked for it.
 pub(super) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The header with what others have added to it.

@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use axum::http::{Extensions, HeaderMap, HeaderValue, Request, Response};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Request, Response};
 use hyper::body::{Body, Frame, SizeHint};
 
 pub(crate) use self::peer::{Peer, Source};
@@ -264,9 +264,12 @@ impl Drop for Entry {
     }
 }
 
+/// The header with the code of a gRPC answer.
+static STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
 /// Reads the code of a gRPC answer.
 fn code(headers: &HeaderMap) -> Option<u16> {
-    headers.get("grpc-status")?.to_str().ok()?.parse().ok()
+    headers.get(&STATUS)?.to_str().ok()?.parse().ok()
 }
 
 /// A body that is counted for the log, if there is one, and what is dropped with it.
