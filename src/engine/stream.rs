@@ -178,6 +178,10 @@ impl Each {
                     let mut answer = self.answer(request);
                     // What runs in place needs no task.
                     let begun = match answer.poll_unpin(context) {
+                        // Nor does it wait behind others, where there are none.
+                        Poll::Ready(answer) if self.in_flight.is_empty() => {
+                            return Poll::Ready(Some(answer));
+                        }
                         Poll::Ready(answer) => Either::Left(ready(answer)),
                         Poll::Pending => Either::Right(elsewhere(answer)),
                     };
