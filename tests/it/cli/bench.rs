@@ -429,6 +429,8 @@ fn conditions_decide_over_the_exit_code() {
         .and_then(|rest| rest.strip_suffix(" ms at concurrency 1, which is above 0.001 ms"))
         .unwrap_or_else(|| panic!("{said:?}"));
     assert!(p50.parse::<f64>().unwrap() > 0.001, "{said:?}");
+    // It is the figure of the table.
+    assert!(held.text().contains(&format!(" {p50} ")), "{}", held.text());
     let passed = run(&["--fail-if=p50>10s", "--fail-if=rate<1"]);
     assert_eq!(passed.code, Some(0), "{}", passed.stderr);
 }
