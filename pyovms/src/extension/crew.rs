@@ -45,6 +45,8 @@ struct State {
     running: usize,
     /// When the last of them began, or ended.
     moved: Instant,
+    /// Whether one has ended whose reply may not be sent yet.
+    unsent: bool,
     idle: usize,
     threads: usize,
     is_watch_asleep: bool,
@@ -76,6 +78,7 @@ impl State {
     fn ended(&mut self, line: u64) {
         self.running -= 1;
         self.moved = Instant::now();
+        self.unsent = true;
         for order in self.lines.remove(&line).into_iter().flatten().rev() {
             self.orders.push_front(order);
         }
@@ -93,6 +96,7 @@ impl Crew {
                 source: Some(source),
                 running: 0,
                 moved: Instant::now(),
+                unsent: false,
                 idle: 0,
                 threads: 0,
                 is_watch_asleep: false,
@@ -145,7 +149,6 @@ impl Crew {
         if let Some(line) = ended {
             state.ended(line);
         }
-        let mut is_flushed = false;
         loop {
             if let Some(order) = state.pop() {
                 state.running += 1;
@@ -162,11 +165,10 @@ impl Crew {
             if state.has_ended {
                 return None;
             }
-            if !is_flushed {
+            if std::mem::take(&mut state.unsent) {
                 // Replies of several calls are sent together.
                 drop(state);
                 self.calls.flush();
-                is_flushed = true;
                 state = self.state();
                 continue;
             }
@@ -217,12 +219,18 @@ impl Crew {
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            if state.running > 0 && state.source.is_some() && state.moved.elapsed() > LONG {
-                self.hand_over(&mut state);
-                state.moved = Instant::now();
-                drop(state);
-                self.calls.flush();
-                state = self.state();
+            if state.running > 0 && state.moved.elapsed() > LONG {
+                let hands_over = state.source.is_some();
+                if hands_over {
+                    self.hand_over(&mut state);
+                    state.moved = Instant::now();
+                }
+                // The thread that has said a reply may be the one whose next call takes long.
+                if std::mem::take(&mut state.unsent) || hands_over {
+                    drop(state);
+                    self.calls.flush();
+                    state = self.state();
+                }
             }
             let (woken, _) = self
                 .watch

@@ -5,7 +5,7 @@ use std::{fs, time::Instant};
 use crate::support::{
     Server, eventually,
     graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
-    grpc::Grpc,
+    grpc::{Call, Grpc},
     pipelines::{Config, is_ready, wait_lines},
     streams::Talk,
 };
@@ -87,6 +87,33 @@ fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
         is_fine(&client, "py");
         server.wait_log(&format!("Python worker {how}"));
         assert_eq!(number(&client, "other", "os.getpid()"), other);
+    }
+}
+
+#[test]
+fn an_answer_does_not_wait_for_the_next_call_of_its_thread() {
+    let (_config, server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    let answered = |call: Call<'_>| call.wait().expect("it is answered");
+    for turn in 0..200 {
+        let begin = "self.freed = threading.Event(); return [Tensor('out', b'new')]";
+        answered(client.call(code("py", begin)));
+        // About as long as the worker has patience, so that another thread takes over while the answer is made.
+        let spin = format!(
+            "end = time.perf_counter() + {}e-6\nwhile time.perf_counter() < end: pass\nreturn [Tensor('out', b'fine')]",
+            600 + turn * 5
+        );
+        let spins = client.call(code("py", &spin));
+        let waits = client.call(code(
+            "py",
+            "self.freed.wait(100); return [Tensor('out', b'free')]",
+        ));
+        answered(spins);
+        answered(client.call(code(
+            "py",
+            "self.freed.set(); return [Tensor('out', b'set')]",
+        )));
+        answered(waits);
     }
 }
 
