@@ -25,9 +25,9 @@ pub(super) struct Parent {
 impl Parent {
     /// Finds the parent of a request; one that is not valid is none, and so are several.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        let mut values = headers.get_all(&TRACEPARENT).iter();
-        let only = values.next().filter(|_| values.next().is_none())?;
-        Self::read(only.to_str().ok()?)
+        let only = headers.get(&TRACEPARENT)?;
+        let is_only = headers.get_all(&TRACEPARENT).iter().nth(1).is_none();
+        Self::read(only.to_str().ok().filter(|_| is_only)?)
     }
 
     fn read(text: &str) -> Option<Self> {

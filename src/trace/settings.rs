@@ -3,7 +3,6 @@
 use std::{path::PathBuf, time::Duration};
 
 use opentelemetry::trace::TraceId;
-use opentelemetry_sdk::trace::{Sampler, SamplingDecision, ShouldSample};
 
 use crate::tls::ClientTlsOptions;
 
@@ -143,8 +142,12 @@ fn protocol(
 pub(super) struct Sampling {
     /// Whether a request whose client says it has the decision of its client.
     pub(super) follows_parent: bool,
-    root: Sampler,
+    /// Traces whose random number is below are sampled, out of [`RANDOM`].
+    below: u64,
 }
+
+/// Count of the random numbers that ids of traces have in their last bytes, as OpenTelemetry's samplers read them.
+const RANDOM: u64 = 1 << 63;
 
 impl Sampling {
     fn read(variable: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<String>) -> Self {
@@ -154,16 +157,16 @@ impl Sampling {
             Some(name) => (true, name),
             None => (false, named),
         };
-        let root = match name {
-            "always_on" => Sampler::AlwaysOn,
-            "always_off" => Sampler::AlwaysOff,
+        let below = match name {
+            "always_on" => RANDOM,
+            "always_off" => 0,
             "traceidratio" => {
                 let text = variable("OTEL_TRACES_SAMPLER_ARG");
                 let ratio = text.as_deref().map_or(Some(1.0), |text| {
                     let ratio = text.parse::<f64>().ok();
                     ratio.filter(|ratio| (0.0..=1.0).contains(ratio))
                 });
-                Sampler::TraceIdRatioBased(ratio.unwrap_or_else(|| {
+                share(ratio.unwrap_or_else(|| {
                     warnings.push(format!(
                         "OTEL_TRACES_SAMPLER_ARG has `{}`, expected a number from 0 to 1; 1 is used",
                         text.unwrap_or_default()
@@ -178,22 +181,32 @@ impl Sampling {
                 ));
                 return Self {
                     follows_parent: true,
-                    root: Sampler::AlwaysOn,
+                    below: RANDOM,
                 };
             }
         };
         Self {
             follows_parent,
-            root,
+            below,
         }
     }
 
     /// Decides by the id of a trace.
     pub(super) fn takes(&self, trace: TraceId) -> bool {
-        let kind = opentelemetry::trace::SpanKind::Server;
-        let result = self.root.should_sample(None, trace, "", &kind, &[], &[]);
-        result.decision == SamplingDecision::RecordAndSample
+        let [.., a, b, c, d, e, f, g, h] = trace.to_bytes();
+        u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.below
     }
+}
+
+/// Returns below which number the ids of a share of all traces are.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a share is from 0 to 1"
+)]
+fn share(ratio: f64) -> u64 {
+    (ratio * RANDOM as f64) as u64
 }
 
 #[cfg(test)]
@@ -288,6 +301,30 @@ mod tests {
                 (follows, takes, warnings),
                 "{sampler} {argument}"
             );
+        }
+    }
+
+    #[test]
+    fn shares_are_those_of_other_services() {
+        use opentelemetry::trace::SpanKind;
+        use opentelemetry_sdk::trace::{
+            IdGenerator as _, RandomIdGenerator, Sampler, SamplingDecision, ShouldSample as _,
+        };
+        let ids = RandomIdGenerator::default();
+        for ratio in [0.0, 1e-9, 0.01, 0.5, 0.99, 1.0] {
+            let text = ratio.to_string();
+            let variables = [
+                ("OTEL_TRACES_SAMPLER", "traceidratio"),
+                ("OTEL_TRACES_SAMPLER_ARG", text.as_str()),
+            ];
+            let settings = of(Some("http://c:4317"), &variables).unwrap();
+            let theirs = Sampler::TraceIdRatioBased(ratio);
+            for _ in 0..1000 {
+                let id = ids.new_trace_id();
+                let result = theirs.should_sample(None, id, "", &SpanKind::Server, &[], &[]);
+                let sampled = result.decision == SamplingDecision::RecordAndSample;
+                assert_eq!(settings.sampling.takes(id), sampled, "{ratio} {id}");
+            }
         }
     }
 

@@ -144,11 +144,12 @@ impl TraceSpan {
             context,
             parent,
             is_parent_remote,
-            kind,
             name,
             started: SystemTime::now(),
             ended: None,
-            attributes: Vec::new(),
+            // Those of a request are as many.
+            attributes: Vec::with_capacity(if kind == SpanKind::Server { 9 } else { 0 }),
+            kind,
             links: Vec::new(),
             status: Status::Unset,
         }))
