@@ -402,7 +402,11 @@ fn a_request_of_a_higher_priority_does_not_wait_behind_others() {
         headers.insert("ovms-priority", priority.parse().unwrap());
         let mut client = grpc.client.clone();
         grpc.runtime.spawn(async move {
-            let mut answers = client.model_stream_infer(request).await.unwrap().into_inner();
+            let mut answers = client
+                .model_stream_infer(request)
+                .await
+                .unwrap()
+                .into_inner();
             let answer = answers.message().await.unwrap().unwrap();
             assert_eq!(answer.error_message, "");
             Instant::now()
@@ -434,7 +438,9 @@ fn a_request_of_a_higher_priority_does_not_wait_behind_others() {
     ];
     let order = calls.map(|(name, call)| (grpc.runtime.block_on(call).unwrap(), name));
     let names: Vec<_> = BTreeMap::from(order).into_values().collect();
-    let expected = ["running", "first", "second", "third", "usual", "pretends", "low"];
+    let expected = [
+        "running", "first", "second", "third", "usual", "pretends", "low",
+    ];
     assert_eq!(names, expected);
 }
 
