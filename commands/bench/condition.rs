@@ -142,12 +142,26 @@ impl FailCondition {
                     .filter_map(|level| finding(*figure, *relation, *limit, level))
                     .collect()
             }
-            Self::Worse => comparisons
+            Self::Worse => levels
                 .iter()
-                .filter(|it| it.is_worse())
-                .map(|it| {
+                .filter(|it| it.end != LevelEnd::Interrupted)
+                .filter_map(|it| {
                     let level = level_name(it.concurrency, it.target_rate);
-                    format!("worse than before at {level}")
+                    let mut compared = comparisons.iter();
+                    let compared = compared
+                        .find(|at| (at.concurrency, at.target_rate) == (it.concurrency, it.target_rate));
+                    match compared {
+                        Some(compared) if compared.is_worse() => {
+                            Some(format!("worse than before at {level}"))
+                        }
+                        Some(compared) if compared.is_known() => None,
+                        Some(_) => Some(format!(
+                            "whether {level} is worse is unknown: there are too few windows"
+                        )),
+                        None => Some(format!(
+                            "whether {level} is worse is unknown: the report of `--against` does not have it"
+                        )),
+                    }
                 })
                 .collect(),
             Self::Unstable => levels
@@ -304,6 +318,26 @@ mod tests {
             ["whether concurrency 1 is stable is unknown: it has one window"]
         );
         assert_eq!(findings("p99>1s"), [""; 0]);
+        let comparison = |difference| {
+            let mut compared = Comparison::of(&report.levels[0], &report.levels[0]);
+            for metric in &mut compared.metrics {
+                metric.difference = difference;
+            }
+            FailCondition::Worse.findings(&report.levels[..1], &[compared])
+        };
+        assert_eq!(comparison(Difference::None), [""; 0]);
+        assert_eq!(
+            comparison(Difference::Worse),
+            ["worse than before at concurrency 1"]
+        );
+        assert_eq!(
+            comparison(Difference::Unknown),
+            ["whether concurrency 1 is worse is unknown: there are too few windows"]
+        );
+        assert_eq!(
+            findings("worse")[0],
+            "whether concurrency 1 is worse is unknown: the report of `--against` does not have it"
+        );
         let mut dead = report.levels[0].clone();
         dead.latency_us = None;
         let condition: FailCondition = "p50>1s".parse().unwrap();

@@ -41,7 +41,10 @@ pub(super) async fn open(
         error
     };
     let definition = engine.definition(graph).await.map_err(refused)?;
-    let asked = Priority::of_parameters(head.parameters);
+    let parameters = head.parameters;
+    let asked = head
+        .priority
+        .or_else(|| Priority::of_parameters(parameters));
     let env = Env::new(engine.sessions(head.origin))
         .traced(head.trace.cloned())
         .owned(Some(head.sender.of_runs(asked)));

@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::{
     error::{Error, Result},
     quota::{ClientPlace, RequestOwner},
-    request::{InferRequest, InferResponse, Parameters, RequestOrigin},
+    request::{InferRequest, InferResponse, Parameters, Priority, RequestOrigin},
     trace::TraceContext,
 };
 
@@ -23,6 +23,8 @@ pub struct StreamHead<'a> {
     pub origin: RequestOrigin,
     /// Where its spans begin, if it is traced.
     pub trace: Option<&'a TraceContext>,
+    /// Its priority, if one came beside its first request; else the parameter counts.
+    pub priority: Option<Priority>,
     /// Its client.
     pub sender: RequestOwner,
 }

@@ -109,7 +109,12 @@ impl TlsProblem {
 
     fn of_certificate(error: &CertificateError) -> Self {
         match error {
-            CertificateError::UnknownIssuer => Self::UnknownAuthority,
+            // The last two are of an authority that has the name of the trusted one, and another key.
+            CertificateError::UnknownIssuer
+            | CertificateError::BadSignature
+            | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+                Self::UnknownAuthority
+            }
             CertificateError::NotValidForName => Self::OtherName { names: Vec::new() },
             CertificateError::NotValidForNameContext { presented, .. } => Self::OtherName {
                 names: presented.iter().filter_map(|name| plain(name)).collect(),
@@ -163,6 +168,10 @@ mod tests {
     fn problems_are_found_in_errors_of_the_system_and_in_texts() {
         assert_eq!(
             of(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
+            Some(TlsProblem::UnknownAuthority)
+        );
+        assert_eq!(
+            of(Error::InvalidCertificate(CertificateError::BadSignature)),
             Some(TlsProblem::UnknownAuthority)
         );
         let other = OtherError(Arc::new(io::Error::other("CaUsedAsEndEntity")));

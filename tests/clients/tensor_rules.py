@@ -96,6 +96,8 @@ def rule_texts_have_lengths_before_them():
     raises(ValueError, t.texts, text="is not UTF-8")
     for data in (b"abc", b"\5\0\0\0abc", b"\1\0\0\0ab"):
         raises(ValueError, Tensor("n", data).texts, text="are not strings")
+    zeros = array.array("f", [0.0, 0.0])
+    raises(ValueError, Tensor("n", zeros).texts, text="has datatype FP32, whose elements are not strings")
 
 
 def rule_empty_is_writable():

@@ -12,10 +12,13 @@ import time
 import pytest
 import requests
 import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import schemas
-from conftest import FIXTURES, PROGRAM, ROOT, free_ports
+from conftest import FIXTURES, PROGRAM, ROOT, Server, free_ports
 from test_deploy_proxy import find
+from test_tls import certificate
 
 DEPLOY = ROOT / "deploy"
 LIMIT = 60.0
@@ -30,17 +33,19 @@ def documents(name):
 
 def by_kind(name):
     """The documents of a file, which has one of each kind."""
-    found = {each["kind"]: each for each in documents(name)}
-    assert len(found) == len(documents(name))
+    return kinds(documents(name))
+
+
+def kinds(documents):
+    """Documents by their kinds, of which each is there once."""
+    found = {each["kind"]: each for each in documents}
+    assert len(found) == len(documents)
     return found
 
 
 def check(arguments, places):
     """Have `ovms serve` judge arguments, with files of this machine in place of those they name."""
-    arguments = list(arguments)
-    for old, new in places.items():
-        assert any(old in each for each in arguments), f"{old} is not in {arguments}"
-        arguments = [each.replace(old, str(new)) for each in arguments]
+    arguments = placed(arguments, places)
     command = [PROGRAM, *arguments, "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, f"{arguments}: {done.stderr}"
@@ -198,9 +203,13 @@ def test_the_pods_fit_the_server(running, tmp_path):
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert str(ports["grpc"]) == flag(container["args"], "--port")
     assert str(ports["http"]) == flag(container["args"], "--rest-port")
-    assert {port["targetPort"] for port in service["ports"]} == set(ports)
+    # Clients of the service do not come to the third.
+    assert {port["targetPort"] for port in service["ports"]} == set(ports) - {"management"}
+    reached = [port["port"] for rule in found["NetworkPolicy"]["spec"]["ingress"] for port in rule["ports"]]
+    assert sorted(reached) == sorted(ports)
+    assert str(ports["management"]) == flag(container["args"], "--management-port")
     annotations = deployment["template"]["metadata"]["annotations"]
-    assert annotations["prometheus.io/port"] == str(ports["http"])
+    assert annotations["prometheus.io/port"] == str(ports["management"])
     labels = deployment["template"]["metadata"]["labels"]
     for selector in (
         deployment["selector"]["matchLabels"],
@@ -215,14 +224,95 @@ def test_the_pods_fit_the_server(running, tmp_path):
 
     assert pod["terminationGracePeriodSeconds"] > pause_and_drain(container)
 
-    server = running.start("pod", "--config_path", str(config), "--metrics_enable")
+    server = managed(running, "pod", "--config_path", str(config), "--metrics_enable")
     scaled = found["HorizontalPodAutoscaler"]["spec"]
     assert_metrics(server, json.dumps(scaled))
     (keda,) = documents("kubernetes/keda.yaml")
     assert keda["spec"]["scaleTargetRef"]["name"] == scaled["scaleTargetRef"]["name"]
-    probe(server, container, "http")
+    probe(server, container, "management")
     metrics = requests.get(server.url(annotations["prometheus.io/path"]), timeout=LIMIT)
     assert metrics.status_code == 200
+
+
+def managed(running, name, *flags):
+    """A server whose REST side here is its management port."""
+    (port,) = free_ports(1)
+    server = running.start(name, *flags, f"--management-port={port}", "--management-bind-address=127.0.0.1")
+    return Server(name, server.port, port)
+
+
+def placed(arguments, places):
+    """Arguments with files and ports of this machine in place of those that they name."""
+    for old, new in places.items():
+        assert any(old in each for each in arguments), f"{old} is not in {arguments}"
+        arguments = [each.replace(old, str(new)) for each in arguments]
+    return arguments
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory):
+    """A certificate, its key, and a file of identities."""
+    folder = tmp_path_factory.mktemp("secrets")
+    own, signing = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    authority = certificate("An authority", signing, authority=True)
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / "tls.key").write_bytes(own.private_bytes(pem, form, serialization.NoEncryption()))
+    (folder / "tls.crt").write_bytes(certificate("localhost", own, (authority, signing)).public_bytes(pem))
+    (folder / "ca.crt").write_bytes(authority.public_bytes(pem))
+    made = subprocess.run([PROGRAM, "key", "new", "--name", "team"], capture_output=True, text=True, timeout=LIMIT)
+    (folder / "auth.toml").write_text(re.search(r"^\[\[.*", made.stdout, re.DOTALL | re.MULTILINE)[0])
+    return folder
+
+
+def test_the_pods_for_clients_that_are_not_trusted_fit_the_server(running, secrets, tmp_path):
+    """What the comment tells to do gives manifests of the schemas, and arguments with which probes pass and strangers do not."""
+    text = (DEPLOY / "kubernetes/ovms.yaml").read_text()
+    assert "sed 's/#+ //' deploy/kubernetes/ovms.yaml" in text
+    secured = [each for each in yaml.safe_load_all(text.replace("#+ ", "")) if each]
+    for document in secured:
+        schemas.judge(document)
+    found = kinds(secured)
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    named = {volume["name"]: volume.get("secret", {}).get("secretName") for volume in pod["volumes"]}
+    assert set(mounts) == set(named)
+    for name in ("tls", "auth"):
+        assert f"kubectl create secret generic {named[name]} " in text
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model_config_list": []}))
+    files = {mounts["tls"]: secrets, mounts["auth"]: secrets, "/etc/ovms/config.json": config}
+    arguments = placed(container["args"], files)
+    check(arguments, {})
+    ports = dict(zip(("--port=9000", "--rest-port=8000", "--management-port=8001"), free_ports(3), strict=True))
+    ports = {old: f"{old.split('=')[0]}={new}" for old, new in ports.items()}
+    # No Redis is here.
+    arguments = [each for each in placed(arguments, ports) if not each.startswith("--sequence-")]
+    addresses = [f"--{each}-bind-address=127.0.0.1" for each in ("grpc", "rest", "management")]
+    running.launch("secured", [*arguments, *addresses])
+    _, rest, management = (int(each.split("=")[1]) for each in ports.values())
+    probe(Server("secured", None, management), container, "management")
+    stranger = {"verify": secrets / "ca.crt", "timeout": LIMIT}
+    with pytest.raises(requests.exceptions.RequestException):
+        requests.get(f"https://localhost:{rest}/v2", **stranger)
+    trusted = requests.get(f"https://localhost:{rest}/v2", cert=(secrets / "tls.crt", secrets / "tls.key"), **stranger)
+    assert trusted.status_code == 401, "it has no key"
+
+
+def test_the_hardened_unit_starts_the_program(secrets, tmp_path):
+    """The line that is to be taken in place of the other one is one that the server takes."""
+    text = (DEPLOY / "systemd/ovms.default").read_text()
+    (block,) = re.findall(r'^# (OVMS_OPTIONS=".*?")$', text, re.DOTALL | re.MULTILINE)
+    (words,) = shlex.split(re.sub(r"\\\n# *", " ", block))
+    credentials = "/run/credentials/ovms.service/"
+    places = {
+        f"{credentials}server.pem": secrets / "tls.crt",
+        f"{credentials}server.key": secrets / "tls.key",
+        f"{credentials}auth.toml": secrets / "auth.toml",
+        "/var/log/ovms": tmp_path,
+    }
+    config = ["serve", "--config-path", str(DEPLOY / "config.json"), "--port", "9000", "--rest-port", "8000"]
+    check([*config, *words.removeprefix("OVMS_OPTIONS=").split()], places)
 
 
 def probe(server, container, port):
@@ -350,21 +440,24 @@ def test_the_redis_of_the_pods_keeps_what_it_has_answered(tmp_path):
     for expected in (b"+OK", b"$1\r\n1"):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             try:
-                with connected(own) as connection:
-                    question = b"SET a 1\r\n" if expected == b"+OK" else b"GET a\r\n"
-                    connection.sendall(question)
-                    assert connection.recv(100).strip() == expected
+                question = b"SET a 1\r\n" if expected == b"+OK" else b"GET a\r\n"
+                assert answered(own, question) == expected
             finally:
                 # Else its end would be waited for, whatever has failed.
                 process.kill()
 
 
-def connected(port):
-    """A connection to a server that is about to listen."""
+def answered(port, question):
+    """What a Redis answers that is about to listen, and then reads what it has kept."""
     end = time.monotonic() + LIMIT
     while True:
         try:
-            return socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+            with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as connection:
+                connection.sendall(question)
+                answer = connection.recv(100).strip()
+            if not answer.startswith(b"-LOADING"):
+                return answer
         except ConnectionRefusedError:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+            pass
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use ovms::{
     client::{
         ClientResponse,
@@ -9,7 +10,7 @@ use ovms::{
     },
     graph::{CalculatorStep, GraphObserver, GraphPlan, Timestamp, convert::TIMESTAMP},
     request::{InferResponse, LooseTensor, Parameter},
-    tensor::{DataType, ShapeText, Tensor, TensorMap},
+    tensor::{DataType, ShapeText, Tensor, TensorMap, strings::Strings},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -139,9 +140,10 @@ fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
             .iter()
             .map(|length| usize::try_from(*length).ok());
         let shape: Option<Vec<usize>> = lengths.collect();
-        // Handlers may call anything BYTES.
-        let dtype = DataType::from_kserve(&loose.datatype).filter(|it| *it != DataType::String);
-        let tensor = dtype.zip(shape);
+        let tensor = DataType::from_kserve(&loose.datatype).zip(shape);
+        let tensor = tensor.filter(|(dtype, shape)| {
+            *dtype != DataType::String || are_strings(&loose.data, shape.iter().product())
+        });
         let tensor =
             tensor.and_then(|(dtype, shape)| Tensor::new(dtype, shape, loose.data.clone()).ok());
         match tensor {
@@ -150,6 +152,12 @@ fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
         }
     }
     (tensors, opaque)
+}
+
+/// Returns whether bytes are several strings. Handlers may call anything BYTES, and one string is a text.
+fn are_strings(bytes: &Bytes, count: usize) -> bool {
+    let strings = Strings::new(bytes.clone());
+    count > 1 && strings.is_ok_and(|it| it.count() == count)
 }
 
 fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> String {

@@ -413,7 +413,28 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         }
         "grpc-port" => Some("`--port` is the port of gRPC"),
         "http-port" => Some("`--rest-port` is the port of REST"),
-        "host" => Some("`--grpc-bind-address` and `--rest-bind-address` choose addresses"),
+        "host" | "bind-address" | "http-address" | "grpc-address" => {
+            Some("`--grpc-bind-address` and `--rest-bind-address` choose addresses")
+        }
+        "metrics-address" => Some("`--management-bind-address` is for metrics on a port of their own"),
+        "grpc-use-ssl" | "grpc-server-cert" | "grpc-server-key" => {
+            Some("`--tls-cert` and `--tls-key` are for both ports")
+        }
+        "grpc-use-ssl-mutual" | "grpc-root-cert" => {
+            Some("`--tls-client-ca` is for certificates of clients")
+        }
+        "http-restricted-api" | "grpc-restricted-protocol" => {
+            Some("`--auth FILE` says what each client may do")
+        }
+        "trace-config" | "trace-file" | "trace-rate" | "trace-level" => Some(
+            "`--otlp-endpoint URL` sends traces to a collector, and `OTEL_TRACES_SAMPLER` says of which requests",
+        ),
+        "exit-timeout-secs" => Some("`--shutdown-timeout-seconds` bounds the wait for requests"),
+        "log-file" => Some("`--log-path FILE` is the file of the log"),
+        "repository-poll-secs" => {
+            Some("`--file-system-poll-wait-seconds` is how often folders are looked at")
+        }
+        "load-model" => Some("all models of a folder or of a configuration file are loaded"),
         "allow-metrics" | "metrics-port" => {
             Some("`--metrics-enable` shows metrics at `/metrics` of the REST port")
         }

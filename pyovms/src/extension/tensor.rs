@@ -232,6 +232,13 @@ impl PyTensor {
 
     /// The strings of a tensor of BYTES.
     fn texts(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        // Bytes without a datatype are UINT8.
+        if self.datatype != "UINT8" && format::of_datatype(&self.datatype).is_some() {
+            return Err(PyValueError::new_err(format!(
+                "texts(): tensor {:?} has datatype {}, whose elements are not strings; expected BYTES",
+                self.name, self.datatype
+            )));
+        }
         let mut bytes = vec![0; self.view.len()];
         self.view.copy_to(py, bytes.as_mut_ptr())?;
         let texts = cut(&bytes).ok_or_else(|| {

@@ -95,6 +95,12 @@ impl Comparison {
         }
     }
 
+    /// Returns whether a metric has enough windows for a verdict.
+    pub fn is_known(&self) -> bool {
+        let mut metrics = self.metrics.iter();
+        metrics.any(|it| it.difference != Difference::Unknown)
+    }
+
     /// Returns whether a metric is worse by more than chance.
     pub fn is_worse(&self) -> bool {
         let mut metrics = self.metrics.iter();

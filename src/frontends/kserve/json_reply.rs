@@ -111,7 +111,17 @@ pub(super) fn flat(response: &InferResponse, id: Option<&str>) -> Result<Vec<u8>
             _ => write_json(&tensor, &mut json),
         }
     }
-    for (name, value) in &response.parameters {
+    // An object has a name once: outputs go before parameters.
+    let is_taken = |name: &str| {
+        let is_fixed = matches!(name, "id" | "model_name" | "model_version");
+        let is_output = response.outputs.iter().any(|(output, _)| output == name);
+        is_fixed || is_output || response.loose.iter().any(|output| output.name == name)
+    };
+    for (name, value) in response
+        .parameters
+        .iter()
+        .filter(|(name, _)| !is_taken(name))
+    {
         member(&mut json, name);
         parameter(&mut json, value);
     }

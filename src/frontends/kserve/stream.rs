@@ -38,12 +38,14 @@ use crate::{
         deadline,
         guard::{Access, NoRegions},
         messages::{Message, Reader},
+        priority,
         received::Received,
         unary::{self, RAW_SPEED, too_large},
         weight::INFER,
     },
     proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
     quota::{CountedClient, RequestOwner},
+    request::Priority,
     shared_memory::SharedMemory,
     task,
     trace::TraceContext,
@@ -65,6 +67,7 @@ pub(in crate::frontends) fn call(
     request: Request<Received>,
 ) -> Response<tonic::body::Body> {
     let limit = deadline::of_headers(request.headers());
+    let priority = priority::of_headers(request.headers());
     let messages = match Reader::new(request, intake) {
         Ok(messages) => messages,
         Err(status) => return status.into_http(),
@@ -75,6 +78,7 @@ pub(in crate::frontends) fn call(
             engine,
             messages,
             intake.budget.clone(),
+            priority,
             course.clone(),
         ))),
         outcome: Some(Status::new(Code::Ok, "")),
@@ -129,6 +133,7 @@ async fn open(
     engine: Access,
     mut messages: Reader,
     budget: Budget,
+    priority: Option<Priority>,
     course: watch::Receiver<Course>,
 ) -> Result<Open, Status> {
     // Before it says anything: streams that never do take places as well.
@@ -141,6 +146,7 @@ async fn open(
         budget,
         memory: engine.shared_memory(),
         trace: access::trace(messages.extensions()),
+        priority,
         client: engine.client().cloned(),
     };
     let first = read(first, &intake, Some(engine.clone())).await?;
@@ -150,6 +156,7 @@ async fn open(
         parameters: &first.request.parameters,
         origin: ORIGIN,
         trace: first.request.trace.as_ref(),
+        priority: first.request.priority,
         sender: RequestOwner::default(),
     };
     let stream = engine.open_stream(head, place).await?;
@@ -226,6 +233,8 @@ struct MessageIntake {
     memory: Result<Arc<SharedMemory>, NoRegions>,
     /// Where their spans begin, if the stream is traced.
     trace: Option<TraceContext>,
+    /// The priority that came with the call; requests without one have it in their parameters.
+    priority: Option<Priority>,
     /// The client, whose messages come at its rate, if it has one.
     client: Option<Arc<CountedClient>>,
 }
@@ -241,7 +250,7 @@ async fn read(
     let decoded = intake.budget.charge(weight)?;
     let effort = bytes.len().max(weight) / RAW_SPEED;
     let (budget, memory) = (intake.budget.clone(), intake.memory.clone());
-    let trace = intake.trace.clone();
+    let (trace, priority) = (intake.trace.clone(), intake.priority);
     let decode = move || {
         let mut message = ModelInferRequest::decode(bytes)
             .map_err(|error| Status::internal(error.to_string()))?;
@@ -255,7 +264,7 @@ async fn read(
             request: codec::decode(message, &budget, memory.as_deref().map_err(|it| *it))?,
             room,
         };
-        request.request.trace = trace;
+        (request.request.trace, request.request.priority) = (trace, priority);
         drop(decoded);
         Ok(request)
     };

@@ -6,7 +6,10 @@ use askama::Template;
 use axum::http::HeaderValue;
 use serde_json::Value;
 
-use crate::frontends::{SERVER_NAME, dashboard};
+use crate::{
+    draw::escape::xml_lines,
+    frontends::{SERVER_NAME, dashboard},
+};
 
 const STYLE: &str = concat!(
     include_str!("../dashboard/page.css"),

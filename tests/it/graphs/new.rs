@@ -88,6 +88,24 @@ fn a_generator_answers_several_times() {
 }
 
 #[test]
+fn several_texts_are_shown_as_texts() {
+    let folder = repository::folder();
+    new(
+        folder.path(),
+        &words("shout -i text:BYTES --output loud:BYTES"),
+    );
+    let texts = ["shout", "-i", r#"text=["a","bc"]"#];
+    let found = packets(folder.path(), &texts);
+    let loud = &found[0]["outputs"][0];
+    assert_eq!(
+        (&loud["shape"], &loud["data"]),
+        (&serde_json::json!([2]), &serde_json::json!(["A", "BC"]))
+    );
+    let shown = graph(folder.path(), &[&["run"], &texts[..]].concat()).text();
+    assert!(shown.contains(r#"loud: BYTES (2) "A", "BC""#), "{shown}");
+}
+
+#[test]
 fn nodes_with_names_and_types_work_one_after_the_other() {
     let folder = repository::folder();
     let streams = words("-i image:UINT8:-1,-1,3 -i text:BYTES --output label:BYTES");

@@ -395,6 +395,23 @@ fn a_request_of_a_higher_priority_does_not_wait_behind_others() {
             Instant::now()
         })
     };
+    let over_stream = |name: &str, priority: &str| {
+        let mut request = Request::new(futures::stream::iter([busy::request(busy::SECONDS / 4)]));
+        let headers = request.metadata_mut();
+        headers.insert("authorization", bearer(name).parse().unwrap());
+        headers.insert("ovms-priority", priority.parse().unwrap());
+        let mut client = grpc.client.clone();
+        grpc.runtime.spawn(async move {
+            let mut answers = client
+                .model_stream_infer(request)
+                .await
+                .unwrap()
+                .into_inner();
+            let answer = answers.message().await.unwrap().unwrap();
+            assert_eq!(answer.error_message, "");
+            Instant::now()
+        })
+    };
     let over_rest = |name: &str, priority: &'static str| {
         let (length, body) = busy::body(busy::SECONDS / 4);
         let bearer = bearer(name);
@@ -415,12 +432,15 @@ fn a_request_of_a_higher_priority_does_not_wait_behind_others() {
         ("usual", waits(over_grpc("anyone", None, None))),
         ("pretends", waits(over_grpc("anyone", Some("1"), None))),
         ("low", waits(over_grpc("urgent", None, Some(9)))),
+        ("third", waits(over_stream("urgent", "3"))),
         ("second", waits(over_rest("urgent", "2"))),
         ("first", waits(over_grpc("urgent", None, Some(1)))),
     ];
     let order = calls.map(|(name, call)| (grpc.runtime.block_on(call).unwrap(), name));
     let names: Vec<_> = BTreeMap::from(order).into_values().collect();
-    let expected = ["running", "first", "second", "usual", "pretends", "low"];
+    let expected = [
+        "running", "first", "second", "third", "usual", "pretends", "low",
+    ];
     assert_eq!(names, expected);
 }
 

@@ -81,6 +81,7 @@ pub(crate) async fn generate_stream(
         parameters: &request.parameters,
         origin: ORIGIN,
         trace: request.trace.as_ref(),
+        priority: request.priority,
         sender: RequestOwner::default(),
     };
     let place = engine.stream_place()?;
