@@ -1,6 +1,6 @@
 //! `ovms key`: API keys for the file of `--auth`.
 
-use ovms::auth::ApiKey;
+use ovms::auth::{self, ApiKey, IdentityNameError};
 
 use super::{error::Failure, ui};
 
@@ -36,8 +36,13 @@ pub(crate) enum KeyCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewKeyArgs {
     /// Name of the identity that has the key
-    #[arg(long, value_name = "NAME", default_value = "client")]
+    #[arg(long, value_name = "NAME", default_value = "client", value_parser = identity_name)]
     name: String,
+}
+
+/// Reads the name of an identity: what is printed has to be a good file.
+fn identity_name(name: &str) -> Result<String, IdentityNameError> {
+    auth::check_name(name).map(|()| name.to_owned())
 }
 
 /// Runs a subcommand.

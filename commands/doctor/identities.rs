@@ -13,6 +13,7 @@ use super::{Check, Status};
 pub(super) fn check(path: &Path) -> Check {
     let terms = AuthTerms {
         has_client_ca: true,
+        plain_port: None,
     };
     match AuthRules::read(path, terms) {
         Ok(rules) => {

@@ -49,6 +49,21 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
                  --rest-unix-socket do as well",
             )
         }
+        FlagError::TlsPair("tls_cert", _) => {
+            failure.hint("give --tls-key FILE with the private key of the certificate, in PEM")
+        }
+        FlagError::TlsPair("tls_key", _) => {
+            failure.hint("give --tls-cert FILE with the certificate of the key, in PEM")
+        }
+        FlagError::TlsPair(given, "tls_cert") => failure.hint(format!(
+            "give --tls-cert FILE and --tls-key FILE, which turn TLS on, or leave out --{}",
+            given.replace('_', "-")
+        )),
+        FlagError::TlsPair(given, port) => failure.hint(format!(
+            "give --{}, or leave out --{}",
+            port.replace('_', "-"),
+            given.replace('_', "-")
+        )),
         FlagError::ClientAuthWithoutCa => failure.hint(
             "give --tls-client-ca FILE with the authority whose certificates clients have, or --tls-client-auth off",
         ),
@@ -121,6 +136,10 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
                 failure.hint(format!("let the user that runs ovms write to {path}"))
             }
             io::ErrorKind::NotFound => failure.hint("create its folder, or choose another path"),
+            io::ErrorKind::IsADirectory => {
+                let file = path.join("audit.log");
+                failure.hint(format!("name a file, such as {}", file.display()))
+            }
             _ => failure,
         },
         BindError::UnixSocket { path, source, .. } => {
@@ -132,13 +151,7 @@ pub(super) fn of_bind(error: &BindError) -> Failure {
 /// Adds the next step for a file of identities; its errors have places and next steps of their own.
 fn of_auth(failure: Failure, error: &AuthFileError) -> Failure {
     match error {
-        AuthFileError::Read { path, source } => failure.hint(match source.kind() {
-            io::ErrorKind::PermissionDenied => {
-                format!("let the user that runs ovms read {}", path.display())
-            }
-            _ => "check the path; `ovms key new` prints the lines of an identity".to_owned(),
-        }),
-        AuthFileError::Size(_) => failure,
+        AuthFileError::Read { .. } | AuthFileError::Size(_) => failure.may_hint(error.hint()),
         // Each in a line of its own.
         AuthFileError::Contents { path, errors } => {
             let text = format!("cannot use --auth {}", path.display());

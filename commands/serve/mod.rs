@@ -263,13 +263,30 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
     }
 }
 
+/// Says that a key is for paths below `/v3` alone, and beside identities in their way.
+fn warn_of_key(settings: &ServerSettings, has_identities: bool) {
+    if settings.api_key.is_none() {
+        return;
+    }
+    let (source, fix) = match settings.flags.api_key_file {
+        Some(_) => ("--api-key-file", "leave out --api-key-file"),
+        None => ("the variable API_KEY", "unset API_KEY"),
+    };
+    if has_identities {
+        tracing::warn!(
+            "--auth and {source} both read the header `authorization`, so that POST requests below /v3 pass with a \
+             key only that is in both; {fix}: --auth guards /v3 as well"
+        );
+    } else {
+        tracing::info!("{source} is for /v3 alone; --auth has keys and rights for all paths");
+    }
+}
+
 /// Warns that other machines reach the server without authentication: a key guards only paths below `/v3`,
 /// where nothing is served. With identities, warns that their keys travel in the clear.
 fn warn_of_strangers(listeners: &Listeners, settings: &ServerSettings) {
     let has_identities = listeners.auth.is_some();
-    if settings.flags.api_key_file.is_some() && !has_identities {
-        tracing::info!("--api-key-file is for /v3 alone; --auth has keys and rights for all paths");
-    }
+    warn_of_key(settings, has_identities);
     let tls = settings.tls.as_ref();
     let reachable = |has_tls| -> Vec<String> {
         let all = listeners.reachable(tls).filter(|(_, it)| *it == has_tls);

@@ -24,6 +24,7 @@ use super::{
     key::KeyDigest,
     keyset::{KeySetError, KeySetSource},
     token::{self, Issuer, TokenRefusal},
+    unserved::{ServableNames, UnservedPatterns},
     verifier,
 };
 use crate::{
@@ -51,6 +52,7 @@ pub struct Auth {
     /// Wish for new keys of issuers.
     wanted: Notify,
     denials: Arc<DenialCounts>,
+    unserved: UnservedPatterns,
 }
 
 /// Proof of who a client is.
@@ -112,6 +114,7 @@ impl Auth {
             changes: Mutex::new(Changes::new(stamps)),
             wanted: Notify::new(),
             denials: Arc::default(),
+            unserved: UnservedPatterns::default(),
         })
     }
 
@@ -235,6 +238,29 @@ impl Auth {
         fetched.into_iter().filter_map(Result::err).collect()
     }
 
+    /// Has patterns that fit nothing of these names be warned of, each once until it fits something: at a change of
+    /// the file, and of the names as long as [`Self::watch_servables`] goes on. Only the first word counts.
+    pub fn follow_servables(&self, names: ServableNames) {
+        self.unserved.follow(names);
+    }
+
+    /// Looks at the patterns each time that what is served changes.
+    pub async fn watch_servables(self: Arc<Self>) {
+        let Some(mut names) = self.unserved.names() else {
+            return;
+        };
+        while names.changed().await.is_ok() {
+            self.warn_of_unserved();
+        }
+    }
+
+    /// Warns of patterns that fit nothing that is served, unless that was so at the last look.
+    pub fn warn_of_unserved(&self) {
+        for warning in self.unserved.look(|| self.rules()) {
+            tracing::warn!("{warning}");
+        }
+    }
+
     /// Follows the file in intervals, if there is one, and the keys of issuers.
     pub async fn watch(self: Arc<Self>, interval: Option<Duration>) {
         let mut fetched = Instant::now();
@@ -263,7 +289,8 @@ impl Auth {
         }
     }
 
-    /// Reads the file again, whether it has changed or not, and fetches keys of new issuers.
+    /// Reads the file again, whether it has changed or not, and fetches keys of new issuers. Whether its patterns fit
+    /// anything is to be looked at later, when what is served is up to date as well.
     ///
     /// # Errors
     ///
@@ -298,6 +325,9 @@ impl Auth {
                     // The key sets may be other files.
                     *changes = Changes::new(stamps);
                     this.take(rules);
+                    if look == Look::Steady {
+                        this.warn_of_unserved();
+                    }
                     Ok(true)
                 }
                 Err(error) => {
@@ -349,6 +379,8 @@ enum Look {
 mod tests {
     use std::{fs, path::Path, sync::Arc};
 
+    use tokio::sync::watch;
+
     use super::{Auth, Credential, CredentialRefusal};
     use crate::auth::{ApiKey, AuthTerms};
 
@@ -382,6 +414,35 @@ mod tests {
         assert_eq!(find(&old).unwrap_err(), CredentialRefusal::Key);
         assert!(find(&new).unwrap().identity.may_infer("x"));
         assert_ne!(auth.generation(), generation);
+    }
+
+    #[tokio::test]
+    async fn a_pattern_is_new_until_it_is_known_and_again_after_it_has_fit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth.toml");
+        let key = ApiKey::generate().unwrap();
+        write(&path, &key, "infer = [\"a\", \"b\", \"*\"]");
+        let auth = Arc::new(Auth::open(&path, AuthTerms::default()).unwrap());
+        let look = || auth.unserved.look(|| auth.rules()).len();
+        assert_eq!(look(), 0, "nothing is known of what is served");
+        let (sender, names) = watch::channel(None);
+        auth.follow_servables(names);
+        assert_eq!(look(), 0, "nothing is known yet");
+        let serve = |names: &[&str]| {
+            let names: Arc<[String]> = names.iter().map(|&name| name.to_owned()).collect();
+            sender.send_replace(Some(names));
+        };
+        serve(&["a"]);
+        assert_eq!((look(), look()), (1, 0));
+        serve(&[]);
+        assert_eq!((look(), look()), (1, 0));
+        serve(&["a", "b"]);
+        assert_eq!(look(), 0);
+        serve(&["c"]);
+        assert_eq!((look(), look()), (2, 0));
+        write(&path, &key, "admin = true\ninfer = [\"a\", \"d\"]");
+        auth.reload().await.unwrap();
+        assert_eq!((look(), look()), (1, 0), "`a` is known, wherever it stands");
     }
 
     #[tokio::test(start_paused = true)]

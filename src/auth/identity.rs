@@ -9,6 +9,25 @@ use crate::{
     request::PriorityBounds,
 };
 
+/// The longest name of an identity, in bytes.
+const MAX_NAME: usize = 128;
+
+/// A name that no identity can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("found a name that is empty, longer than {MAX_NAME} bytes, or not of one line")]
+pub struct IdentityNameError;
+
+/// Checks the name of an identity, as the file of identities has it.
+///
+/// # Errors
+///
+/// Fails if it would not be accepted there.
+pub fn check_name(name: &str) -> Result<(), IdentityNameError> {
+    let is_good =
+        !name.trim().is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control);
+    is_good.then_some(()).ok_or(IdentityNameError)
+}
+
 /// Right that is not about one servable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]

@@ -70,6 +70,31 @@ pub enum KeySetError {
     Empty,
 }
 
+impl KeySetError {
+    /// Returns the next step.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Read { path, source } if source.kind() == io::ErrorKind::PermissionDenied => {
+                format!("let the user that runs ovms read {}", path.display())
+            }
+            Self::Read { .. } => {
+                "`jwks` is a file, from the folder of this one on, or the URL of the key set"
+                    .to_owned()
+            }
+            Self::Client { .. } | Self::Fetch { .. } => {
+                "check that this machine reaches it; `jwks_uri` at \
+                 ISSUER/.well-known/openid-configuration is the URL of most issuers"
+                    .to_owned()
+            }
+            Self::Size | Self::Json(_) | Self::Empty => {
+                "expected what the URL of the key set gives, such as `jwks_uri` at \
+                 ISSUER/.well-known/openid-configuration"
+                    .to_owned()
+            }
+        }
+    }
+}
+
 /// Public key of an issuer.
 #[derive(Debug, Clone)]
 pub(super) struct IssuerKey {

@@ -13,12 +13,14 @@ mod identity;
 mod key;
 mod keyset;
 mod token;
+mod unserved;
 mod verifier;
 
 pub use denials::{Denial, DenialCounts};
 pub use file::{AuthFileError, AuthRules, AuthTerms};
 pub use follow::{Auth, Credential, CredentialRefusal, Identified};
-pub use identity::{Identity, Right, Rights};
+pub use identity::{Identity, IdentityNameError, Right, Rights, check_name};
 pub use key::{ApiKey, KeyDigest, RandomError};
 pub use keyset::KeySetError;
 pub use token::TokenRefusal;
+pub use unserved::ServableNames;

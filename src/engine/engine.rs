@@ -1,6 +1,7 @@
 //! Registry of everything that is served, with the state of the server around it.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -48,6 +49,8 @@ pub struct Engine {
     streams_of_strangers: Arc<Semaphore>,
     /// Where wishes for a reload go, once there is somebody to fulfil them.
     pub(super) reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
+    /// Names that are configured, sorted; `None` until the first load begins.
+    configured: watch::Sender<Option<Arc<[String]>>>,
     /// Whether streams may go on.
     pub(super) course: watch::Sender<Course>,
     /// How long a stop waits, if that is known.
@@ -86,6 +89,7 @@ impl Engine {
             loading_wait,
             loading_places: Semaphore::new(max_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
+            configured: watch::Sender::default(),
             course: watch::Sender::default(),
             stop_limit: OnceLock::new(),
             keeper: OnceLock::new(),
@@ -224,6 +228,26 @@ impl Engine {
     /// Returns everything that is served, sorted by name.
     pub fn servables(&self) -> Vec<Servable> {
         self.registry.load().servables().cloned().collect()
+    }
+
+    /// Returns a receiver of the names that are configured, sorted; `None` until the first load begins. What has
+    /// been removed is no longer among them, and what cannot be loaded is.
+    pub fn configured(&self) -> watch::Receiver<Option<Arc<[String]>>> {
+        self.configured.subscribe()
+    }
+
+    /// Sets the names that are configured.
+    pub(super) fn configure<'a>(&self, names: impl Iterator<Item = &'a String>) {
+        let names: BTreeSet<&String> = names.collect();
+        self.configured.send_if_modified(|known| {
+            let is_same = known
+                .as_ref()
+                .is_some_and(|known| known.iter().eq(names.iter().copied()));
+            if !is_same {
+                *known = Some(names.into_iter().cloned().collect());
+            }
+            !is_same
+        });
     }
 
     /// Returns how many names stand for something.

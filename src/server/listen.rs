@@ -161,8 +161,14 @@ pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
 /// Fails if it cannot be used.
 pub fn open_auth(settings: &ServerSettings) -> Result<Option<Auth>, AuthFileError> {
     let tls = settings.tls.as_ref();
+    let verifying = tls.filter(|tls| tls.client_auth != ClientAuth::Off);
     let terms = AuthTerms {
-        has_client_ca: tls.is_some_and(|tls| tls.client_auth != ClientAuth::Off),
+        has_client_ca: verifying.is_some(),
+        plain_port: verifying.and_then(|tls| {
+            let grpc = (settings.port.is_some() && !tls.grpc).then_some("gRPC");
+            let rest = (settings.rest_port.is_some() && !tls.rest).then_some("REST");
+            grpc.or(rest)
+        }),
     };
     let path = settings.flags.auth.as_deref();
     path.map(|path| Auth::open(path, terms)).transpose()

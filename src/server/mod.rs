@@ -202,10 +202,12 @@ pub async fn serve(
             tracing::warn!("{warning}");
         }
         auth.fetch().await;
+        auth.follow_servables(engine.configured());
     }
     let _identities = auth
         .clone()
         .map(|auth| Task::spawn(auth.watch(settings.poll())));
+    let _patterns = auth.clone().map(|auth| Task::spawn(auth.watch_servables()));
     let connections = accept::serve(listeners, grpc, rest, management, &access, settings);
 
     let mut shutdown = std::pin::pin!(shutdown);
@@ -243,11 +245,8 @@ pub async fn serve(
     engine.set_ready();
     health.set(true).await;
     if let Some(auth) = &auth {
-        let names = engine.servables();
-        let names: Vec<_> = names.iter().map(|it| it.name().to_owned()).collect();
-        for warning in auth.rules().unserved(&names) {
-            tracing::warn!("{warning}");
-        }
+        // Before the word that it is ready, not whenever the task has its turn.
+        auth.warn_of_unserved();
     }
     tracing::info!("ready");
     observer.ready(&engine, &errors);

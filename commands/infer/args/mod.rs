@@ -324,7 +324,7 @@ pub(crate) struct TlsArgs {
     pub(crate) key: Option<PathBuf>,
 
     /// Accept any certificate of the server
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cacert")]
     pub(crate) insecure: bool,
 }
 

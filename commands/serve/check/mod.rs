@@ -196,7 +196,9 @@ impl Report {
                     }
                     AuthFileError::Read { path, .. } | AuthFileError::Size(path) => {
                         let file = path.display().to_string();
-                        vec![ServeFinding::error(&error).file(&file)]
+                        self.hints.extend(error.hint());
+                        let finding = ServeFinding::error(&error).file(&file);
+                        vec![finding.hint(error.hint())]
                     }
                 };
                 return self.findings.errors.extend(of_file);
@@ -223,7 +225,11 @@ impl Report {
         };
         for error in unread {
             let text = ovms::error::chain(&error);
-            self.record(ServeFinding::text(Severity::Warning, text));
+            let finding = ServeFinding::text(Severity::Warning, text);
+            self.record(finding.hint(Some(error.hint())));
+            if !self.hints.contains(&error.hint()) {
+                self.hints.push(error.hint());
+            }
         }
     }
 

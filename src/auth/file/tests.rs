@@ -7,10 +7,11 @@ use crate::auth::Right;
 
 const WITH_CA: AuthTerms = AuthTerms {
     has_client_ca: true,
+    plain_port: None,
 };
 
 fn parse(text: &str) -> Result<AuthRules, AuthFileError> {
-    AuthRules::parse(text, Path::new("auth.toml"), WITH_CA)
+    AuthRules::parse(text.as_bytes(), Path::new("auth.toml"), WITH_CA)
 }
 
 fn refused(text: &str) -> String {
@@ -77,8 +78,88 @@ fn patterns_that_fit_nothing_are_found() {
         .collect();
     insta::assert_snapshot!(found.join("\n"), @"
     auth.toml:4:10: nothing that is served fits `resnt` (did you mean `resnet`?)
-    auth.toml:5:13: nothing that is served fits `x?`
+    auth.toml:5:13: nothing that is served fits `x?` (served are `resnet`, `ocr-v1`; it counts once a servable is added whose name fits)
     ");
+    let hint = |served: &[String]| rules.unserved(served).pop().unwrap().hint.unwrap();
+    let end = "; it counts once a servable is added whose name fits";
+    assert_eq!(hint(&[]), format!("nothing is served{end}"));
+    assert_eq!(hint(&["m".to_owned()]), format!("`m` is served{end}"));
+    let many: Vec<String> = (1..=8).map(|number| format!("m{number}")).collect();
+    let shown = "served are `m1`, `m2`, `m3`, `m4`, `m5`, and 3 more";
+    assert_eq!(hint(&many), format!("{shown}{end}"));
+}
+
+#[test]
+fn a_key_that_is_spelt_wrongly_has_the_near_one_beside_it() {
+    for (text, near) in [
+        (
+            identity("infr = [\"m\"]"),
+            "auth.toml:4:1: unknown field `infr`, expected one of `name`",
+        ),
+        (identity("infr = [\"m\"]"), " (did you mean `infer`?)"),
+        (
+            "[[identities]]\nname = \"a\"\n".to_owned(),
+            " (did you mean `identity`?)",
+        ),
+        (
+            identity("limits = { request_per_second = 1 }"),
+            " (did you mean `requests_per_second`?)",
+        ),
+        (
+            "[[jwt]]\nisuer = \"x\"\n".to_owned(),
+            " (did you mean `issuer`?)",
+        ),
+    ] {
+        let said = refused(&text);
+        assert!(said.contains(near), "{said}");
+    }
+    let said = refused(&identity("zzz = 1"));
+    assert!(!said.contains("did you mean"), "{said}");
+}
+
+#[test]
+fn a_byte_that_is_no_text_has_a_place() {
+    let bytes = b"[[identity]]\nname = \"caf\xE9\"\n";
+    let refused = AuthRules::parse(bytes, Path::new("auth.toml"), WITH_CA).unwrap_err();
+    insta::assert_snapshot!(refused, @"cannot use --auth auth.toml: auth.toml:2:12: found the byte 0xE9, expected text in UTF-8 (save the file as UTF-8; names that are not ASCII may be in another encoding)");
+}
+
+#[test]
+fn a_key_set_that_cannot_be_used_says_where_another_one_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("auth.toml");
+    let text = "[[jwt]]\nissuer = \"x\"\naudience = \"ovms\"\njwks = \"keys.json\"\n[[identity]]\nname = \"a\"\n\
+                tokens = [{ subject = \"*\" }]\ninfer = [\"*\"]\n";
+    fs::write(&path, text).unwrap();
+    let refused = || {
+        let refused = AuthRules::read(&path, WITH_CA).unwrap_err().to_string();
+        let (_, error) = refused.split_once("auth.toml: ").unwrap();
+        error.replace(&folder.path().display().to_string(), "DIR")
+    };
+    insta::assert_snapshot!(refused(), @"DIR/auth.toml:4:8: cannot read the key set DIR/keys.json: No such file or directory (os error 2) (`jwks` is a file, from the folder of this one on, or the URL of the key set)");
+    let keys = folder.path().join("keys.json");
+    fs::write(&keys, "").unwrap();
+    insta::assert_snapshot!(refused(), @"DIR/auth.toml:4:8: cannot use the key set DIR/keys.json: the key set is no JSON with a list of `keys`: EOF while parsing a value at line 1 column 0 (expected what the URL of the key set gives, such as `jwks_uri` at ISSUER/.well-known/openid-configuration)");
+    fs::write(&keys, "{\"keys\":[]}").unwrap();
+    assert!(refused().contains("(expected what the URL of the key set gives, "));
+}
+
+#[test]
+fn identities_of_certificates_alone_are_nobody_on_a_plain_port() {
+    let terms = AuthTerms {
+        plain_port: Some("REST"),
+        ..WITH_CA
+    };
+    let warnings = |text: &str, terms| {
+        let rules = AuthRules::parse(text.as_bytes(), Path::new("auth.toml"), terms).unwrap();
+        let warnings = rules.warnings().iter().map(ToString::to_string);
+        warnings.collect::<Vec<_>>().join("\n")
+    };
+    let machine = "[[identity]]\nname = \"m\"\ncertificates = [\"m\"]\nadmin = true\n";
+    insta::assert_snapshot!(warnings(machine, terms), @"auth.toml: all identities are known by certificates alone, and the REST port has no TLS: it knows none of them (give --rest-tls as well, or keys to the identities that use this port)");
+    assert_eq!(warnings(machine, WITH_CA), "");
+    let other = identity("admin = true");
+    assert_eq!(warnings(&format!("{machine}{other}"), terms), "");
 }
 
 #[test]
@@ -141,7 +222,11 @@ fn every_error_is_at_its_place() {
         &["found tokens, and no [[jwt]] that says whose (add [[jwt]] with"],
     );
     let certificate = "[[identity]]\nname = \"a\"\ncertificates = [\"a.example\"]\n";
-    let without = AuthRules::parse(certificate, Path::new("auth.toml"), AuthTerms::default());
+    let without = AuthRules::parse(
+        certificate.as_bytes(),
+        Path::new("auth.toml"),
+        AuthTerms::default(),
+    );
     let without = without.unwrap_err().to_string();
     let expected = "auth.toml:3:17: found certificates, and the server does not verify any (give --tls-client-ca";
     assert!(without.contains(expected), "{without}");
@@ -179,7 +264,7 @@ fn the_file_has_a_size() {
     fs::write(&path, b"\xFF").unwrap();
     assert!(matches!(
         AuthRules::read(&path, WITH_CA),
-        Err(AuthFileError::Read { .. })
+        Err(AuthFileError::Contents { .. })
     ));
     fs::remove_file(&path).unwrap();
     assert!(matches!(

@@ -47,6 +47,13 @@ const OF_TENSORS: [&str; 7] = [
     "precision",
 ];
 
+/// Flags that say more of the TLS of ports, where there is any.
+const OF_TLS: [&str; 3] = [
+    "tls_poll_wait_seconds",
+    "tls_handshake_timeout_seconds",
+    "max_tls_handshakes",
+];
+
 /// Default cache folder of compiled models, used if it exists and no other is named.
 const CACHE_DIR: &str = "/opt/cache";
 
@@ -438,9 +445,10 @@ fn tls(flags: &Flags, serving: bool) -> Result<Option<TlsSettings>, FlagError> {
                 ),
             ];
             let without = without.into_iter().find(|(_, is_given)| *is_given);
-            return without.map_or(Ok(None), |(name, _)| {
-                Err(FlagError::TlsPair(name, "tls_cert"))
-            });
+            let without = without.map(|(name, _)| name);
+            let of_tls = || given(flags, |flag| OF_TLS.contains(&flag.name)).into_iter();
+            let without = without.or_else(|| of_tls().next());
+            return without.map_or(Ok(None), |name| Err(FlagError::TlsPair(name, "tls_cert")));
         }
     };
     let has_ca = flags.tls_client_ca.is_some();

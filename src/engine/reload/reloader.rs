@@ -265,6 +265,11 @@ impl Reloader {
             }
         }
         self.announce(&wanted, config);
+        let kept = self.served.keys().filter(|name| done.keeps(name));
+        let pipelines = config.pipelines.iter().map(|pipeline| &pipeline.name);
+        let graphs = config.graphs.iter().map(|graph| &graph.name);
+        let names = wanted.keys().chain(kept).chain(pipelines).chain(graphs);
+        self.engine.configure(names);
         // At the start nobody is disturbed by loads; later they leave half the cores alone.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at_once = match trigger {

@@ -343,7 +343,11 @@ impl Access {
             Some(auth) => auth.reload().await,
             None => Ok(()),
         };
-        let reload = self.engine.reload().await?;
+        let reload = self.engine.reload().await;
+        if let Some(auth) = &self.auth {
+            auth.warn_of_unserved();
+        }
+        let reload = reload?;
         rights.map(|()| reload)
     }
 

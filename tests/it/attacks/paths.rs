@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use crate::support::{
     Server,
     grpc::{Grpc, dummy},
-    http::{Answer, connect, get, send},
+    http::{Answer, SPELLINGS, connect, get, send},
     wire::{self, Call},
 };
 
@@ -99,54 +99,6 @@ fn no_path_leads_to_a_file() {
         );
     }
 }
-
-/// Ways to write paths of management.
-const SPELLINGS: [&str; 44] = [
-    "/v1/config",
-    "/v1/config/",
-    "/v1//config",
-    "//v1/config",
-    "///v1/config",
-    "/v1/./config",
-    "/./v1/config",
-    "/v1/x/../config",
-    "/V1/config",
-    "/v1/CONFIG",
-    "/%761/config",
-    "/v1/%63onfig",
-    "/v1/config%2f",
-    "/v1%2fconfig",
-    "/v1/config.",
-    "/v1/config%20",
-    "/v1/config%00",
-    "/v1/config;a=b",
-    "/v1/config?a=b",
-    "/v1/config%3f",
-    "/v1/config/reload",
-    "/v1/config/reload/",
-    "/v1/config/reload.",
-    "/v1/config/%72eload",
-    "//v1//config/reload",
-    "http://localhost/v1/config",
-    "http://evil.example/v1/config/reload",
-    "HTTP://LOCALHOST/v1/config/reload",
-    "/metrics/",
-    "/METRICS",
-    "//metrics",
-    "/metrics?x",
-    "/dashboard//state",
-    "//dashboard/state",
-    "/dashboard/state/",
-    "/v2//repository/index",
-    "//v2/repository/index",
-    "/v2/repository/index/",
-    "/v1/models/dummy/sequences/1",
-    "//v1/models/dummy/sequences/1",
-    "/v1/models/dummy/sequences/1/",
-    "/v1/models/dummy/%73equences/1",
-    "/v1/models/dummy/sequences/%31",
-    "/v1/models/dummy/versions/1/sequences/1",
-];
 
 #[test]
 fn no_spelling_of_a_path_goes_around_the_rules_for_browsers() {

@@ -366,6 +366,49 @@ fn changed_files_are_served_without_a_lost_request_and_bad_ones_are_not() {
 }
 
 #[test]
+fn changed_authorities_of_clients_are_taken_and_bad_ones_are_not() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    made.write("client", 90);
+    made.other();
+    let (ca, clients) = (made.text("ca.pem"), made.text("clients.pem"));
+    fs::copy(&ca, &clients).unwrap();
+    let flags = ["--tls_poll_wait_seconds", "1", "--tls_client_ca", &clients];
+    let server = start(&made, &flags);
+    let with = |name: &str| {
+        let (cert, key) = (format!("{name}.pem"), format!("{name}.key"));
+        let (cert, key) = (made.text(&cert), made.text(&key));
+        let flags = ["--cacert", &ca, "--cert", &cert, "--key", &key];
+        infer(&server, "kserve-rest", &flags)
+    };
+    let check = |known: &str, stranger: &str| {
+        good(&with(known), known);
+        let reason = "does not accept the certificate of the client";
+        unreached(&with(stranger), reason, "--cert");
+    };
+    check("client", "other");
+    for (text, reason) in [
+        ("", "found no certificate in PEM form"),
+        (
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            "found no certificate of an authority that can be decoded",
+        ),
+    ] {
+        fs::write(&clients, text).unwrap();
+        let said = server.wait_log(reason);
+        let expected = "TLS goes on with the certificate that is valid until";
+        assert!(said.contains(" WARN ") && said.contains(expected), "{said}");
+        assert!(said.contains("cannot use --tls-client-ca"), "{said}");
+        check("client", "other");
+    }
+    let authority = Authority::new("next authority");
+    made.write_of(&authority, "next", 90);
+    fs::write(&clients, authority.pem()).unwrap();
+    server.wait_log("TLS has a new certificate");
+    check("next", "client");
+}
+
+#[test]
 fn handshakes_have_a_time_and_a_number() {
     let made = Certificates::new();
     made.write("server", 90);

@@ -26,15 +26,37 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     insta::assert_snapshot!(refused(&made, &["--tls_cert", "a.pem"]), @"
     exit 64
     tls_cert is set but tls_key is not set
+    hint: give --tls-key FILE with the private key of the certificate, in PEM
     ");
     insta::assert_snapshot!(refused(&made, &["--tls_key", "a.key"]), @"
     exit 64
     tls_key is set but tls_cert is not set
+    hint: give --tls-cert FILE with the certificate of the key, in PEM
     ");
     insta::assert_snapshot!(refused(&made, &["--grpc_tls"]), @"
     exit 64
     grpc_tls is set but tls_cert is not set
+    hint: give --tls-cert FILE and --tls-key FILE, which turn TLS on, or leave out --grpc-tls
     ");
+    for (flag, name) in [
+        ("--tls_poll_wait_seconds=1", "tls_poll_wait_seconds"),
+        (
+            "--tls_handshake_timeout_seconds=1",
+            "tls_handshake_timeout_seconds",
+        ),
+        ("--max_tls_handshakes=1", "max_tls_handshakes"),
+    ] {
+        let said = refused(&made, &[flag]);
+        let hint = format!(
+            "which turn TLS on, or leave out --{}",
+            name.replace('_', "-")
+        );
+        let expected = format!("exit 64\n{name} is set but tls_cert is not set\n");
+        assert!(
+            said.starts_with(&expected) && said.contains(&hint),
+            "{said}"
+        );
+    }
     let pair = ["--tls_cert", "a.pem", "--tls_key", "a.key"];
     let with = |more: &[&str]| refused(&made, &[&pair, more].concat());
     insta::assert_snapshot!(with(&["--tls_client_auth", "required"]), @"
@@ -45,6 +67,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     insta::assert_snapshot!(with(&["--rest_tls"]), @"
     exit 64
     rest_tls is set but rest_port is not set
+    hint: give --rest-port, or leave out --rest-tls
     ");
     insta::assert_snapshot!(with(&["--grpc_tls=false"]), @"
     exit 64
@@ -105,4 +128,21 @@ fn files_that_cannot_be_used_are_named_with_the_reason() {
       caused by: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----`
     hint: a certificate in DER form becomes PEM by `openssl x509 -inform DER -in DIR/a.key`
     ");
+}
+
+#[test]
+fn authorities_are_of_no_use_beside_any_certificate() {
+    for command in ["infer", "bench", "doctor"] {
+        let flags = [
+            "--url",
+            "grpcs://localhost:1",
+            "--cacert",
+            "ca.pem",
+            "--insecure",
+        ];
+        let run = cli::run(cli::command().arg(command).args(flags));
+        assert_eq!(run.code, Some(64), "{command}: {}", run.stderr);
+        let reason = "'--cacert <FILE>' cannot be used with '--insecure'";
+        assert!(run.stderr.contains(reason), "{command}: {}", run.stderr);
+    }
 }

@@ -34,6 +34,11 @@ impl Authority {
         let issuer = Issuer::new(params, key);
         Self { issuer, pem }
     }
+
+    /// Returns its certificate.
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
+    }
 }
 
 impl Certificates {

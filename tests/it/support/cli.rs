@@ -60,6 +60,7 @@ pub(crate) fn plain(mut command: Command) -> Command {
         .env_remove("OVMS_TIMEOUT")
         .env_remove("OVMS_HEADER")
         .env_remove("OVMS_API_KEY")
+        .env_remove("API_KEY")
         // Of the `make` that runs the tests: one below it would name the folders that it enters.
         .env_remove("MAKEFLAGS")
         .env_remove("MAKELEVEL")

@@ -12,6 +12,54 @@ use super::Server;
 /// Name of the header with the length of the JSON part of a body.
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
 
+/// Ways to write paths of management.
+pub(crate) const SPELLINGS: [&str; 44] = [
+    "/v1/config",
+    "/v1/config/",
+    "/v1//config",
+    "//v1/config",
+    "///v1/config",
+    "/v1/./config",
+    "/./v1/config",
+    "/v1/x/../config",
+    "/V1/config",
+    "/v1/CONFIG",
+    "/%761/config",
+    "/v1/%63onfig",
+    "/v1/config%2f",
+    "/v1%2fconfig",
+    "/v1/config.",
+    "/v1/config%20",
+    "/v1/config%00",
+    "/v1/config;a=b",
+    "/v1/config?a=b",
+    "/v1/config%3f",
+    "/v1/config/reload",
+    "/v1/config/reload/",
+    "/v1/config/reload.",
+    "/v1/config/%72eload",
+    "//v1//config/reload",
+    "http://localhost/v1/config",
+    "http://evil.example/v1/config/reload",
+    "HTTP://LOCALHOST/v1/config/reload",
+    "/metrics/",
+    "/METRICS",
+    "//metrics",
+    "/metrics?x",
+    "/dashboard//state",
+    "//dashboard/state",
+    "/dashboard/state/",
+    "/v2//repository/index",
+    "//v2/repository/index",
+    "/v2/repository/index/",
+    "/v1/models/dummy/sequences/1",
+    "//v1/models/dummy/sequences/1",
+    "/v1/models/dummy/sequences/1/",
+    "/v1/models/dummy/%73equences/1",
+    "/v1/models/dummy/sequences/%31",
+    "/v1/models/dummy/versions/1/sequences/1",
+];
+
 /// A response as received.
 #[derive(Debug)]
 pub(crate) struct Answer {

@@ -98,6 +98,36 @@ pub(crate) fn send(server: &Server, calls: &[Call]) -> Vec<Result<Bytes, Status>
     })
 }
 
+/// Begins a call over a new connection with headers, and a message of a mebibyte of which nothing more than its
+/// length comes; returns the status of the answer.
+pub(crate) fn refused_early(server: &Server, path: &str, headers: &[(&str, &str)]) -> Status {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(("127.0.0.1", server.port));
+        let (mut send, mut connection) =
+            h2::client::handshake(stream.await.unwrap()).await.unwrap();
+        let request = Request::post(format!("http://test{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        let request = headers.iter().fold(request, |request, (name, value)| {
+            request.header(*name, *value)
+        });
+        let request = request.body(()).unwrap();
+        let (answer, mut body) = send.send_request(request, false).unwrap();
+        body.send_data(Bytes::from_static(&[0, 0, 0x10, 0, 0]), false)
+            .unwrap();
+        tokio::select! {
+            answer = tokio::time::timeout(Duration::from_secs(60), receive(answer)) => {
+                answer.expect("the answer does not wait for the message").unwrap_err()
+            }
+            ended = &mut connection => panic!("the connection has ended: {ended:?}"),
+        }
+    })
+}
+
 async fn receive(answer: ResponseFuture) -> Result<Bytes, Status> {
     let (head, mut body) = answer.await.unwrap().into_parts();
     let mut bytes = BytesMut::new();

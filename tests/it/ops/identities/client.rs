@@ -157,6 +157,19 @@ fn a_new_key_goes_into_the_file_as_it_is_printed() {
 }
 
 #[test]
+fn a_name_that_the_file_could_not_have_gets_no_key() {
+    for name in ["", "  ", &"x".repeat(129), "two\nlines"] {
+        let run = cli::ovms(["key", "new", "--name", name]);
+        assert_eq!(run.code, Some(64), "{name:?}: {}", run.stderr);
+        assert_eq!(run.text(), "", "{name:?}");
+        let reason = "found a name that is empty, longer than 128 bytes, or not of one line";
+        assert!(run.stderr.contains(reason), "{name:?}: {}", run.stderr);
+    }
+    let longest = "x".repeat(128);
+    assert_eq!(cli::ovms(["key", "new", "--name", &longest]).code, Some(0));
+}
+
+#[test]
 fn a_doctor_asks_with_a_credential() {
     let guarded = Guarded::with(&identity("user", "metadata = [\"*\"]"), &[]);
     let doctor = |flags: &[&str]| {

@@ -51,11 +51,23 @@ fn a_reload_reads_the_file_too() {
 }
 
 #[test]
-fn a_pattern_that_nothing_fits_is_warned_of() {
-    let guarded = Guarded::with(&identity("a", "infer = [\"dummi\", \"*\"]"), &[]);
-    let said = guarded.server.wait_log("nothing that is served fits");
-    assert!(said.contains("auth.toml:4:10: "), "{said}");
-    assert!(said.contains("`dummi` (did you mean `dummy`?)"), "{said}");
+fn a_reload_with_a_faulty_file_says_so() {
+    let guarded = Guarded::start("", &["--file_system_poll_wait_seconds", "0"]);
+    let server = &guarded.server;
+    let header = [("authorization", &*bearer("root"))];
+    let reload = || {
+        let answer = send(server, "POST", "/v1/config/reload", &header, b"");
+        let folder = guarded.folder.path().display().to_string();
+        answer.error().replace(&folder, "FOLDER")
+    };
+    guarded.rewrite("[[identity]]\nname = \"new\"\nkeys = [\"x\"]\n");
+    insta::assert_snapshot!(reload(), @"412: Rights stay as they were - cannot use --auth FOLDER/auth.toml: FOLDER/auth.toml:3:9: found a key that is no SHA-256 (expected sha256: and 64 hexadecimal digits, as `ovms key new` prints them)");
+    server.wait_log("rights stay as they were: ");
+    fs::remove_file(guarded.path("auth.toml")).unwrap();
+    insta::assert_snapshot!(reload(), @"412: Rights stay as they were - cannot read --auth FOLDER/auth.toml: No such file or directory (os error 2)");
+    // The old ones still count.
+    assert_eq!(status(server, "root", "/v2/models/secret"), 200);
+    assert_eq!(status(server, "new", "/v2"), 401);
 }
 
 /// Starts a server that does not start; returns the failure without what differs.

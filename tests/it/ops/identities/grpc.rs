@@ -13,8 +13,9 @@ use tonic_reflection::pb::v1::{
 
 use super::{Guarded, bearer, key};
 use crate::support::{
-    grpc::{Grpc, dummy},
+    grpc::{Grpc, dummy, input, raw},
     tfs,
+    wire::refused_early,
 };
 
 const KSERVE: &str = "/inference.GRPCInferenceService/";
@@ -333,5 +334,109 @@ fn an_address_that_guesses_has_to_wait() {
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     for name in ["retry-after", "grpc-retry-pushback-ms"] {
         assert!(refused.metadata().contains_key(name), "{name}");
+    }
+}
+
+#[test]
+fn nothing_of_a_message_is_read_before_its_sender_is_known() {
+    let guarded = Guarded::start("max_failures_per_minute = 0", &[]);
+    for path in [
+        "/inference.GRPCInferenceService/ModelInfer",
+        "/inference.GRPCInferenceService/ModelStreamInfer",
+        "/inference.GRPCInferenceService/ModelMetadata",
+        "/inference.GRPCInferenceService/RepositoryModelLoad",
+        "/tensorflow.serving.PredictionService/Predict",
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    ] {
+        for headers in [
+            &[][..],
+            &[("authorization", &*bearer("wrong"))],
+            &[("x-api-key", &*key("wrong"))],
+        ] {
+            let refused = refused_early(&guarded.server, path, headers);
+            assert_eq!(refused.code(), Code::Unauthenticated, "{path}: {refused}");
+        }
+    }
+    // So is the right of a method that is about no servable.
+    let headers = [("authorization", &*bearer("user"))];
+    for path in ADMIN {
+        let refused = refused_early(&guarded.server, path, &headers);
+        assert_eq!(refused.code(), Code::PermissionDenied, "{path}: {refused}");
+    }
+}
+
+/// Returns inferences of a servable with tensors that no model could take.
+fn broken(name: &str) -> Vec<(&'static str, Vec<u8>)> {
+    use ovms::proto::tensorflow::DataType;
+    let kserve = [
+        ModelInferRequest {
+            model_name: name.to_owned(),
+            ..ModelInferRequest::default()
+        },
+        raw(name, "b", "FP32", &[1, 10], &[0; 3]),
+        raw(name, "b", "FP32", &[-1, i64::MAX], &[]),
+        raw(name, "b", "NONE", &[1, 10], &[0; 40]),
+        raw(name, "unknown", "FP32", &[1, 10], &[0; 40]),
+        ModelInferRequest {
+            inputs: vec![input("b", "FP32", &[1, 10]), input("b", "BYTES", &[1])],
+            ..raw(name, "b", "FP32", &[1, 10], &[0; 40])
+        },
+    ];
+    let kserve = kserve.iter().flat_map(|request| {
+        let message = request.encode_to_vec();
+        [
+            (
+                "/inference.GRPCInferenceService/ModelInfer",
+                message.clone(),
+            ),
+            ("/inference.GRPCInferenceService/ModelStreamInfer", message),
+        ]
+    });
+    let tfs = [
+        tfs::request(name, []),
+        tfs::request(
+            name,
+            [("b", tfs::content(DataType::DtFloat, &[1, 10], &[0; 3]))],
+        ),
+        tfs::request(
+            name,
+            [("b", tfs::content(DataType::DtFloat, &[-1, i64::MAX], &[]))],
+        ),
+        tfs::request(
+            name,
+            [("b", tfs::content(DataType::DtInvalid, &[1, 10], &[0; 40]))],
+        ),
+        tfs::request(
+            name,
+            [("x", tfs::content(DataType::DtFloat, &[1, 10], &[0; 40]))],
+        ),
+    ];
+    let path = "/tensorflow.serving.PredictionService/Predict";
+    let tfs = tfs.iter().map(|request| (path, request.encode_to_vec()));
+    kserve.chain(tfs).collect()
+}
+
+#[test]
+fn tensors_for_a_servable_that_one_may_not_run_are_not_looked_at() {
+    let guarded = Guarded::start("", &[]);
+    let grpc = Grpc::connect(&guarded.server);
+    for name in ["none", "reader", "user"] {
+        let bearer = bearer(name);
+        let headers = [("authorization", &*bearer)];
+        for ((path, hidden), (_, absent)) in broken("secret").into_iter().zip(broken("absent")) {
+            let said = |message| {
+                let refused = call(&grpc, path, message, &headers).unwrap_err();
+                (refused.code(), refused.message().to_owned())
+            };
+            let hidden = said(hidden);
+            assert_eq!(hidden.0, Code::NotFound, "{name}: {path}: {hidden:?}");
+            assert_eq!(hidden, said(absent), "{name}: {path}");
+        }
+    }
+    // Who may run it is told what is wrong with them.
+    let bearer = bearer("root");
+    for (path, message) in broken("secret") {
+        let refused = call(&grpc, path, message, &[("authorization", &bearer)]).unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{path}: {refused}");
     }
 }

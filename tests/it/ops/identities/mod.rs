@@ -4,8 +4,12 @@ mod audit;
 mod client;
 mod files;
 mod grpc;
+mod patterns;
 mod rest;
+mod spellings;
 mod tokens;
+mod unread;
+mod warnings;
 
 use std::{
     fs,
