@@ -242,6 +242,8 @@ impl fmt::Display for Relation {
 
 #[cfg(test)]
 mod tests {
+    use ovms::client::load::{Comparison, Difference};
+
     use super::{FailCondition, Figure, Relation};
     use crate::bench::report::{example, example_of_one_window};
 

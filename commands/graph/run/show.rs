@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use ovms::{
     client::{
         ClientResponse,
@@ -142,7 +141,7 @@ fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
         let shape: Option<Vec<usize>> = lengths.collect();
         let tensor = DataType::from_kserve(&loose.datatype).zip(shape);
         let tensor = tensor.filter(|(dtype, shape)| {
-            *dtype != DataType::String || are_strings(&loose.data, shape.iter().product())
+            *dtype != DataType::String || are_strings(loose, shape.iter().product())
         });
         let tensor =
             tensor.and_then(|(dtype, shape)| Tensor::new(dtype, shape, loose.data.clone()).ok());
@@ -154,9 +153,9 @@ fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
     (tensors, opaque)
 }
 
-/// Returns whether bytes are several strings. Handlers may call anything BYTES, and one string is a text.
-fn are_strings(bytes: &Bytes, count: usize) -> bool {
-    let strings = Strings::new(bytes.clone());
+/// Returns whether an output is several strings. Handlers may call anything BYTES, and one string is a text.
+fn are_strings(output: &LooseTensor, count: usize) -> bool {
+    let strings = Strings::new(output.data.clone());
     count > 1 && strings.is_ok_and(|it| it.count() == count)
 }
 

@@ -416,7 +416,9 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         "host" | "bind-address" | "http-address" | "grpc-address" => {
             Some("`--grpc-bind-address` and `--rest-bind-address` choose addresses")
         }
-        "metrics-address" => Some("`--management-bind-address` is for metrics on a port of their own"),
+        "metrics-address" => {
+            Some("`--management-bind-address` is for metrics on a port of their own")
+        }
         "grpc-use-ssl" | "grpc-server-cert" | "grpc-server-key" => {
             Some("`--tls-cert` and `--tls-key` are for both ports")
         }
