@@ -100,7 +100,6 @@ fn spans_go_over_tls_with_a_certificate_of_the_server() {
     let certificates = Certificates::new();
     certificates.write("server", 30);
     certificates.write("client", 30);
-    let collector = Collector::grpc_tls(&certificates);
     let variables = [
         (
             "OTEL_EXPORTER_OTLP_CERTIFICATE",
@@ -118,9 +117,16 @@ fn spans_go_over_tls_with_a_certificate_of_the_server() {
     let variables = variables
         .each_ref()
         .map(|(name, value)| (*name, &value[..]));
-    let server = serve(&["--otlp-endpoint", &collector.https()], &variables);
-    post(&server, INFER, BODY);
-    collector.trace_named("POST /v2/models/{model}/infer");
+    for (collector, protocol) in [
+        (Collector::grpc_tls(&certificates), "grpc"),
+        (Collector::http_tls(&certificates), "http/protobuf"),
+    ] {
+        let protocol = ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol);
+        let variables = [&variables[..], &[protocol]].concat();
+        let server = serve(&["--otlp-endpoint", &collector.https()], &variables);
+        post(&server, INFER, BODY);
+        collector.trace_named("POST /v2/models/{model}/infer");
+    }
 }
 
 #[test]
