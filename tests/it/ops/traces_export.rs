@@ -283,31 +283,3 @@ fn open_metrics_has_exemplars() {
     let spans = collector.trace_of(trace);
     assert!(spans.iter().any(|it| hex(&it.span_id) == span));
 }
-
-#[test]
-fn what_is_no_endpoint_is_refused() {
-    let dummy = model("dummy");
-    let run = |flag: &str, variables: &[(&str, &str)]| {
-        let mut command = cli::command();
-        command
-            .args(["serve", "--model_name", "dummy", "--model_path"])
-            .arg(&dummy)
-            .args(on(free_ports()))
-            .args(["--otlp-endpoint", flag])
-            .envs(variables.iter().copied());
-        cli::run(&mut command).failure()
-    };
-    insta::assert_snapshot!(run("collector:4317", &[]), @r"
-    exit 64
-    otlp_endpoint has invalid format: expected a URL such as http://collector:4317; found collector:4317
-    ");
-    let missing = [("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem")];
-    insta::assert_snapshot!(run("https://collector:4317", &missing), @r"
-    exit 1
-    error: the certificates for the collector of traces cannot be used
-      caused by: cannot use --cacert /nowhere/ca.pem
-      caused by: cannot read the file
-      caused by: No such file or directory (os error 2)
-    hint: see --otlp-endpoint and the variables OTEL_EXPORTER_OTLP_…
-    ");
-}
