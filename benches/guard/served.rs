@@ -93,14 +93,17 @@ impl Served {
         engine.set_ready();
         let tracer = is_traced.then(|| {
             let _within = runtime.enter();
-            let settings = TraceSettings::of(Some("http://127.0.0.1:4317"), |name| {
+            let variable = |name: &str| {
                 let value = match name {
                     "OTEL_TRACES_SAMPLER" => "parentbased_traceidratio",
                     "OTEL_TRACES_SAMPLER_ARG" => "0",
                     _ => return None,
                 };
                 Some(value.to_owned())
-            });
+            };
+            let settings =
+                TraceSettings::of(Some("http://127.0.0.1:4317"), variable, &mut Vec::new());
+            let settings = settings.expect("the endpoint is right");
             let settings = settings.expect("an endpoint is given");
             Tracer::start(settings, "0").expect("the endpoint is right")
         });

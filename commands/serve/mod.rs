@@ -28,7 +28,7 @@ use ovms::{
     openvino::runtime,
     python,
     server::{self, Listeners},
-    trace::{TraceSettings, Tracer},
+    trace::{TraceError, TraceSettings, Tracer},
 };
 use tempfile::TempDir;
 use tokio::signal::unix::{Signal, SignalKind, signal as listen_for};
@@ -183,16 +183,33 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
 
 /// Starts to send traces, if something asks for them; within the runtime.
 fn start_traces(flags: &Flags) -> Result<Option<Arc<Tracer>>, Failure> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let Some(settings) = TraceSettings::of(flags.otlp_endpoint.as_deref(), variable) else {
+    let failed = |error: TraceError| {
+        tracing::error!("{}", chain(&error));
+        Failure::of(FailureKind::Failed, &error).hint(error.hint())
+    };
+    let mut warnings = Vec::new();
+    let settings = trace_settings(flags, &mut warnings);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let Some(settings) = settings.map_err(failed)? else {
         return Ok(None);
     };
     let tracer = Tracer::start(settings, env!("CARGO_PKG_VERSION"));
-    tracer.map(Some).map_err(|error| {
-        tracing::error!("{}", chain(&error));
-        Failure::of(FailureKind::Failed, &error)
-            .hint("see --otlp-endpoint and the variables OTEL_EXPORTER_OTLP_…")
-    })
+    tracer.map(Some).map_err(failed)
+}
+
+/// Reads the settings of traces, and adds warnings of variables whose values are not known.
+fn trace_settings(
+    flags: &Flags,
+    warnings: &mut Vec<String>,
+) -> Result<Option<TraceSettings>, TraceError> {
+    // What is no text is a value that is not known, as opposed to one that is not there.
+    let variable = |name: &str| {
+        let value = std::env::var_os(name)?;
+        Some(value.to_string_lossy().into_owned())
+    };
+    TraceSettings::of(flags.otlp_endpoint.as_deref(), variable, warnings)
 }
 
 /// Checks the flags, beside the paths of models if there are any.

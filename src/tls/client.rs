@@ -33,6 +33,21 @@ pub struct ClientTlsOptions {
     pub insecure: bool,
 }
 
+/// Flags or variables that the files of [`ClientTlsOptions`] come from, as errors name them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientTlsNames {
+    pub(crate) cacert: &'static str,
+    pub(crate) cert: &'static str,
+    pub(crate) key: &'static str,
+}
+
+/// The flags of commands that are clients.
+const FLAGS: ClientTlsNames = ClientTlsNames {
+    cacert: "--cacert",
+    cert: "--cert",
+    key: "--key",
+};
+
 /// Settings of a client's TLS, read and checked.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
@@ -55,15 +70,23 @@ pub enum ClientTlsError {
 }
 
 impl ClientTls {
-    /// Reads the files of the options; blocks meanwhile.
+    /// Reads the files of the options, which come from flags; blocks meanwhile.
     ///
     /// # Errors
     ///
     /// Fails if one of them cannot be used, or the system has no authorities and none are given.
     pub fn new(options: ClientTlsOptions) -> Result<Self, ClientTlsError> {
+        Self::named(options, FLAGS)
+    }
+
+    /// Reads the files of options that come from elsewhere, as [`Self::new`] does.
+    pub(crate) fn named(
+        options: ClientTlsOptions,
+        names: ClientTlsNames,
+    ) -> Result<Self, ClientTlsError> {
         let config = match options.insecure {
-            true => config(&options, ObservedCertificate::new(None))?,
-            false => config(&options, verifier(&options)?)?,
+            true => config(&options, names, ObservedCertificate::new(None))?,
+            false => config(&options, names, verifier(&options, names)?)?,
         };
         Ok(Self { options, config })
     }
@@ -79,10 +102,10 @@ impl ClientTls {
     ) -> Result<(Self, Arc<ObservedCertificate>), ClientTlsError> {
         let verifier = match options.insecure {
             true => None,
-            false => Some(verifier(&options)?),
+            false => Some(verifier(&options, FLAGS)?),
         };
         let observed = ObservedCertificate::new(verifier);
-        let config = config(&options, Arc::clone(&observed))?;
+        let config = config(&options, FLAGS, Arc::clone(&observed))?;
         Ok((Self { options, config }, observed))
     }
 
@@ -104,9 +127,12 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// Makes what verifies the certificates of servers.
-fn verifier(options: &ClientTlsOptions) -> Result<Arc<WebPkiServerVerifier>, ClientTlsError> {
+fn verifier(
+    options: &ClientTlsOptions,
+    names: ClientTlsNames,
+) -> Result<Arc<WebPkiServerVerifier>, ClientTlsError> {
     let roots = match &options.cacert {
-        Some(path) => Arc::new(files::roots("cacert", path)?),
+        Some(path) => Arc::new(files::roots(names.cacert, path)?),
         None => system_roots().ok_or(ClientTlsError::NoAuthorities)?,
     };
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider());
@@ -117,6 +143,7 @@ fn verifier(options: &ClientTlsOptions) -> Result<Arc<WebPkiServerVerifier>, Cli
 
 fn config(
     options: &ClientTlsOptions,
+    names: ClientTlsNames,
     verifier: Arc<impl ServerCertVerifier + 'static>,
 ) -> Result<ClientConfig, ClientTlsError> {
     let builder = ClientConfig::builder_with_provider(provider())
@@ -126,15 +153,15 @@ fn config(
     let (Some(cert), Some(key)) = (&options.cert, &options.key) else {
         return Ok(builder.with_no_client_auth());
     };
-    let chain = files::chain("cert", cert)?;
-    let private = files::key("key", key)?;
+    let chain = files::chain(names.cert, cert)?;
+    let private = files::key(names.key, key)?;
     let made = builder.with_client_auth_cert(chain, private);
     made.map_err(|error| {
         let reason = match error {
             Error::InconsistentKeys(_) => TlsFileReason::Mismatch(cert.clone()),
             error => TlsFileReason::Refused(error),
         };
-        files::failed("key", key)(reason).into()
+        files::failed(names.key, key)(reason).into()
     })
 }
 

@@ -23,10 +23,10 @@ const ENCRYPTED: [&str; 2] = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRY
 
 /// A file of certificates or of a key that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use --{} {}", flag.replace('_', "-"), path.display())]
+#[error("cannot use {setting} {}", path.display())]
 pub struct TlsFileError {
-    /// The flag that names it, without hyphens before it.
-    pub flag: &'static str,
+    /// The flag or the variable that names it, such as `--tls-cert`.
+    pub setting: &'static str,
     /// The file as named.
     pub path: PathBuf,
     /// Reason.
@@ -113,11 +113,11 @@ const KEY: &str = "private key";
 
 /// Returns what makes the error of a file.
 pub(crate) fn failed<'a>(
-    flag: &'static str,
+    setting: &'static str,
     path: &'a Path,
 ) -> impl Fn(TlsFileReason) -> TlsFileError + 'a {
     move |reason| TlsFileError {
-        flag,
+        setting,
         path: path.to_owned(),
         reason,
     }
@@ -125,10 +125,10 @@ pub(crate) fn failed<'a>(
 
 /// Reads the certificate of an end, and those that lead to its authority; one at least.
 pub(crate) fn chain(
-    flag: &'static str,
+    setting: &'static str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
-    let failed = failed(flag, path);
+    let failed = failed(setting, path);
     let text = read(path).map_err(&failed)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let found = found.map_err(|error| failed(TlsFileReason::Damaged(error)))?;
@@ -142,8 +142,11 @@ pub(crate) fn chain(
 }
 
 /// Reads a private key: PKCS#8, PKCS#1, or SEC1.
-pub(crate) fn key(flag: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, TlsFileError> {
-    let failed = failed(flag, path);
+pub(crate) fn key(
+    setting: &'static str,
+    path: &Path,
+) -> Result<PrivateKeyDer<'static>, TlsFileError> {
+    let failed = failed(setting, path);
     let text = read(path).map_err(&failed)?;
     let is_encrypted = |text: &[u8]| {
         let text = String::from_utf8_lossy(text);
@@ -162,12 +165,12 @@ pub(crate) fn key(flag: &'static str, path: &Path) -> Result<PrivateKeyDer<'stat
 }
 
 /// Reads the certificates of authorities; those that cannot be decoded are left out.
-pub(crate) fn roots(flag: &'static str, path: &Path) -> Result<RootCertStore, TlsFileError> {
+pub(crate) fn roots(setting: &'static str, path: &Path) -> Result<RootCertStore, TlsFileError> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(chain(flag, path)?);
+    roots.add_parsable_certificates(chain(setting, path)?);
     match roots.is_empty() {
         false => Ok(roots),
-        true => Err(failed(flag, path)(TlsFileReason::Authorities)),
+        true => Err(failed(setting, path)(TlsFileReason::Authorities)),
     }
 }
 
@@ -206,20 +209,20 @@ mod tests {
         let (cert, private) = (made.cert.pem(), made.signing_key.serialize_pem());
         let write = |text: &str| fs::write(&path, text).unwrap();
         write(&(cert.clone() + &cert + &private));
-        assert_eq!(chain("tls_cert", &path).unwrap().len(), 2);
-        assert_eq!(roots("cacert", &path).unwrap().len(), 2);
-        key("tls_key", &path).unwrap();
+        assert_eq!(chain("--tls-cert", &path).unwrap().len(), 2);
+        assert_eq!(roots("--cacert", &path).unwrap().len(), 2);
+        key("--tls-key", &path).unwrap();
         write(&cert);
-        insta::assert_snapshot!(text(key("tls_key", &path), &path), @"cannot use --tls-key FILE: found no private key in PEM form, expected `-----BEGIN PRIVATE KEY-----` / a key in DER form becomes PEM by `openssl pkey -inform DER -in FILE`");
+        insta::assert_snapshot!(text(key("--tls-key", &path), &path), @"cannot use --tls-key FILE: found no private key in PEM form, expected `-----BEGIN PRIVATE KEY-----` / a key in DER form becomes PEM by `openssl pkey -inform DER -in FILE`");
         write(&private.replace("PRIVATE", "ENCRYPTED PRIVATE"));
-        insta::assert_snapshot!(text(key("tls_key", &path), &path), @"cannot use --tls-key FILE: found an encrypted private key, expected one without a password / `openssl pkey -in FILE` writes it without its password");
+        insta::assert_snapshot!(text(key("--tls-key", &path), &path), @"cannot use --tls-key FILE: found an encrypted private key, expected one without a password / `openssl pkey -in FILE` writes it without its password");
         write(&private);
-        insta::assert_snapshot!(text(chain("tls_cert", &path), &path), @"cannot use --tls-cert FILE: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----` / a certificate in DER form becomes PEM by `openssl x509 -inform DER -in FILE`");
+        insta::assert_snapshot!(text(chain("--tls-cert", &path), &path), @"cannot use --tls-cert FILE: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----` / a certificate in DER form becomes PEM by `openssl x509 -inform DER -in FILE`");
         write(&cert[..cert.len() / 2]);
-        assert!(text(chain("tls_cert", &path), &path).contains("the PEM text is damaged"));
+        assert!(text(chain("--tls-cert", &path), &path).contains("the PEM text is damaged"));
         write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
-        insta::assert_snapshot!(text(roots("tls_client_ca", &path), &path), @"cannot use --tls-client-ca FILE: found no certificate of an authority that can be decoded / ");
+        insta::assert_snapshot!(text(roots("--tls-client-ca", &path), &path), @"cannot use --tls-client-ca FILE: found no certificate of an authority that can be decoded / ");
         fs::remove_file(&path).unwrap();
-        insta::assert_snapshot!(text(chain("tls_cert", &path), &path), @"cannot use --tls-cert FILE: cannot read the file: No such file or directory (os error 2) / check the path");
+        insta::assert_snapshot!(text(chain("--tls-cert", &path), &path), @"cannot use --tls-cert FILE: cannot read the file: No such file or directory (os error 2) / check the path");
     }
 }

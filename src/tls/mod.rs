@@ -12,10 +12,10 @@ mod problem;
 
 pub use certificate::CertificateFacts;
 pub(crate) use certificate::subject_names;
-pub(crate) use client::system_roots;
 pub use client::{
     ClientTls, ClientTlsError, ClientTlsOptions, ObservedCertificate, ServerIdentity,
 };
+pub(crate) use client::{ClientTlsNames, system_roots};
 pub use files::{TlsFileError, TlsFileReason};
 pub(crate) use files::{chain, failed, key, roots};
 pub use problem::TlsProblem;

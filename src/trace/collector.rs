@@ -1,13 +1,12 @@
 //! The way of spans to a collector, over gRPC or HTTP.
 
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    fs,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -15,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use hyper::{Request, Response};
 use opentelemetry_http::{HttpClient, HttpError, ResponseBodyTooLarge};
 use opentelemetry_otlp::{
-    ExporterBuildError, WithExportConfig, WithHttpConfig, WithTonicConfig,
+    Compression, WithExportConfig, WithHttpConfig, WithTonicConfig,
     tonic_types::transport::{Certificate, ClientTlsConfig, Identity},
 };
 use opentelemetry_sdk::{
@@ -26,37 +25,14 @@ use opentelemetry_sdk::{
 use tokio::runtime::Handle;
 
 use super::{
-    settings::{TraceProtocol, TraceSettings},
+    error::TraceError,
+    settings::{TraceProtocol, TraceSettings, TraceTls},
     tracer::SpanQueue,
 };
-use crate::{
-    https::{self, CertificatesError},
-    task::Task,
-    tls::{ClientTls, ClientTlsError, ClientTlsOptions},
-};
+use crate::{https, task::Task, tls::ClientTls};
 
 /// Maximum bytes of a collector's answer, which says how many spans it has refused.
 const MAX_ANSWER: usize = 1 << 20;
-
-/// Why there is no way to a collector.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The endpoint, or a variable, is nothing that can be exported to.
-    #[error("traces cannot be exported")]
-    Exporter(#[from] ExporterBuildError),
-    /// A certificate or a key of the variables cannot be used.
-    #[error("the certificates for the collector of traces cannot be used")]
-    Tls(#[from] ClientTlsError),
-    /// One of them cannot be read any more.
-    #[error("cannot read {0}")]
-    File(PathBuf, #[source] io::Error),
-    /// The client for HTTP cannot be made.
-    #[error("traces cannot be exported over HTTP")]
-    Certificates(#[from] CertificatesError),
-    /// The client for HTTP cannot be made.
-    #[error("traces cannot be exported over HTTP")]
-    Client(#[from] reqwest::Error),
-}
 
 /// Makes what exports spans.
 pub(super) fn exporter(
@@ -66,9 +42,12 @@ pub(super) fn exporter(
     let builder = opentelemetry_otlp::SpanExporter::builder();
     let exporter = match settings.protocol {
         TraceProtocol::Grpc => {
-            let mut builder = builder.with_tonic();
-            if let Some(options) = &settings.tls {
-                builder = builder.with_tls_config(grpc_tls(options)?);
+            let mut builder = builder.with_tonic().with_timeout(settings.timeout);
+            if let Some(tls) = &settings.tls {
+                builder = builder.with_tls_config(grpc_tls(tls)?);
+            }
+            if settings.is_compressed {
+                builder = builder.with_compression(Compression::Gzip);
             }
             if let Some(endpoint) = &settings.endpoint {
                 builder = builder.with_endpoint(endpoint);
@@ -79,7 +58,11 @@ pub(super) fn exporter(
             let mut builder = builder
                 .with_http()
                 .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
+                .with_timeout(settings.timeout)
                 .with_http_client(CollectorClient::new(settings)?);
+            if settings.is_compressed {
+                builder = builder.with_compression(Compression::Gzip);
+            }
             if let Some(endpoint) = &settings.endpoint {
                 builder = builder.with_endpoint(endpoint);
             }
@@ -94,9 +77,10 @@ pub(super) fn exporter(
 }
 
 /// Reads the files of TLS, as the client for gRPC takes them.
-fn grpc_tls(options: &ClientTlsOptions) -> Result<ClientTlsConfig, TraceError> {
+fn grpc_tls(tls: &TraceTls) -> Result<ClientTlsConfig, TraceError> {
     // It finds what is wrong with one of them, and says so.
-    ClientTls::new(options.clone())?;
+    let tls = client_tls(tls)?;
+    let options = tls.options();
     let read =
         |path: &Path| fs::read(path).map_err(|error| TraceError::File(path.to_owned(), error));
     let config = match &options.cacert {
@@ -107,6 +91,11 @@ fn grpc_tls(options: &ClientTlsOptions) -> Result<ClientTlsConfig, TraceError> {
         (Some(cert), Some(key)) => config.identity(Identity::from_pem(read(cert)?, read(key)?)),
         _ => config,
     })
+}
+
+/// Reads the files of TLS.
+fn client_tls(tls: &TraceTls) -> Result<ClientTls, TraceError> {
+    Ok(ClientTls::named(tls.options.clone(), tls.names)?)
 }
 
 /// An exporter whose failures are logged, once until it works again.
@@ -154,12 +143,11 @@ struct CollectorClient {
 impl CollectorClient {
     fn new(settings: &TraceSettings) -> Result<Self, TraceError> {
         let client = match &settings.tls {
-            Some(options) => https::with(&ClientTls::new(options.clone())?),
+            Some(tls) => https::with(&client_tls(tls)?),
             None => https::plain()?,
         };
-        let limit = settings.timeout.max(Duration::from_millis(1));
         let client = client
-            .timeout(limit)
+            .timeout(settings.timeout)
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
         Ok(Self {

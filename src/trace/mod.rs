@@ -5,14 +5,18 @@
 //! in that place: no span is made and nothing is allocated for it.
 
 mod collector;
+mod error;
 mod headers;
+mod sampling;
 mod settings;
 mod span;
 mod tracer;
+mod variables;
 
-pub use collector::TraceError;
+pub use error::TraceError;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use headers::check_headers;
 pub use settings::TraceSettings;
+pub(crate) use settings::collector_url;
 pub use span::{TraceContext, TraceSpan};
 pub use tracer::Tracer;

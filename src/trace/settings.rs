@@ -2,9 +2,18 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use opentelemetry::trace::TraceId;
+use hyper::{
+    Uri,
+    header::{HeaderName, HeaderValue},
+};
+use percent_encoding::percent_decode_str;
 
-use crate::tls::ClientTlsOptions;
+use super::{
+    error::TraceError,
+    sampling::Sampling,
+    variables::{Setting, Variables},
+};
+use crate::tls::{ClientTlsNames, ClientTlsOptions};
 
 /// Path of the collector that spans go to over HTTP, below an endpoint that is a base.
 const PATH: &str = "/v1/traces";
@@ -12,27 +21,135 @@ const PATH: &str = "/v1/traces";
 /// Port of collectors for HTTP.
 const HTTP_PORT: u16 = 4318;
 
-/// Timeout of an export unless a variable says otherwise, as OpenTelemetry has it.
-const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The flag of the endpoint.
+const FLAG: &str = "--otlp-endpoint";
 
-/// Spans that may wait unless a variable says otherwise, as OpenTelemetry has it.
-const MAX_WAITING: usize = 2048;
+/// Variables of the endpoint, of which the first one is no base.
+const ENDPOINT: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+];
+
+/// Variables of the authorities of the collector.
+const CERTIFICATE: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+    "OTEL_EXPORTER_OTLP_CERTIFICATE",
+];
+
+/// Variables of the certificate of this server as a client.
+const CLIENT_CERTIFICATE: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
+    "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+];
+
+/// Variables of its key, in the order of those of the certificate.
+const CLIENT_KEY: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY",
+    "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+];
+
+/// Variables of the headers of an export. The exporter reads them itself, and drops what is no header.
+const HEADERS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+];
+
+/// The variable of what all spans say of the server. OpenTelemetry's library reads it, and drops what has no `=`.
+const ATTRIBUTES: [&str; 1] = ["OTEL_RESOURCE_ATTRIBUTES"];
+
+/// Maximum milliseconds of a time: 49 days.
+const MAX_MILLISECONDS: u64 = u32::MAX as u64;
+
+const MILLISECONDS: &str = "a whole number of milliseconds from 1 to 4294967295";
+
+/// Maximum number of spans that may wait; places for all of them are made at the start.
+const MAX_SPANS: u64 = 1_000_000;
+
+const SPANS: &str = "a whole number from 1 to 1000000";
+
+const DISABLED: Setting<'_> = Setting {
+    names: &["OTEL_SDK_DISABLED"],
+    expected: "`true` or `false`",
+    default: "false",
+};
+
+/// The protocol; the endpoint decides the default.
+const PROTOCOL: Setting<'_> = Setting {
+    names: &[
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+    ],
+    expected: "`grpc` or `http/protobuf`",
+    default: GRPC,
+};
+
+const GRPC: &str = "grpc";
+
+const HTTP: &str = "http/protobuf";
+
+const COMPRESSION: Setting<'_> = Setting {
+    names: &[
+        "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
+        "OTEL_EXPORTER_OTLP_COMPRESSION",
+    ],
+    expected: "`gzip` or `none`",
+    default: "none",
+};
+
+/// The timeout of an export. This default and those below are those of OpenTelemetry.
+const TIMEOUT: Setting<'_> = Setting {
+    names: &[
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+        "OTEL_EXPORTER_OTLP_TIMEOUT",
+    ],
+    expected: MILLISECONDS,
+    default: "10000",
+};
+
+/// The same for the queue; the default is the timeout above.
+const EXPORT_TIMEOUT: Setting<'_> = Setting {
+    names: &["OTEL_BSP_EXPORT_TIMEOUT"],
+    expected: MILLISECONDS,
+    default: TIMEOUT.default,
+};
+
+const SCHEDULE_DELAY: Setting<'_> = Setting {
+    names: &["OTEL_BSP_SCHEDULE_DELAY"],
+    expected: MILLISECONDS,
+    default: "5000",
+};
+
+const MAX_QUEUE_SIZE: Setting<'_> = Setting {
+    names: &["OTEL_BSP_MAX_QUEUE_SIZE"],
+    expected: SPANS,
+    default: "2048",
+};
+
+const MAX_EXPORT_BATCH_SIZE: Setting<'_> = Setting {
+    names: &["OTEL_BSP_MAX_EXPORT_BATCH_SIZE"],
+    expected: SPANS,
+    default: "512",
+};
 
 /// Settings of traces, if there are to be any.
 #[derive(Debug)]
 pub struct TraceSettings {
-    /// The endpoint of the flag; without it the exporter reads that of the variables.
+    /// Where spans go; where the usual collectors of this machine are if it is not known.
     pub(super) endpoint: Option<String>,
     pub(super) protocol: TraceProtocol,
     pub(super) sampling: Sampling,
     /// The TLS to the collector, if it is reached over that.
-    pub(super) tls: Option<ClientTlsOptions>,
-    /// Timeout of an export over HTTP.
+    pub(super) tls: Option<TraceTls>,
+    /// Whether exports are compressed with gzip.
+    pub(super) is_compressed: bool,
+    /// Timeout of an export.
     pub(super) timeout: Duration,
+    /// Time between two exports.
+    pub(super) delay: Duration,
     /// Maximum number of spans that wait.
     pub(super) most: usize,
-    /// Variables that are not as they should be, and what is done instead.
-    pub(super) warnings: Vec<String>,
+    /// Maximum number of spans of an export.
+    pub(super) batch: usize,
 }
 
 /// Protocol of a collector.
@@ -43,183 +160,198 @@ pub(super) enum TraceProtocol {
     Http,
 }
 
+/// TLS to a collector: its files, and the variables that name them.
+#[derive(Debug, Clone)]
+pub(super) struct TraceTls {
+    pub(super) options: ClientTlsOptions,
+    pub(super) names: ClientTlsNames,
+}
+
 impl TraceSettings {
-    /// Reads the variables beside the endpoint of the flag. `None` if nothing asks for traces, or
-    /// `OTEL_SDK_DISABLED` forbids them.
-    pub fn of(flag: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let variable = |name: &str| {
-            let value = variable(name)?;
-            let value = value.trim();
-            (!value.is_empty()).then(|| value.to_owned())
-        };
-        if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return None;
+    /// Reads the variables beside the endpoint of the flag, and adds warnings of those whose values are not known.
+    /// `None` if nothing asks for traces, or `OTEL_SDK_DISABLED` forbids them.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the endpoint is no URL, or a certificate for it is without its key.
+    pub fn of(
+        flag: Option<&str>,
+        variable: impl Fn(&str) -> Option<String>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Self>, TraceError> {
+        let mut variables = Variables::new(variable, warnings);
+        let is_disabled = variables.setting(&DISABLED, |text| {
+            text.to_ascii_lowercase().parse::<bool>().ok()
+        });
+        if is_disabled {
+            return Ok(None);
         }
-        let mut warnings = Vec::new();
-        let exporter = variable("OTEL_TRACES_EXPORTER");
-        let of_traces = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
-        let of_all = variable("OTEL_EXPORTER_OTLP_ENDPOINT");
-        let endpoint = flag.map(str::to_owned).or(of_traces).or(of_all);
+        let endpoint = match flag {
+            Some(flag) => Some((FLAG, flag.to_owned())),
+            None => variables.first(&ENDPOINT),
+        };
         if flag.is_none() {
-            match exporter.as_deref() {
+            match variables.get("OTEL_TRACES_EXPORTER").as_deref() {
                 Some("otlp") => {}
-                Some("none") => return None,
+                Some("none") => return Ok(None),
                 Some(other) => {
                     // Whoever names it has not asked for another one.
-                    tracing::warn!(
+                    variables.warn(format!(
                         "OTEL_TRACES_EXPORTER has `{other}`, expected `otlp` or `none`; there are no traces"
-                    );
-                    return None;
+                    ));
+                    return Ok(None);
                 }
-                None => drop(endpoint.as_ref()?),
+                None if endpoint.is_none() => return Ok(None),
+                None => {}
             }
         }
-        let protocol = protocol(endpoint.as_deref(), &variable, &mut warnings);
-        let sampling = Sampling::read(&variable, &mut warnings);
-        let timeout = variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")
-            .or_else(|| variable("OTEL_EXPORTER_OTLP_TIMEOUT"))
-            .and_then(|text| text.parse().ok())
-            .map_or(EXPORT_TIMEOUT, Duration::from_millis);
-        let most = variable("OTEL_BSP_MAX_QUEUE_SIZE").and_then(|text| text.parse().ok());
-        let file = |name: &str| {
-            let of_traces = variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
-            let of_all = || variable(&format!("OTEL_EXPORTER_OTLP_{name}"));
-            of_traces.or_else(of_all).map(PathBuf::from)
+        let uri = match &endpoint {
+            Some((name, value)) => {
+                Some(collector_url(value).ok_or_else(|| TraceError::Endpoint {
+                    name: *name,
+                    value: value.clone(),
+                })?)
+            }
+            None => None,
         };
-        let tls = ClientTlsOptions {
-            cacert: file("CERTIFICATE"),
-            cert: file("CLIENT_CERTIFICATE"),
-            key: file("CLIENT_KEY"),
-            insecure: false,
+        let protocol = protocol(uri.as_ref(), &mut variables);
+        let is_tls = uri.is_some_and(|uri| uri.scheme_str() == Some("https"));
+        let is_compressed = variables.setting(&COMPRESSION, |text| {
+            let is_gzip = text.eq_ignore_ascii_case("gzip");
+            (is_gzip || text.eq_ignore_ascii_case("none")).then_some(is_gzip)
+        });
+        let timeout = variables.setting(&TIMEOUT, milliseconds);
+        let of_processor = Setting {
+            default: &timeout.as_millis().to_string(),
+            ..EXPORT_TIMEOUT
         };
-        let is_tls = endpoint.is_some_and(|endpoint| endpoint.starts_with("https://"));
-        Some(Self {
-            endpoint: flag.map(|flag| match protocol {
-                TraceProtocol::Grpc => flag.to_owned(),
-                TraceProtocol::Http if flag.ends_with(PATH) => flag.to_owned(),
-                TraceProtocol::Http => format!("{}{PATH}", flag.trim_end_matches('/')),
+        // Nothing in OpenTelemetry's library heeds it, so that it bounds the export itself.
+        let timeout = timeout.min(variables.setting(&of_processor, milliseconds));
+        variables.list(&HEADERS, "a header", is_header);
+        variables.list(&ATTRIBUTES, "an attribute", |_, _| true);
+        Ok(Some(Self {
+            endpoint: endpoint.map(|(name, url)| match protocol {
+                TraceProtocol::Http if name != ENDPOINT[0] && !url.ends_with(PATH) => {
+                    format!("{}{PATH}", url.trim_end_matches('/'))
+                }
+                _ => url,
             }),
             protocol,
-            sampling,
-            tls: is_tls.then_some(tls),
+            sampling: Sampling::read(&mut variables),
+            tls: is_tls.then(|| tls(&variables)).transpose()?,
+            is_compressed,
             timeout,
-            most: most.filter(|&most| most > 0).unwrap_or(MAX_WAITING),
-            warnings,
-        })
+            delay: variables.setting(&SCHEDULE_DELAY, milliseconds),
+            most: variables.setting(&MAX_QUEUE_SIZE, spans),
+            batch: variables.setting(&MAX_EXPORT_BATCH_SIZE, spans),
+        }))
     }
+}
+
+/// Reads the URL of a collector; `None` if it is none, or its scheme is not http or https.
+pub(crate) fn collector_url(text: &str) -> Option<Uri> {
+    let uri = text.parse::<Uri>().ok()?;
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+    let has_host = uri.host().is_some_and(|host| !host.is_empty());
+    (is_http && has_host).then_some(uri)
 }
 
 /// Chooses the protocol: by the variables, else by the usual ports and paths of collectors.
-fn protocol(
-    endpoint: Option<&str>,
-    variable: &impl Fn(&str) -> Option<String>,
-    warnings: &mut Vec<String>,
+fn protocol<V: Fn(&str) -> Option<String>>(
+    endpoint: Option<&Uri>,
+    variables: &mut Variables<'_, V>,
 ) -> TraceProtocol {
-    for name in [
-        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-        "OTEL_EXPORTER_OTLP_PROTOCOL",
-    ] {
-        match variable(name).as_deref() {
-            Some("grpc") => return TraceProtocol::Grpc,
-            Some("http/protobuf") => return TraceProtocol::Http,
-            Some(other) => warnings.push(format!(
-                "{name} has `{other}`, expected `grpc` or `http/protobuf`; it is passed over"
-            )),
-            None => {}
-        }
-    }
-    let uri = endpoint.and_then(|endpoint| endpoint.parse::<hyper::Uri>().ok());
-    match uri {
-        Some(uri) if uri.port_u16() == Some(HTTP_PORT) || uri.path().ends_with(PATH) => {
-            TraceProtocol::Http
-        }
-        _ => TraceProtocol::Grpc,
-    }
+    let is_http = |uri: &Uri| uri.port_u16() == Some(HTTP_PORT) || uri.path().ends_with(PATH);
+    let setting = Setting {
+        default: if endpoint.is_some_and(is_http) {
+            HTTP
+        } else {
+            GRPC
+        },
+        ..PROTOCOL
+    };
+    variables.setting(&setting, |text| match text {
+        GRPC => Some(TraceProtocol::Grpc),
+        HTTP => Some(TraceProtocol::Http),
+        _ => None,
+    })
 }
 
-/// Decides which requests have spans.
-#[derive(Debug)]
-pub(super) struct Sampling {
-    /// Whether a request whose client says it has the decision of its client.
-    pub(super) follows_parent: bool,
-    /// Traces whose random number is below are sampled, out of [`RANDOM`].
-    below: u64,
+/// Reads which files the TLS to the collector has.
+fn tls<V: Fn(&str) -> Option<String>>(
+    variables: &Variables<'_, V>,
+) -> Result<TraceTls, TraceError> {
+    let [cacert, cert, key] =
+        [CERTIFICATE, CLIENT_CERTIFICATE, CLIENT_KEY].map(|names| variables.first(&names));
+    let without = |set: &'static str, own: [&str; 2], others: [&'static str; 2]| TraceError::Pair {
+        set,
+        missing: others[usize::from(set == own[1])],
+    };
+    match (&cert, &key) {
+        (Some((set, _)), None) => return Err(without(*set, CLIENT_CERTIFICATE, CLIENT_KEY)),
+        (None, Some((set, _))) => return Err(without(*set, CLIENT_KEY, CLIENT_CERTIFICATE)),
+        _ => {}
+    }
+    let name = |found: Option<&(&'static str, String)>| found.map_or("", |(name, _)| *name);
+    let names = ClientTlsNames {
+        cacert: name(cacert.as_ref()),
+        cert: name(cert.as_ref()),
+        key: name(key.as_ref()),
+    };
+    let [cacert, cert, key] =
+        [cacert, cert, key].map(|found| found.map(|(_, path)| PathBuf::from(path)));
+    let options = ClientTlsOptions {
+        cacert,
+        cert,
+        key,
+        insecure: false,
+    };
+    Ok(TraceTls { options, names })
 }
 
-/// Count of the random numbers that ids of traces have in their last bytes, as OpenTelemetry's samplers read them.
-const RANDOM: u64 = 1 << 63;
-
-impl Sampling {
-    fn read(variable: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<String>) -> Self {
-        let named = variable("OTEL_TRACES_SAMPLER");
-        let named = named.as_deref().unwrap_or("parentbased_always_on");
-        let (follows_parent, name) = match named.strip_prefix("parentbased_") {
-            Some(name) => (true, name),
-            None => (false, named),
-        };
-        let below = match name {
-            "always_on" => RANDOM,
-            "always_off" => 0,
-            "traceidratio" => {
-                let text = variable("OTEL_TRACES_SAMPLER_ARG");
-                let ratio = text.as_deref().map_or(Some(1.0), |text| {
-                    let ratio = text.parse::<f64>().ok();
-                    ratio.filter(|ratio| (0.0..=1.0).contains(ratio))
-                });
-                share(ratio.unwrap_or_else(|| {
-                    warnings.push(format!(
-                        "OTEL_TRACES_SAMPLER_ARG has `{}`, expected a number from 0 to 1; 1 is used",
-                        text.unwrap_or_default()
-                    ));
-                    1.0
-                }))
-            }
-            _ => {
-                warnings.push(format!(
-                    "OTEL_TRACES_SAMPLER has `{named}`, expected always_on, always_off, or traceidratio, also \
-                     with parentbased_ before it; parentbased_always_on is used"
-                ));
-                return Self {
-                    follows_parent: true,
-                    below: RANDOM,
-                };
-            }
-        };
-        Self {
-            follows_parent,
-            below,
-        }
-    }
-
-    /// Decides by the id of a trace.
-    pub(super) fn takes(&self, trace: TraceId) -> bool {
-        let [.., a, b, c, d, e, f, g, h] = trace.to_bytes();
-        u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.below
-    }
+fn milliseconds(text: &str) -> Option<Duration> {
+    let number = text.parse::<u64>().ok();
+    let number = number.filter(|number| (1..=MAX_MILLISECONDS).contains(number));
+    number.map(Duration::from_millis)
 }
 
-/// Returns below which number the ids of a share of all traces are.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "a share is from 0 to 1"
-)]
-fn share(ratio: f64) -> u64 {
-    (ratio * RANDOM as f64) as u64
+fn spans(text: &str) -> Option<usize> {
+    let number = text.parse::<u64>().ok();
+    let number = number.filter(|number| (1..=MAX_SPANS).contains(number))?;
+    usize::try_from(number).ok()
+}
+
+/// Returns whether the exporter sends a header of the variables, whose values may be encoded as in URLs.
+fn is_header(name: &str, value: &str) -> bool {
+    let decoded = percent_decode_str(value).decode_utf8();
+    let decoded = decoded.as_deref().unwrap_or(value);
+    let is_name = HeaderName::try_from(name).is_ok();
+    is_name && !value.is_empty() && HeaderValue::from_str(decoded).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry::trace::TraceId;
+    use super::{TraceError, TraceProtocol, TraceSettings};
+    use crate::error;
 
-    use super::{TraceProtocol, TraceSettings};
+    type Variable<'a> = (&'a str, &'a str);
 
-    fn of(flag: Option<&str>, variables: &[(&str, &str)]) -> Option<TraceSettings> {
-        TraceSettings::of(flag, |name| {
+    /// Reads variables; returns the warnings as well.
+    fn read(
+        flag: Option<&str>,
+        variables: &[Variable<'_>],
+    ) -> (Result<Option<TraceSettings>, TraceError>, Vec<String>) {
+        let mut warnings = Vec::new();
+        let variable = |name: &str| {
             let mut known = variables.iter().filter(|(known, _)| *known == name);
             known.next().map(|(_, value)| (*value).to_owned())
-        })
+        };
+        let read = TraceSettings::of(flag, variable, &mut warnings);
+        (read, warnings)
+    }
+
+    fn of(flag: Option<&str>, variables: &[Variable<'_>]) -> Option<TraceSettings> {
+        read(flag, variables).0.unwrap()
     }
 
     #[test]
@@ -235,11 +367,16 @@ mod tests {
         let disabled = ("OTEL_SDK_DISABLED", "TRUE");
         assert!(of(Some("http://c:4317"), &[disabled]).is_none());
         assert!(of(Some("http://c"), &[("OTEL_SDK_DISABLED", "")]).is_some());
+        // Where there are none, nothing is wrong with where they would go.
+        let wrong = ("OTEL_EXPORTER_OTLP_ENDPOINT", "garbage");
+        assert!(of(None, &[wrong, disabled]).is_none());
+        assert!(of(None, &[wrong, ("OTEL_TRACES_EXPORTER", "none")]).is_none());
+        assert!(of(Some("http://c"), &[wrong]).is_some());
     }
 
     #[test]
     fn the_protocol_is_that_of_the_variables_or_of_the_port() {
-        let chosen = |flag: &str, variables: &[(&str, &str)]| {
+        let chosen = |flag: &str, variables: &[Variable<'_>]| {
             let settings = of(Some(flag), variables).unwrap();
             (settings.protocol, settings.endpoint.unwrap())
         };
@@ -267,65 +404,146 @@ mod tests {
             let (protocol, endpoint) = chosen(flag, variables);
             assert_eq!((protocol, endpoint.as_str()), expected);
         }
-        let other = of(Some("http://c:4317"), &[named("http/json")]).unwrap();
-        assert_eq!(other.protocol, grpc);
-        assert!(other.warnings[0].contains("`http/json`"), "{other:?}");
+        let (other, warnings) = read(Some("http://c:4317"), &[named("http/json")]);
+        assert_eq!(other.unwrap().unwrap().protocol, grpc);
+        assert!(warnings[0].contains("`http/json`"), "{warnings:?}");
     }
 
     #[test]
-    fn samplers_are_those_of_the_variables() {
-        let sampling = |sampler: &str, argument: &str| {
-            let variables = [
-                ("OTEL_TRACES_SAMPLER", sampler),
-                ("OTEL_TRACES_SAMPLER_ARG", argument),
-            ];
-            let settings = of(Some("http://c:4317"), &variables).unwrap();
-            (settings.sampling, settings.warnings.len())
-        };
-        let low = TraceId::from(1_u128);
-        let high = TraceId::from(u128::MAX);
-        for (sampler, argument, follows, takes, warnings) in [
-            ("", "", true, [true, true], 0),
-            ("always_on", "", false, [true, true], 0),
-            ("parentbased_always_off", "", true, [false, false], 0),
-            ("traceidratio", "0.5", false, [true, false], 0),
-            ("parentbased_traceidratio", "0", true, [false, false], 0),
-            ("parentbased_traceidratio", "1.5", true, [true, true], 1),
-            ("parentbased_traceidratio", "x", true, [true, true], 1),
-            ("xray", "", true, [true, true], 1),
+    fn the_endpoint_of_a_variable_is_a_base_unless_it_is_of_traces() {
+        let endpoint = |name, url| of(None, &[(name, url)]).unwrap().endpoint.unwrap();
+        let (all, traces) = (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        );
+        for (name, url, expected) in [
+            (all, "http://c:4317", "http://c:4317"),
+            (all, " http://c:4318/ ", "http://c:4318/v1/traces"),
+            (traces, "http://c:4318", "http://c:4318"),
         ] {
-            let (sampling, told) = sampling(sampler, argument);
-            let taken = [sampling.takes(low), sampling.takes(high)];
-            assert_eq!(
-                (sampling.follows_parent, taken, told),
-                (follows, takes, warnings),
-                "{sampler} {argument}"
-            );
+            assert_eq!(endpoint(name, url), expected);
         }
+        let both = [(all, "garbage"), (traces, "http://c:4317")];
+        assert!(of(None, &both).is_some());
     }
 
     #[test]
-    fn shares_are_those_of_other_services() {
-        use opentelemetry::trace::SpanKind;
-        use opentelemetry_sdk::trace::{
-            IdGenerator as _, RandomIdGenerator, Sampler, SamplingDecision, ShouldSample as _,
-        };
-        let ids = RandomIdGenerator::default();
-        for ratio in [0.0, 1e-9, 0.01, 0.5, 0.99, 1.0] {
-            let text = ratio.to_string();
-            let variables = [
-                ("OTEL_TRACES_SAMPLER", "traceidratio"),
-                ("OTEL_TRACES_SAMPLER_ARG", text.as_str()),
-            ];
-            let settings = of(Some("http://c:4317"), &variables).unwrap();
-            let theirs = Sampler::TraceIdRatioBased(ratio);
-            for _ in 0..1000 {
-                let id = ids.new_trace_id();
-                let result = theirs.should_sample(None, id, "", &SpanKind::Server, &[], &[]);
-                let sampled = result.decision == SamplingDecision::RecordAndSample;
-                assert_eq!(settings.sampling.takes(id), sampled, "{ratio} {id}");
+    fn an_endpoint_that_is_no_url_is_refused() {
+        for name in [
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        ] {
+            for value in [
+                "garbage",
+                "collector:4317",
+                "ftp://c:21",
+                "http://",
+                "http://a b",
+            ] {
+                let error = read(None, &[(name, value)]).0.unwrap_err();
+                let text = format!("{name} has `{value}`, expected a URL with http:// or https://");
+                assert!(error.to_string().starts_with(&text), "{error}");
             }
         }
+    }
+
+    #[test]
+    fn a_certificate_has_its_key() {
+        let both = |traces: &str| {
+            ["CERTIFICATE", "KEY"].map(|what| format!("OTEL_EXPORTER_OTLP_{traces}CLIENT_{what}"))
+        };
+        for traces in ["", "TRACES_"] {
+            let [cert, key] = &both(traces);
+            for (set, missing) in [(cert, key), (key, cert)] {
+                let set = (set.as_str(), "a.pem");
+                let (read, _) = read(Some("https://c:4317"), &[set]);
+                let text = format!("{} is set but {missing} is not set", set.0);
+                let error = read.unwrap_err();
+                assert!(error.to_string().starts_with(&text), "{error}");
+                assert!(error.hint().contains(missing.as_str()), "{error:?}");
+                // Without TLS there is nobody to show it to.
+                assert!(of(Some("http://c:4317"), &[set]).unwrap().tls.is_none());
+            }
+        }
+        let [[cert, _], [_, key]] = [both("TRACES_"), both("")];
+        let mixed = [(cert.as_str(), "a.pem"), (key.as_str(), "a.key")];
+        let tls = of(Some("HTTPS://c:4317"), &mixed).unwrap().tls.unwrap();
+        assert_eq!((tls.names.cert, tls.names.key), (&*cert, &*key));
+    }
+
+    #[test]
+    fn values_that_are_not_known_are_passed_over_with_a_warning() {
+        let told = |variables: &[Variable<'_>]| {
+            let (settings, warnings) = read(Some("http://c:4317"), variables);
+            let settings = settings.unwrap_or_else(|error| panic!("{}", error::chain(&error)));
+            (settings.unwrap(), warnings.join("\n"))
+        };
+        let (settings, warnings) = told(&[
+            ("OTEL_SDK_DISABLED", "yes"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "brotli"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "abc"),
+            ("OTEL_BSP_EXPORT_TIMEOUT", "-1"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=b,nonsense,c d=e,f=,g=%0A,"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "nonsense"),
+            ("OTEL_TRACES_SAMPLER", "xray"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "y"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "1000001"),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "0"),
+        ]);
+        insta::assert_snapshot!(warnings, @r"
+        OTEL_SDK_DISABLED has `yes`, expected `true` or `false`; false is used
+        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL has `http/json`, expected `grpc` or `http/protobuf`; grpc is used
+        OTEL_EXPORTER_OTLP_COMPRESSION has `brotli`, expected `gzip` or `none`; none is used
+        OTEL_EXPORTER_OTLP_TIMEOUT has `abc`, expected a whole number of milliseconds from 1 to 4294967295; 10000 is used
+        OTEL_BSP_EXPORT_TIMEOUT has `-1`, expected a whole number of milliseconds from 1 to 4294967295; 10000 is used
+        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 2 of 5, expected a header as `name=value`; the entry is passed over
+        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 3 of 5, expected a header as `name=value`; the entry is passed over
+        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 4 of 5, expected a header as `name=value`; the entry is passed over
+        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 5 of 5, expected a header as `name=value`; the entry is passed over
+        OTEL_RESOURCE_ATTRIBUTES has something else as entry 1 of 1, expected an attribute as `name=value`; the entry is passed over
+        OTEL_TRACES_SAMPLER has `xray`, expected always_on, always_off, or traceidratio, also with parentbased_ before it; parentbased_always_on is used
+        OTEL_BSP_SCHEDULE_DELAY has `y`, expected a whole number of milliseconds from 1 to 4294967295; 5000 is used
+        OTEL_BSP_MAX_QUEUE_SIZE has `1000001`, expected a whole number from 1 to 1000000; 2048 is used
+        OTEL_BSP_MAX_EXPORT_BATCH_SIZE has `0`, expected a whole number from 1 to 1000000; 512 is used
+        ");
+        let numbers = |it: &TraceSettings| {
+            let times = [it.timeout, it.delay].map(|time| time.as_millis());
+            (times, [it.most, it.batch], it.is_compressed)
+        };
+        assert_eq!(numbers(&settings), ([10_000, 5000], [2048, 512], false));
+
+        let (settings, warnings) = told(&[
+            ("OTEL_SDK_DISABLED", "False"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", " GZIP "),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "300"),
+            ("OTEL_BSP_EXPORT_TIMEOUT", "200"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=b, c = Basic%20d=,"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "a=b"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "20"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "7"),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "3"),
+        ]);
+        assert_eq!(warnings, "");
+        assert_eq!(numbers(&settings), ([200, 20], [7, 3], true));
+    }
+
+    #[test]
+    fn the_variable_for_all_signals_is_used_where_that_of_traces_is_not_known() {
+        let (settings, warnings) = read(
+            Some("http://c:4317"),
+            &[
+                ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "abc"),
+                ("OTEL_EXPORTER_OTLP_TIMEOUT", "500"),
+                ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none"),
+                ("OTEL_EXPORTER_OTLP_COMPRESSION", "brotli"),
+            ],
+        );
+        let settings = settings.unwrap().unwrap();
+        assert_eq!(settings.timeout.as_millis(), 500);
+        assert!(!settings.is_compressed);
+        let expected = "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT has `abc`, expected a whole number of milliseconds from 1 to 4294967295; 500 is used";
+        assert_eq!(warnings, [expected]);
     }
 
     #[test]

@@ -16,14 +16,17 @@ use opentelemetry::{
 use opentelemetry_sdk::{
     Resource,
     trace::{
-        BatchConfig, BatchSpanProcessor, IdGenerator, RandomIdGenerator, SpanData, SpanProcessor,
+        BatchConfigBuilder, BatchSpanProcessor, IdGenerator, RandomIdGenerator, SpanData,
+        SpanProcessor,
     },
 };
 
 use super::{
-    collector::{self, TraceError},
+    collector,
+    error::TraceError,
     headers::{self, Parent},
-    settings::{Sampling, TraceSettings},
+    sampling::Sampling,
+    settings::TraceSettings,
     span::{TraceContext, TraceSpan},
 };
 
@@ -49,6 +52,14 @@ pub(super) struct SpanQueue {
 }
 
 impl SpanQueue {
+    fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            waiting: AtomicUsize::new(0),
+            most,
+            lost: AtomicU64::new(0),
+        })
+    }
+
     /// Takes a place, unless there is none.
     fn enter(&self) -> bool {
         let fits = self.waiting.fetch_add(1, Relaxed) < self.most;
@@ -84,16 +95,13 @@ impl Tracer {
     ///
     /// Fails if a variable or the endpoint is nothing that can be exported to.
     pub fn start(settings: TraceSettings, version: &'static str) -> Result<Arc<Self>, TraceError> {
-        for warning in &settings.warnings {
-            tracing::warn!("{warning}");
-        }
-        let queue = Arc::new(SpanQueue {
-            waiting: AtomicUsize::new(0),
-            most: settings.most,
-            lost: AtomicU64::new(0),
-        });
+        let queue = SpanQueue::new(settings.most);
         let exporter = collector::exporter(&settings, Arc::clone(&queue))?;
-        let mut processor = BatchSpanProcessor::new(exporter, BatchConfig::default());
+        let config = BatchConfigBuilder::default()
+            .with_max_queue_size(settings.most)
+            .with_max_export_batch_size(settings.batch)
+            .with_scheduled_delay(settings.delay);
+        let mut processor = BatchSpanProcessor::new(exporter, config.build());
         processor.set_resource(&resource(version));
         Ok(Arc::new(Self {
             sampling: settings.sampling,
@@ -104,6 +112,15 @@ impl Tracer {
             processor,
             queue,
         }))
+    }
+
+    /// Checks whether a tracer can start, and reads the files that the settings name; within a runtime. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Self::start`] does.
+    pub fn check(settings: &TraceSettings) -> Result<(), TraceError> {
+        collector::exporter(settings, SpanQueue::new(settings.most)).map(drop)
     }
 
     /// Begins the span of a request, if it is sampled.

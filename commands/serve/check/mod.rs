@@ -12,6 +12,7 @@ mod servables;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
+    io,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -33,11 +34,13 @@ use ovms::{
     server::{self, ServerTls},
     task,
     tls::CertificateFacts,
+    trace::Tracer,
 };
 use serde::Serialize;
+use tokio::runtime::{self, Runtime};
 
 use self::finding::ServeFinding;
-use super::{configured, hints};
+use super::{configured, hints, trace_settings};
 use crate::{
     check::report::{CheckVerdict, CheckedKind, Counts},
     error::Failure,
@@ -168,6 +171,7 @@ impl Report {
             }
         }
         self.identities(&config.settings);
+        self.traces(&config.settings.flags);
         if !self.is_syntax {
             self.tls(config.settings.tls.as_ref());
             for error in server::check_unix_sockets(&config.settings) {
@@ -216,10 +220,7 @@ impl Report {
         if self.is_syntax {
             return;
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let unread = match runtime {
+        let unread = match runtime() {
             Ok(runtime) => runtime.block_on(auth.check_key_sets()),
             Err(_) => Vec::new(),
         };
@@ -230,6 +231,28 @@ impl Report {
             if !self.hints.contains(&error.hint()) {
                 self.hints.push(error.hint());
             }
+        }
+    }
+
+    /// Reads the flag and the variables of traces, and the files that these name unless it is about the syntax alone.
+    fn traces(&mut self, flags: &Flags) {
+        let mut warnings = Vec::new();
+        let settings = trace_settings(flags, &mut warnings);
+        for warning in warnings {
+            self.record(ServeFinding::text(Severity::Warning, warning));
+        }
+        let checked = match settings {
+            Ok(Some(settings)) if !self.is_syntax => runtime().map_or(Ok(()), |runtime| {
+                let _within = runtime.enter();
+                Tracer::check(&settings)
+            }),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = checked {
+            let hint = error.hint();
+            self.record(ServeFinding::error(&error).hint(Some(hint.clone())));
+            self.hints.push(hint);
         }
     }
 
@@ -340,6 +363,11 @@ impl Report {
             state,
         });
     }
+}
+
+/// Makes a runtime for what has to be done within one.
+fn runtime() -> io::Result<Runtime> {
+    runtime::Builder::new_current_thread().enable_all().build()
 }
 
 /// Time limits for custom nodes and graphs.

@@ -28,6 +28,7 @@ use crate::{
     },
     openvino::{Batching, PerTensor, Placement, Preprocessing},
     shared_memory::KeyPrefix,
+    trace,
 };
 
 /// The log levels, from all to least.
@@ -325,7 +326,7 @@ fn check(
         }
     }
     if let Some(endpoint) = &flags.otlp_endpoint
-        && !is_collector(endpoint)
+        && trace::collector_url(endpoint).is_none()
     {
         return Err(FlagError::OtlpEndpoint(endpoint.clone()));
     }
@@ -362,14 +363,6 @@ fn check(
         shared_memory,
         client_limits: client_limits.map(Arc::new),
         api_key,
-    })
-}
-
-/// Returns whether a text is a URL that spans can be sent to.
-fn is_collector(endpoint: &str) -> bool {
-    endpoint.parse::<axum::http::Uri>().is_ok_and(|uri| {
-        let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
-        has_scheme && uri.host().is_some_and(|host| !host.is_empty())
     })
 }
 

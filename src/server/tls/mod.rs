@@ -81,11 +81,11 @@ impl Loaded {
     fn read(settings: &TlsSettings) -> Result<Self, TlsFileError> {
         let stamps = stamps(settings);
         let (cert, key) = (&settings.cert, &settings.key);
-        let chain = tls::chain("tls_cert", cert)?;
-        let private = tls::key("tls_key", key)?;
+        let chain = tls::chain("--tls-cert", cert)?;
+        let private = tls::key("--tls-key", key)?;
         let facts = CertificateFacts::read(&chain[0]);
         let facts = facts
-            .map_err(|error| tls::failed("tls_cert", cert)(TlsFileReason::Certificate(error)))?;
+            .map_err(|error| tls::failed("--tls-cert", cert)(TlsFileReason::Certificate(error)))?;
         let versions = match settings.min_version {
             TlsVersion::V12 => ALL_VERSIONS,
             TlsVersion::V13 => ONLY_13,
@@ -93,14 +93,14 @@ impl Loaded {
         let provider = Arc::new(ring::default_provider());
         let builder =
             ServerConfig::builder_with_provider(provider).with_protocol_versions(versions);
-        let builder = builder.map_err(|error| refused("tls_cert", cert, error))?;
+        let builder = builder.map_err(|error| refused("--tls-cert", cert, error))?;
         let builder = builder.with_client_cert_verifier(verifier(settings)?);
         let config = builder.with_single_cert(chain, private);
         let config = config.map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => {
-                tls::failed("tls_key", key)(TlsFileReason::Mismatch(cert.clone()))
+                tls::failed("--tls-key", key)(TlsFileReason::Mismatch(cert.clone()))
             }
-            error => refused("tls_key", key, error),
+            error => refused("--tls-key", key, error),
         })?;
         let with = |protocol: &[u8]| {
             let mut config = config.clone();
@@ -125,7 +125,7 @@ impl Loaded {
         } else {
             return Ok(self);
         };
-        Err(tls::failed("tls_cert", &settings.cert)(reason))
+        Err(tls::failed("--tls-cert", &settings.cert)(reason))
     }
 }
 
@@ -140,7 +140,7 @@ fn verifier(settings: &TlsSettings) -> Result<Arc<dyn ClientCertVerifier>, TlsFi
     let Some(path) = settings.client_ca.as_deref() else {
         return Ok(Arc::new(NoClientAuth));
     };
-    let roots = Arc::new(tls::roots("tls_client_ca", path)?);
+    let roots = Arc::new(tls::roots("--tls-client-ca", path)?);
     let provider = Arc::new(ring::default_provider());
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
     let builder = match settings.client_auth {
@@ -150,12 +150,12 @@ fn verifier(settings: &TlsSettings) -> Result<Arc<dyn ClientCertVerifier>, TlsFi
     };
     builder.build().map_err(|error| {
         let error = rustls::Error::General(error.to_string());
-        refused("tls_client_ca", path, error)
+        refused("--tls-client-ca", path, error)
     })
 }
 
-fn refused(flag: &'static str, path: &Path, error: rustls::Error) -> TlsFileError {
-    tls::failed(flag, path)(TlsFileReason::Refused(error))
+fn refused(setting: &'static str, path: &Path, error: rustls::Error) -> TlsFileError {
+    tls::failed(setting, path)(TlsFileReason::Refused(error))
 }
 
 #[cfg(test)]

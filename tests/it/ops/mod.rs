@@ -13,4 +13,5 @@ mod tls;
 mod tls_errors;
 mod traces;
 mod traces_export;
+mod traces_settings;
 mod unix_sockets;

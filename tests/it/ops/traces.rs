@@ -1,5 +1,6 @@
 //! Spans of requests: their trees, against a real receiver of traces.
 
+use opentelemetry_proto::tonic::trace::v1::Span;
 use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse};
 use serde_json::json;
 use tonic::metadata::MetadataValue;
@@ -80,6 +81,17 @@ fn infer(grpc: &Grpc, request: ModelInferRequest, parent: &str) -> (ModelInferRe
     (answer.into_inner(), given)
 }
 
+/// Returns the span of a request; asserts that it is below that of its client, and is the one that the response names.
+fn joined<'a>(spans: &'a [Span], id: &str, given: &str) -> &'a Span {
+    let is_below = |span: &&Span| hex(&span.parent_span_id) == PARENT;
+    let root = spans
+        .iter()
+        .find(is_below)
+        .expect("it belongs to its client");
+    assert_eq!(given, format!("00-{id}-{}-01", hex(&root.span_id)));
+    root
+}
+
 #[test]
 fn a_request_is_a_span_with_the_wait_and_the_inference_below() {
     let collector = Collector::grpc();
@@ -93,12 +105,7 @@ fn a_request_is_a_span_with_the_wait_and_the_inference_below() {
       queue
       inference
     ");
-    let root = spans
-        .iter()
-        .find(|span| hex(&span.parent_span_id) == PARENT);
-    let root = root.expect("it belongs to its client");
-    assert_eq!(given, format!("00-{id}-{}-01", hex(&root.span_id)));
-    let client = attribute(root, "client.address");
+    let client = attribute(joined(&spans, &id, &given), "client.address");
     assert_eq!(client.as_deref(), Some("127.0.0.1"));
 
     // The other APIs, and errors.
@@ -289,6 +296,40 @@ fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
     );
 }
 
+/// A handler of a pipeline that gives its trace.
+const TELLER: &str = r#"
+import json, pyovms
+class OvmsPythonModel:
+    def initialize(self, kwargs):
+        self.output = kwargs["output_names"][0]
+    def execute(self, inputs):
+        text = json.dumps(pyovms.trace_context()).encode()
+        return [pyovms.Tensor(self.output, text, [len(text)], "UINT8")]
+"#;
+
+#[test]
+fn a_handler_of_a_pipeline_is_a_span_below_its_node_and_knows_it() {
+    let collector = Collector::grpc();
+    let mut config = Config::of(&[]);
+    config.library_at("py", &file(&config, "teller.py", TELLER));
+    let node = custom("tell", "py", &json!({}), "in=request.x", "out=o");
+    config.pipeline("p", "x", &[node], "out=tell.o");
+    let server = serve_config(&collector, &config);
+    let grpc = Grpc::connect(&server);
+    let (id, header) = parent(1);
+    let (answer, _) = infer(&grpc, ten("p", 0.0), &header);
+    let spans = collector.trace_of(&id);
+    insta::assert_snapshot!(tree(&spans), @r"
+    inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=p ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
+      node tell
+        python execute ovms.node=tell
+    ");
+    let execute = spans.iter().find(|span| span.name == "python execute");
+    let own = format!("00-{id}-{}-01", hex(&execute.unwrap().span_id));
+    let told: serde_json::Value = serde_json::from_slice(&answer.raw_output_contents[0]).unwrap();
+    assert_eq!(told, json!({ "traceparent": own }));
+}
+
 #[test]
 fn a_model_within_a_graph_is_below_its_calculator() {
     let collector = Collector::grpc();
@@ -333,18 +374,27 @@ fn a_stream_to_a_model_is_a_span_with_its_messages_below() {
     let collector = Collector::grpc();
     let server = serve_model(&collector, "dummy", &[]);
     let grpc = Grpc::connect(&server);
-    let mut talk = Talk::open(&grpc);
-    talk.ask(dummy());
-    talk.ask(request("dummy", &[("b", &[1, 3], &[0.0; 3])]));
-    talk.close();
-    talk.rest();
-    insta::assert_snapshot!(tree(&collector.trace_named(STREAM)), @r"
+    let speak = |mut talk: Talk<'_>| {
+        talk.ask(dummy());
+        talk.ask(request("dummy", &[("b", &[1, 3], &[0.0; 3])]));
+        talk.close();
+        talk.rest();
+    };
+    speak(Talk::open(&grpc));
+    let alone = tree(&collector.trace_named(STREAM));
+    insta::assert_snapshot!(alone, @r"
     inference.GRPCInferenceService/ModelStreamInfer ovms.api=KServe ovms.servable=dummy ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelStreamInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
       message
         queue
         inference
       message  failed: Invalid input shape - Expected: (1,10); Actual: (1,3); input name: b
     ");
+    let (id, header) = parent(1);
+    let (talk, given) = Talk::open_below(&grpc, &header);
+    speak(talk);
+    let spans = collector.trace_of(&id);
+    joined(&spans, &id, &given);
+    assert_eq!(tree(&spans), alone);
 }
 
 #[test]
@@ -355,30 +405,45 @@ fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
     file(&config, "gen/handler.py", CODE);
     let server = serve_config(&collector, &config);
     let grpc = Grpc::connect(&server);
-    let mut talk = Talk::open(&grpc);
-    talk.send(code(
-        "gen",
-        "import pyovms\nfor n in range(2):\n  yield [Tensor('out', pyovms.trace_context()['traceparent'].encode())]",
-    ));
-    let told = [0; 2].map(|_| {
-        let answer = talk.next().response();
-        String::from_utf8(answer.raw_output_contents[0].to_vec()).unwrap()
-    });
-    talk.close();
-    talk.rest();
+    let speak = |mut talk: Talk<'_>| {
+        talk.send(code(
+            "gen",
+            "import pyovms\nfor n in range(2):\n  yield [Tensor('out', pyovms.trace_context()['traceparent'].encode())]",
+        ));
+        let told = [0; 2].map(|_| {
+            let answer = talk.next().response();
+            String::from_utf8(answer.raw_output_contents[0].to_vec()).unwrap()
+        });
+        talk.close();
+        talk.rest();
+        told
+    };
+    // The sets of a generator belong to the call that has begun it.
+    let own = |spans: &[Span]| {
+        let execute = spans.iter().find(|span| span.name == "python execute");
+        let execute = execute.unwrap();
+        let own = format!("00-{}-{}-01", hex(&execute.trace_id), hex(&execute.span_id));
+        [own.clone(), own]
+    };
+    let told = speak(Talk::open(&grpc));
     let spans = collector.trace_named(STREAM);
-    insta::assert_snapshot!(tree(&spans), @r"
+    let alone = tree(&spans);
+    insta::assert_snapshot!(alone, @r"
     inference.GRPCInferenceService/ModelStreamInfer ovms.api=KServe ovms.servable=gen ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelStreamInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
       calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0
         python execute ovms.node=py
       calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=1
       calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=2
     ");
-    // The sets of a generator belong to the call that has begun it.
-    let execute = spans.iter().find(|span| span.name == "python execute");
-    let execute = execute.unwrap();
-    let own = format!("00-{}-{}-01", hex(&execute.trace_id), hex(&execute.span_id));
-    assert_eq!(told, [own.clone(), own]);
+    assert_eq!(told, own(&spans));
+
+    let (id, header) = parent(1);
+    let (talk, given) = Talk::open_below(&grpc, &header);
+    let told = speak(talk);
+    let spans = collector.trace_of(&id);
+    joined(&spans, &id, &given);
+    assert_eq!(tree(&spans), alone);
+    assert_eq!(told, own(&spans));
 }
 
 #[test]

@@ -100,7 +100,6 @@ fn spans_go_over_tls_with_a_certificate_of_the_server() {
     let certificates = Certificates::new();
     certificates.write("server", 30);
     certificates.write("client", 30);
-    let collector = Collector::grpc_tls(&certificates);
     let variables = [
         (
             "OTEL_EXPORTER_OTLP_CERTIFICATE",
@@ -118,9 +117,16 @@ fn spans_go_over_tls_with_a_certificate_of_the_server() {
     let variables = variables
         .each_ref()
         .map(|(name, value)| (*name, &value[..]));
-    let server = serve(&["--otlp-endpoint", &collector.https()], &variables);
-    post(&server, INFER, BODY);
-    collector.trace_named("POST /v2/models/{model}/infer");
+    for (collector, protocol) in [
+        (Collector::grpc_tls(&certificates), "grpc"),
+        (Collector::http_tls(&certificates), "http/protobuf"),
+    ] {
+        let protocol = ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol);
+        let variables = [&variables[..], &[protocol]].concat();
+        let server = serve(&["--otlp-endpoint", &collector.https()], &variables);
+        post(&server, INFER, BODY);
+        collector.trace_named("POST /v2/models/{model}/infer");
+    }
 }
 
 #[test]
@@ -276,32 +282,4 @@ fn open_metrics_has_exemplars() {
     );
     let spans = collector.trace_of(trace);
     assert!(spans.iter().any(|it| hex(&it.span_id) == span));
-}
-
-#[test]
-fn what_is_no_endpoint_is_refused() {
-    let dummy = model("dummy");
-    let run = |flag: &str, variables: &[(&str, &str)]| {
-        let mut command = cli::command();
-        command
-            .args(["serve", "--model_name", "dummy", "--model_path"])
-            .arg(&dummy)
-            .args(on(free_ports()))
-            .args(["--otlp-endpoint", flag])
-            .envs(variables.iter().copied());
-        cli::run(&mut command).failure()
-    };
-    insta::assert_snapshot!(run("collector:4317", &[]), @r"
-    exit 64
-    otlp_endpoint has invalid format: expected a URL such as http://collector:4317; found collector:4317
-    ");
-    let missing = [("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem")];
-    insta::assert_snapshot!(run("https://collector:4317", &missing), @r"
-    exit 1
-    error: the certificates for the collector of traces cannot be used
-      caused by: cannot use --cacert /nowhere/ca.pem
-      caused by: cannot read the file
-      caused by: No such file or directory (os error 2)
-    hint: see --otlp-endpoint and the variables OTEL_EXPORTER_OTLP_…
-    ");
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    fs,
+    fs, io,
     net::SocketAddr,
     sync::{Arc, Mutex},
 };
@@ -24,7 +24,14 @@ use opentelemetry_proto::tonic::{
     trace::v1::{Span, span::SpanKind, status::StatusCode},
 };
 use prost::Message as _;
-use tokio::net::TcpListener;
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    server::WebPkiClientVerifier,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{
     Request, Response, Status,
@@ -62,6 +69,21 @@ impl TraceService for Received {
 }
 
 impl Received {
+    /// Makes the paths of a collector for HTTP.
+    fn router(self) -> Router {
+        async fn export(
+            State(received): State<Received>,
+            headers: HeaderMap,
+            body: Bytes,
+        ) -> Bytes {
+            assert_eq!(headers[header::CONTENT_TYPE], "application/x-protobuf");
+            received.add(&headers, ExportTraceServiceRequest::decode(body).unwrap());
+            ExportTraceServiceResponse::default().encode_to_vec().into()
+        }
+        let router = Router::new().route("/v1/traces", post(export));
+        router.with_state(self)
+    }
+
     fn add(&self, headers: &HeaderMap, message: ExportTraceServiceRequest) {
         let headers = headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes());
@@ -70,6 +92,48 @@ impl Received {
         let headers = headers.collect();
         self.0.lock().unwrap().push(Export { headers, message });
     }
+}
+
+/// Takes connections over TLS alone.
+struct TlsListener {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl axum::serve::Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (stream, address) = self.listener.accept().await.unwrap();
+            if let Ok(stream) = self.acceptor.accept(stream).await {
+                return (stream, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+/// Makes the settings of a server that wants certificates of its clients.
+fn tls(certificates: &Certificates) -> ServerConfig {
+    let read = |name: &str| fs::read(certificates.path(name)).unwrap();
+    let certificate = |name: &str| CertificateDer::from_pem_slice(&read(name)).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(&read("server.key")).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate("ca.pem")).unwrap();
+    let provider = Arc::new(ring::default_provider());
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_single_cert(vec![certificate("server.pem")], key)
+        .unwrap()
 }
 
 impl Collector {
@@ -100,19 +164,17 @@ impl Collector {
 
     /// Starts one for HTTP.
     pub(crate) fn http() -> Self {
-        async fn export(
-            State(received): State<Received>,
-            headers: HeaderMap,
-            body: Bytes,
-        ) -> Bytes {
-            assert_eq!(headers[header::CONTENT_TYPE], "application/x-protobuf");
-            received.add(&headers, ExportTraceServiceRequest::decode(body).unwrap());
-            ExportTraceServiceResponse::default().encode_to_vec().into()
-        }
         Self::start(|listener, received| async move {
-            let router = Router::new().route("/v1/traces", post(export));
-            let router = router.with_state(received);
-            axum::serve(listener, router).await.unwrap();
+            axum::serve(listener, received.router()).await.unwrap();
+        })
+    }
+
+    /// Starts one for HTTP over TLS, which wants certificates of its clients.
+    pub(crate) fn http_tls(certificates: &Certificates) -> Self {
+        let acceptor = TlsAcceptor::from(Arc::new(tls(certificates)));
+        Self::start(|listener, received| async move {
+            let listener = TlsListener { listener, acceptor };
+            axum::serve(listener, received.router()).await.unwrap();
         })
     }
 

@@ -9,7 +9,7 @@ use std::{
 use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse, ModelStreamInferResponse};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Status, Streaming, metadata::MetadataMap};
 
 use super::grpc::{Grpc, error};
 
@@ -86,21 +86,42 @@ impl<'a> Talk<'a> {
 
     /// Opens a stream with a time limit for all of it.
     pub(crate) fn open_within(grpc: &'a Grpc, limit: Option<Duration>) -> Self {
+        let set = |request: &mut Request<Outgoing>| {
+            if let Some(limit) = limit {
+                request.set_timeout(limit);
+            }
+        };
+        Self::begin(grpc, set).0
+    }
+
+    /// Opens a stream that belongs to a trace; returns also what its answer says of that.
+    pub(crate) fn open_below(grpc: &'a Grpc, parent: &str) -> (Self, String) {
+        let parent = parent.parse().unwrap();
+        let set = |request: &mut Request<Outgoing>| {
+            request.metadata_mut().insert("traceparent", parent);
+        };
+        let (talk, metadata) = Self::begin(grpc, set);
+        let given = metadata.get("traceparent").expect("it has a span");
+        (talk, given.to_str().unwrap().to_owned())
+    }
+
+    fn begin(grpc: &'a Grpc, set: impl FnOnce(&mut Request<Outgoing>)) -> (Self, MetadataMap) {
         let (requests, receiver) = mpsc::channel(1);
         let (takes, taken) = oneshot::channel();
         let outgoing = Outgoing(ReceiverStream::new(receiver), Some(takes));
         let mut request = Request::new(outgoing);
-        if let Some(limit) = limit {
-            request.set_timeout(limit);
-        }
+        set(&mut request);
         let mut client = grpc.client.clone();
         let opened = grpc.wait(async move { client.model_stream_infer(request).await });
-        Self {
+        let opened = opened.expect("an answer begins at once");
+        let metadata = opened.metadata().clone();
+        let talk = Self {
             grpc,
             requests: Some(requests),
             taken,
-            answers: opened.expect("an answer begins at once"),
-        }
+            answers: opened.into_inner(),
+        };
+        (talk, metadata)
     }
 
     /// Sends a request.
