@@ -16,7 +16,7 @@ pub enum TraceError {
     Endpoint {
         /// The flag or the variable that has it.
         name: &'static str,
-        /// What it has.
+        /// Its value.
         value: String,
     },
     /// A certificate of this server is without its key, or the other way round.

@@ -14,7 +14,7 @@ pub(super) struct Setting<'a> {
 /// Reader of variables.
 pub(super) struct Variables<'a, V> {
     variable: V,
-    /// What is said of values that are not known.
+    /// Warnings of values that are not known.
     warnings: &'a mut Vec<String>,
 }
 

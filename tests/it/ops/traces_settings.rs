@@ -143,7 +143,7 @@ fn values_that_are_not_known_are_warned_of() {
     let told = check("--check", &variables).failure();
     insta::assert_snapshot!(told, @"
     exit 2
-    warning: the check found 7 warnings
+    warning: no errors, but 7 warnings
       warning: OTEL_EXPORTER_OTLP_COMPRESSION has `brotli`, expected `gzip` or `none`; none is used
       warning: OTEL_EXPORTER_OTLP_TRACES_TIMEOUT has `abc`, expected a whole number of milliseconds from 1 to 4294967295; 10000 is used
       warning: OTEL_BSP_EXPORT_TIMEOUT has `z`, expected a whole number of milliseconds from 1 to 4294967295; 10000 is used

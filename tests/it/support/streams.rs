@@ -112,8 +112,11 @@ impl<'a> Talk<'a> {
         let mut request = Request::new(outgoing);
         set(&mut request);
         let mut client = grpc.client.clone();
-        let opened = grpc.wait(async move { client.model_stream_infer(request).await });
-        let opened = opened.expect("an answer begins at once");
+        let opened = client.model_stream_infer(request);
+        let opened = grpc
+            .runtime
+            .block_on(opened)
+            .expect("an answer begins at once");
         let metadata = opened.metadata().clone();
         let talk = Self {
             grpc,
