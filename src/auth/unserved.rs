@@ -17,7 +17,7 @@ pub type ServableNames = watch::Receiver<Option<Arc<[String]>>>;
 /// A pattern of an identity: the names of both.
 pub(super) type PatternKey = (Arc<str>, String);
 
-/// What is served, and the patterns that were found to fit nothing of it.
+/// Names of what is served, and the patterns that were found to fit none of them.
 #[derive(Debug, Default)]
 pub(super) struct UnservedPatterns {
     names: OnceLock<ServableNames>,
