@@ -208,7 +208,7 @@ impl TraceSettings {
         let uri = match &endpoint {
             Some((name, value)) => {
                 Some(collector_url(value).ok_or_else(|| TraceError::Endpoint {
-                    name: *name,
+                    name,
                     value: value.clone(),
                 })?)
             }
@@ -288,8 +288,8 @@ fn tls<V: Fn(&str) -> Option<String>>(
         missing: others[usize::from(set == own[1])],
     };
     match (&cert, &key) {
-        (Some((set, _)), None) => return Err(without(*set, CLIENT_CERTIFICATE, CLIENT_KEY)),
-        (None, Some((set, _))) => return Err(without(*set, CLIENT_KEY, CLIENT_CERTIFICATE)),
+        (Some((set, _)), None) => return Err(without(set, CLIENT_CERTIFICATE, CLIENT_KEY)),
+        (None, Some((set, _))) => return Err(without(set, CLIENT_KEY, CLIENT_CERTIFICATE)),
         _ => {}
     }
     let name = |found: Option<&(&'static str, String)>| found.map_or("", |(name, _)| *name);
