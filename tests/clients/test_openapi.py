@@ -181,6 +181,8 @@ def test_the_page_has_every_path_and_nothing_from_elsewhere(server, document):
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     for path in document["paths"]:
         assert path in answer.text, path
+    # What has lines keeps them.
+    assert "<pre tabindex=\"0\">{\n" in answer.text and "\\u{a}" not in answer.text
     assert "<script" not in answer.text and "http://" not in answer.text and "https://" not in answer.text
 
 

@@ -140,9 +140,8 @@ fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
             .map(|length| usize::try_from(*length).ok());
         let shape: Option<Vec<usize>> = lengths.collect();
         let tensor = DataType::from_kserve(&loose.datatype).zip(shape);
-        let tensor = tensor.filter(|(dtype, shape)| {
-            *dtype != DataType::String || are_strings(loose, shape.iter().product())
-        });
+        let tensor =
+            tensor.filter(|(dtype, shape)| *dtype != DataType::String || are_strings(loose, shape));
         let tensor =
             tensor.and_then(|(dtype, shape)| Tensor::new(dtype, shape, loose.data.clone()).ok());
         match tensor {
@@ -154,9 +153,12 @@ fn taken_apart(response: &InferResponse) -> (TensorMap, Vec<&LooseTensor>) {
 }
 
 /// Returns whether an output is several strings. Handlers may call anything BYTES, and one string is a text.
-fn are_strings(output: &LooseTensor, count: usize) -> bool {
+fn are_strings(output: &LooseTensor, shape: &[usize]) -> bool {
+    // Whatever a handler calls its shape need not fit into a number.
+    let mut lengths = shape.iter();
+    let count = lengths.try_fold(1, |count: usize, length| count.checked_mul(*length));
     let strings = Strings::new(output.data.clone());
-    count > 1 && strings.is_ok_and(|it| it.count() == count)
+    strings.is_ok_and(|it| it.count() > 1 && Some(it.count()) == count)
 }
 
 fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> String {

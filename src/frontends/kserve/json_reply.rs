@@ -111,19 +111,17 @@ pub(super) fn flat(response: &InferResponse, id: Option<&str>) -> Result<Vec<u8>
             _ => write_json(&tensor, &mut json),
         }
     }
-    // An object has a name once: outputs go before parameters.
-    let is_taken = |name: &str| {
-        let is_fixed = matches!(name, "id" | "model_name" | "model_version");
-        let is_output = response.outputs.iter().any(|(output, _)| output == name);
-        is_fixed || is_output || response.loose.iter().any(|output| output.name == name)
+    // An object has a name once, and an output goes before the parameter that was sent for it.
+    let is_output = |name: &str| {
+        let mut tensors = response.outputs.iter().map(|(output, _)| output);
+        let mut loose = response.loose.iter().map(|output| &output.name);
+        tensors.any(|output| output == name) || loose.any(|output| output == name)
     };
-    for (name, value) in response
-        .parameters
-        .iter()
-        .filter(|(name, _)| !is_taken(name))
-    {
-        member(&mut json, name);
-        parameter(&mut json, value);
+    for (name, value) in &response.parameters {
+        if !is_output(name) {
+            member(&mut json, name);
+            parameter(&mut json, value);
+        }
     }
     json.push(b'}');
     Ok(json)
@@ -295,7 +293,7 @@ fn text(json: &mut Vec<u8>, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Wishes, encode};
+    use super::{Wishes, encode, flat};
     use crate::{
         error::Result,
         request::{InferResponse, LooseTensor, Parameter},
@@ -303,11 +301,11 @@ mod tests {
         tensor::{DataType, Tensor},
     };
 
-    fn written(listed: &[(&str, bool)]) -> String {
+    fn response() -> InferResponse {
         let tensor = |data: &[u8]| {
             Tensor::new(DataType::U64, vec![1], data.to_vec().into()).expect("one number")
         };
-        let response = InferResponse {
+        InferResponse {
             model_name: "m".to_owned(),
             model_version: 1,
             id: String::new(),
@@ -323,7 +321,10 @@ mod tests {
                 ("n".to_owned(), Parameter::Int(-1)),
             ],
             placed: Vec::new(),
-        };
+        }
+    }
+
+    fn written(listed: &[(&str, bool)]) -> String {
         let wishes = Wishes {
             listed: listed
                 .iter()
@@ -331,8 +332,14 @@ mod tests {
                 .collect(),
             reads_binary: listed.iter().any(|(_, binary)| *binary),
         };
-        let whole = encode(response, false, &wishes).expect("numbers can be written");
+        let whole = encode(response(), false, &wishes).expect("numbers can be written");
         String::from_utf8(whole.body).expect("it is text")
+    }
+
+    #[test]
+    fn an_object_has_a_name_once() {
+        let written = flat(&response(), None).expect("numbers can be written");
+        insta::assert_snapshot!(String::from_utf8(written).expect("it is text"), @r#"{"model_name":"m","model_version":"1","y":7523094288207667809,"sequence_id":5208208757389214273,"n":-1}"#);
     }
 
     #[test]
