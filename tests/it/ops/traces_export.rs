@@ -10,13 +10,11 @@ use std::{
 use crate::support::{
     Server,
     certificates::Certificates,
-    cli,
     collector::{Collector, hex},
     eventually,
     grpc::{Grpc, dummy},
     http::{get, post, send},
-    model,
-    server::{free_ports, on},
+    server::free_ports,
 };
 
 const INFER: &str = "/v2/models/dummy/infer";
@@ -25,18 +23,8 @@ const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
 fn serve(flags: &[&str], variables: &[(&str, &str)]) -> Server {
-    let ports = free_ports();
-    let mut command = cli::command();
-    command
-        .args(["serve", "--model_name", "dummy", "--model_path"])
-        .arg(model("dummy"))
-        .args(on(ports))
-        .args(flags)
-        .env("OTEL_BSP_SCHEDULE_DELAY", "20")
-        .envs(variables.iter().copied());
-    let server = Server::spawn(&mut command, ports);
-    server.wait_ready();
-    server
+    let variables = [&[("OTEL_BSP_SCHEDULE_DELAY", "20")], variables].concat();
+    Server::start_in(&variables, "dummy", flags)
 }
 
 #[test]

@@ -155,15 +155,7 @@ fn values_that_are_not_known_are_warned_of() {
     assert_eq!(check("--check=syntax", &variables).failure(), told);
 
     // A start says the same, and serves.
-    let ports = free_ports();
-    let mut command = cli::command();
-    command
-        .args(["serve", "--model_name", "dummy", "--model_path"])
-        .arg(model("dummy"))
-        .args(on(ports))
-        .envs(variables);
-    let server = Server::spawn(&mut command, ports);
-    server.wait_ready();
+    let server = Server::start_in(&variables, "dummy", &[]);
     let log = server.log();
     let warnings: Vec<&str> = told
         .lines()

@@ -55,13 +55,22 @@ impl Server {
 
     /// Serves a fixture model with more flags and waits until it is ready.
     pub(crate) fn start_with(name: &str, flags: &[&str]) -> Self {
-        let server = Self::begin(name, &model(name), flags);
+        Self::start_in(&[], name, flags)
+    }
+
+    /// Starts one with variables in its environment.
+    pub(crate) fn start_in(variables: &[(&str, &str)], name: &str, flags: &[&str]) -> Self {
+        let server = Self::begin_in(variables, name, &model(name), flags);
         server.wait_ready();
         server
     }
 
     /// Starts a server and does not wait.
     pub(crate) fn begin(name: &str, path: &Path, flags: &[&str]) -> Self {
+        Self::begin_in(&[], name, path, flags)
+    }
+
+    fn begin_in(variables: &[(&str, &str)], name: &str, path: &Path, flags: &[&str]) -> Self {
         let ports = free_ports();
         let mut command = cli::command();
         command
@@ -72,6 +81,7 @@ impl Server {
             command.args(["--plugin_config", PLUGIN_CONFIG]);
         }
         command.args(on(ports)).args(flags);
+        command.envs(variables.iter().copied());
         Self::spawn(&mut command, ports)
     }
 

@@ -7,8 +7,9 @@ use axum::http::{HeaderMap, Request};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use futures::future::join_all;
-use h2::client::ResponseFuture;
+use h2::client::{Connection, ResponseFuture, SendRequest};
 use prost::Message;
+use tokio::{net::TcpStream, runtime::Runtime};
 use tonic::Status;
 
 use super::Server;
@@ -63,16 +64,20 @@ impl Call {
     }
 }
 
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().unwrap()
+}
+
+async fn connect(server: &Server) -> (SendRequest<Bytes>, Connection<TcpStream, Bytes>) {
+    let stream = TcpStream::connect(("127.0.0.1", server.port)).await;
+    h2::client::handshake(stream.unwrap()).await.unwrap()
+}
+
 /// Sends calls over a new connection; returns the messages of the responses.
 pub(crate) fn send(server: &Server, calls: &[Call]) -> Vec<Result<Bytes, Status>> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let stream = tokio::net::TcpStream::connect(("127.0.0.1", server.port));
-        let (mut send, mut connection) =
-            h2::client::handshake(stream.await.unwrap()).await.unwrap();
+    runtime().block_on(async {
+        let (mut send, mut connection) = connect(server).await;
         let answers: Vec<_> = calls
             .iter()
             .map(|call| {
@@ -101,14 +106,8 @@ pub(crate) fn send(server: &Server, calls: &[Call]) -> Vec<Result<Bytes, Status>
 /// Begins a call over a new connection with headers, and a message of a mebibyte of which nothing more than its
 /// length comes; returns the status of the answer.
 pub(crate) fn refused_early(server: &Server, path: &str, headers: &[(&str, &str)]) -> Status {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let stream = tokio::net::TcpStream::connect(("127.0.0.1", server.port));
-        let (mut send, mut connection) =
-            h2::client::handshake(stream.await.unwrap()).await.unwrap();
+    runtime().block_on(async {
+        let (mut send, mut connection) = connect(server).await;
         let request = Request::post(format!("http://test{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers");

@@ -5,33 +5,19 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::{identity, key};
-use crate::support::{
-    Server,
-    certificates::Certificates,
-    cli, model,
-    server::{free_ports, on},
-};
+use crate::support::{Server, certificates::Certificates, cli, model, server::on};
 
 /// Returns the warnings of a start with flags and variables, and its lines about keys; without ports.
 fn warnings(flags: &[&str], variables: &[(&str, &str)]) -> String {
-    let ports = free_ports();
-    let mut command = cli::command();
-    command
-        .args(["serve", "--model_name", "dummy", "--model_path"])
-        .arg(model("dummy"))
-        .args(on(ports))
-        .args(flags)
-        .envs(variables.iter().copied());
-    let server = Server::spawn(&mut command, ports);
-    server.wait_ready();
+    let server = Server::start_in(variables, "dummy", flags);
     let log = server.log();
     let is_meant = |line: &&str| line.contains(" WARN ") || line.contains("/v3 alone");
     let lines = log.lines().filter(is_meant);
     // Without the time.
     let lines = lines.map(|line| line.split_once(' ').unwrap().1.trim());
     let text = lines.collect::<Vec<_>>().join("\n");
-    let text = text.replace(&ports.0.to_string(), "PORT");
-    text.replace(&ports.1.to_string(), "REST_PORT")
+    let text = text.replace(&server.port.to_string(), "PORT");
+    text.replace(&server.rest_port.to_string(), "REST_PORT")
 }
 
 /// Writes a file of identities, and one with the key of `/v3`; returns both paths.
