@@ -38,22 +38,18 @@ struct Account {
 }
 
 impl Account {
-    /// Charges bytes, and those that it is part of.
+    /// Charges bytes, and those that it is part of. What does not fit is never counted, so that it takes
+    /// nobody's room while it is refused.
     fn add(&self, more: usize) -> Result<()> {
-        let before = self.charged.fetch_add(more, Ordering::Relaxed);
-        let fits = before.checked_add(more).is_some_and(|sum| sum <= self.max);
-        let refusal = match (&self.part, fits) {
-            (None, true) => return Ok(()),
-            (None, false) => exhausted(self.max),
-            (Some((owner, _)), false) => owner.exhausted(self.max),
-            (Some((_, whole)), true) => match whole.0.add(more) {
-                Ok(()) => return Ok(()),
-                Err(refusal) => refusal,
-            },
-        };
-        // At once, so that others do not find the room taken.
-        self.charged.fetch_sub(more, Ordering::Relaxed);
-        Err(refusal)
+        let fitting = |before: usize| before.checked_add(more).filter(|sum| *sum <= self.max);
+        let added = (self.charged).fetch_update(Ordering::Relaxed, Ordering::Relaxed, fitting);
+        match &self.part {
+            None => added.map(drop).map_err(|_| exhausted(self.max)),
+            Some((owner, _)) if added.is_err() => Err(owner.exhausted(self.max)),
+            Some((_, whole)) => whole.0.add(more).inspect_err(|_| {
+                self.charged.fetch_sub(more, Ordering::Relaxed);
+            }),
+        }
     }
 
     /// Charges bytes that cannot be refused.
@@ -327,9 +323,18 @@ fn group_limit(folder: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, sync::atomic::AtomicBool};
 
     use super::*;
+
+    /// Owner of a part.
+    struct Anyone;
+
+    impl BudgetOwner for Anyone {
+        fn exhausted(&self, max: usize) -> Error {
+            exhausted(max)
+        }
+    }
 
     #[test]
     fn a_charge_lives_as_long_as_any_part_of_its_buffer() {
@@ -359,6 +364,28 @@ mod tests {
         assert_eq!((charge.bytes(), budget.charged()), (30, 30));
         drop(charge);
         assert_eq!(budget.charged(), 0);
+    }
+
+    #[test]
+    fn a_charge_that_is_refused_takes_nobodys_room_meanwhile() {
+        let budget = Budget::new(100);
+        let part = budget.part(60, Arc::new(Anyone));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..20_000 {
+                    assert!(budget.charge(101).is_err());
+                    assert!(part.charge(61).is_err());
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            let mut refused = 0;
+            while !done.load(Ordering::Relaxed) {
+                refused += usize::from(budget.charge(100).is_err());
+                refused += usize::from(part.charge(60).is_err());
+            }
+            assert_eq!(refused, 0);
+        });
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::{
     budget::Budget,
     config::{Flags, ServerSettings},
     error::{Error, ErrorKind, Result},
-    metrics::{Metrics, PageFormat},
+    metrics::{Metrics, PageFormat, ServerLevels},
 };
 
 /// A model's path, without and with a version.
@@ -277,8 +277,11 @@ fn probes(
 async fn metrics_page(context: RestContext, headers: HeaderMap) -> impl IntoResponse {
     let accept = headers.get(header::ACCEPT);
     let format = PageFormat::asked(accept.and_then(|accept| accept.to_str().ok()));
-    let pending = context.engine.requests_pending();
-    let (status, format, text) = match context.metrics.page_as(format, pending) {
+    let levels = ServerLevels {
+        pending: context.engine.requests_pending(),
+        bytes: context.intake.budget.charged(),
+    };
+    let (status, format, text) = match context.metrics.page_as(format, levels) {
         Some(page) => (StatusCode::OK, format, page),
         None => {
             let path = unknown_path();

@@ -16,6 +16,8 @@ pub enum Family {
     CurrentRequests,
     /// Requests that wait or run, over the whole server.
     PendingRequests,
+    /// Bytes that are held for clients, over the whole server.
+    BytesInFlight,
     /// Runs in the runtime.
     InferenceTime,
     /// Waits for an infer request.
@@ -90,7 +92,7 @@ type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 29] = {
+const TABLE: [Entry; 30] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [
@@ -100,6 +102,7 @@ const TABLE: [Entry; 29] = {
     (F::Streams, "ovms_streams", Gauge, true, "Number of OpenVINO execution streams."),
     (F::CurrentRequests, "ovms_current_requests", Gauge, true, "Number of inference requests currently in process."),
     (F::PendingRequests, "ovms_pending_requests", Gauge, true, "Number of requests to all models, DAGs and graphs that wait or run."),
+    (F::BytesInFlight, "ovms_bytes_in_flight", Gauge, true, "Number of bytes of requests and answers that the server holds."),
     (F::InferenceTime, "ovms_inference_time_us", Histogram, true, "Inference execution time in the OpenVINO backend."),
     (F::WaitTime, "ovms_wait_for_infer_req_time_us", Histogram, true, "Request waiting time for a free infer request."),
     (F::BatchSize, "ovms_batch_size", Histogram, true, "Number of rows of the batches that requests to a model with dynamic batching ran in."),

@@ -34,7 +34,7 @@ pub use families::{Families, Family, NameError, SampleKind};
 pub use graphs::{GraphCall, Method, Running};
 pub use health::ServableHealth;
 pub use latency::LatencyHistogram;
-pub use page::PageFormat;
+pub use page::{PageFormat, ServerLevels};
 pub use parts::{NodeTimes, SequenceCounts, WorkerCounts};
 pub(crate) use reporter::Active;
 pub(crate) use reporter::MAX_STUCK;
@@ -130,13 +130,13 @@ impl Metrics {
         self.denied.get_or_init(|| counts);
     }
 
-    /// Writes the page, if there is one; so many requests wait or run.
-    pub fn page(&self, pending: usize) -> Option<String> {
-        self.page_as(PageFormat::Text, pending)
+    /// Writes the page of a server that has so much to do, if there is one.
+    pub fn page(&self, levels: ServerLevels) -> Option<String> {
+        self.page_as(PageFormat::Text, levels)
     }
 
     /// Writes the page as [`Metrics::page`], in another format.
-    pub fn page_as(&self, format: PageFormat, pending: usize) -> Option<String> {
+    pub fn page_as(&self, format: PageFormat, levels: ServerLevels) -> Option<String> {
         let families = self.families?;
         // Held for a copy of the list only, not while the page is written.
         let models: Vec<page::Model> = self
@@ -156,7 +156,7 @@ impl Metrics {
         let expiry = self.certificate_expiry.load(Relaxed);
         let expiry = Some(expiry).filter(|&seconds| seconds > 0);
         let server = page::ServerFigures {
-            pending,
+            levels,
             expiry,
             limited: self.limited.get().map(Arc::as_ref),
             denied: self.denied.get().map(Arc::as_ref),

@@ -86,10 +86,19 @@ impl PageFormat {
     }
 }
 
+/// Work that a server has at the moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ServerLevels {
+    /// Requests of all servables that wait or run.
+    pub pending: usize,
+    /// Bytes of its budget that are charged.
+    pub bytes: usize,
+}
+
 /// Figures of the server as a whole.
 pub(super) struct ServerFigures<'a> {
-    /// Requests of all servables that wait or run.
-    pub(super) pending: usize,
+    /// Its work at the moment.
+    pub(super) levels: ServerLevels,
     /// End of the time of its certificate, if it has one, in seconds since 1970.
     pub(super) expiry: Option<u64>,
     /// Requests that limits of clients have refused, if there are any limits.
@@ -133,13 +142,15 @@ pub(super) fn write(
     number(page, F::CurrentRequests, |it| {
         it.cells.level(|shard| &shard.current)
     });
-    page.family(F::PendingRequests, |page| {
-        page.line(format_args!(
-            "{} {}",
-            F::PendingRequests.name(),
-            server.pending
-        ));
-    });
+    let levels = server.levels;
+    for (family, level) in [
+        (F::PendingRequests, levels.pending),
+        (F::BytesInFlight, levels.bytes),
+    ] {
+        page.family(family, |page| {
+            page.line(format_args!("{} {level}", family.name()));
+        });
+    }
     times(page, F::InferenceTime, |it| (&it.run_ns, &it.run));
     times(page, F::WaitTime, |it| (&it.wait_ns, &it.wait));
     each(page, F::BatchSize, models, |page, labels, reporter| {

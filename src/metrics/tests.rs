@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Metrics,
+    Metrics, ServerLevels,
     cells::ALL_ORIGINS,
     health::ServableHealth,
     reporter::{Query, Reporter, RequestRecord, Times},
@@ -47,7 +47,7 @@ fn answer(reporter: &Arc<Reporter>, origin: RequestOrigin, waited: u64, took: u6
 
 /// Returns the lines of a page that begin with a text.
 fn lines(metrics: &Metrics, start: &str) -> String {
-    let page = metrics.page(0).unwrap();
+    let page = metrics.page(ServerLevels::default()).unwrap();
     let lines: Vec<_> = page
         .lines()
         .filter(|line| line.starts_with(start))
@@ -58,11 +58,15 @@ fn lines(metrics: &Metrics, start: &str) -> String {
 #[test]
 fn a_loaded_version_has_every_combination_at_zero() {
     let metrics = metrics(&["ovms_requests_success", "ovms_requests_fail"]);
-    assert_eq!(metrics.page(0).unwrap(), "");
+    assert_eq!(metrics.page(ServerLevels::default()).unwrap(), "");
     let reporter = metrics.reporter("dummy", 1);
-    assert_eq!(metrics.page(0).unwrap(), "", "not loaded yet");
+    assert_eq!(
+        metrics.page(ServerLevels::default()).unwrap(),
+        "",
+        "not loaded yet"
+    );
     reporter.loaded(1, 2);
-    insta::assert_snapshot!(metrics.page(0).unwrap(), @r#"
+    insta::assert_snapshot!(metrics.page(ServerLevels::default()).unwrap(), @r#"
     # HELP ovms_requests_success Number of successful requests to a model or a DAG.
     # TYPE ovms_requests_success counter
     ovms_requests_success{api="TensorFlowServing",interface="gRPC",method="GetModelStatus",name="dummy"} 0
@@ -189,12 +193,19 @@ fn a_request_is_current_until_it_ends_and_failed_unless_answered() {
 }
 
 #[test]
-fn pending_requests_are_those_of_the_server() {
-    let metrics = metrics(&["ovms_pending_requests"]);
-    insta::assert_snapshot!(metrics.page(3).unwrap(), @"
+fn levels_are_those_of_the_server() {
+    let metrics = metrics(&["ovms_pending_requests", "ovms_bytes_in_flight"]);
+    let levels = ServerLevels {
+        pending: 3,
+        bytes: 700,
+    };
+    insta::assert_snapshot!(metrics.page(levels).unwrap(), @"
     # HELP ovms_pending_requests Number of requests to all models, DAGs and graphs that wait or run.
     # TYPE ovms_pending_requests gauge
     ovms_pending_requests 3
+    # HELP ovms_bytes_in_flight Number of bytes of requests and answers that the server holds.
+    # TYPE ovms_bytes_in_flight gauge
+    ovms_bytes_in_flight 700
     ");
 }
 
@@ -218,7 +229,7 @@ fn state_calls_count_for_all_versions_together() {
     metrics
         .reporter("dummy", 1)
         .queried(TFS_REST, Query::Metadata, &bad);
-    let page = metrics.page(0).unwrap();
+    let page = metrics.page(ServerLevels::default()).unwrap();
     let counted: Vec<_> = page
         .lines()
         .filter(|line| !line.ends_with(" 0") && !line.starts_with('#'))
@@ -247,7 +258,7 @@ fn counts_stay_after_an_unload_and_gauges_fall() {
     answer(&reporter, GRPC, 0, 1);
     let active = reporter.active();
     let gauges = || {
-        let page = metrics.page(0).unwrap();
+        let page = metrics.page(ServerLevels::default()).unwrap();
         let lines = page.lines().filter(|line| !line.starts_with('#'));
         let lines: Vec<_> = lines
             .filter(|line| !line.starts_with("ovms_requests"))
@@ -276,7 +287,7 @@ fn counts_stay_after_an_unload_and_gauges_fall() {
 #[test]
 fn statistics_count_without_a_page() {
     let metrics = Metrics::off();
-    assert_eq!(metrics.page(0), None);
+    assert_eq!(metrics.page(ServerLevels::default()), None);
     let reporter = metrics.reporter("dummy", 1);
     answer(&reporter, GRPC, 3, 20);
     answer(&reporter, TFS_REST, 4, 30);
@@ -295,7 +306,7 @@ fn requests_of_our_own_show_nowhere() {
     drop(RequestRecord::uncounted());
     assert!(
         !metrics
-            .page(0)
+            .page(ServerLevels::default())
             .unwrap()
             .lines()
             .any(|line| line.ends_with("\"} 1") && !line.starts_with("ovms_streams"))

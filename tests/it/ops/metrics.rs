@@ -53,6 +53,7 @@ fn without_a_list_the_page_has_the_usual_families() {
     # TYPE ovms_streams gauge
     # TYPE ovms_current_requests gauge
     # TYPE ovms_pending_requests gauge
+    # TYPE ovms_bytes_in_flight gauge
     # TYPE ovms_inference_time_us histogram
     # TYPE ovms_wait_for_infer_req_time_us histogram
     # TYPE ovms_inferences_stuck gauge

@@ -29,31 +29,35 @@ const LARGE: usize = 700_000;
 const ONE_MEGABYTE: &[&str] = &[
     "--max_message_size=1000000",
     "--max_bytes_in_flight=1000000",
+    "--metrics_enable",
 ];
+
+/// Waits until the server holds so many bytes for its clients.
+fn until_held(server: &Server, is_wanted: impl Fn(usize) -> bool) {
+    eventually("the server holds the bytes that are wanted", || {
+        let page = get(server, "/metrics").text();
+        let mut lines = page.lines();
+        let held = lines.find_map(|line| line.strip_prefix("ovms_bytes_in_flight "));
+        is_wanted(held.unwrap().parse().unwrap()).then_some(())
+    });
+}
 
 #[test]
 fn bodies_of_all_connections_together_are_bounded() {
     let server = Server::start_with("dummy", ONE_MEGABYTE);
     let second = || send(&server, "POST", INFER, &[], &vec![b' '; LARGE]);
-    // Which of the two the server reads first is for the network to say.
-    let (mut first, refused) = eventually("the second is refused", || {
-        let mut first = connect(&server);
-        let text = head("POST", INFER, LARGE, &[]);
-        first.write_all(text.as_bytes()).unwrap();
-        // All but the last byte: it stays in flight for as long as this test needs.
-        first.write_all(&vec![b' '; LARGE - 1]).ok()?;
-        let answer = second();
-        (answer.status == 503).then_some((first, answer))
-    });
+    let mut first = connect(&server);
+    let text = head("POST", INFER, LARGE, &[]);
+    first.write_all(text.as_bytes()).unwrap();
+    // All but the last byte: it stays in flight for as long as this test needs.
+    first.write_all(&vec![b' '; LARGE - 1]).unwrap();
+    until_held(&server, |held| held >= LARGE);
+    let refused = second();
     insta::assert_snapshot!(refused.error(), @"503: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max-bytes-in-flight; try again later");
     let mut large = dummy();
     large.raw_input_contents[0] = vec![0; LARGE].into();
     let grpc = Grpc::connect(&server);
-    // The first may have been refused its place by one before it that was let go, and be read only now.
-    let refused = eventually("the third is refused", || {
-        let refused = grpc.refused(large.clone());
-        (!refused.starts_with("InvalidArgument")).then_some(refused)
-    });
+    let refused = grpc.refused(large.clone());
     insta::assert_snapshot!(refused, @"ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max-bytes-in-flight; try again later");
     // Compressed messages, of bytes that cannot be, are counted on their own path.
     let mut noise = 1_u32;
@@ -75,8 +79,9 @@ fn bodies_of_all_connections_together_are_bounded() {
 
     first.write_all(b" ").unwrap();
     assert_eq!(read_one(&mut first), 412, "the document is empty");
-    let room = || (second().status == 412).then_some(());
-    eventually("there is room again", room);
+    until_held(&server, |held| held < LARGE);
+    assert_eq!(second().status, 412);
+    until_held(&server, |held| held < LARGE);
     insta::assert_snapshot!(grpc.refused(large), @"InvalidArgument: Invalid content size of tensor proto - Expected: 40 bytes; Actual: 700000 bytes; input name: b");
 }
 
