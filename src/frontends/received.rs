@@ -25,8 +25,14 @@ const FREE: usize = 64 << 10;
 /// The part of the budget that is not for it, as a divisor: there is room for those whose requests are read.
 const RESERVE: usize = 8;
 
-/// Memory that a piece of data takes beside its bytes while it is not read; an estimate.
-pub const PIECE: usize = 256;
+/// Memory that a piece of data takes beside its buffer while it is not read; an estimate.
+const PIECE: usize = 256;
+
+/// Returns the memory that a piece of so many bytes takes while it is not read: allocators round its buffer
+/// up by as much as an eighth.
+pub const fn held(length: usize) -> usize {
+    length + length / 8 + PIECE
+}
 
 /// The unread bytes of a connection, with their charge.
 #[derive(Debug)]
@@ -51,7 +57,7 @@ impl Unread {
         })
     }
 
-    /// Counts what has come for streams, with [`PIECE`] for each piece.
+    /// Counts what has come for streams, each piece as [`held`].
     pub fn received(&self, bytes: usize) {
         self.received.fetch_add(bytes, Ordering::Relaxed);
         self.settle();
@@ -149,7 +155,7 @@ impl Body for Received {
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(data) = frame.data_ref()
         {
-            self.read.add(data.len() + PIECE);
+            self.read.add(held(data.len()));
         }
         polled
     }

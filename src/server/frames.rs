@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, io};
 
-use crate::frontends::received::PIECE;
+use crate::frontends::received::held;
 
 /// The preface, and the head of a frame (RFC 9113, 3.4 and 4.1).
 const PREFACE: usize = 24;
@@ -117,7 +117,7 @@ struct Streams {
     news: News,
 }
 
-/// Changes since the last query, in bytes and [`PIECE`] for each piece.
+/// Changes since the last query, in bytes of memory.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct News {
     /// That has come for streams.
@@ -139,8 +139,9 @@ impl Streams {
                 if (head.length > 0 || !head.is_end())
                     && let Some(received) = self.open.get_mut(&head.stream)
                 {
-                    *received += head.length + PIECE;
-                    self.news.received += head.length + PIECE;
+                    let held = held(head.length);
+                    *received += held;
+                    self.news.received += held;
                 }
             }
             _ => {}
@@ -199,7 +200,7 @@ impl Frames {
     /// Returns what was counted for a piece of data that is not whole yet.
     pub(super) fn unfinished(&self) -> usize {
         match self.is_data && self.read.left > 0 {
-            true => self.length + PIECE,
+            true => held(self.length),
             false => 0,
         }
     }
@@ -253,8 +254,8 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::{
-        CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, News, PIECE, PREFACE, ROUND,
-        RST_STREAM,
+        CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, News, PREFACE, ROUND,
+        RST_STREAM, held,
     };
 
     fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
@@ -307,12 +308,12 @@ mod tests {
         let open = wire(HEADERS, END_HEADERS, 3);
         let mut frames = frames(&[&wire(DATA, 0, 50), &open, &wire(DATA, 0, 100)]).unwrap();
         let received = |received| News { received, ended: 0 };
-        assert_eq!(frames.news(), received(100 + PIECE));
+        assert_eq!(frames.news(), received(held(100)));
         assert_eq!(frames.news(), received(0));
         // Without data, and as the end of a stream, which is not the end of what is kept for it.
         frames.read(&wire(DATA, 0, 0)).unwrap();
         frames.read(&wire(DATA, END_STREAM, 0)).unwrap();
-        assert_eq!(frames.news(), received(PIECE));
+        assert_eq!(frames.news(), received(held(0)));
         for (kind, flags) in [(HEADERS, END_HEADERS), (DATA, 0)] {
             frames.written(&wire(kind, flags, 10));
         }
@@ -321,7 +322,7 @@ mod tests {
         for piece in end.chunks(4) {
             frames.written(piece);
         }
-        let ended = 100 + 2 * PIECE;
+        let ended = held(100) + held(0);
         assert_eq!(frames.news(), News { received: 0, ended });
         frames.read(&wire(DATA, 0, 100)).unwrap();
         frames.read(&open).unwrap();
@@ -339,7 +340,7 @@ mod tests {
                 true => frames.read(&reset).unwrap(),
                 false => frames.written(&reset),
             }
-            let both = 9 + PIECE;
+            let both = held(9);
             assert_eq!(
                 frames.news(),
                 News {
@@ -387,7 +388,7 @@ mod tests {
         let large = frame(DATA, 0, 1 << 20);
         let mut part = frames(&[&large[..9]]).unwrap();
         assert_eq!(part.most(), (1 << 20) + ROUND);
-        assert_eq!(part.unfinished(), (1 << 20) + PIECE);
+        assert_eq!(part.unfinished(), held(1 << 20));
         part.read(&large[9..]).unwrap();
         assert_eq!(part.unfinished(), 0);
         let large = frame(HEADERS, 0, 900);
