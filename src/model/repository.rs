@@ -137,21 +137,33 @@ pub fn survey(base_path: &Path) -> Result<FolderSurvey<(i64, PathBuf)>, Reposito
     {
         return Err(refuse("a path with `..` is not accepted".to_owned()));
     }
-    if base_path.is_file() {
-        if format_of(base_path).is_none() {
-            let reason = format!("it is a file; expected a folder, or {}", expected());
-            return Err(refuse(reason));
+    let entries = match std::fs::read_dir(base_path) {
+        Ok(entries) => entries,
+        Err(_) if base_path.is_file() => {
+            if format_of(base_path).is_none() {
+                let reason = format!("it is a file; expected a folder, or {}", expected());
+                return Err(refuse(reason));
+            }
+            return Ok(only(base_path));
         }
-        return Ok(only(base_path));
-    }
-    let entries = std::fs::read_dir(base_path).map_err(|error| refuse(error.to_string()))?;
-    let folders = entries.flatten().filter_map(|entry| {
+        Err(error) => return Err(refuse(error.to_string())),
+    };
+    let (mut folders, mut names) = (Vec::new(), Vec::new());
+    for entry in entries.flatten() {
         let path = entry.path();
-        let name = entry.file_name().to_string_lossy().into_owned();
-        path.is_dir().then_some((name, path))
-    });
+        // A link is what it leads to; the kind of all else came with the name.
+        let is_folder = match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+            _ => path.is_dir(),
+        };
+        if is_folder {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            folders.push((name, path.clone()));
+        }
+        names.push(path);
+    }
     let mut survey = FolderSurvey::of(folders, |number, _, path| (number, path));
-    if let Ok(found) = files(base_path) {
+    if let Ok(found) = files_among(base_path, names) {
         if survey.versions.is_empty() {
             // Its other folders are its own, but for those that were to be versions.
             survey.ignored.retain(|folder| folder.number().is_some());
@@ -211,7 +223,7 @@ pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
     if version.is_file() {
         return of_file(version).ok_or_else(|| RepositoryError::NoModel(version.to_owned()));
     }
-    let mut names: Vec<PathBuf> = std::fs::read_dir(version)
+    let names = std::fs::read_dir(version)
         .and_then(|entries| {
             entries
                 .map(|entry| entry.map(|entry| entry.path()))
@@ -221,6 +233,11 @@ pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
             path: version.to_owned(),
             source,
         })?;
+    files_among(version, names)
+}
+
+/// Finds the model among all that a folder has.
+fn files_among(folder: &Path, mut names: Vec<PathBuf>) -> Result<ModelFiles, RepositoryError> {
     // The order in a folder is the file system's; the first by name is the same everywhere.
     names.sort();
     let first = |extension: &str| {
@@ -237,11 +254,11 @@ pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
         let is_saved = |path: &PathBuf| path.ends_with("saved_model.pb");
         let is_folder = ending == TENSORFLOW && names.iter().any(is_saved);
         return Ok(ModelFiles {
-            model: if is_folder { version.to_owned() } else { model },
+            model: if is_folder { folder.to_owned() } else { model },
             weights: second.filter(|_| ending == IR),
         });
     }
-    Err(RepositoryError::NoModel(version.to_owned()))
+    Err(RepositoryError::NoModel(folder.to_owned()))
 }
 
 #[cfg(test)]

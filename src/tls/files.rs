@@ -50,6 +50,8 @@ pub enum TlsFileReason {
         what: &'static str,
         /// Its label in PEM.
         label: &'static str,
+        /// The thing that is in the file instead, if it is of the other kind.
+        found: Option<&'static str>,
     },
     /// Only a password opens the key.
     #[error("found an encrypted private key, expected one without a password")]
@@ -86,6 +88,9 @@ impl TlsFileError {
                 format!("let the user that runs ovms read {path}")
             }
             TlsFileReason::Read(_) => "check the path".to_owned(),
+            TlsFileReason::Missing {
+                found: Some(found), ..
+            } => format!("{path} has a {found}; are the files of certificate and key swapped?"),
             TlsFileReason::Missing { what, .. } if *what == KEY => {
                 format!("a key in DER form becomes PEM by `openssl pkey -inform DER -in {path}`")
             }
@@ -110,6 +115,12 @@ impl TlsFileError {
 }
 
 const KEY: &str = "private key";
+const CERTIFICATE: &str = "certificate";
+
+/// Returns the other thing that a file has, if a label of it is there.
+fn other(text: &[u8], label: &str, what: &'static str) -> Option<&'static str> {
+    String::from_utf8_lossy(text).contains(label).then_some(what)
+}
 
 /// Returns what makes the error of a file.
 pub(crate) fn failed<'a>(
@@ -135,8 +146,9 @@ pub(crate) fn chain(
     match found.is_empty() {
         false => Ok(found),
         true => Err(failed(TlsFileReason::Missing {
-            what: "certificate",
+            what: CERTIFICATE,
             label: "CERTIFICATE",
+            found: other(&text, "PRIVATE KEY-----", KEY),
         })),
     }
 }
@@ -158,6 +170,7 @@ pub(crate) fn key(
             pem::Error::NoItemsFound => TlsFileReason::Missing {
                 what: KEY,
                 label: "PRIVATE KEY",
+                found: other(&text, "BEGIN CERTIFICATE-----", CERTIFICATE),
             },
             error => TlsFileReason::Damaged(error),
         })
@@ -213,10 +226,14 @@ mod tests {
         assert_eq!(roots("--cacert", &path).unwrap().len(), 2);
         key("--tls-key", &path).unwrap();
         write(&cert);
+        insta::assert_snapshot!(text(key("--tls-key", &path), &path), @"cannot use --tls-key FILE: found no private key in PEM form, expected `-----BEGIN PRIVATE KEY-----` / FILE has a certificate; are the files of certificate and key swapped?");
+        write("");
         insta::assert_snapshot!(text(key("--tls-key", &path), &path), @"cannot use --tls-key FILE: found no private key in PEM form, expected `-----BEGIN PRIVATE KEY-----` / a key in DER form becomes PEM by `openssl pkey -inform DER -in FILE`");
         write(&private.replace("PRIVATE", "ENCRYPTED PRIVATE"));
         insta::assert_snapshot!(text(key("--tls-key", &path), &path), @"cannot use --tls-key FILE: found an encrypted private key, expected one without a password / `openssl pkey -in FILE` writes it without its password");
         write(&private);
+        insta::assert_snapshot!(text(chain("--tls-cert", &path), &path), @"cannot use --tls-cert FILE: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----` / FILE has a private key; are the files of certificate and key swapped?");
+        write("");
         insta::assert_snapshot!(text(chain("--tls-cert", &path), &path), @"cannot use --tls-cert FILE: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----` / a certificate in DER form becomes PEM by `openssl x509 -inform DER -in FILE`");
         write(&cert[..cert.len() / 2]);
         assert!(text(chain("--tls-cert", &path), &path).contains("the PEM text is damaged"));

@@ -18,6 +18,7 @@ import sys
 import threading
 import traceback
 import types
+import weakref
 
 PREFIX = "_ovms_handler_"
 HANDLER = "__handler__"
@@ -379,6 +380,23 @@ def show(text):
 MAX_PIECE = 3500
 
 
+class Rest:
+    """The piece of a line that a thread has written without its end, which is written with the thread's end."""
+
+    __slots__ = ("__weakref__", "_emit", "node", "text")
+
+    def __init__(self, emit):
+        self._emit = emit
+        self.node = self.text = ""
+
+    def flush(self):
+        text, self.text = self.text, ""
+        if text:
+            self._emit(_cut(text, 16384), self.node)
+
+    __del__ = flush
+
+
 class Lines(io.TextIOBase):
     """A stream that writes whole lines to a descriptor, each behind the name of the node that has printed it."""
 
@@ -388,7 +406,8 @@ class Lines(io.TextIOBase):
     def __init__(self, descriptor, node):
         self._descriptor = descriptor
         self._node = node
-        self._rest = threading.local()
+        self._local = threading.local()
+        self._rests = weakref.WeakSet()
 
     def writable(self):
         return True
@@ -397,24 +416,40 @@ class Lines(io.TextIOBase):
         return self._descriptor
 
     def write(self, text):
-        *lines, rest = (getattr(self._rest, "text", "") + text).split("\n")
-        if len(rest) > 16384:
-            lines.append(rest)
-            rest = ""
-        self._rest.text = rest
+        rest = self._own()
+        node = self._node() or ""
+        *lines, rest.text = (rest.text + text).split("\n")
+        rest.node = node
         for line in lines:
-            self._emit(_cut(line, 16384))
+            self._emit(_cut(line, 16384), node)
+        if len(rest.text) > 16384:
+            rest.flush()
         return len(text)
 
     def flush(self):
-        rest = getattr(self._rest, "text", "")
-        self._rest.text = ""
-        if rest:
-            self._emit(_cut(rest, 16384))
+        self._own().flush()
 
-    def _emit(self, line):
+    def flush_all(self):
+        """Writes what any thread has begun."""
+        while True:
+            try:
+                rests = list(self._rests)
+                break
+            except RuntimeError:  # A thread has begun to write meanwhile.
+                continue
+        for rest in rests:
+            rest.flush()
+
+    def _own(self):
+        rest = getattr(self._local, "rest", None)
+        if rest is None:
+            rest = self._local.rest = Rest(self._emit)
+            self._rests.add(rest)
+        return rest
+
+    def _emit(self, line, node):
         data = line.encode("utf-8", "backslashreplace")
-        head = f"\x1e{self._node() or ''}\x1f".encode()
+        head = f"\x1e{node}\x1f".encode()
         for start in range(0, len(data) or 1, MAX_PIECE):
             piece = head + data[start:start + MAX_PIECE] + b"\n"
             while piece:

@@ -147,6 +147,7 @@ def end():
 def work(request, descriptors):
     """Runs a worker, which is what this process is from here on; never returns."""
     status = 1
+    printed = []
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
@@ -166,8 +167,8 @@ def work(request, descriptors):
                 os.dup2(descriptor, number)
                 os.close(descriptor)
             sys.stdin = open(0, closefd=False)
-            sys.stdout = loading.Lines(1, _pyovms._node)
-            sys.stderr = loading.Lines(2, _pyovms._node)
+            printed = [loading.Lines(number, _pyovms._node) for number in (1, 2)]
+            sys.stdout, sys.stderr = printed
         limit = request.get("memory_limit")
         if limit:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -178,6 +179,8 @@ def work(request, descriptors):
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        for lines in printed:
+            lines.flush_all()
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:

@@ -186,7 +186,8 @@ impl PyTensor {
         let view = View::of_object(data)?;
         if format::has_objects(&view.format()) {
             return Err(PyTypeError::new_err(
-                "Tensor() data must hold values; an array of Python objects has none to send",
+                "Tensor() data must hold values; an array of Python objects has none to send (of strings, \
+                 pass its tolist())",
             ));
         }
         Ok(Self {

@@ -124,6 +124,9 @@ fn api(path: &str) -> &'static str {
 /// Returns a path below `models` without what is in its place: all requests of a kind have the same route.
 fn route(path: &str) -> Option<String> {
     let path = path.strip_prefix("//").map_or(path, |_| &path[1..]);
+    if ["/v1/config", "/v1/config/reload", "/v2/repository/index"].contains(&path) {
+        return Some(path.to_owned());
+    }
     let (api, rest) = path.strip_prefix('/')?.split_once("/models/")?;
     if !["v1", "v2"].contains(&api) {
         return None;
@@ -177,7 +180,8 @@ mod tests {
             ),
             ("/v1/models/m:x", Some("/v1/models/{model}")),
             ("/v2/models/m/any/thing", None),
-            ("/v1/config/reload", None),
+            ("/v1/config/reload", Some("/v1/config/reload")),
+            ("/v1/config/other", None),
             ("/x/models/m", None),
         ] {
             assert_eq!(route(path).as_deref(), expected, "{path}");

@@ -51,7 +51,10 @@ impl ServerTls {
         });
         match loaded.await {
             Ok(loaded) => {
-                tracing::info!("TLS has a new certificate: {}", loaded.facts);
+                match loaded.facts == self.facts() {
+                    false => tracing::info!("TLS has a new certificate: {}", loaded.facts),
+                    true => tracing::info!("TLS has read its files again: {}", loaded.facts),
+                }
                 self.current.store(Arc::new(loaded));
                 changes.taken();
                 true

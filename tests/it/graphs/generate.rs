@@ -120,6 +120,11 @@ fn errors_are_answers_before_the_first_event_and_events_after_it() {
         let answer = post(&server, &format!("/v2/models/{path}"), body.as_bytes());
         assert_eq!(answer.status, status, "{path}: {}", answer.text());
     }
+    // A name that is no input's is that of a parameter; a request of nothing else gives a graph nothing to do.
+    let path = "/v2/models/gen/generate_stream";
+    let misnamed = post(&server, path, br#"{"code":"","id":"7"}"#);
+    insta::assert_snapshot!(misnamed.error(), @"400: Missing input - expected a member for one of the inputs in; got parameters: code");
+    insta::assert_snapshot!(post(&server, path, b"{}").error(), @"400: Missing input - expected a member for one of the inputs in; got nothing");
     let answer = get(&server, "/v2/models/gen/generate_stream");
     assert_eq!(
         (answer.status, answer.header("allow")),

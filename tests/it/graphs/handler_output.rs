@@ -64,6 +64,39 @@ fn what_handlers_print_is_an_event_of_a_json_log() {
 }
 
 #[test]
+fn a_line_that_is_not_ended_is_printed_at_the_end() {
+    let handler = "\
+import threading
+from pyovms import Tensor
+begun = threading.Event()
+def beside():
+    print('of a thread', end='')
+    begun.set()
+    threading.Event().wait()
+class OvmsPythonModel:
+    def initialize(self, kwargs):
+        threading.Thread(target=beside, daemon=True).start()
+        begun.wait()
+    def execute(self, inputs):
+        print('of a call', end='')
+        return [Tensor('out', inputs[0])]
+    def finalize(self):
+        print('of the end', end='')
+";
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "g", handler);
+    let mut server = config.serve();
+    let client = Grpc::connect(&server);
+    client.answered(raw("g", "in", "UINT8", &[1], &[1]));
+    server.signal("TERM");
+    assert!(server.wait().success());
+    let log = server.log();
+    for text in ["of a thread", "of a call", "of the end"] {
+        assert!(log.contains(text), "{text}: {log}");
+    }
+}
+
+#[test]
 fn an_output_that_a_whole_stream_is_without_is_logged() {
     let mut config = Config::of(&[]);
     add_python(&mut config, "g", CLASS);

@@ -404,7 +404,7 @@ fn changed_authorities_of_clients_are_taken_and_bad_ones_are_not() {
     let authority = Authority::new("next authority");
     made.write_of(&authority, "next", 90);
     fs::write(&clients, authority.pem()).unwrap();
-    server.wait_log("TLS has a new certificate");
+    server.wait_log("TLS has read its files again: CN=server");
     check("next", "client");
 }
 

@@ -126,7 +126,7 @@ fn files_that_cannot_be_used_are_named_with_the_reason() {
     error: Failed to start the server with TLS
       caused by: cannot use --tls-client-ca DIR/a.key
       caused by: found no certificate in PEM form, expected `-----BEGIN CERTIFICATE-----`
-    hint: a certificate in DER form becomes PEM by `openssl x509 -inform DER -in DIR/a.key`
+    hint: DIR/a.key has a private key; are the files of certificate and key swapped?
     ");
 }
 

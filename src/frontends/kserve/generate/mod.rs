@@ -23,7 +23,7 @@ use crate::{
         Servable,
         stream::{StreamHead, StreamRequest},
     },
-    error::Result,
+    error::{Error, Result},
     frontends::{
         access::{self, Seen},
         body, deadline,
@@ -75,7 +75,8 @@ pub(crate) async fn generate_stream(
     let info = engine.graph_info(&graph).await;
     let info = info.inspect_err(|_| call.refused(engine))?;
     let decoded = call.decode(&info, budget).await;
-    let request = decoded.inspect_err(|_| call.refused(engine))?;
+    let started = decoded.and_then(|request| has_packets(&request, &info).map(|()| request));
+    let request = started.inspect_err(|_| call.refused(engine))?;
     let head = StreamHead {
         name: &call.name,
         parameters: &request.parameters,
@@ -101,6 +102,24 @@ pub(crate) async fn generate_stream(
     Events::new(stream.answers, budget.clone(), call.seen, limit, id)
         .response()
         .await
+}
+
+/// Checks that a graph gets anything from a request that is all that it gets.
+fn has_packets(request: &InferRequest, info: &ServableInfo) -> Result<()> {
+    if !request.inputs.is_empty() || info.inputs.is_empty() {
+        return Ok(());
+    }
+    let inputs: Vec<&str> = info.inputs.iter().map(|it| it.name.as_str()).collect();
+    let others = request.parameters.iter().map(|(name, _)| name.as_str());
+    let others: Vec<&str> = others.collect();
+    let got = match others.is_empty() {
+        true => "nothing".to_owned(),
+        false => format!("parameters: {}", others.join(", ")),
+    };
+    Err(Error::invalid(format!(
+        "Missing input - expected a member for one of the inputs {}; got {got}",
+        inputs.join(", ")
+    )))
 }
 
 /// A request as it came, and what it is for.

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::{Read, Write},
     net::TcpListener,
     sync::{Arc, Mutex},
     time::SystemTime,
@@ -13,10 +13,21 @@ use ring::{
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
 };
+use rustls::{
+    ServerConfig, ServerConnection, StreamOwned,
+    crypto::ring::default_provider,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
 use serde_json::{Value, json};
 
 use super::Guarded;
-use crate::support::{eventually, http::send, thread};
+use crate::support::{
+    Server,
+    certificates::{Authority, Certificates},
+    eventually,
+    http::send,
+    thread,
+};
 
 const ISSUER: &str = "https://id.example";
 
@@ -79,14 +90,8 @@ fn file(jwks: &str) -> String {
     )
 }
 
-fn ask(guarded: &Guarded, bearer: &str, path: &str) -> String {
-    let answer = send(
-        &guarded.server,
-        "GET",
-        path,
-        &[("authorization", bearer)],
-        b"",
-    );
+fn ask(server: &Server, bearer: &str, path: &str) -> String {
+    let answer = send(server, "GET", path, &[("authorization", bearer)], b"");
     match answer.status {
         200 => "200".to_owned(),
         _ => answer.error(),
@@ -111,18 +116,18 @@ fn a_token_has_the_rights_of_its_subject_or_claims() {
     );
     let (dummy, secret) = ("/v2/models/dummy", "/v2/models/secret");
     let ann = signer.bearer("ann", &json!({}));
-    assert_eq!(ask(&guarded, &ann, dummy), "200");
-    assert!(ask(&guarded, &ann, secret).starts_with("404"));
+    assert_eq!(ask(&guarded.server, &ann, dummy), "200");
+    assert!(ask(&guarded.server, &ann, secret).starts_with("404"));
     let bob = signer.bearer("bob", &json!({"groups": ["x", "ml"]}));
-    assert_eq!(ask(&guarded, &bob, secret), "200");
-    assert!(ask(&guarded, &bob, dummy).starts_with("404"));
-    let said = |subject: &str, more: Value| ask(&guarded, &signer.bearer(subject, &more), dummy);
+    assert_eq!(ask(&guarded.server, &bob, secret), "200");
+    assert!(ask(&guarded.server, &bob, dummy).starts_with("404"));
+    let said = |subject: &str, more: Value| ask(&guarded.server, &signer.bearer(subject, &more), dummy);
     insta::assert_snapshot!(said("bob", json!({})), @"401: Unauthorized request - the token is of none of the identities");
     insta::assert_snapshot!(said("ann", json!({"exp": 7})), @"401: Unauthorized request - the token has expired");
     insta::assert_snapshot!(said("ann", json!({"aud": "x"})), @"401: Unauthorized request - the token is for another audience");
     insta::assert_snapshot!(said("ann", json!({"iss": "x"})), @"401: Unauthorized request - the token is of another issuer");
     let stranger = Signer::new("one").bearer("ann", &json!({}));
-    insta::assert_snapshot!(ask(&guarded, &stranger, dummy), @"401: Unauthorized request - the signature of the token is wrong");
+    insta::assert_snapshot!(ask(&guarded.server, &stranger, dummy), @"401: Unauthorized request - the signature of the token is wrong");
     let header = [("authorization", &*ann)];
     assert_eq!(
         send(&guarded.server, "POST", "/v1/config/reload", &header, b"").status,
@@ -136,12 +141,12 @@ fn a_token_has_the_rights_of_its_subject_or_claims() {
     // Another key, in the place of the first.
     let next = Signer::new("two");
     let token = next.bearer("ann", &json!({}));
-    insta::assert_snapshot!(ask(&guarded, &token, dummy), @"401: Unauthorized request - the key of the token's signature is not known");
+    insta::assert_snapshot!(ask(&guarded.server, &token, dummy), @"401: Unauthorized request - the key of the token's signature is not known");
     fs::write(&set, next.set()).unwrap();
     eventually("the next key", || {
-        (ask(&guarded, &token, dummy) == "200").then_some(())
+        (ask(&guarded.server, &token, dummy) == "200").then_some(())
     });
-    assert!(ask(&guarded, &ann, dummy).starts_with("401"));
+    assert!(ask(&guarded.server, &ann, dummy).starts_with("401"));
 }
 
 #[test]
@@ -155,7 +160,7 @@ fn a_key_set_that_comes_after_its_file_is_found() {
     fs::write(&set, signer.set()).unwrap();
     let token = signer.bearer("ann", &json!({}));
     eventually("the rights of the file", || {
-        (ask(&guarded, &token, "/v2/models/dummy") == "200").then_some(())
+        (ask(&guarded.server, &token, "/v2/models/dummy") == "200").then_some(())
     });
     let warnings = guarded
         .server
@@ -181,56 +186,98 @@ fn tokens_that_were_good_or_will_be_are_no_guesses() {
         signer.bearer("ann", &json!({"exp": 7})),
     ] {
         for _ in 0..4 {
-            assert!(ask(&guarded, &token, path).starts_with("401"));
+            assert!(ask(&guarded.server, &token, path).starts_with("401"));
         }
-        assert_eq!(ask(&guarded, &good, path), "200");
+        assert_eq!(ask(&guarded.server, &good, path), "200");
     }
     let forged = Signer::new("one").bearer("ann", &json!({}));
-    let answers: Vec<_> = (0..4).map(|_| ask(&guarded, &forged, path)).collect();
+    let answers: Vec<_> = (0..4).map(|_| ask(&guarded.server, &forged, path)).collect();
     assert!(answers[2].starts_with("401"), "{answers:?}");
     assert!(answers[3].starts_with("429"), "{answers:?}");
 }
 
-/// Serves a text over HTTP, which may be changed; returns its URL.
-fn served(text: &Arc<Mutex<String>>) -> String {
+/// Serves a text over HTTP, which may be changed, or over HTTPS with a certificate; returns its URL.
+fn served(text: &Arc<Mutex<String>>, tls: Option<Arc<ServerConfig>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/keys", listener.local_addr().unwrap());
+    let scheme = tls.as_ref().map_or("http", |_| "https");
+    let url = format!("{scheme}://{}/keys", listener.local_addr().unwrap());
     let text = Arc::clone(text);
     // It ends with the tests.
     drop(thread(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = [0; 4096];
-            let _ = stream.read(&mut head);
             let text = text.lock().unwrap().clone();
-            let length = text.len();
-            let _ = write!(
-                stream,
-                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
-            );
+            match &tls {
+                None => answer(stream.unwrap(), &text),
+                Some(tls) => {
+                    let connection = ServerConnection::new(Arc::clone(tls)).unwrap();
+                    answer(StreamOwned::new(connection, stream.unwrap()), &text);
+                }
+            }
         }
     }));
     url
+}
+
+/// Reads a request and answers it; one that a client gives up is none.
+fn answer(mut stream: impl Read + Write, text: &str) {
+    let length = text.len();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let _ = stream.read(&mut [0; 4096]).and_then(|_| {
+        stream.write_all(format!("{head}{text}").as_bytes())?;
+        stream.flush()
+    });
+}
+
+#[test]
+fn keys_are_fetched_from_a_server_whose_authority_the_system_trusts() {
+    let made = Certificates::new();
+    made.write("issuer", 90);
+    let chain = CertificateDer::pem_file_iter(made.path("issuer.pem")).unwrap();
+    let chain: Vec<_> = chain.map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(made.path("issuer.key")).unwrap();
+    let tls = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    let signer = Signer::new("one");
+    let url = served(&Arc::new(Mutex::new(signer.set())), Some(Arc::new(tls)));
+    let auth = made.path("auth.toml");
+    fs::write(&auth, file(&url)).unwrap();
+    let flags = ["--auth", auth.to_str().unwrap()];
+    let bearer = signer.bearer("ann", &json!({}));
+    let trusted = [("SSL_CERT_FILE", &*made.text("ca.pem"))];
+    let server = Server::start_in(&trusted, "dummy", &flags);
+    assert_eq!(ask(&server, &bearer, "/v2/models/dummy"), "200");
+    // One that nobody vouches for gives no keys.
+    let stranger = made.path("stranger.pem");
+    fs::write(&stranger, Authority::new("stranger").pem()).unwrap();
+    let trusted = [("SSL_CERT_FILE", stranger.to_str().unwrap())];
+    let server = Server::start_in(&trusted, "dummy", &flags);
+    let said = server.wait_log("stay as they are");
+    assert!(said.contains(&format!("cannot fetch the key set {url}")), "{said}");
+    assert!(ask(&server, &bearer, "/v2/models/dummy").starts_with("401"));
 }
 
 #[test]
 fn keys_are_fetched_and_fetched_again_for_one_that_is_not_known() {
     let (one, two) = (Signer::new("one"), Signer::new("two"));
     let text = Arc::new(Mutex::new(one.set()));
-    let guarded = Guarded::with(&file(&served(&text)), &[]);
+    let guarded = Guarded::with(&file(&served(&text, None)), &[]);
     let first = one.bearer("ann", &json!({}));
-    assert_eq!(ask(&guarded, &first, "/v2/models/dummy"), "200");
+    assert_eq!(ask(&guarded.server, &first, "/v2/models/dummy"), "200");
     *text.lock().unwrap() = two.set();
     let second = two.bearer("ann", &json!({}));
     let started = std::time::Instant::now();
     eventually("the next key", || {
-        (ask(&guarded, &second, "/v2/models/dummy") == "200").then_some(())
+        (ask(&guarded.server, &second, "/v2/models/dummy") == "200").then_some(())
     });
     assert!(
         started.elapsed().as_secs() >= 5,
         "it is not fetched for each request"
     );
-    assert!(ask(&guarded, &first, "/v2/models/dummy").starts_with("401"));
+    assert!(ask(&guarded.server, &first, "/v2/models/dummy").starts_with("401"));
 }
 
 #[test]
@@ -240,5 +287,5 @@ fn an_issuer_that_is_away_does_not_keep_the_server_from_starting() {
         .server
         .wait_log("keys of the issuer https://id.example stay as they are");
     let token = Signer::new("one").bearer("ann", &json!({}));
-    assert!(ask(&guarded, &token, "/v2").starts_with("401"));
+    assert!(ask(&guarded.server, &token, "/v2").starts_with("401"));
 }
