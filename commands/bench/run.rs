@@ -1,10 +1,6 @@
 //! A run: connect, probe, measure, show, judge.
 
-use std::{
-    fs,
-    path::Path,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ovms::client::{
     Client, ModelMetadata,
@@ -23,6 +19,7 @@ use super::{
 use crate::{
     error::Failure,
     infer::{self, runtime, unless_interrupted},
+    pipeline::new::save,
     ui,
 };
 
@@ -120,10 +117,10 @@ impl BenchPlan {
             BenchFormat::Csv => ui::print(csv::report(report))?,
         }
         if let Some(path) = &self.output.save {
-            write(path, &(json() + "\n"))?;
+            save::write(path, json() + "\n", true)?;
         }
         if let Some(path) = &self.output.html {
-            write(path, &html::report(report))?;
+            save::write(path, html::report(report), true)?;
         }
         for note in notes(report) {
             ui::note(&note);
@@ -169,10 +166,6 @@ impl BenchPlan {
 async fn server_of(client: &Client) -> Option<String> {
     let metadata = client.server_metadata().await.ok().flatten()?;
     Some(format!("{} {}", metadata.name, metadata.version))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| Failure::cannot("write", path, &error))
 }
 
 /// Returns what is to be known before the figures are believed.

@@ -21,7 +21,7 @@ use ovms::{
 };
 use tokio::sync::mpsc;
 
-use super::{failure, sequence::explain_steps};
+use super::{failure, job::note_rates, sequence::explain_steps};
 use crate::error::{Failure, FailureKind};
 
 /// Request parameter with the timestamp.
@@ -343,7 +343,10 @@ impl Samples {
             let mut channels = None;
             loop {
                 let next = match channels {
-                    None => skip_wav_header(&mut stdin).map(|found| *channels.insert(found)),
+                    None => skip_wav_header(&mut stdin).map(|form| {
+                        note_rates(form.rate.as_slice());
+                        *channels.insert(form.channels)
+                    }),
                     Some(channels) => Ok(channels),
                 };
                 let next = next.and_then(|channels| next_samples(&mut stdin, count, channels));

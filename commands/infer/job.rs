@@ -234,13 +234,18 @@ pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failur
     };
     let inputs = Inputs::load(args.inputs, fill, image.options(), &mut io::stdin().lock())
         .map_err(|error| failure::input(error, None))?
-        .on_conversion(|conversion| ui::note(&format!("note: {conversion}")));
+        .on_remark(|remark| ui::note(&format!("note: {remark}")));
     for name in inputs.file_names() {
         ui::warn(&format!(
             "note: `{name}` is taken as a text; `-i @{name}` takes the file"
         ));
     }
-    let rates = inputs.sampling_rates();
+    note_rates(&inputs.sampling_rates());
+    Ok(inputs)
+}
+
+/// Says at which rates sounds are sent.
+pub(super) fn note_rates(rates: &[u32]) {
     if !rates.is_empty() {
         let rates: Vec<_> = rates.iter().map(|rate| format!("{rate} Hz")).collect();
         let rates = rates.join(" and ");
@@ -248,7 +253,6 @@ pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failur
             "note: the sound is sent at its {rates}, not resampled: a model of another rate answers wrongly"
         ));
     }
-    Ok(inputs)
 }
 
 #[cfg(test)]

@@ -157,6 +157,10 @@ pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<Vec<String>
     if folder.extension().is_some_and(|ending| ending == "npy") && !folder.is_dir() {
         return save_one(answer, folder);
     }
+    if folder == Path::new("-") {
+        let text = "cannot save to -: `--save` takes a file for NumPy (.npy), or a folder";
+        return Err(Failure::usage(text).hint("`--output npy` writes an output to stdout"));
+    }
     let is_like_file = |ending: &str| {
         matches!(
             ending,
@@ -201,11 +205,9 @@ fn save_one(answer: &ClientResponse, path: &Path) -> Result<Vec<String>, Failure
         let hint = "`--output-name` asks for one; a folder, as in `--save results`, takes them all";
         return Err(Failure::usage(text).hint(hint));
     };
-    let mut file = Vec::with_capacity(tensor.data().len() + 128);
-    npy::write(tensor, &mut file)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder)
-        .and_then(|()| fs::write(path, file))
+        .and_then(|()| output::replace(path, |file| npy::write(tensor, file)))
         .map_err(|error| Failure::cannot("save to", path, &error))?;
     let saved = format!("Saved `{name}` to {}", path.display());
     let widened = if_widened(name, tensor.dtype());

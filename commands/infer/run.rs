@@ -230,11 +230,12 @@ pub(super) async fn why(
             return failure::unknown_model(error, name, known.as_deref());
         }
     }
-    let is_unanswered = matches!(
-        error,
-        ClientError::Unreachable { .. } | ClientError::Timeout { .. }
-    );
-    if is_unanswered && let Some(with) = speaks_tls(server).await {
+    // Whoever speaks another protocol answers something, or hangs up.
+    if let ClientError::Timeout { .. } = error {
+        return failure::unanswered(&error);
+    }
+    let is_unreachable = matches!(error, ClientError::Unreachable { .. });
+    if is_unreachable && let Some(with) = speaks_tls(server).await {
         return failure::has_tls(&server.address.to_string(), &with.to_string());
     }
     if let Some(api) = Client::other_api(server).await {

@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use ovms::client::{Client, ClientError, ClientOptions, ModelId, ModelStatus, VersionStatus};
-use tokio::time::{Instant, sleep};
+use ovms::{
+    client::{Client, ClientError, ClientOptions, ModelId, ModelStatus, VersionStatus},
+    tls::TlsProblem,
+};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::run::why;
-use crate::{error::Failure, ui};
+use crate::{
+    error::{Failure, FailureKind},
+    ui,
+};
 
 /// Time between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -45,6 +51,7 @@ impl Wait {
         let end = Instant::now() + self.limit;
         loop {
             let left = end.saturating_duration_since(Instant::now());
+            let left = Duration::from_millis(left.as_millis() as u64);
             let seen = self.look(left.max(PAUSE)).await?;
             match seen {
                 Seen::Ready => return Ok(()),
@@ -64,7 +71,12 @@ impl Wait {
             timeout: self.server.timeout.min(limit),
             ..self.server.clone()
         };
-        match self.ask(&options).await {
+        // A question is several requests, each of which has the limit.
+        let asked = match timeout(options.timeout, self.ask(&options)).await {
+            Ok(asked) => asked,
+            Err(_) => Err(options.unanswered()),
+        };
+        match asked {
             Ok(seen) => Ok(seen),
             Err(error) if is_mended(&error) => Ok(Seen::Failed(error)),
             Err(error) => Err(self.why(error).await),
@@ -85,9 +97,13 @@ impl Wait {
             };
         };
         let status = client.model_status(model).await?;
-        Ok(match status.versions.iter().any(VersionStatus::is_ready) {
-            true => Seen::Ready,
-            false => Seen::Waiting(Some(states(&status))),
+        if status.versions.iter().any(VersionStatus::is_ready) {
+            return Ok(Seen::Ready);
+        }
+        let waiting = Seen::Waiting(Some(states(&status)));
+        Ok(match all(&[status]) {
+            failed @ Seen::Broken(..) => failed,
+            _ => waiting,
         })
     }
 
@@ -118,6 +134,10 @@ impl Wait {
             Seen::Ready => Failure::failed(text),
             Seen::Broken(errors, count) => broken(&errors, count),
             Seen::Failed(error) => {
+                if matches!(error, ClientError::Timeout { .. }) {
+                    let (address, kind) = (&self.server.address, FailureKind::Unreachable);
+                    return Failure::new(kind, format!("{text}: {address} does not answer"));
+                }
                 let last = self.why(error).await;
                 let failure = Failure::new(last.kind(), format!("{text}: {}", last.line()));
                 let hints = last.hints().iter().cloned();
@@ -211,7 +231,17 @@ pub(super) fn states(status: &ModelStatus) -> String {
 /// Returns whether an error may be gone after a while: nothing listens yet, or the model is not there yet.
 fn is_mended(error: &ClientError) -> bool {
     match error {
-        ClientError::Unreachable { .. } | ClientError::Timeout { .. } => true,
+        // A certificate that is not trusted stays so, and whoever may not connect.
+        ClientError::Unreachable { source, .. } => {
+            TlsProblem::of(&**source).is_none_or(|problem| {
+                use TlsProblem as P;
+                matches!(
+                    problem,
+                    P::NotTls | P::Closed | P::NotYetValid { .. } | P::Other
+                )
+            })
+        }
+        ClientError::Timeout { .. } => true,
         ClientError::Refused(refusal) => refusal.is_not_found() || refusal.is_unavailable(),
         ClientError::Protocol { .. } | ClientError::Request(_) => false,
     }

@@ -119,7 +119,9 @@ const CERTIFICATE: &str = "certificate";
 
 /// Returns the other thing that a file has, if a label of it is there.
 fn other(text: &[u8], label: &str, what: &'static str) -> Option<&'static str> {
-    String::from_utf8_lossy(text).contains(label).then_some(what)
+    String::from_utf8_lossy(text)
+        .contains(label)
+        .then_some(what)
 }
 
 /// Returns what makes the error of a file.

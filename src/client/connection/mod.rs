@@ -448,11 +448,20 @@ impl ClientOptions {
     ) -> Result<T, ClientError> {
         match tokio::time::timeout(self.timeout, work).await {
             Ok(result) => result,
-            Err(_) => Err(ClientError::Timeout {
-                address: self.address.clone(),
-                limit: self.timeout,
-                step,
-            }),
+            Err(_) => Err(self.timeout_in(step)),
+        }
+    }
+
+    /// Makes the error of a question that has no answer when the time limit passes.
+    pub fn unanswered(&self) -> ClientError {
+        self.timeout_in(CallPhase::Answer)
+    }
+
+    fn timeout_in(&self, step: CallPhase) -> ClientError {
+        ClientError::Timeout {
+            address: self.address.clone(),
+            limit: self.timeout,
+            step,
         }
     }
 }

@@ -29,10 +29,11 @@ fn measured(file: &[u8]) -> Cow<'_, [u8]> {
     while let (Some(id), Some(length)) = (file.get(at..at + 4), number(at + 4)) {
         let begin = at + 8;
         if id == b"data" {
-            if length < UNKNOWN_LENGTH {
+            // A recording that was cut short has less than it says.
+            let rest = file.len() - begin;
+            if length < UNKNOWN_LENGTH && length as usize <= rest {
                 break;
             }
-            let rest = file.len() - begin;
             let mut file = file.to_vec();
             let length = u32::try_from(rest - rest % frame).unwrap_or(u32::MAX);
             file[at + 4..begin].copy_from_slice(&length.to_le_bytes());
@@ -143,25 +144,37 @@ fn packed(samples: &[f32], length: usize, dtype: DataType) -> Result<bytes::Byte
     Ok(packer.finish())
 }
 
-/// Passes over the header of a WAV file at the beginning of a stream of 16-bit samples, and returns the
-/// number of channels. The lengths in it are not looked at: whoever records does not know them yet.
+/// Form of the samples of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SoundForm {
+    /// Number of channels.
+    pub channels: usize,
+    /// Sampling rate in Hz, if a header tells it.
+    pub rate: Option<u32>,
+}
+
+/// Passes over the header of a WAV file at the beginning of a stream of 16-bit samples, and returns what it
+/// says; one channel without a header. The lengths in it are not looked at: whoever records does not know them yet.
 ///
 /// # Errors
 ///
 /// Fails if the header says that the samples are of another kind, or cannot be read.
-pub fn skip_wav_header(stream: &mut impl BufRead) -> io::Result<usize> {
+pub fn skip_wav_header(stream: &mut impl BufRead) -> io::Result<SoundForm> {
     if !stream.fill_buf()?.starts_with(RIFF) {
-        return Ok(1);
+        return Ok(SoundForm {
+            channels: 1,
+            rate: None,
+        });
     }
     skip(stream, 12)?;
-    let mut channels = 1;
+    let (mut channels, mut rate) = (1, None);
     loop {
         let mut chunk = [0; 8];
         stream.read_exact(&mut chunk)?;
         let [a, b, c, d] = [chunk[4], chunk[5], chunk[6], chunk[7]];
         let length = u32::from_le_bytes([a, b, c, d]);
         match &chunk[..4] {
-            b"data" => return Ok(channels),
+            b"data" => return Ok(SoundForm { channels, rate }),
             b"fmt " if length >= 16 => {
                 let mut format = [0; 16];
                 stream.read_exact(&mut format)?;
@@ -172,6 +185,8 @@ pub fn skip_wav_header(stream: &mut impl BufRead) -> io::Result<usize> {
                     )));
                 }
                 channels = u16::from_le_bytes([format[2], format[3]]).max(1).into();
+                let [a, b, c, d] = [format[4], format[5], format[6], format[7]];
+                rate = Some(u32::from_le_bytes([a, b, c, d]));
                 skip(stream, u64::from(length) - 16)?;
             }
             _ => skip(stream, length.into())?,
@@ -241,6 +256,9 @@ mod tests {
         piped[at..at + 4].copy_from_slice(&[0xFF; 4]);
         piped.push(1);
         assert_eq!(of_wav(&piped).unwrap().0, [0.0, 0.5, -1.0]);
+        // One that was cut short within a sample.
+        let cut = wav(1, &[0, 16384, -32768, 8192]);
+        assert_eq!(of_wav(&cut[..cut.len() - 3]).unwrap().0, [0.0, 0.5]);
     }
 
     #[test]
@@ -250,9 +268,10 @@ mod tests {
             .iter()
             .flat_map(|it: &i16| it.to_le_bytes())
             .collect();
-        for stream in [raw, wav(1, &samples)] {
+        for (stream, rate) in [(raw, None), (wav(1, &samples), Some(16000))] {
             let mut stream = &stream[..];
-            assert_eq!(skip_wav_header(&mut stream).unwrap(), 1);
+            let form = skip_wav_header(&mut stream).unwrap();
+            assert_eq!((form.channels, form.rate), (1, rate));
             assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [0.0, 0.5]);
             assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [-1.0, 0.25]);
             assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [0.0]);

@@ -1,6 +1,7 @@
 //! Fuzz targets of inputs that come from elsewhere: sounds, and what another command has written.
 
 use super::{
+    SoundForm,
     audio::{RIFF, of_pcm16, of_wav},
     next_samples, piped, skip_wav_header,
 };
@@ -15,7 +16,7 @@ pub(crate) fn wav(data: &[u8]) {
     }
     assert_eq!(of_pcm16(data).len(), data.len() / 2);
     let mut stream = data;
-    let Ok(channels) = skip_wav_header(&mut stream) else {
+    let Ok(SoundForm { channels, .. }) = skip_wav_header(&mut stream) else {
         return;
     };
     assert!(channels > 0 && (channels == 1 || data.starts_with(RIFF)));

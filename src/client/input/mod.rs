@@ -8,7 +8,6 @@ mod argument;
 mod assemble;
 mod audio;
 mod content;
-mod conversion;
 mod convert;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -17,15 +16,16 @@ mod image;
 mod line;
 mod pattern;
 mod piped;
+mod remark;
 mod target;
 
 pub use argument::{Argument, ArgumentError, ElementSource};
 pub use assemble::{Inputs, WholeInput, samples_of_a_step};
-pub use audio::{next_samples, skip_wav_header};
+pub use audio::{SoundForm, next_samples, skip_wav_header};
 pub use content::FileKind;
-pub use conversion::DtypeConversion;
 pub use convert::Fill;
 pub use error::{InputError, ValueProblem};
 pub use image::{ImageLayout, ImageOptions};
 pub use line::{LineProblem, RequestLine};
 pub use piped::PipedProblem;
+pub use remark::{DtypeConversion, InputRemark};

@@ -34,9 +34,7 @@ pub fn save_tensors(tensors: &TensorMap, folder: &Path) -> io::Result<Vec<Saved>
     let mut saved = Vec::with_capacity(names.len());
     for ((output, tensor), name) in tensors.iter().zip(names) {
         let path = folder.join(name);
-        let mut file = BufWriter::new(fs::File::create(&path)?);
-        npy::write(tensor, &mut file)?;
-        file.flush()?;
+        replace(&path, |file| npy::write(tensor, file))?;
         let widened = Some(tensor.dtype()).filter(|dtype| *dtype == DataType::Bf16);
         saved.push(Saved {
             output: output.to_owned(),
@@ -45,6 +43,36 @@ pub fn save_tensors(tensors: &TensorMap, folder: &Path) -> io::Result<Vec<Saved>
         });
     }
     Ok(saved)
+}
+
+/// Writes a file whole: one that cannot be written leaves what was there before.
+///
+/// # Errors
+///
+/// Fails if it cannot be written.
+pub fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    // A device, or a link, is written to as it is.
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        let mut file = BufWriter::new(fs::File::create(path)?);
+        write(&mut file)?;
+        return file.flush();
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    let written = fs::File::create(&part).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()?;
+        fs::rename(&part, path)
+    });
+    written.inspect_err(|_| {
+        // It may not have been made.
+        let _ = fs::remove_file(&part);
+    })
 }
 
 /// Makes a file name of each output's name, no two alike.

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 use super::{
     Argument, ElementSource, FileKind, Fill, ImageOptions, InputError, ValueProblem,
     content::{Content, Stdin},
-    conversion::{ConversionListener, DtypeConversion},
     convert::Filler,
     pattern,
+    remark::{DtypeConversion, InputRemark, RemarkListener},
     target::{Target, fit},
 };
 use crate::{
@@ -26,7 +26,7 @@ pub struct Inputs {
     given: Vec<Given>,
     fill: Option<Fill>,
     image: ImageOptions,
-    conversions: ConversionListener,
+    remarks: RemarkListener,
 }
 
 /// An input in the shape in which it was given, which may be that of many steps.
@@ -74,16 +74,15 @@ impl Inputs {
             given,
             fill,
             image,
-            conversions: ConversionListener::default(),
+            remarks: RemarkListener::default(),
         })
     }
 
-    /// Calls a function for each array that is converted to the datatype of the model's input, once for all
-    /// requests.
+    /// Calls a function for each value that is sent as something else than it may seem, once for all requests.
     #[must_use]
-    pub fn on_conversion(self, report: impl Fn(&DtypeConversion) + Send + Sync + 'static) -> Self {
+    pub fn on_remark(self, report: impl Fn(&InputRemark) + Send + Sync + 'static) -> Self {
         Self {
-            conversions: ConversionListener::new(report),
+            remarks: RemarkListener::new(report),
             ..self
         }
     }
@@ -318,6 +317,12 @@ impl Inputs {
             },
             _ => ValueProblem::Outputs,
         };
+        if let (Content::Image(_) | Content::Images(_), Some(input)) = (&content, model)
+            && target.dtype().is_err()
+        {
+            let input = input.name.clone();
+            self.remarks.hear(InputRemark::Encoded { input });
+        }
         match content {
             Content::Inline(text) => match target.dtype_of(&text) {
                 DataType::String if !text.starts_with(['[', '"']) => target.string(text.as_bytes()),
@@ -388,12 +393,12 @@ impl Inputs {
                 ElementSource::File { path, .. } => Some(path.clone()),
                 _ => None,
             };
-            self.conversions.hear(DtypeConversion {
+            self.remarks.hear(InputRemark::Converted(DtypeConversion {
                 input: input.name.clone(),
                 path,
                 found,
                 expected,
-            });
+            }));
         }
         Ok(tensor)
     }

@@ -218,7 +218,7 @@ fn arrays_take_the_type_of_the_model_and_who_listens_hears_of_it_once() {
     let listened = |inputs: Inputs| {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&notes);
-        let inputs = inputs.on_conversion(move |it| heard.lock().push(it.to_string()));
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
         let made = inputs.tensors(&floats).map(|it| text(&it));
         // Those of the next request are the same ones.
         let _ = inputs.clone().given(&floats);
@@ -318,7 +318,7 @@ fn a_conversion_is_told_with_the_file() {
     let heard = Arc::clone(&notes);
     let argument = format!("@{}", path.display());
     let inputs = load(&[&argument], None, "");
-    let inputs = inputs.on_conversion(move |it| heard.lock().push(it.to_string()));
+    let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
     let made = inputs.tensors(&model(&[("x", "INT32", &[2])])).unwrap();
     assert_eq!(text(&made), "x INT32 [2] [0,0]");
     let note = notes.lock().join("; ");

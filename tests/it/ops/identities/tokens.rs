@@ -121,7 +121,8 @@ fn a_token_has_the_rights_of_its_subject_or_claims() {
     let bob = signer.bearer("bob", &json!({"groups": ["x", "ml"]}));
     assert_eq!(ask(&guarded.server, &bob, secret), "200");
     assert!(ask(&guarded.server, &bob, dummy).starts_with("404"));
-    let said = |subject: &str, more: Value| ask(&guarded.server, &signer.bearer(subject, &more), dummy);
+    let said =
+        |subject: &str, more: Value| ask(&guarded.server, &signer.bearer(subject, &more), dummy);
     insta::assert_snapshot!(said("bob", json!({})), @"401: Unauthorized request - the token is of none of the identities");
     insta::assert_snapshot!(said("ann", json!({"exp": 7})), @"401: Unauthorized request - the token has expired");
     insta::assert_snapshot!(said("ann", json!({"aud": "x"})), @"401: Unauthorized request - the token is for another audience");
@@ -191,7 +192,9 @@ fn tokens_that_were_good_or_will_be_are_no_guesses() {
         assert_eq!(ask(&guarded.server, &good, path), "200");
     }
     let forged = Signer::new("one").bearer("ann", &json!({}));
-    let answers: Vec<_> = (0..4).map(|_| ask(&guarded.server, &forged, path)).collect();
+    let answers: Vec<_> = (0..4)
+        .map(|_| ask(&guarded.server, &forged, path))
+        .collect();
     assert!(answers[2].starts_with("401"), "{answers:?}");
     assert!(answers[3].starts_with("429"), "{answers:?}");
 }
@@ -256,7 +259,10 @@ fn keys_are_fetched_from_a_server_whose_authority_the_system_trusts() {
     let trusted = [("SSL_CERT_FILE", stranger.to_str().unwrap())];
     let server = Server::start_in(&trusted, "dummy", &flags);
     let said = server.wait_log("stay as they are");
-    assert!(said.contains(&format!("cannot fetch the key set {url}")), "{said}");
+    assert!(
+        said.contains(&format!("cannot fetch the key set {url}")),
+        "{said}"
+    );
     assert!(ask(&server, &bearer, "/v2/models/dummy").starts_with("401"));
 }
 

@@ -1,4 +1,4 @@
-//! Reports of arrays that are converted to the datatype of the model's input.
+//! Remarks about values that are sent as something else than they may seem.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -38,39 +38,64 @@ impl fmt::Display for DtypeConversion {
     }
 }
 
-/// Listener of conversions, which hears of each once, however many requests it is in.
-#[derive(Clone, Default)]
-pub(super) struct ConversionListener {
-    report: Option<Arc<Report>>,
-    reported: Arc<Mutex<Vec<DtypeConversion>>>,
+/// Value that is sent as something else than it may seem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InputRemark {
+    /// An array has another datatype.
+    Converted(DtypeConversion),
+    /// An image is sent as the bytes of its file, since nothing tells the datatype of the input.
+    Encoded {
+        /// The name of the input.
+        input: String,
+    },
 }
 
-type Report = dyn Fn(&DtypeConversion) + Send + Sync;
+impl fmt::Display for InputRemark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Converted(conversion) => conversion.fmt(f),
+            Self::Encoded { input } => write!(
+                f,
+                "nothing tells the datatype of input `{input}`, so the image is sent as the bytes of its file; \
+                 `-i {input}:UINT8=@FILE` sends its pixels"
+            ),
+        }
+    }
+}
 
-impl ConversionListener {
-    pub(super) fn new(report: impl Fn(&DtypeConversion) + Send + Sync + 'static) -> Self {
+/// Listener of remarks, which hears of each once, however many requests it is in.
+#[derive(Clone, Default)]
+pub(super) struct RemarkListener {
+    report: Option<Arc<Report>>,
+    reported: Arc<Mutex<Vec<InputRemark>>>,
+}
+
+type Report = dyn Fn(&InputRemark) + Send + Sync;
+
+impl RemarkListener {
+    pub(super) fn new(report: impl Fn(&InputRemark) + Send + Sync + 'static) -> Self {
         Self {
             report: Some(Arc::new(report)),
             reported: Arc::default(),
         }
     }
 
-    /// Reports a conversion, unless it was reported before.
-    pub(super) fn hear(&self, conversion: DtypeConversion) {
+    /// Reports a remark, unless it was reported before.
+    pub(super) fn hear(&self, remark: InputRemark) {
         let Some(report) = &self.report else {
             return;
         };
         let mut reported = self.reported.lock();
-        if !reported.contains(&conversion) {
-            report(&conversion);
-            reported.push(conversion);
+        if !reported.contains(&remark) {
+            report(&remark);
+            reported.push(remark);
         }
     }
 }
 
-impl fmt::Debug for ConversionListener {
+impl fmt::Debug for RemarkListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConversionListener")
+        f.debug_struct("RemarkListener")
             .field("reported", &self.reported.lock())
             .finish_non_exhaustive()
     }
