@@ -100,12 +100,6 @@ pub(crate) fn client(error: ClientError) -> Failure {
     }
 }
 
-/// Returns the failure of a first question that gets no answer.
-pub(super) fn unanswered(error: &ClientError) -> Failure {
-    let failure = Failure::new(FailureKind::Unreachable, error.to_string());
-    failure.hint("`--timeout` sets the limit; is it an `ovms serve` that listens there?")
-}
-
 /// Returns whether the server takes the width of a model in NCHW for the channels of an image to decode.
 fn has_channels_elsewhere(message: &str) -> bool {
     let expected = message

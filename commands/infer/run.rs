@@ -232,7 +232,7 @@ pub(super) async fn why(
     }
     // Whoever speaks another protocol answers something, or hangs up.
     if let ClientError::Timeout { .. } = error {
-        return failure::unanswered(&error);
+        return failure::client(error);
     }
     let is_unreachable = matches!(error, ClientError::Unreachable { .. });
     if is_unreachable && let Some(with) = speaks_tls(server).await {

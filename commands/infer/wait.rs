@@ -9,10 +9,7 @@ use ovms::{
 use tokio::time::{Instant, sleep, timeout};
 
 use super::run::why;
-use crate::{
-    error::{Failure, FailureKind},
-    ui,
-};
+use crate::error::{Failure, FailureKind};
 
 /// Time between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -195,11 +192,10 @@ fn failure_of(version: &VersionStatus) -> Option<String> {
 
 /// Returns the failure for servables that failed to load, with their errors.
 fn broken(errors: &[String], count: usize) -> Failure {
-    let text = format!(
-        "{} of {} failed to load",
-        errors.len(),
-        ui::counted(count, "servable")
-    );
+    let text = match count {
+        1 => "the servable failed to load".to_owned(),
+        _ => format!("{} of {count} servables failed to load", errors.len()),
+    };
     let failure = errors.iter().fold(Failure::failed(text), Failure::detail);
     failure
         .hint("`ovms infer --status` shows the states of all, and the log of the server has more")

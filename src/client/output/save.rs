@@ -106,7 +106,9 @@ const fn safe(character: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::{file_names, save_tensors};
+    use std::{fs, io, path::Path};
+
+    use super::{file_names, replace, save_tensors};
     use crate::tensor::{DataType, Tensor, TensorMap, npy};
 
     #[test]
@@ -124,6 +126,24 @@ mod tests {
                 "__.npy"
             ]
         );
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        replace(&path, |file| file.write_all(b"old")).unwrap();
+        let failed = replace(&path, |file| {
+            file.write_all(b"half")?;
+            Err(io::Error::other("full"))
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "full");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        replace(&path, |file| file.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        // A device is written to as it is.
+        replace(Path::new("/dev/null"), |file| file.write_all(b"gone")).unwrap();
     }
 
     #[test]

@@ -1,6 +1,12 @@
 //! `ovms infer` as a program: its help, one request and its bytes on the wire, and exit codes.
 
-use std::process::Stdio;
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
@@ -238,6 +244,62 @@ fn neither_help_nor_inference_takes_a_runtime() {
 }
 
 #[test]
+fn a_server_that_accepts_and_never_answers_is_given_up_at_the_limit() {
+    // The system accepts what nobody takes off its list.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = silent.local_addr().unwrap().to_string();
+    for api in ["kserve-grpc", "kserve-rest", "tfs-grpc", "tfs-rest"] {
+        let ask = |flags: &str, code: i32, text: &str| {
+            let flags = words(flags);
+            let begun = Instant::now();
+            let mut command = cli::command();
+            let run = cli::run(
+                command
+                    .args(["infer", "--url", &url, "--api", api])
+                    .args(flags),
+            );
+            let took = begun.elapsed();
+            assert_eq!(run.code, Some(code), "{api}: {}", run.stderr);
+            assert!(run.stderr.contains(text), "{api}: {}", run.stderr);
+            assert!(took < Duration::from_millis(2500), "{api}: {took:?}");
+        };
+        let within = format!("no answer from {url} within 1s\nhint: `--timeout` sets the limit");
+        ask("dummy --zeros --timeout 1", 1, &within);
+        let text = format!("is not ready after 1s: {url} does not answer");
+        ask("dummy --status --wait 1", 69, &text);
+        ask("--status --wait 1", 69, &text);
+    }
+}
+
+#[test]
+fn a_result_is_saved_whole_or_not_at_all() {
+    let server = Server::shared("dummy");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for place in [path("a.npy"), path("all")] {
+        let run = infer(server, GRPC, &["dummy", "--zeros", "-q", "-o", &place]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+    }
+    let names = |folder: &Path| {
+        let names = fs::read_dir(folder)
+            .unwrap()
+            .map(|it| it.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|it| it.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    // Nothing else is left beside them.
+    assert_eq!(names(folder.path()), ["a.npy", "all"]);
+    assert_eq!(names(&folder.path().join("all")), ["a.npy"]);
+    let run = infer(server, GRPC, &words("dummy --zeros -q -o -"));
+    insta::assert_snapshot!(run.failure(), @"
+    exit 64
+    error: cannot save to -: `--save` takes a file for NumPy (.npy), or a folder
+    hint: `--output npy` writes an output to stdout
+    ");
+}
+
+#[test]
 fn a_wait_for_the_server_ends_when_a_servable_has_failed() {
     let server = Config::of(&["broken", "dummy"]).serve_with(&[]);
     for api in [GRPC, REST, TFS_GRPC, TFS_REST] {
@@ -246,6 +308,11 @@ fn a_wait_for_the_server_ends_when_a_servable_has_failed() {
         let begin = "error: 1 of 2 servables failed to load\n  `broken`: version 1: ";
         assert!(run.stderr.starts_with(begin), "{api}: {}", run.stderr);
         assert!(run.stderr.contains("cannot read"), "{api}: {}", run.stderr);
+        // The one that is named has failed, too.
+        let run = infer(&server, api, &words("broken --status --wait 30"));
+        assert_eq!(run.code, Some(1), "{api}: {}", run.stderr);
+        let begin = "error: the servable failed to load\n  `broken`: version 1: ";
+        assert!(run.stderr.starts_with(begin), "{api}: {}", run.stderr);
         // One that serves is not held up by it.
         let run = infer(&server, api, &words("dummy --status --wait 30"));
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
