@@ -78,7 +78,10 @@ class Browser:
             answer = self._read(end - time.monotonic())
             assert answer is not None, f"no answer to {method}"
             if answer.get("id") == self._count:
-                assert "error" not in answer, f"{method}: {answer['error']}"
+                error = answer.get("error", {})
+                if "navigated" in error.get("message", ""):
+                    raise NavigatedError(f"{method}: {error}")
+                assert not error, f"{method}: {error}"
                 return answer["result"]
 
     def _read(self, limit):
@@ -109,6 +112,10 @@ class Browser:
         page.call("Emulation.setEmulatedMedia", features=media)
         page.size(width, height)
         return page
+
+
+class NavigatedError(Exception):
+    """The page went to another address meanwhile."""
 
 
 class Page:
@@ -148,8 +155,11 @@ class Page:
         """Wait for an expression to hold, and return its value."""
         end = time.monotonic() + LIMIT
         while True:
-            if value := self.ask(expression):
-                return value
+            try:
+                if value := self.ask(expression):
+                    return value
+            except NavigatedError:
+                pass  # The next page is asked.
             assert time.monotonic() < end, f"waited in vain: {what} ({expression})"
             time.sleep(0.05)
 

@@ -60,9 +60,8 @@ pub fn replace(
         write(&mut file)?;
         return file.flush();
     }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
+    // A name of its own, which is not longer than file systems take.
+    let part = path.with_file_name(format!(".ovms-{}.part", std::process::id()));
     let written = fs::File::create(&part).and_then(|file| {
         let mut file = BufWriter::new(file);
         write(&mut file)?;
