@@ -393,7 +393,17 @@ fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
     }
 }
 
-/// Returns the flag of `infer`, `bench`, or `doctor` for one known from the server or other programs.
+/// Flags of servers and of other clients for an address.
+const ADDRESS: [&str; 6] = [
+    "--port",
+    "--grpc-port",
+    "--rest-port",
+    "--host",
+    "--server",
+    "--address",
+];
+
+/// Returns the flag of `infer` or `bench` for one known from the server or other programs.
 fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
         return None;
@@ -403,18 +413,7 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
         return None;
     }
     let flag = typed.split('=').next()?;
-    let asks = ["infer", "bench", "doctor"].iter().any(|it| command == it);
-    if asks
-        && [
-            "--port",
-            "--grpc-port",
-            "--rest-port",
-            "--host",
-            "--server",
-            "--address",
-        ]
-        .contains(&flag)
-    {
+    if (command == "infer" || command == "bench") && ADDRESS.contains(&flag) {
         return Some("--url HOST:PORT");
     }
     if command == "bench" {

@@ -53,7 +53,7 @@ wait "$server"
 server=
 cat <<END
 
-That was it. This program was built soon, not to be fast: \`make build\` makes target/release/ovms. To go on:
+That was it. This program was built in a short time, not to be fast: \`make build\` makes target/release/ovms. To go on:
   $ovms serve --demo          serve the example on ports 9000 (gRPC) and 8000 (REST)
   $ovms infer classifier -i @fixtures/images/ring.png --top 3
   $ovms serve flowers.onnx    serve a file, a folder, or a repository of models

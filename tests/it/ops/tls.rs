@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -406,6 +406,35 @@ fn changed_authorities_of_clients_are_taken_and_bad_ones_are_not() {
     fs::write(&clients, authority.pem()).unwrap();
     server.wait_log("TLS has read its files again: CN=server");
     check("next", "client");
+}
+
+#[test]
+fn a_wait_does_not_last_for_a_certificate_that_is_not_trusted() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    let server = start(&made, &[]);
+    let stranger = made.path("stranger.pem");
+    fs::write(&stranger, Authority::new("stranger").pem()).unwrap();
+    for api in APIS {
+        let begun = Instant::now();
+        let flags = ["--wait", "60", "--cacert", stranger.to_str().unwrap()];
+        let run = infer(&server, api, &flags);
+        unreached(
+            &run,
+            "is of an authority that is not trusted here",
+            "`--cacert FILE`",
+        );
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(30), "{api}: {took:?}");
+        good(
+            &infer(
+                &server,
+                api,
+                &["--wait", "60", "--cacert", &made.text("ca.pem")],
+            ),
+            api,
+        );
+    }
 }
 
 #[test]
