@@ -11,6 +11,7 @@
 mod against;
 mod attackers;
 mod attacks;
+mod awake;
 mod batching;
 mod cells;
 mod collector;
