@@ -1,13 +1,14 @@
 //! A bare tonic service with the same messages: it answers a request with its own tensor, and on a
-//! stream with many small ones.
+//! stream with many small ones. It can run a raw inference for each as well.
 //!
 //! The transport is set as the server's own is (windows, frames, TCP_NODELAY), so that only the
 //! work on top of it differs.
 
-use std::pin::Pin;
+use std::{pin::Pin, sync::Mutex};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
+use openvino::InferRequest;
 use ovms::proto::kserve::{
     InferParameter, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
     ServerReadyRequest, ServerReadyResponse,
@@ -17,10 +18,23 @@ use ovms::proto::kserve::{
 };
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-struct Echo;
+use crate::raw;
 
-/// Serves on a port of loopback until killed.
-pub(crate) fn run(port: u16) {
+struct Echo {
+    /// An inference that each single request waits for, its input as it is.
+    inference: Option<Mutex<InferRequest>>,
+}
+
+/// Serves on a port of loopback until killed. With `inferred`, the paths of a runtime and of a model's folder, it runs
+/// an inference for each single request, which is the least that a server can do.
+pub(crate) fn run(port: u16, inferred: Option<(&str, &str)>) {
+    let mut model = inferred.map(|(library, model)| raw::compile(library, model));
+    let inference = model.as_mut().map(|model| {
+        let mut request = model.create_infer_request().expect("a request");
+        request.infer().expect("an inference");
+        Mutex::new(request)
+    });
+    let echo = Echo { inference };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -32,7 +46,7 @@ pub(crate) fn run(port: u16) {
             .initial_connection_window_size(32 << 20)
             .max_frame_size(1 << 20)
             .add_service(
-                GrpcInferenceServiceServer::new(Echo)
+                GrpcInferenceServiceServer::new(echo)
                     .max_decoding_message_size(1 << 30)
                     .max_encoding_message_size(1 << 30),
             )
@@ -77,6 +91,10 @@ impl GrpcInferenceService for Echo {
         &self,
         request: Request<ModelInferRequest>,
     ) -> Result<Response<ModelInferResponse>, Status> {
+        if let Some(inference) = &self.inference {
+            let mut inference = inference.lock().expect("no inference panics");
+            inference.infer().expect("an inference");
+        }
         let request = request.into_inner();
         let outputs = request
             .inputs

@@ -123,7 +123,10 @@ fn main() {
             inside::say(&pipelines::in_process(library, number(pairs)));
         }
         ["--inner", "graphs", pairs] => inside::say(&graphs::in_process(number(pairs))),
-        ["--inner", "echo", port] => echo::run(number(port)),
+        ["--inner", "echo", port] => echo::run(number(port), None),
+        ["--inner", "echo", port, library, model] => {
+            echo::run(number(port), Some((library, model)));
+        }
         ["--inner", "collector", port] => collector::run(number(port)),
         ["--inner", "hop"] => graphs::answer(),
         ["--inner", "attack", kind, port] => attackers::run(kind, number(port)),

@@ -1,7 +1,7 @@
 //! Processes under measurement: start, wait, and stop.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io::{BufRead, BufReader, Write},
     net::TcpListener,
     path::Path,
@@ -107,9 +107,19 @@ impl Peer {
 
     /// Starts the echo service.
     pub(crate) fn echo() -> Self {
+        Self::echo_with(&[])
+    }
+
+    /// Starts the echo service with a raw inference of a model for each request.
+    pub(crate) fn inferring_echo(library: &Path, model: &Model) -> Self {
+        Self::echo_with(&[library.as_os_str(), model.path().as_os_str()])
+    }
+
+    fn echo_with(inferred: &[&OsStr]) -> Self {
         let [port] = free_ports();
         let child = Command::new(std::env::current_exe().expect("a program has a path"))
             .args(["--inner", "echo", &port.to_string()])
+            .args(inferred)
             .stdin(Stdio::null())
             .spawn()
             .expect("the echo service starts");

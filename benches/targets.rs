@@ -66,6 +66,17 @@ pub(crate) fn echo(lengths: &Lengths) -> Vec<Row> {
             pairs.difference("echo-added-1", Figure::P50, SIDES),
         ]
     }));
+    rows.extend(watched(|| {
+        let least = Peer::inferring_echo(&lengths.library, &TINY);
+        let client = jobs::connect(&runtime, &least);
+        let loads = [
+            &Load::new(&least, &runtime, &client, &jobs).alone(),
+            &echo().alone(),
+        ];
+        let pairs = jobs::in_turn(loads, [lengths.requests / 2; 2], lengths.pairs);
+        let sides = ["the echo with an inference", "echo"];
+        vec![pairs.difference("echo-infers-1", Figure::P50, sides)]
+    }));
     rows
 }
 

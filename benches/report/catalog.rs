@@ -213,6 +213,12 @@ fn echo() -> Vec<Spec> {
             Some(Most(8.0)),
             "the same: p50 beyond the bare echo's",
         ),
+        row(
+            "echo-infers-1",
+            Micros,
+            None,
+            "the bare echo with a raw inference of dummy in its handler, 1 client: p50 beyond that without",
+        ),
     ]
 }
 
