@@ -196,7 +196,7 @@ impl Drop for Peer {
     }
 }
 
-/// A process with raw OpenVINO that has loaded its model and waits for commands; killed on drop.
+/// A process with raw OpenVINO that waits for commands; killed on drop.
 pub(crate) struct Raw {
     child: Child,
     stdin: ChildStdin,
@@ -217,30 +217,31 @@ impl Raw {
         threads: usize,
         properties: &[(&str, &str)],
     ) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("a program has a path"))
-            .args(["--inner", "raw"])
-            .arg(library)
-            .arg(model.path())
-            .arg(threads.to_string())
-            .args(
-                properties
-                    .iter()
-                    .map(|(key, value)| format!("{key}={value}")),
-            )
+        let mut command = Command::new(std::env::current_exe().expect("a program has a path"));
+        command.args(["--inner", "raw"]);
+        command.arg(library).arg(model.path());
+        command.arg(threads.to_string());
+        let properties = properties.iter();
+        command.args(properties.map(|(key, value)| format!("{key}={value}")));
+        let mut raw = Self::spawn(command);
+        raw.loaded_mb = raw.answer::<Loaded>().resident_mb;
+        raw
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("raw OpenVINO starts");
         let stdin = child.stdin.take().expect("stdin is piped");
         let stdout = child.stdout.take().expect("stdout is piped");
-        let mut raw = Self {
+        Self {
             child,
             stdin,
             lines: BufReader::new(stdout).lines(),
             loaded_mb: 0.0,
-        };
-        raw.loaded_mb = raw.answer::<Loaded>().resident_mb;
-        raw
+        }
     }
 
     /// Runs inferences in the process, which is idle before and after.
@@ -254,6 +255,22 @@ impl Raw {
     fn answer<T: serde::de::DeserializeOwned>(&mut self) -> T {
         let line = self.lines.next().expect("it says something");
         serde_json::from_str(&line.expect("it is text")).expect("as it was written")
+    }
+
+    /// Starts a process that compiles a model as often as it is told to.
+    pub(crate) fn compiling(library: &Path, model: &Model) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("a program has a path"));
+        command.args(["--inner", "compile"]);
+        command.arg(library).arg(model.path());
+        let mut raw = Self::spawn(command);
+        raw.answer::<f64>();
+        raw
+    }
+
+    /// Compiles its model so many times, on all processors, and returns the seconds that it took.
+    pub(crate) fn compile(&mut self, count: usize) -> f64 {
+        writeln!(self.stdin, "{count}").expect("it reads");
+        self.answer()
     }
 
     /// Creates infer requests that run once each, in a process of their own.

@@ -67,6 +67,10 @@ pub(crate) fn compile_with(
     model: &str,
     properties: &[(&str, &str)],
 ) -> CompiledModel {
+    read_and_compile(&mut core(library, properties), model)
+}
+
+fn core(library: &str, properties: &[(&str, &str)]) -> Core {
     openvino_sys::library::load_from(library).expect("the runtime opens");
     let mut core = Core::new().expect("the runtime starts");
     for (key, value) in PROPERTIES.iter().chain(properties) {
@@ -77,6 +81,10 @@ pub(crate) fn compile_with(
         )
         .expect("the properties are known");
     }
+    core
+}
+
+fn read_and_compile(core: &mut Core, model: &str) -> CompiledModel {
     let read = core
         .read_model_from_file(
             &format!("{model}/1/model.xml"),
@@ -85,6 +93,31 @@ pub(crate) fn compile_with(
         .expect("the model is there");
     core.compile_model(&read, DeviceType::CPU)
         .expect("the model compiles")
+}
+
+/// Compiles a model as many times as each line of standard input says, on as many threads as there are processors, and
+/// reports the seconds that it took.
+pub(crate) fn compile_many(library: &str, model: &str) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut cores: Vec<Core> = (0..threads).map(|_| core(library, &[])).collect();
+    // What the first one alone costs is over when the parent goes on.
+    drop(read_and_compile(&mut cores[0], model));
+    say(&0.0);
+    for line in std::io::stdin().lines() {
+        let line = line.expect("the parent writes text");
+        let count: usize = line.parse().expect("a number");
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            for (thread, core) in cores.iter_mut().enumerate() {
+                scope.spawn(move || {
+                    let mine = (thread..count).step_by(threads);
+                    let models: Vec<_> = mine.map(|_| read_and_compile(core, model)).collect();
+                    drop(models);
+                });
+            }
+        });
+        say(&started.elapsed().as_secs_f64());
+    }
 }
 
 /// Loads a model with properties of the form `KEY=VALUE`, reports it, and runs one turn of inferences per line of

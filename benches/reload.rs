@@ -15,7 +15,7 @@ use crate::{
     jobs::alternate,
     meter::watched,
     pace,
-    peer::Peer,
+    peer::{Peer, Raw},
     process,
     report::row::{Row, Side, Unit},
     run::Lengths,
@@ -143,21 +143,37 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
             let _peer = file.serve();
             started.elapsed().as_secs_f64()
         });
-        vec![Row::new("reload-start", seconds.collect())]
+        let seconds = seconds.collect();
+        let mut raw = Raw::compiling(&lengths.library, &TINY);
+        let compiled = (0..lengths.restarts).map(|_| raw.compile(MODELS)).collect();
+        vec![
+            Row::new("reload-start", seconds),
+            Row::new("reload-start-raw", compiled),
+        ]
     });
     rows.extend(watched(|| {
         let mut file = File::new(MODELS);
         let peer = file.serve();
         let seconds = lengths.rate;
-        p99(&peer, seconds, None);
-        let [beside, quiet] = alternate(
-            lengths.restarts,
-            || p99(&peer, seconds, Some(&mut file)),
-            || p99(&peer, seconds, None),
-        );
-        let sides = [("beside reloads", beside), ("quiet", quiet)];
-        let sides = sides.map(|(name, values)| Side::new(name, Unit::Millis, values));
-        vec![Row::ratio("reload-p99", sides)]
+        let quiet = || p99(&peer, seconds, None);
+        quiet();
+        let mut raw = Raw::compiling(&lengths.library, &TINY);
+        let compared = |id, names: [&str; 2], values: [Vec<f64>; 2]| {
+            let [one, other] = values;
+            let sides = [(names[0], one), (names[1], other)];
+            let sides = sides.map(|(name, values)| Side::new(name, Unit::Millis, values));
+            Row::ratio(id, sides)
+        };
+        let mut change = || file.change(&peer);
+        let beside = || p99(&peer, seconds, Some(&mut change));
+        let reloads = alternate(lengths.restarts, beside, quiet);
+        let mut compile = || drop(raw.compile(1));
+        let beside = || p99(&peer, seconds, Some(&mut compile));
+        let compiles = alternate(lengths.restarts, beside, quiet);
+        vec![
+            compared("reload-p99", ["beside reloads", "quiet"], reloads),
+            compared("reload-p99-raw", ["beside raw OpenVINO", "quiet"], compiles),
+        ]
     }));
     rows.extend(memory());
     rows.extend(watched(many));
@@ -212,15 +228,15 @@ fn many() -> Vec<Row> {
 }
 
 /// Sends requests at a fixed rate and returns the 99th percentile of their times in milliseconds,
-/// each from the moment it was due.
-fn p99(peer: &Peer, seconds: f64, file: Option<&mut File>) -> f64 {
+/// each from the moment it was due. Something else is done four times a second meanwhile.
+fn p99(peer: &Peer, seconds: f64, beside: Option<&mut dyn FnMut()>) -> f64 {
     let options = peer.options(Api::KserveGrpc, 16);
     std::thread::scope(|scope| {
         let load = scope.spawn(|| pace::at_rate(&options, &request(), RATE, seconds));
-        if let Some(file) = file {
+        if let Some(work) = beside {
             while !load.is_finished() {
                 let next = Instant::now() + PERIOD;
-                file.change(peer);
+                work();
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
         }

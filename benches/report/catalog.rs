@@ -387,10 +387,22 @@ fn reload() -> Vec<Spec> {
             "start with 50 tiny models",
         ),
         row(
+            "reload-start-raw",
+            Seconds,
+            None,
+            "raw OpenVINO: reading and compiling the model 50 times on all processors",
+        ),
+        row(
             "reload-p99",
             Ratio,
             Some(Most(1.3)),
             "p99 of one of 50 models at 500 requests/s while another is reloaded four times a second, over quiet",
+        ),
+        row(
+            "reload-p99-raw",
+            Ratio,
+            None,
+            "the same while another process compiles the model with raw OpenVINO four times a second, over quiet",
         ),
         row(
             "reload-memory",
