@@ -81,6 +81,8 @@ pub(super) struct Pool<S = Slot> {
     size: usize,
     /// Requests in the queue, those that are being woken included.
     waiting: WaitingCount,
+    /// How many of them do not know yet that a thread has taken their run.
+    taken: AtomicUsize,
     max_waiting: usize,
     sleepers: Mutex<Sleepers>,
     /// Slots in inferences that do not end.
@@ -97,6 +99,7 @@ impl<S> Pool<S> {
             free: AtomicUsize::new(slots.len()),
             slots: Mutex::new(slots),
             waiting: WaitingCount::default(),
+            taken: AtomicUsize::new(0),
             max_waiting,
             sleepers: Mutex::default(),
             stuck: AtomicUsize::new(0),
@@ -111,7 +114,13 @@ impl<S> Pool<S> {
 
     /// Returns the number of requests that wait for a slot.
     pub(super) fn in_queue(&self) -> usize {
-        self.waiting.get()
+        let taken = self.taken.load(Ordering::SeqCst);
+        self.waiting.get().saturating_sub(taken)
+    }
+
+    /// Notes how many requests are in the queue whose runs a thread has taken.
+    pub(super) fn set_taken(&self, taken: usize) {
+        self.taken.store(taken, Ordering::SeqCst);
     }
 
     /// Lends a slot, after waiting for one if need be. Dropping the future leaves the queue.
@@ -187,7 +196,7 @@ impl<S> Pool<S> {
     fn take_now(&self, patience: Patience) -> Option<S> {
         let limit = match patience {
             // Those who sleep were here first.
-            Patience::InTurn if self.waiting.get() > 0 => return None,
+            Patience::InTurn if self.in_queue() > 0 => return None,
             Patience::InTurn => return self.take(),
             Patience::Spin(limit) => limit,
         };
@@ -245,7 +254,8 @@ impl<S> Pool<S> {
     /// Takes a place in the queue, given back on drop.
     fn queue(&self, queue: SlotQueue) -> Result<WaitingPlace<'_>, PoolError> {
         let place = self.waiting.enter();
-        if queue == SlotQueue::Bounded && place.ahead >= self.max_waiting {
+        let ahead = place.ahead.saturating_sub(self.taken.load(Ordering::SeqCst));
+        if queue == SlotQueue::Bounded && ahead >= self.max_waiting {
             return Err(PoolError::Full {
                 slots: self.size,
                 waiting: self.max_waiting,

@@ -24,7 +24,7 @@ use super::{
         rows::BatchItem,
     },
     health::Health,
-    pool::{Lease, Rank},
+    pool::{Lease, Pool, Rank},
     run::{RunError, Work},
     slot::{Late, Limit, SlotError},
     state::Hold,
@@ -121,6 +121,8 @@ pub(super) struct Workers {
 }
 
 struct Shared {
+    /// The slots, which know how many of those that wait have had their runs taken.
+    pool: Arc<Pool>,
     state: Mutex<State>,
     wake: Condvar,
     /// Notified when a batch that waits for more rows is full.
@@ -154,7 +156,8 @@ impl Offer<'_> {
         if std::mem::replace(&mut self.over, true) {
             return None;
         }
-        self.shared.state.lock().queue.take_back(self.number)
+        self.shared
+            .in_queue(|queue| queue.take_back(self.number))
     }
 }
 
@@ -166,14 +169,16 @@ impl Drop for Offer<'_> {
 
 impl Workers {
     pub(super) fn new(
-        most: usize,
+        pool: Arc<Pool>,
         name: &str,
         health: Arc<Health>,
         limit: Option<Duration>,
         batches: Option<BatchRules>,
     ) -> Self {
         Self {
+            most: pool.size(),
             shared: Arc::new(Shared {
+                pool,
                 state: Mutex::new(State::default()),
                 wake: Condvar::new(),
                 full: Condvar::new(),
@@ -181,7 +186,6 @@ impl Workers {
                 limit,
                 batches,
             }),
-            most,
             name: format!("infer {name}"),
         }
     }
@@ -251,6 +255,14 @@ impl Drop for Workers {
 }
 
 impl Shared {
+    /// Changes the queue of runs that wait for a slot.
+    fn in_queue<T>(&self, change: impl FnOnce(&mut RunQueue<Run>) -> T) -> T {
+        let mut state = self.state.lock();
+        let changed = change(&mut state.queue);
+        self.pool.set_taken(state.queue.taken());
+        changed
+    }
+
     /// Runs jobs until the model version is dropped.
     fn work(&self) {
         while let Some(job) = self.next() {
@@ -336,6 +348,7 @@ impl Shared {
         }
         let mut state = self.state.lock();
         let found = state.queue.companions(run, &rules.sizes);
+        self.pool.set_taken(state.queue.taken());
         let (rows, deadline) = (run.rows()?, run.asked + rules.delay);
         let waits =
             |found: &Companions<Run>| -> usize { found.1.iter().filter_map(Run::rows).sum() };
@@ -490,7 +503,9 @@ impl Shared {
             if others_wait || !state.jobs.is_empty() {
                 return None;
             }
-            state.queue.pop()
+            let run = state.queue.pop();
+            self.pool.set_taken(state.queue.taken());
+            run
         };
         run.map(|run| run.with(lease))
     }
