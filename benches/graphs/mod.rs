@@ -5,6 +5,7 @@
 mod files;
 mod hop;
 mod process;
+mod python;
 mod streams;
 mod workers;
 

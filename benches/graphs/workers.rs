@@ -1,7 +1,7 @@
 //! Workers of Python: two against one, the memory of many, and workers that are killed under load.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     time::{Duration, Instant},
 };
 
@@ -12,14 +12,15 @@ use tokio::sync::Notify;
 
 use super::{
     files::{self, Node},
+    python::{self, Python},
     request, request_to, serve, serve_many,
 };
 use crate::{
-    jobs::{self, Figure, Load},
+    jobs::{self, Figure, Load, alternate},
     meter::watched,
     peer::Peer,
     process,
-    report::row::Row,
+    report::row::{Row, Side, Unit},
     run::Lengths,
 };
 
@@ -43,7 +44,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Measures workers.
 pub(super) fn run(lengths: &Lengths) -> Vec<Row> {
-    let mut rows = watched(|| vec![two(lengths)]);
+    let mut rows = watched(|| vec![two(lengths), two_raw(lengths)]);
     rows.extend(killed());
     rows.push(private());
     rows
@@ -63,6 +64,18 @@ fn two(lengths: &Lengths) -> Row {
     let count = lengths.requests / 20;
     let pairs = jobs::in_turn([&loads[0], &loads[1]], [count; 2], lengths.pairs.min(21));
     pairs.ratio("python-two", Figure::Rate, ["2 workers", "1 worker"])
+}
+
+/// Measures two plain processes that compute the same, against one.
+fn two_raw(lengths: &Lengths) -> Row {
+    let count = lengths.requests / 20;
+    let processes = RefCell::new([Python::start(), Python::start()]);
+    let turn = |number: usize| python::rate(&mut processes.borrow_mut()[..number], count);
+    turn(2);
+    let [two, one] = alternate(lengths.pairs.min(21), || turn(2), || turn(1));
+    let sides = [("2 processes", two), ("1 process", one)];
+    let sides = sides.map(|(name, values)| Side::new(name, Unit::PerSecond, values));
+    Row::ratio("python-two-raw", sides)
 }
 
 /// Measures the memory of idle workers that have answered.

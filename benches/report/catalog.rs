@@ -650,6 +650,12 @@ fn graphs() -> Vec<Spec> {
         row("generator-share", Ratio, None, "the same over a bare service that sends as many messages"),
         row("stream-idle", Kilobytes, Some(Most(100.0)), "resident memory for each of 500 open and idle streams to a Python node").steady(),
         row("python-two", Ratio, Some(Least(1.8)), "a handler that computes some 10 ms in Python alone, 16 clients: requests/s of 2 workers over those of 1"),
+        row(
+            "python-two-raw",
+            Ratio,
+            None,
+            "the same computation in plain Python: computations/s of 2 processes over those of 1",
+        ),
         row("python-killed", Requests, Some(Most(0.0)), "100 workers killed under load: requests failed beyond those in flight in them").steady(),
         row("python-restart", Seconds, Some(Most(1.0)), "the same: the longest time from a kill to an answer of the next worker"),
         row("python-private", Megabytes, Some(Most(6.0)), "memory of its own of each of 20 idle workers with NumPy").steady(),
