@@ -1,5 +1,5 @@
 //! A bare tonic service with the same messages: it answers a request with its own tensor, and on a
-//! stream with many small ones. It can run a raw inference for each as well.
+//! stream with many small ones. It can run a raw inference for each, or send a message to another process and back.
 //!
 //! The transport is set as the server's own is (windows, frames, TCP_NODELAY), so that only the
 //! work on top of it differs.
@@ -18,28 +18,51 @@ use ovms::proto::kserve::{
 };
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-use crate::raw;
+use crate::{graphs::SharedHop, raw};
 
-struct Echo {
-    /// An inference that each single request waits for, its input as it is.
-    inference: Option<Mutex<InferRequest>>,
+/// Work of an echo service for each single request: the least that a server can do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Work<'a> {
+    Nothing,
+    /// An inference of a model's folder, its input as it is.
+    Inference {
+        library: &'a str,
+        model: &'a str,
+    },
+    /// A message to another process and back.
+    Hop,
 }
 
-/// Serves on a port of loopback until killed. With `inferred`, the paths of a runtime and of a model's folder, it runs
-/// an inference for each single request, which is the least that a server can do.
-pub(crate) fn run(port: u16, inferred: Option<(&str, &str)>) {
-    let mut model = inferred.map(|(library, model)| raw::compile(library, model));
-    let inference = model.as_mut().map(|model| {
-        let mut request = model.create_infer_request().expect("a request");
-        request.infer().expect("an inference");
-        Mutex::new(request)
-    });
-    let echo = Echo { inference };
+struct Echo {
+    inference: Option<Mutex<InferRequest>>,
+    hop: Option<SharedHop>,
+}
+
+impl Echo {
+    /// Makes it, within a runtime.
+    fn new(work: Work<'_>) -> Self {
+        let mut model = match work {
+            Work::Inference { library, model } => Some(raw::compile(library, model)),
+            Work::Nothing | Work::Hop => None,
+        };
+        let inference = model.as_mut().map(|model| {
+            let mut request = model.create_infer_request().expect("a request");
+            request.infer().expect("an inference");
+            Mutex::new(request)
+        });
+        let hop = matches!(work, Work::Hop).then(SharedHop::start);
+        Self { inference, hop }
+    }
+}
+
+/// Serves on a port of loopback until killed.
+pub(crate) fn run(port: u16, work: Work<'_>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .expect("threads can be had");
     runtime.block_on(async {
+        let echo = Echo::new(work);
         Server::builder()
             .tcp_nodelay(true)
             .initial_stream_window_size(4 << 20)
@@ -94,6 +117,9 @@ impl GrpcInferenceService for Echo {
         if let Some(inference) = &self.inference {
             let mut inference = inference.lock().expect("no inference panics");
             inference.infer().expect("an inference");
+        }
+        if let Some(hop) = &self.hop {
+            hop.pass().await;
         }
         let request = request.into_inner();
         let outputs = request

@@ -40,6 +40,8 @@ mod traces;
 
 use std::path::{Path, PathBuf};
 
+use self::echo::Work;
+
 /// Allocator of the server, for an echo service that differs in nothing but its work. Without it
 /// the echo service is a plain tonic program.
 #[cfg(feature = "same-allocator")]
@@ -124,9 +126,10 @@ fn main() {
             inside::say(&pipelines::in_process(library, number(pairs)));
         }
         ["--inner", "graphs", pairs] => inside::say(&graphs::in_process(number(pairs))),
-        ["--inner", "echo", port] => echo::run(number(port), None),
+        ["--inner", "echo", port] => echo::run(number(port), Work::Nothing),
+        ["--inner", "echo", port, "hop"] => echo::run(number(port), Work::Hop),
         ["--inner", "echo", port, library, model] => {
-            echo::run(number(port), Some((library, model)));
+            echo::run(number(port), Work::Inference { library, model });
         }
         ["--inner", "collector", port] => collector::run(number(port)),
         ["--inner", "hop"] => graphs::answer(),

@@ -115,6 +115,11 @@ impl Peer {
         Self::echo_with(&[library.as_os_str(), model.path().as_os_str()])
     }
 
+    /// Starts the echo service with a message to another process and back for each request.
+    pub(crate) fn hopping_echo() -> Self {
+        Self::echo_with(&[OsStr::new("hop")])
+    }
+
     fn echo_with(inferred: &[&OsStr]) -> Self {
         let [port] = free_ports();
         let child = Command::new(std::env::current_exe().expect("a program has a path"))

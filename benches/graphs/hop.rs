@@ -1,13 +1,21 @@
 //! A message to another process and back over a pair of sockets, which no call of a worker can be without.
 
 use std::{
+    collections::VecDeque,
     io::{Read, Write},
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
     time::Instant,
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::unix::OwnedWriteHalf,
+    sync::oneshot,
 };
 
 /// Size of a message in bytes, about that of a small call.
@@ -21,13 +29,7 @@ pub(super) struct Hop {
 
 impl Hop {
     pub(super) fn start() -> Self {
-        let (socket, other) = UnixStream::pair().expect("a pair of sockets");
-        let child = Command::new(std::env::current_exe().expect("a program has a path"))
-            .args(["--inner", "hop"])
-            .stdin(OwnedFd::from(other))
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("the program starts again");
+        let (socket, child) = start();
         Self { socket, child }
     }
 
@@ -51,6 +53,58 @@ impl Drop for Hop {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+fn start() -> (UnixStream, Child) {
+    let (socket, other) = UnixStream::pair().expect("a pair of sockets");
+    let child = Command::new(std::env::current_exe().expect("a program has a path"))
+        .args(["--inner", "hop"])
+        .stdin(OwnedFd::from(other))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program starts again");
+    (socket, child)
+}
+
+/// Another process that returns the messages of many requests in their order; it ends when its socket does.
+pub(crate) struct SharedHop {
+    writer: tokio::sync::Mutex<OwnedWriteHalf>,
+    waiting: Arc<Mutex<VecDeque<oneshot::Sender<()>>>>,
+}
+
+impl SharedHop {
+    /// Starts it, within a runtime.
+    pub(crate) fn start() -> Self {
+        let (socket, _child) = start();
+        socket.set_nonblocking(true).expect("it is a socket");
+        let socket = tokio::net::UnixStream::from_std(socket).expect("it is a socket");
+        let (mut reader, writer) = socket.into_split();
+        let waiting: Arc<Mutex<VecDeque<oneshot::Sender<()>>>> = Arc::default();
+        let answered = Arc::clone(&waiting);
+        tokio::spawn(async move {
+            let mut message = [0; SIZE];
+            while reader.read_exact(&mut message).await.is_ok() {
+                let first = answered.lock().expect("nobody panics").pop_front();
+                // A client that has left does not wait for it.
+                let _ = first.expect("one waits").send(());
+            }
+        });
+        Self {
+            writer: writer.into(),
+            waiting,
+        }
+    }
+
+    /// Sends a message and waits until it is back.
+    pub(crate) async fn pass(&self) {
+        let (back, came) = oneshot::channel();
+        {
+            let mut writer = self.writer.lock().await;
+            self.waiting.lock().expect("nobody panics").push_back(back);
+            writer.write_all(&[7; SIZE]).await.expect("it reads");
+        }
+        came.await.expect("it answers");
     }
 }
 

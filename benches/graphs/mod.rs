@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use ovms::client::{Request, TensorForm};
 use tempfile::TempDir;
 
-pub(crate) use self::hop::answer;
+pub(crate) use self::hop::{SharedHop, answer};
 use self::{files::Node, hop::Hop};
 use crate::{
     Model, cells, inside,
@@ -33,6 +33,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     for node in [Node::Echo, Node::Numpy] {
         rows.extend(echo(node, lengths));
     }
+    rows.extend(hop(lengths));
     rows.extend(streams::run(lengths));
     rows.extend(workers::run(lengths));
     rows
@@ -46,17 +47,36 @@ pub(crate) fn in_process(pairs: usize) -> Vec<Row> {
 /// Measures a graph of one Python node against a bare echo service.
 fn echo(node: Node, lengths: &Lengths) -> Vec<Row> {
     let (_folder, peer) = serve(node);
+    against_echo(&peer, node, node.name(), "graph", lengths)
+}
+
+/// Measures what a service that passes each request to another process, without Python, adds to the bare one.
+fn hop(lengths: &Lengths) -> Vec<Row> {
+    let peer = Peer::hopping_echo();
+    let mut rows = against_echo(&peer, Node::Echo, "hop", "a hop", lengths);
+    rows.retain(|row| !row.id.ends_with("p50-1"));
+    rows
+}
+
+/// Measures a service, whose name is `side` in the rows, against the bare echo.
+fn against_echo(
+    peer: &Peer,
+    node: Node,
+    name: &str,
+    side: &str,
+    lengths: &Lengths,
+) -> Vec<Row> {
     let bare = Peer::echo();
     let runtime = jobs::runtime();
     let (ours, bares) = (
-        jobs::connect(&runtime, &peer),
+        jobs::connect(&runtime, peer),
         jobs::connect(&runtime, &bare),
     );
     let jobs = [vec![request(node)]];
-    let load = || Load::new(&peer, &runtime, &ours, &jobs);
+    let load = || Load::new(peer, &runtime, &ours, &jobs);
     let bare = || Load::new(&bare, &runtime, &bares, &jobs);
-    let id = |figure: &str| format!("python-{}-{figure}", node.name());
-    let sides = ["graph", "echo"];
+    let id = |figure: &str| format!("python-{name}-{figure}");
+    let sides = [side, "echo"];
     let mut hop = Hop::start();
     let mut rows = watched(|| {
         let (ours, bare, count) = (load().alone(), bare().alone(), lengths.requests / 4);
@@ -85,7 +105,8 @@ fn echo(node: Node, lengths: &Lengths) -> Vec<Row> {
     rows.extend(watched(|| {
         let pairs = jobs::in_turn([&load(), &bare()], [lengths.requests; 2], lengths.pairs);
         let mut row = pairs.ratio(&id("share-16"), Figure::Rate, sides);
-        let cpu = pairs.sides(Figure::Cpu, ["CPU a request: graph", "echo"]);
+        let cpu = format!("CPU a request: {side}");
+        let cpu = pairs.sides(Figure::Cpu, [&cpu, "echo"]);
         row.sides.extend(cpu);
         vec![row]
     }));

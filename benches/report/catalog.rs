@@ -645,6 +645,20 @@ fn graphs() -> Vec<Spec> {
         ]);
     }
     rows.extend([
+        row(
+            "python-hop-added",
+            Micros,
+            None,
+            "a bare service that passes each request to another process and back, without Python, 1 client: the same",
+        ),
+        row(
+            "python-hop-share-16",
+            Ratio,
+            None,
+            "the same, 16 clients: requests/s over the bare echo's",
+        ),
+    ]);
+    rows.extend([
         row("stream-unary", Ratio, Some(Least(1.8)), "the first handler, 16 requests in flight: requests/s on one stream over single requests"),
         row("generator", PerSecond, Some(Least(50_000.0)), "a generator of 10,000 outputs of 4 bytes: responses/s to one client"),
         row("generator-share", Ratio, None, "the same over a bare service that sends as many messages"),

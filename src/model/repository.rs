@@ -127,6 +127,14 @@ pub fn versions(base_path: &Path) -> Result<Vec<(i64, PathBuf)>, RepositoryError
 ///
 /// Fails if the base path is not a folder that can be read.
 pub fn survey(base_path: &Path) -> Result<FolderSurvey<(i64, PathBuf)>, RepositoryError> {
+    survey_noting(base_path, &mut || {})
+}
+
+/// Does the same, and calls `link` for each link there: what it leads to may change elsewhere.
+pub(super) fn survey_noting(
+    base_path: &Path,
+    link: &mut dyn FnMut(),
+) -> Result<FolderSurvey<(i64, PathBuf)>, RepositoryError> {
     let refuse = |reason: String| RepositoryError::BasePath {
         path: base_path.to_owned(),
         reason,
@@ -154,7 +162,10 @@ pub fn survey(base_path: &Path) -> Result<FolderSurvey<(i64, PathBuf)>, Reposito
         // A link is what it leads to; the kind of all else came with the name.
         let is_folder = match entry.file_type() {
             Ok(kind) if !kind.is_symlink() => kind.is_dir(),
-            _ => path.is_dir(),
+            _ => {
+                link();
+                path.is_dir()
+            }
         };
         if is_folder {
             let name = entry.file_name().to_string_lossy().into_owned();

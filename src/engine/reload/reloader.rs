@@ -32,7 +32,7 @@ use crate::{
     error::{Result, chain},
     graph,
     metrics::Metrics,
-    model::storage::survey_folders,
+    model::storage::KnownSurveys,
     pipeline,
     request::{ApiFamily, Interface, RequestOrigin},
     task::Task,
@@ -52,6 +52,8 @@ pub struct Reloader {
     only: Option<Only>,
     /// Whether errors of Python code are hidden from clients.
     is_silent: bool,
+    /// What the last pass has found in the folders of models.
+    surveys: KnownSurveys,
     /// The errors of the last pass, so that the watcher reports each of them once.
     reported: HashSet<String>,
 }
@@ -109,6 +111,7 @@ impl Reloader {
             subconfigs: Subconfigs::new(defaults.clone()),
             only: None,
             is_silent: flags.hide_python_errors,
+            surveys: KnownSurveys::default(),
             reported: HashSet::new(),
         }
     }
@@ -282,7 +285,10 @@ impl Reloader {
             Trigger::Watch | Trigger::Asked => {
                 let folders = wanted.iter();
                 let folders = folders.map(|(name, it)| (name.clone(), it.base_path.clone()));
-                survey_folders(folders.collect()).await
+                let known = std::mem::take(&mut self.surveys);
+                let (known, surveyed) = known.renew(folders.collect()).await;
+                self.surveys = known;
+                surveyed
             }
         };
         let work: Vec<_> = wanted
@@ -312,7 +318,7 @@ impl Reloader {
             self.served.insert(name, served);
         }
         for (name, reason) in &done.held {
-            if let Some(served) = self.served.get(name) {
+            if let Some(served) = self.served.get_mut(name) {
                 served.keep(reason);
             }
         }

@@ -39,6 +39,7 @@ mod options;
 mod remote;
 mod repository;
 mod s3;
+mod surveys;
 
 pub use answer::{InnermostCause, StorageRefusal};
 pub use download::DownloadProgress;
@@ -48,4 +49,5 @@ pub use listing::{FileIdentity, Object, RemoteVersion};
 pub use location::is_remote;
 pub use options::{StorageLimits, StorageOptions};
 pub use remote::Storage;
-pub use repository::{FoundVersion, Locator, Repository, SourceError, survey_folders};
+pub use repository::{FoundVersion, Locator, Repository, SourceError};
+pub use surveys::KnownSurveys;

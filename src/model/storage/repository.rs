@@ -1,7 +1,6 @@
 //! A model's repository, wherever it is: what the loader looks at.
 
 use std::{
-    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
@@ -11,6 +10,7 @@ use tokio::sync::watch;
 
 use super::{
     DownloadProgress, FileIdentity, RemoteVersion, Storage, StorageError, StorageOptions, is_remote,
+    surveys::Looks,
 };
 use crate::{
     model::{
@@ -109,8 +109,8 @@ impl Repository {
         match self {
             Self::Local(base_path) => {
                 let base_path = base_path.clone();
-                let found = task::blocking("repository scan", move || local(&base_path)).await?;
-                Ok(found)
+                let look = move || look_at(&base_path, &mut Looks::unused());
+                Ok(task::blocking("repository scan", look).await?)
             }
             Self::Remote(storage) => {
                 let listed = storage.survey().await?;
@@ -151,68 +151,63 @@ impl Repository {
     }
 }
 
-/// Finds the versions of base paths that are folders of this machine, by the names of their models;
-/// others are left out.
-///
-/// In one go, since the way to a thread that may block and back takes longer than the look at a folder.
-pub async fn survey_folders(
-    base_paths: BTreeMap<String, String>,
-) -> BTreeMap<String, Result<FolderSurvey<FoundVersion>, SourceError>> {
-    let look = move || {
-        let folders = base_paths
-            .into_iter()
-            .filter(|(_, base_path)| !is_remote(base_path));
-        folders
-            .map(|(name, base_path)| (name, local(Path::new(&base_path)).map_err(Into::into)))
-            .collect()
-    };
-    task::blocking("repository scan", look).await
-}
-
-fn local(base_path: &Path) -> Result<FolderSurvey<FoundVersion>, RepositoryError> {
-    let survey = repository::survey(base_path)?;
+/// Finds the versions of a folder of this machine, and notes what that depends on.
+pub(super) fn look_at(
+    base_path: &Path,
+    looks: &mut Looks,
+) -> Result<FolderSurvey<FoundVersion>, RepositoryError> {
+    looks.note_folder(base_path);
+    let survey = repository::survey_noting(base_path, &mut || looks.give_up())?;
     Ok(survey.map(|(number, folder)| FoundVersion {
         number,
-        identity: identity(&folder),
+        identity: identity(&folder, looks),
         locator: Locator::Folder(folder),
     }))
 }
 
 /// Makes the identity of a folder: names, sizes and times of its files, those of the folders in it
 /// too. What cannot be read counts as absent; the load will say so.
-fn identity(folder: &Path) -> FileIdentity {
+fn identity(folder: &Path, looks: &mut Looks) -> FileIdentity {
     let mut facts = Vec::new();
     if folder.is_file() {
+        // Some of these files may be absent, and come.
+        looks.give_up();
         let names = mapping::path(folder.parent().unwrap_or(folder));
         let files = repository::parts(folder).into_iter().chain([names]);
-        facts.extend(files.filter_map(|file| fact(&file)));
-    } else {
+        facts.extend(files.filter_map(|file| fact(&file, looks)));
+    } else if walk(folder, &mut facts, looks).is_err() {
         // An error ends the walk, and the identity is that of the files found until then.
-        let _ = walk(folder, &mut facts);
+        looks.give_up();
     }
     facts.sort();
     FileIdentity::of(facts)
 }
 
-fn walk(folder: &Path, facts: &mut Vec<String>) -> io::Result<()> {
+fn walk(folder: &Path, facts: &mut Vec<String>, looks: &mut Looks) -> io::Result<()> {
+    looks.note_folder(folder);
     for entry in fs::read_dir(folder)?.flatten() {
         if facts.len() >= MAX_FILES {
+            looks.give_up();
             return Ok(());
         }
         let path = entry.path();
         // Folders are entered, links to folders are not: they may lead in a circle.
         if entry.file_type()?.is_dir() {
-            walk(&path, facts)?;
+            walk(&path, facts, looks)?;
             continue;
         }
-        facts.extend(fact(&path));
+        facts.extend(fact(&path, looks));
     }
     Ok(())
 }
 
 /// Returns name, size and time of a file; `None` if there is none.
-fn fact(path: &Path) -> Option<String> {
-    let found = path.metadata().ok()?;
+fn fact(path: &Path, looks: &mut Looks) -> Option<String> {
+    let Ok(found) = path.metadata() else {
+        looks.give_up();
+        return None;
+    };
+    looks.note(path, &found);
     let changed = found.modified().ok();
     let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     Some(format!(

@@ -91,6 +91,11 @@ impl Attempt {
             .is_some_and(|(failed, _)| failed == facts)
     }
 
+    /// Returns whether no load is due later.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.failed.is_none() && self.seen.is_none()
+    }
+
     /// Forgets what only counts up to the next load.
     pub(super) fn begin(&mut self) {
         self.seen = None;

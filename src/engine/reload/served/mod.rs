@@ -47,10 +47,12 @@ pub(super) struct Served {
     attempts: BTreeMap<i64, Attempt>,
     /// The folders at the base path that are no versions, which the log has.
     ignored: BTreeSet<Ignored>,
+    /// The survey that everything is up to date with; `None` where something is left to do.
+    settled: Option<Arc<FolderSurvey<FoundVersion>>>,
 }
 
 /// Result of the survey of a base path.
-pub(super) type Surveyed = Result<FolderSurvey<FoundVersion>, SourceError>;
+pub(super) type Surveyed = Result<Arc<FolderSurvey<FoundVersion>>, SourceError>;
 
 /// Outcome of a pass.
 #[derive(Default)]
@@ -71,6 +73,7 @@ impl Served {
             repository: None,
             attempts: BTreeMap::new(),
             ignored: BTreeSet::new(),
+            settled: None,
         }
     }
 
@@ -84,7 +87,8 @@ impl Served {
     }
 
     /// Goes on as before, since what should be in its place is refused.
-    pub(super) fn keep(&self, failure: &str) {
+    pub(super) fn keep(&mut self, failure: &str) {
+        self.settled = None;
         for version in self.model.versions() {
             if version.is_loaded() {
                 version.fail(failure);
@@ -94,6 +98,7 @@ impl Served {
 
     /// Stops serving every version; tells whether there was any.
     pub(super) fn remove(&mut self) -> bool {
+        self.settled = None;
         self.attempts.clear();
         self.repository = None;
         self.ignored.clear();
@@ -120,6 +125,11 @@ impl Served {
         metrics: Arc<Metrics>,
     ) -> Outcome {
         let mut outcome = Outcome::default();
+        if self.is_up_to_date(&config, surveyed.as_ref()) {
+            return outcome;
+        }
+        self.settled = None;
+        let known = surveyed.as_ref().and_then(|it| it.as_ref().ok().cloned());
         let mut config = config;
         let mut refused = None;
         // Where nothing has come of it yet, nothing changes.
@@ -175,10 +185,19 @@ impl Served {
                     trigger,
                 };
                 self.settle(&round, &metrics, &mut outcome).await;
+                self.repository = Some(round.repository);
+                // Missing versions are warned of at each reload that was asked for.
+                let has_all = !round.found.is_empty()
+                    && !matches!(round.config.policy, VersionPolicy::Specific(_));
+                let is_at_rest = outcome.errors.is_empty()
+                    && !outcome.changed
+                    && self.attempts.values().all(Attempt::is_at_rest);
+                if has_all && is_at_rest {
+                    self.settled = known;
+                }
                 if let Some(refused) = refused {
                     self.keep(&refused);
                 }
-                self.repository = Some(round.repository);
             }
             // What is loaded goes on serving.
             Err(source) => {
@@ -192,6 +211,21 @@ impl Served {
             }
         }
         outcome
+    }
+
+    /// Returns whether there is nothing to do: configuration and folders are as they were when there was
+    /// nothing to do, and no version has failed or was replaced since.
+    fn is_up_to_date(&self, config: &ModelConfig, surveyed: Option<&Surveyed>) -> bool {
+        let (Some(settled), Some(Ok(surveyed))) = (&self.settled, surveyed) else {
+            return false;
+        };
+        Arc::ptr_eq(settled, surveyed)
+            && self.config.as_ref() == Some(config)
+            && self.model.versions().iter().all(|version| {
+                let status = version.status();
+                let is_over = status.state >= VersionState::Unloading;
+                is_over || (version.is_loaded() && version.failure().is_none())
+            })
     }
 
     /// Finds the versions that there are.
@@ -210,7 +244,7 @@ impl Served {
         };
         let survey = match surveyed {
             Some(surveyed) => surveyed,
-            None => repository.survey().await,
+            None => repository.survey().await.map(Arc::new),
         };
         let survey = match survey {
             Ok(survey) => survey,
@@ -220,14 +254,14 @@ impl Served {
             }
         };
         // Once, for as long as they exist.
-        let ignored = BTreeSet::from_iter(survey.ignored);
+        let ignored = BTreeSet::from_iter(survey.ignored.iter().cloned());
         let base_path = base_path.trim_end_matches('/');
         for folder in ignored.difference(&self.ignored) {
             tracing::warn!(folder = %format_args!("{base_path}/{}", folder.name), "{folder}");
         }
         self.ignored = ignored;
-        let versions = survey.versions.into_iter();
-        let found = versions.map(|version| (version.number, version));
+        let versions = survey.versions.iter();
+        let found = versions.map(|version| (version.number, version.clone()));
         Ok((repository, found.collect()))
     }
 

@@ -1,10 +1,12 @@
 //! gRPC: every method, streams and reflection included.
 
+use ovms::proto::DESCRIPTORS;
 use ovms::proto::kserve::{
     ModelConfigRequest, ModelInferRequest, ModelMetadataRequest, ModelReadyRequest,
     ModelStatisticsRequest, RepositoryIndexRequest,
 };
 use prost::Message;
+use prost_reflect::DescriptorPool;
 use tonic::{Code, Request, Status, codegen::http::uri::PathAndQuery};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_reflection::pb::v1::{
@@ -21,7 +23,7 @@ use crate::support::{
 const KSERVE: &str = "/inference.GRPCInferenceService/";
 
 /// Methods that any identity may call, with those that are for servables.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 18] = [
     "/inference.GRPCInferenceService/ModelInfer",
     "/inference.GRPCInferenceService/ModelStreamInfer",
     "/inference.GRPCInferenceService/ServerMetadata",
@@ -33,6 +35,8 @@ const KNOWN: [&str; 16] = [
     "/tensorflow.serving.PredictionService/Predict",
     "/tensorflow.serving.PredictionService/GetModelMetadata",
     "/tensorflow.serving.PredictionService/Classify",
+    "/tensorflow.serving.PredictionService/Regress",
+    "/tensorflow.serving.PredictionService/MultiInference",
     "/tensorflow.serving.ModelService/GetModelStatus",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
@@ -59,6 +63,9 @@ const HEALTH: [&str; 3] = [
     "/inference.GRPCInferenceService/ServerReady",
     "/grpc.health.v1.Health/Check",
 ];
+
+/// Those that need none, and whose answers do not end.
+const ENDLESS: [&str; 1] = ["/grpc.health.v1.Health/Watch"];
 
 /// Sends an encoded message to a method, with headers; the answer is not looked at.
 fn call(
@@ -113,6 +120,29 @@ fn code(result: &Result<(), Status>) -> Code {
 }
 
 #[test]
+fn the_lists_have_every_method_of_every_service() {
+    let mut pool = DescriptorPool::new();
+    for descriptors in [
+        DESCRIPTORS,
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+    ] {
+        pool.decode_file_descriptor_set(descriptors).unwrap();
+    }
+    let listed = [&KNOWN[..], &ADMIN, &HEALTH, &ENDLESS].concat();
+    let mut count = 0;
+    for service in pool.services() {
+        for method in service.methods() {
+            let path = format!("/{}/{}", service.full_name(), method.name());
+            assert!(listed.contains(&&*path), "{path} is not tried here");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count}");
+}
+
+#[test]
 fn every_method_asks_for_an_identity() {
     let guarded = Guarded::start("max_failures_per_minute = 0", &[]);
     let grpc = Grpc::connect(&guarded.server);
@@ -136,6 +166,12 @@ fn every_method_asks_for_an_identity() {
             "{path}"
         );
     }
+    let first = grpc.runtime.block_on(async {
+        let mut client = HealthClient::new(grpc.channel.clone());
+        let answers = client.watch(HealthCheckRequest::default()).await?;
+        answers.into_inner().message().await
+    });
+    assert!(first.unwrap().is_some());
 }
 
 #[test]
