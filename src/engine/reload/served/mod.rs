@@ -187,6 +187,7 @@ impl Served {
                 self.model.surveyed(Err(failure));
                 outcome.errors.push(ReloadError::Repository {
                     model: config.name,
+                    place: String::new(),
                     source,
                 });
             }
