@@ -24,7 +24,7 @@ use ovms::{
 use reqwest::header::HeaderMap;
 
 use super::shells::Line;
-use crate::{graph, infer::CredentialArgs, ui};
+use crate::{graph, infer::CredentialArgs, pipeline::config_of, ui};
 
 /// Time limit for finding names, as a shell waits for them.
 const LIMIT: Duration = Duration::from_millis(130);
@@ -125,7 +125,8 @@ pub(crate) fn inputs() -> ArgValueCompleter {
 /// Completes an argument with the pipelines of the file on the line.
 pub(crate) fn pipelines() -> ArgValueCandidates {
     candidates(|line, _| {
-        let pipelines = read(line.text("config")?)?.pipelines.into_iter();
+        let file = config_of(line.text("config")?.into());
+        let pipelines = read(file.to_str()?)?.pipelines.into_iter();
         Some(named(pipelines.map(|it| it.name), "pipeline").collect())
     })
 }

@@ -50,7 +50,7 @@ const MAX_DRAWN: usize = 2000;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct GraphShowArgs {
-    /// Folder with a graph.pbtxt, a graph file, or a configuration file (.json)
+    /// Folder with a graph.pbtxt or a config.json, a graph file, or a configuration file (.json)
     path: PathBuf,
 
     /// Name of a graph of the configuration file; all of them without it
@@ -63,7 +63,10 @@ pub(crate) struct GraphShowArgs {
 
 /// Runs the subcommand.
 pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
-    let found = source::find(&args.path, args.name.as_deref(), &Defaults::default())?;
+    let mut found = source::find(&args.path, args.name.as_deref(), &Defaults::default())?;
+    let is_list = found.file.is_some() && args.name.is_none();
+    // For the name that other commands and the server have for it.
+    found.take_adjacent_config(&Defaults::default());
     let names = found.graphs.iter().map(|graph| graph.name.as_str());
     args.output.validate("graph", names)?;
     let mut diagrams = Vec::new();
@@ -87,7 +90,6 @@ pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
         let hint = "`--output dot`, mermaid and json have graphs of any size";
         return Err(Failure::failed(text).hint(hint));
     }
-    let is_list = found.file.is_some() && args.name.is_none();
     let name = args.path.file_name().unwrap_or(args.path.as_os_str());
     let title = format!("Graphs of {}", name.to_string_lossy());
     let style = args.output.style();

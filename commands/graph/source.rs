@@ -120,22 +120,27 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
     if is_config {
         return of_config(path, name, defaults);
     }
-    let shown = path.display();
-    if let Some(name) = name {
-        let text = format!("{shown} is one graph, but `{name}` is named besides");
-        return Err(Failure::usage(text)
-            .hint("name a graph of a configuration file, whose name ends in .json"));
-    }
     let first = path.join(FIRST).join(GRAPH);
     let graph_path = match path.join(GRAPH) {
         _ if !path.is_dir() => path.to_owned(),
         own if own.is_file() || !first.is_file() => own,
         _ => first,
     };
+    if !graph_path.is_file()
+        && let Some(config) = config::config_of_folder(path)
+    {
+        return of_config(&config, name, defaults);
+    }
+    let shown = path.display();
+    if let Some(name) = name {
+        let text = format!("{shown} is one graph, but `{name}` is named besides");
+        return Err(Failure::usage(text)
+            .hint("name a graph of a configuration file, whose name ends in .json"));
+    }
     if !graph_path.is_file() {
         let failure = Failure::failed(format!("there is no graph in {shown}"));
         return Err(failure.hint(
-            "name a folder with a graph.pbtxt, a graph file, or a configuration file (.json)",
+            "name a folder with a graph.pbtxt or a config.json, a graph file, or a configuration file (.json)",
         ));
     }
     let base_path = folder_of(&graph_path).to_owned();

@@ -5,15 +5,12 @@ use std::{fmt::Display, fs, path::Path, time::Duration};
 use ovms::{
     client::{
         ClientResponse, Opaque,
-        output::{self, OfSequence, Ranked, Saved, Summary, hexadecimal, number},
+        output::{self, OfSequence, Saved, Summary, hexadecimal, number},
     },
-    tensor::{DataType, ShapeText, Tensor, named, npy, values::Value},
+    tensor::{DataType, ShapeText, Tensor, named, npy},
 };
 
-use super::{
-    run::{Labels, Show},
-    sequence::Whole,
-};
+use super::{run::Show, sequence::Whole};
 use crate::{
     error::Failure,
     ui::{self, Look, NOTHING, Table, counted, visible},
@@ -135,19 +132,15 @@ pub(super) fn show(
             note_id(sequence);
             ui::print(data)
         }
-        Show::Top {
-            count,
-            labels,
-            is_json,
-        } => {
+        Show::Top { ranking, is_json } => {
             let (name, tensor) = one()?;
-            let rows = rank(name, tensor, *count)?;
-            let labels = labels_of(name, tensor, labels.as_ref(), of_model)?;
+            let ranked = ranking.of(name, tensor, of_model)?;
             if *is_json {
-                let json = output::ranking_json(answer, sequence, name, &rows, labels);
+                let (rows, labels) = (&ranked.rows, ranked.labels);
+                let json = output::ranking_json(answer, sequence, name, rows, labels);
                 return ui::print(json_line(json));
             }
-            print_table(ranking_table(&rows, labels))
+            print_table(ranked.table())
         }
     }
 }
@@ -254,74 +247,6 @@ fn outputs_table(answer: &ClientResponse) -> Table {
     table
 }
 
-/// Returns the labels of an output: those of the flag, which must be as many as the scores, or those of the
-/// model, which may be of another output.
-fn labels_of<'a>(
-    name: &str,
-    tensor: &Tensor,
-    given: Option<&'a Labels>,
-    of_model: &'a [String],
-) -> Result<&'a [String], Failure> {
-    let scores = tensor.shape().last().copied().unwrap_or(1);
-    match given {
-        Some(Labels { path, names }) if names.len() != scores => {
-            let (path, found) = (path.display(), counted(names.len(), "label"));
-            let text = format!(
-                "{path} has {found}, output `{name}` has {}",
-                counted(scores, "score")
-            );
-            Err(Failure::usage(text)
-                .hint("give a file with one label per line, in the order of the scores"))
-        }
-        Some(Labels { names, .. }) => Ok(names),
-        None if of_model.len() == scores => Ok(of_model),
-        None => Ok(&[]),
-    }
-}
-
-fn rank<'a>(name: &str, tensor: &'a Tensor, count: usize) -> Result<Vec<Vec<Ranked<'a>>>, Failure> {
-    output::top(tensor, count)
-        .map_err(|error| Failure::usage(format!("cannot rank output `{name}`")).caused_by(&error))
-}
-
-/// Returns the table, with a column for the row if there are several, and one for any labels.
-fn ranking_table(rows: &[Vec<Ranked<'_>>], labels: &[String]) -> Table {
-    let several = rows.len() > 1;
-    let mut table = Table::new();
-    if several {
-        table = table.right(["row"]);
-    }
-    table = table.right(["rank", "index"]);
-    if !labels.is_empty() {
-        table = table.left(["label"]);
-    }
-    table = table.right(["score"]);
-    for (row, ranking) in rows.iter().enumerate() {
-        for (place, ranked) in ranking.iter().enumerate() {
-            let mut cells = Vec::new();
-            if several {
-                cells.push(row.to_string());
-            }
-            cells.extend([(place + 1).to_string(), ranked.index.to_string()]);
-            if !labels.is_empty() {
-                let label = labels.get(ranked.index).map_or(ui::NOTHING, String::as_str);
-                cells.push(label.to_owned());
-            }
-            cells.push(score(ranked.score));
-            table.row(cells);
-        }
-    }
-    table
-}
-
-fn score(score: Value<'_>) -> String {
-    match score {
-        Value::Int(score) => score.to_string(),
-        Value::Uint(score) => score.to_string(),
-        score => score.as_f64().map(number).unwrap_or_default(),
-    }
-}
-
 /// Returns the note about an output that a file has in another type.
 fn if_widened(name: &str, dtype: DataType) -> Option<String> {
     (dtype == DataType::Bf16).then(|| format!("NumPy has no BF16: `{name}` is written as FP32."))
@@ -332,11 +257,11 @@ mod tests {
     use std::time::Duration;
 
     use ovms::{
-        client::{ClientResponse, Opaque, output},
+        client::{ClientResponse, Opaque},
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
-    use super::{headline, outputs_table, rank, ranking_table};
+    use super::{headline, outputs_table};
     use crate::ui::Look;
 
     fn floats(shape: &[usize], numbers: &[f64]) -> Tensor {
@@ -381,26 +306,5 @@ mod tests {
         text    BYTES     (1)       -       -    -  "two\nlines"
         own     7w        (1)       -       -    -  2 bytes: ff 01
         "#);
-    }
-
-    #[test]
-    fn a_ranking_has_the_columns_that_tell_something() {
-        let scores = floats(&[1, 3], &[0.1, 0.7, 0.2]);
-        let rows = rank("y", &scores, 2).unwrap();
-        insta::assert_snapshot!(ranking_table(&rows, &[]).draw(Look::Plain), @r"
-        rank  index  score
-           1      1    0.7
-           2      2    0.2
-        ");
-        let answer = example();
-        let rows = output::top(ovms::tensor::named(&answer.outputs, "scores").unwrap(), 2).unwrap();
-        let labels = ["cat", "dog"].map(str::to_owned);
-        insta::assert_snapshot!(ranking_table(&rows, &labels).draw(Look::Plain), @r"
-        row  rank  index  label  score
-          0     1      1  dog      0.7
-          0     2      2  -       0.15
-          1     1      1  dog        3
-          1     2      0  cat     1e-7
-        ");
     }
 }

@@ -1,6 +1,6 @@
 //! Exchange with the server: connect, get the model's inputs, send, and use the response.
 
-use std::{fs, path::PathBuf, time::Instant};
+use std::{path::PathBuf, time::Instant};
 
 use ovms::{
     client::{
@@ -19,6 +19,7 @@ use super::{
     job::Job,
     listing::Inspection,
     load, outputs,
+    ranking::Ranking,
     sequence::{self, Sequence, Whole},
     stream,
     wait::{Wait, states},
@@ -264,8 +265,14 @@ fn is_not_found(error: &ClientError) -> bool {
 }
 
 /// Finds the one output that is requested, or that the model has.
-fn the_output(asked: &[String], model: &ModelMetadata) -> Result<String, Failure> {
+pub(crate) fn the_output(asked: &[String], model: &ModelMetadata) -> Result<String, Failure> {
     let all = model.output_names();
+    if let [only] = asked
+        && !all.is_empty()
+        && !all.contains(only)
+    {
+        return Err(failure::unknown_output(only, &all));
+    }
     let candidates = if asked.is_empty() { &all } else { asked };
     match candidates {
         [only] => Ok(only.clone()),
@@ -303,9 +310,7 @@ pub(super) enum Show {
     Raw,
     /// Highest scores of a single output.
     Top {
-        count: usize,
-        /// Labels of the flag.
-        labels: Option<Labels>,
+        ranking: Ranking,
         is_json: bool,
     },
 }
@@ -334,7 +339,11 @@ impl Task {
             };
             return Ok(Self::Measure { plan, is_json });
         }
-        let show = match (output.output, output.top) {
+        let format = output.output;
+        if output.ranking.is_given() && matches!(format, Format::Npy | Format::Raw) {
+            return Err(no_single_output("a ranking"));
+        }
+        let show = match (format, output.ranking.read()?) {
             (Format::Table, None) => Show::Table,
             (Format::Json, None) => Show::Json,
             (Format::Npy, None) => {
@@ -345,12 +354,10 @@ impl Task {
                 ui::refuse_bytes_on_terminal("a raw tensor")?;
                 Show::Raw
             }
-            (Format::Table | Format::Json, Some(count)) => Show::Top {
-                count: count as usize,
-                labels: output.labels.map(Labels::read).transpose()?,
-                is_json: output.output == Format::Json,
+            (format, Some(ranking)) => Show::Top {
+                ranking,
+                is_json: format == Format::Json,
             },
-            (Format::Npy | Format::Raw, Some(_)) => return Err(no_single_output("a ranking")),
         };
         Ok(Self::Show {
             show,
@@ -363,21 +370,4 @@ impl Task {
 pub(super) fn no_single_output(what: &str) -> Failure {
     let text = format!("{what} has no form as `--output npy` or `--output raw`");
     Failure::usage(text).hint("use `--output table` or `--output json`")
-}
-
-/// Labels of a file.
-#[derive(Debug)]
-pub(super) struct Labels {
-    pub(super) path: PathBuf,
-    pub(super) names: Vec<String>,
-}
-
-impl Labels {
-    fn read(path: PathBuf) -> Result<Self, Failure> {
-        let text = fs::read_to_string(&path)
-            .map_err(|error| Failure::cannot("read the labels of", &path, &error))?;
-        let names = text.trim_end().lines().map(|line| line.trim().to_owned());
-        let names = names.collect();
-        Ok(Self { path, names })
-    }
 }

@@ -11,7 +11,7 @@ use ovms::{
     pipeline::{rules, survey},
 };
 
-use super::{aside::Aside, facts::ConfigurationFacts};
+use super::{aside::Aside, config_of, facts::ConfigurationFacts};
 use crate::{
     check::report::{CheckReport, CheckedKind, CheckedServable},
     completions::names,
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct PipelineCheckArgs {
-    /// Configuration file
+    /// Configuration file, or a folder with a config.json
     config: PathBuf,
 
     /// Name of the pipeline; all of the file without it
@@ -68,7 +68,7 @@ that no pipeline of the file has.";
 pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
-    let (path, name) = (&args.config, args.name.as_deref());
+    let (path, name) = (&config_of(args.config), args.name.as_deref());
     let flags = Flags {
         cpu_extension: args.cpu_extension,
         ..Flags::default()

@@ -13,6 +13,7 @@ use std::{
 use ovms::{
     config::{FileConfig, ModelConfig, ModelEntry, NodeConfig, VersionPolicy},
     custom_node::{Library, LibraryError, Node},
+    diagnostic::FilePosition,
     error::chain,
     model::{self, VersionFailure, mapping, repository, storage, wanted},
     openvino::{Inspected, ModelLoadError, runtime},
@@ -262,6 +263,11 @@ impl ConfigurationFacts<'_> {
         let mut known = self.file.custom_node_libraries.iter().rev();
         let config = known.find(|known| known.name == library)?;
         Some(&config.base_path)
+    }
+
+    /// Returns the position of the base path of a model in the file, if it goes through `..`.
+    pub(crate) fn upward(&self, model: &str) -> Option<&FilePosition> {
+        self.file.upward(model)
     }
 
     /// Imports a handler that no node uses.

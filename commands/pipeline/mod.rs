@@ -7,7 +7,7 @@ pub(crate) mod new;
 mod run;
 pub(crate) mod show;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use ovms::{config::FileConfig, python};
@@ -52,6 +52,14 @@ pub(crate) fn run(command: PipelineCommand) -> Result<(), Failure> {
     // What handlers of Python nodes have printed.
     python::stop(graph::LIMIT);
     result
+}
+
+/// Returns the configuration file that a path stands for: of a folder, the `config.json` in it.
+pub(crate) fn config_of(path: PathBuf) -> PathBuf {
+    match path.is_dir() {
+        true => path.join("config.json"),
+        false => path,
+    }
 }
 
 /// Returns the failure for a pipeline or graph, as `noun` says, that the file does not have or that is

@@ -8,7 +8,7 @@ use ovms::{
     pipeline,
 };
 
-use super::{aside::Aside, facts::ConfigurationFacts, missing, refused};
+use super::{aside::Aside, config_of, facts::ConfigurationFacts, missing, refused};
 use crate::{completions::names, diagrams::DiagramArgs, error::Failure, serve::hints};
 
 const AFTER_HELP: &str = "\
@@ -44,7 +44,7 @@ pipeline of the file has.";
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct PipelineShowArgs {
-    /// Configuration file
+    /// Configuration file, or a folder with a config.json
     config: PathBuf,
 
     /// Name of the pipeline; all of the file without it
@@ -63,6 +63,10 @@ pub(crate) struct PipelineShowArgs {
 
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineShowArgs) -> Result<(), Failure> {
+    let args = PipelineShowArgs {
+        config: config_of(args.config),
+        ..args
+    };
     let file = config::read(&args.config, &Defaults::default())
         .map_err(|error| hints::explain(&error, "CONFIG"))?;
     let pipelines = chosen(&file, &args)?;

@@ -43,6 +43,10 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
         FlagError::FileAndParameters => {
             failure.hint("write them into the file, at the model that they are for")
         }
+        FlagError::FolderAndParameters { .. } => failure.hint(
+            "write the settings into the file, at the model that they are for; or name what is in the folder, \
+             model by model",
+        ),
         FlagError::PortsUnset => {
             failure.hint(
                 "give --port for gRPC, --rest-port for REST, or both; --grpc-unix-socket and \

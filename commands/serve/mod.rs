@@ -93,6 +93,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         }
         hints::of_flags(&error)
     };
+    let is_by_path = !paths.is_empty();
     let mut config = configured(flags, paths).map_err(refused)?;
     places::check_python(&config.settings.flags)?;
     // Read once more when it is served; here its errors are reported before anything else.
@@ -123,6 +124,12 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         opened.version,
         opened.found.library.display()
     );
+    if let (true, ConfigSource::File { path, .. }) = (is_by_path, &config.source) {
+        let (folder, path) = (places::folder_of(path).display(), path.display());
+        tracing::info!(
+            "{folder} has a configuration file, which is served as with --config-path {path}"
+        );
+    }
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }

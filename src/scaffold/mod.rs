@@ -92,6 +92,16 @@ impl Scaffold {
         Ok(files)
     }
 
+    /// Returns the inputs of the model for which the handler before it gives zeros, since nothing that clients
+    /// send is of their type and shape.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Self::files`] does.
+    pub fn blanks(&self) -> Result<Vec<ScaffoldStream>, ScaffoldError> {
+        Ok(Wiring::new(self)?.blanks().cloned().collect())
+    }
+
     /// Returns the graph as commands take it in its folder.
     fn place(&self) -> String {
         match self.kind {

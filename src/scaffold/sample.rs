@@ -16,7 +16,7 @@ impl Sample {
     /// Makes one that an input takes.
     pub(super) fn of(stream: &ScaffoldStream) -> Self {
         let dtype = stream.dtype.unwrap_or(DataType::F32);
-        let shape = match (&stream.shape, dtype) {
+        let shape = match (stream.tried.as_ref().or(stream.shape.as_ref()), dtype) {
             // Where any length will do, 2.
             (Some(shape), _) => shape
                 .iter()

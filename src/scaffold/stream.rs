@@ -16,6 +16,8 @@ pub struct ScaffoldStream {
     pub dtype: Option<DataType>,
     /// Its shape, -1 for any length; any if `None`.
     pub shape: Option<Vec<i64>>,
+    /// Shape to try it with, if not any length will do where the shape has -1.
+    pub tried: Option<Vec<i64>>,
 }
 
 /// Why a text is no [`ScaffoldStream`].
@@ -45,6 +47,7 @@ impl ScaffoldStream {
             name: name.to_owned(),
             dtype: None,
             shape: None,
+            tried: None,
         }
     }
 
@@ -55,6 +58,32 @@ impl ScaffoldStream {
             name.push('_');
         }
         port.named(name)
+    }
+
+    /// Returns the same with datatype and shape of an input or output of a model, unless it has a datatype: of the
+    /// one that is called like it, else of the one in its place.
+    #[must_use]
+    pub fn typed_as(self, place: usize, ports: &[Self]) -> Self {
+        if self.dtype.is_some() {
+            return self;
+        }
+        let mut named = ports.iter().filter(|port| spelled(&port.name) == self.name);
+        match named.next().or_else(|| ports.get(place)) {
+            Some(port) => port.named(self.name),
+            None => self,
+        }
+    }
+
+    /// Returns whether whatever is of this type and shape is of that of another one, too.
+    pub(super) fn fits(&self, other: &Self) -> bool {
+        let lengths = match (&self.shape, &other.shape) {
+            (Some(own), Some(others)) => {
+                let mut pairs = own.iter().zip(others);
+                own.len() == others.len() && pairs.all(|(own, other)| [-1, *own].contains(other))
+            }
+            _ => true,
+        };
+        self.dtype == other.dtype && lengths
     }
 
     /// Returns the same under another name.
@@ -99,6 +128,7 @@ impl FromStr for ScaffoldStream {
             name: name.to_owned(),
             dtype: Some(known.ok_or_else(|| StreamError::DataType(dtype.to_owned()))?),
             shape: shape.map(lengths).transpose()?,
+            tried: None,
         })
     }
 }

@@ -82,6 +82,72 @@ fn a_model_in_the_middle() {
 }
 
 #[test]
+fn a_model_that_takes_other_types_gets_zeros() {
+    let kind = ScaffoldKind::Model(ScaffoldServable {
+        name: "m".to_owned(),
+        ports: Some((
+            streams(&["data:FP32:1,3,-1,-1", "mask:BOOL:2", "text:BYTES:1"]),
+            streams(&["scores:FP32:1,10"]),
+        )),
+    });
+    let wanted = scaffold(
+        kind,
+        &["image:UINT8:-1,-1,3", "flags:BOOL:-1"],
+        &["label:BYTES"],
+    );
+    let blanks = wanted.blanks().unwrap();
+    let blanks: Vec<String> = blanks.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        blanks,
+        [
+            "data  FP32 (1,3,-1,-1)",
+            "mask  BOOL (2)",
+            "text  BYTES (1)"
+        ]
+    );
+    let files = wanted.files().unwrap();
+    let file = |name: &str| {
+        let mut files = files.iter();
+        &files.find(|(it, _)| it == name).unwrap().1
+    };
+    for line in [
+        "            outputs.append(zeros(\"to_data\", \"FP32\", (1, 3, 2, 2), 48))",
+        "            outputs.append(zeros(\"to_mask\", \"BOOL\", (2,), 2))",
+        "            outputs.append(Tensor(\"to_text\", [\"\"] * 1, shape=(1,)))",
+        "  to_mask  BOOL (2)",
+    ] {
+        let text = file("preprocess.py");
+        assert!(text.lines().any(|it| it == line), "{line}:\n{text}");
+    }
+    let line = "        for got, sent in zip(outputs, [None, None, None]):";
+    let text = file("test_echo.py");
+    assert!(text.lines().any(|it| it == line), "{text}");
+    let wider = scaffold(wanted.kind.clone(), &["image:FP32:1,3,-1,-1"], &["label"]);
+    assert_eq!(wider.blanks().unwrap().len(), 2);
+}
+
+#[test]
+fn streams_without_a_type_have_that_of_the_model() {
+    let ports = streams(&["ids:INT64:1,-1", "mask:BOOL:2"]);
+    let typed = |name: &str, place| {
+        let stream = ScaffoldStream::untyped(name);
+        stream.typed_as(place, &ports).to_string()
+    };
+    assert_eq!(typed("mask", 0), "mask  BOOL (2)");
+    assert_eq!(typed("tokens", 0), "tokens  INT64 (1,-1)");
+    assert_eq!(typed("other", 2), "other");
+    let own: ScaffoldStream = "mask:FP32".parse().unwrap();
+    assert_eq!(own.typed_as(1, &ports).to_string(), "mask  FP32");
+}
+
+#[test]
+fn lengths_that_a_model_does_not_take_are_not_tried() {
+    let mut image: ScaffoldStream = "image:UINT8:-1,3".parse().unwrap();
+    image.tried = Some(vec![8, 3]);
+    assert_eq!(flags(&[image]), "-i image:UINT8:8,3= --random");
+}
+
+#[test]
 fn streams_are_read_as_inputs_of_requests_are_written() {
     let shown = |text: &str| match text.parse::<ScaffoldStream>() {
         Ok(stream) => stream.to_string(),

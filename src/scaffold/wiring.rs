@@ -6,6 +6,7 @@ use crate::tensor::DataType;
 
 use super::{
     Scaffold, ScaffoldError, ScaffoldKind, ScaffoldServable,
+    sample::Sample,
     stream::{ScaffoldStream, is_name, spelled},
 };
 
@@ -30,6 +31,8 @@ pub(super) struct Python {
     pub(super) generative: bool,
     /// Whether it is the first node, so that clients send what it takes.
     pub(super) is_first: bool,
+    /// Whether what it gives has to be of the types and shapes of its outputs, which are those of a model.
+    pub(super) is_exact: bool,
 }
 
 /// A model with the converters around it.
@@ -74,32 +77,51 @@ pub(super) struct HandlerEcho<'a> {
     pub(super) is_text: bool,
     pub(super) input: &'a str,
     pub(super) output: &'a str,
+    /// Zeros that are given instead, where a model takes another type or shape than clients send.
+    pub(super) blank: Option<Sample>,
 }
 
 impl Python {
     /// Returns what the outputs give back.
     pub(super) fn echoes(&self) -> impl Iterator<Item = HandlerEcho<'_>> {
         self.outputs.iter().enumerate().map(|(index, output)| {
-            let is_fit =
-                |input: &ScaffoldStream| output.dtype.is_none() || input.dtype == output.dtype;
+            let is_fit = |input: &ScaffoldStream| match self.is_exact {
+                true => output.dtype.is_none() || input.dtype.is_none() || input.fits(output),
+                false => output.dtype.is_none() || input.dtype == output.dtype,
+            };
             let place = index.min(self.inputs.len() - 1);
             // The input in its place, or the first of its type.
             let place = match is_fit(&self.inputs[place]) {
                 true => place,
                 false => self.inputs.iter().position(is_fit).unwrap_or(place),
             };
+            let blank = self.is_exact && !is_fit(&self.inputs[place]);
             HandlerEcho {
                 place,
                 is_text: self.is_first && self.inputs[place].dtype == Some(DataType::String),
                 input: &self.inputs[place].name,
                 output: &output.name,
+                blank: blank.then(|| Sample::of(output)),
             }
         })
     }
 
     /// Returns whether an output gives back texts, or one anything else.
     pub(super) fn has_echo(&self, is_text: bool) -> bool {
-        self.echoes().any(|echo| echo.is_text == is_text)
+        let mut echoes = self.echoes().filter(|echo| echo.blank.is_none());
+        echoes.any(|echo| echo.is_text == is_text)
+    }
+
+    /// Returns whether an output is zeros, of texts or of anything else.
+    pub(super) fn has_blank(&self, is_text: bool) -> bool {
+        let mut blanks = self.echoes().filter_map(|echo| echo.blank);
+        blanks.any(|blank| (blank.dtype == DataType::String) == is_text)
+    }
+
+    /// Returns the outputs that are zeros.
+    pub(super) fn blanks(&self) -> impl Iterator<Item = &ScaffoldStream> {
+        let echoes = self.echoes().zip(&self.outputs);
+        echoes.filter_map(|(echo, output)| echo.blank.is_some().then_some(output))
     }
 
     /// Returns the first input whose type the handler looks at: those of others come from handlers.
@@ -150,6 +172,19 @@ impl Wiring {
     /// Returns whether a handler gives back texts.
     pub(super) fn has_texts(&self) -> bool {
         self.python().any(|node| node.has_echo(true))
+    }
+
+    /// Returns the inputs of the model that get zeros.
+    pub(super) fn blanks(&self) -> impl Iterator<Item = &ScaffoldStream> {
+        let wires = self.steps.iter().flat_map(|step| match step {
+            Step::Model(model) => &model.inputs[..],
+            Step::Python(_) => &[],
+        });
+        let is_blank = |wire: &&Wire| {
+            let mut blanks = self.python().flat_map(Python::blanks);
+            blanks.any(|blank| blank.name == wire.python)
+        };
+        wires.filter(is_blank).map(|wire| &wire.port)
     }
 
     /// Returns the Python nodes.
@@ -207,6 +242,7 @@ fn chain(of: &Scaffold, nodes: &[String], names: &mut Names) -> Result<Vec<Step>
             outputs: outputs.clone(),
             generative: of.generative && is_last,
             is_first: index == 0,
+            is_exact: false,
         }));
         inputs = outputs;
     }
@@ -253,6 +289,7 @@ fn around(of: &Scaffold, servable: &ScaffoldServable, names: &mut Names) -> Vec<
             outputs,
             generative: false,
             is_first: name == "preprocess",
+            is_exact: name == "preprocess" && is_known,
         })
     };
     let before = python("preprocess", of.inputs.clone(), streams(&inputs));

@@ -16,6 +16,8 @@ use super::Depth;
 use crate::{
     check::report::{CheckedKind, CheckedServable},
     graph::source,
+    places::folder_of,
+    ui,
 };
 
 /// Results for one handler.
@@ -122,12 +124,7 @@ fn handler(
             .node(&node.name)
     };
     if !path.is_file() {
-        let error = error(
-            rules::PYTHON_FILE,
-            format!("there is no handler file {shown}"),
-        );
-        let error = error.hint("handler_path is relative to the folder of the graph");
-        return error.into();
+        return no_handler(entry, &path).into();
     }
     let unchecked = |why: &str| {
         let text = format!("node `{}`: its handler {shown}: {why}", node.name);
@@ -187,9 +184,17 @@ fn handler(
             .file(&environment.file)
             .at(environment.place),
         HandlerLoadError::Worker { reason, .. } => state(reason),
-        HandlerLoadError::NoFile(_) => error(rules::PYTHON_FILE, format!("there is no {shown}")),
+        HandlerLoadError::NoFile(_) => no_handler(entry, &path),
         HandlerLoadError::NoClass(_) => state(format!("{shown} has no class OvmsPythonModel"))
-            .hint("the handler is a class of that name with a method `execute(self, inputs)`"),
+            .hint(match classes(&path) {
+                names if names.is_empty() => {
+                    "the handler is a class of that name with a method `execute(self, inputs)`".to_owned()
+                }
+                names => format!(
+                    "it has {}; the handler is the class OvmsPythonModel, with a method `execute(self, inputs)`",
+                    ui::quoted_names(&names)
+                ),
+            }),
         HandlerLoadError::NoExecute(_) => state(format!(
             "OvmsPythonModel in {shown} has no method `execute`"
         ))
@@ -209,6 +214,40 @@ fn handler(
         }
     });
     findings
+}
+
+/// Returns the classes at the margin of a handler file.
+fn classes(path: &Path) -> Vec<String> {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let names = text.lines().filter_map(|line| {
+        let name = line.strip_prefix("class ")?.trim_start();
+        let end = name.find(|c: char| !c.is_alphanumeric() && c != '_');
+        Some(name[..end.unwrap_or(name.len())].to_owned())
+    });
+    names.filter(|name| !name.is_empty()).take(4).collect()
+}
+
+/// Returns the error for a handler file that is not there, with the whole path and the file that may be meant.
+fn no_handler(entry: &NodeEntry, path: &Path) -> Diagnostic {
+    let node = &entry.spec;
+    let looked = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let entries = std::fs::read_dir(folder_of(path)).into_iter().flatten();
+    let names = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names: Vec<String> = names.filter(|name| name.ends_with(".py")).collect();
+    let meant = nearest(&name, names.iter().map(String::as_str));
+    let relative = "handler_path is relative to the folder of the graph";
+    let text = format!("there is no handler file {}", looked.display());
+    Diagnostic::error(rules::PYTHON_FILE, text)
+        .at(entry.handler_place.unwrap_or(node.place))
+        .node(&node.name)
+        .hint(match meant {
+            Some(meant) => format!("did you mean `{meant}`? {relative}"),
+            None => relative.to_owned(),
+        })
 }
 
 /// Creates the object of a handler and finalizes it. Returns whether `execute` is a generator function, and the error

@@ -43,7 +43,7 @@ that could not be checked; 64 usage, also a NAME that no graph of the file has."
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct GraphCheckArgs {
-    /// Folder with a graph.pbtxt, a graph file, or a configuration file (.json)
+    /// Folder with a graph.pbtxt or a config.json, a graph file, or a configuration file (.json)
     path: PathBuf,
 
     /// Name of a graph of the configuration file; all of them without it

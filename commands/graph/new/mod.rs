@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ovms::{
     python,
-    scaffold::{Scaffold, ScaffoldKind, ScaffoldStream, flags},
+    scaffold::{Scaffold, ScaffoldError, ScaffoldKind, ScaffoldStream, flags, handler_file},
 };
 
 use self::output::{Chosen, FormatOrStream};
@@ -16,7 +16,7 @@ use crate::{
     completions::names,
     error::Failure,
     pipeline::new::{named, save, typed},
-    ui::OutputFormat,
+    ui::{self, OutputFormat},
 };
 
 /// Text at the end of the help.
@@ -56,10 +56,11 @@ pub(crate) struct GraphNewArgs {
     )]
     nodes: Vec<String>,
 
-    /// Put a model between two Python nodes: a name of the configuration file, or a model's folder
+    /// Put a model between two Python nodes: a name of the configuration file, or a model's folder or file
     ///
-    /// A folder, MODEL_DIR, has a folder for each version; it becomes an entry of the configuration
-    /// file. Inputs and outputs are those of the model unless they are given.
+    /// A folder has a folder for each version, or a model; it, or a model file, becomes an entry of the
+    /// configuration file. Inputs and outputs are those of the model unless they are given; those that
+    /// are given without a type have the model's.
     #[arg(long, value_name = "SERVABLE", conflicts_with = "nodes", add = names::models())]
     model: Option<String>,
 
@@ -127,8 +128,9 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
             Some(file) => typed(&std::path::absolute(file)?),
         },
     };
-    let files = scaffold.files();
-    let files = files.map_err(|error| Failure::usage(error.to_string()))?;
+    let refused = |error: ScaffoldError| Failure::usage(error.to_string());
+    let files = scaffold.files().map_err(refused)?;
+    let blanks = scaffold.blanks().map_err(refused)?;
     let stub = ("pyovms.pyi".to_owned(), python::STUB.to_owned());
     let files = files.into_iter().chain([stub]);
     let files = files.map(|(name, text)| (folder.join(name), text));
@@ -148,6 +150,13 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     save::write_into(&folder, &files, args.force)?;
     save::write(&config, &text, args.force || replaced.is_some())?;
     files.push((config.clone(), text));
+    for blank in blanks {
+        let place = folder.join(handler_file("preprocess"));
+        ui::note(&format!(
+            "note: nothing that clients send is like `{blank}` of the model, which gets zeros; compute it in {}",
+            place.display()
+        ));
+    }
     tell(&scaffold, &folder, &config, &files, format)
 }
 
@@ -164,13 +173,20 @@ fn ends(
         }
         streams.split_off(taken.len())
     };
+    let typed = |streams: Vec<ScaffoldStream>, ports: &[ScaffoldStream]| {
+        let streams = streams.into_iter().enumerate();
+        let typed = streams.map(|(place, stream)| stream.typed_as(place, ports));
+        typed.collect()
+    };
     let inputs = match ports {
-        _ if !inputs.is_empty() => inputs,
+        Some((ports, _)) if !inputs.is_empty() => typed(inputs, ports),
+        None if !inputs.is_empty() => inputs,
         Some((ports, _)) => like(ports, &outputs),
         None => like(&[ScaffoldStream::untyped("input")], &outputs),
     };
     let outputs = match (ports, &inputs[..]) {
-        _ if !outputs.is_empty() => outputs,
+        (Some((_, ports)), _) if !outputs.is_empty() => typed(outputs, ports),
+        (None, _) if !outputs.is_empty() => outputs,
         (Some((_, ports)), _) => like(ports, &inputs),
         (None, [only]) => like(&[only.named("output".to_owned())], &inputs),
         // Each input has its own.

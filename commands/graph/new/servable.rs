@@ -7,6 +7,7 @@ use ovms::{
     pipeline::{MissingModel, Sources},
     scaffold::{ScaffoldServable, ScaffoldStream},
     servable::{ServableInfo, TensorInfo},
+    tensor::Dim,
 };
 
 use crate::{
@@ -31,7 +32,7 @@ pub(super) fn find(
         ports,
     };
     let folder = PathBuf::from(model);
-    if model.contains('/') || folder.is_dir() {
+    if model.contains('/') || folder.exists() {
         local::open_runtime()?;
         // The path in the file is below it only if that folder is there already.
         let base = places::folder_of(config).is_dir().then_some(config);
@@ -73,11 +74,25 @@ fn look(name: &str, config: &Path) -> Result<Ports, String> {
 }
 
 fn ports(info: &ServableInfo) -> Ports {
-    let port = |tensor: &TensorInfo| ScaffoldStream {
-        name: tensor.name.clone(),
-        dtype: Some(tensor.dtype),
-        shape: Some(tensor.shape.wire()),
+    let port = |tensor: &TensorInfo| {
+        let dims = &tensor.shape.0;
+        let is_bounded = dims.iter().any(|dim| matches!(dim, Dim::Range(..)));
+        ScaffoldStream {
+            name: tensor.name.clone(),
+            dtype: Some(tensor.dtype),
+            shape: Some(tensor.shape.wire()),
+            tried: is_bounded.then(|| dims.iter().copied().map(tried).collect()),
+        }
     };
     let ports = |tensors: &[TensorInfo]| tensors.iter().map(port).collect();
     (ports(&info.inputs), ports(&info.outputs))
+}
+
+/// Returns a length that a dimension may have: 2, or the nearest to it.
+fn tried(dim: Dim) -> i64 {
+    match dim {
+        Dim::Range(least, most) => Dim::Fixed(2.clamp(least, most.max(least))).wire(),
+        Dim::Any => 2,
+        fixed @ Dim::Fixed(_) => fixed.wire(),
+    }
 }

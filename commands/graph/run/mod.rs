@@ -13,7 +13,7 @@ use std::{
 
 use ovms::{
     client::Request,
-    graph::{Env, GraphObserver, GraphResponse, GraphSource},
+    graph::{Env, GraphObserver, GraphPlan, GraphResponse, GraphSource},
     metrics::GraphCall,
     python,
     request::{InferRequest, Parameter},
@@ -64,7 +64,7 @@ file has; 72 no OpenVINO runtime for its models; 130 Ctrl-C.";
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct GraphRunArgs {
-    /// Folder with a graph.pbtxt, a graph file, or a configuration file (.json)
+    /// Folder with a graph.pbtxt or a config.json, a graph file, or a configuration file (.json)
     path: PathBuf,
 
     /// Name of a graph of the configuration file, if it has several
@@ -299,7 +299,20 @@ async fn all(
 fn failed(loaded: &LocalGraph, error: &str) -> Failure {
     Failure::failed(format!("the graph `{}` failed", loaded.name))
         .detail(error)
-        .may_hint(infer::declared(error))
+        .may_hint(infer::declared(error).or_else(|| returned(error, loaded.plan())))
+}
+
+/// Returns what a handler is to return whose result is no list of tensors.
+fn returned(error: &str, plan: &GraphPlan) -> Option<String> {
+    let (before, _) = error.split_once("execute must return a list of pyovms.Tensor")?;
+    let (_, name) = before.split_once("for node \"")?;
+    let name = name.split('"').next()?;
+    let node = plan.nodes.iter().find(|node| node.spec.name == name)?;
+    let mut outputs = node.spec.outputs.iter();
+    let output = &outputs.find(|output| output.at.tag != "LOOPBACK")?.name;
+    Some(format!(
+        "a list even of one output, each with its name: `return [Tensor(\"{output}\", data)]`"
+    ))
 }
 
 fn no_inputs(loaded: &LocalGraph) -> Failure {

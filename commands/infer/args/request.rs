@@ -12,7 +12,7 @@ use super::{duration, pair};
 use crate::{
     completions::{names, usual},
     error::Failure,
-    infer::run::no_single_output,
+    infer::{ranking::RankingArgs, run::no_single_output},
     ui::OutputFormat,
 };
 
@@ -262,13 +262,8 @@ pub(in crate::infer) struct OutputArgs {
     #[arg(short = 'o', long, value_name = "PATH")]
     pub(in crate::infer) save: Option<PathBuf>,
 
-    /// Show the K highest scores of the last axis of the output
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(in crate::infer) top: Option<u32>,
-
-    /// File with the label of each score, one per line [default: those of the model]
-    #[arg(long, value_name = "FILE", requires = "top")]
-    pub(in crate::infer) labels: Option<PathBuf>,
+    #[command(flatten)]
+    pub(in crate::infer) ranking: RankingArgs,
 }
 
 /// Format of stdout.

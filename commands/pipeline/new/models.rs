@@ -7,6 +7,7 @@ use std::{
 
 use ovms::{
     config::{self, Defaults},
+    engine::reload::name_of,
     pipeline::{MissingModel, Sources},
 };
 use serde_json::json;
@@ -40,8 +41,7 @@ pub(crate) fn look(
     let mut names = HashSet::new();
     let mut entries = Vec::new();
     for place in &places {
-        let name = place.file_name().map(|name| name.to_string_lossy());
-        let name = unique(name.as_deref().unwrap_or("model"), &names);
+        let name = unique(&name_of(place), &names);
         let text = text(place)?;
         entries.push(json!({"config": {"name": name, "base_path": text}}));
         names.insert(name);

@@ -14,19 +14,20 @@ use ovms::{
     config::{self, FileConfig, NodeKind, PipelineConfig},
     engine::Servable,
     error::chain,
+    model::Loaded,
     pipeline::{
         NodeTrace, PipelineDefinition, PipelinePlan, Trace, critical_path, python::is_handler,
     },
     servable::TensorInfo,
-    tensor::{DataType, TensorMap},
+    tensor::{DataType, TensorMap, named},
 };
 
-use super::{aside::Aside, refused, unknown};
+use super::{aside::Aside, config_of, refused, unknown};
 use crate::{
     completions::names,
     error::{Failure, FailureKind},
     graph,
-    infer::{self, ImageArgs, InputArgs},
+    infer::{self, ImageArgs, InputArgs, RankedOutput, Ranking, RankingArgs},
     local::{self, LocalServable},
     serve::hints,
     ui::{self, Look},
@@ -43,6 +44,7 @@ Examples:
   ovms pipeline run config.json --random
   ovms pipeline run config.json ocr -i image=@page.png
   ovms pipeline run config.json ocr --random --repeat 100
+  ovms pipeline run config.json photos -i image=@cat.png --top 5
   ovms pipeline run config.json ocr -i @page.png --save-intermediate steps
   ovms pipeline run config.json ocr --zeros --output json | jq .critical_path
 
@@ -53,7 +55,7 @@ of the file has; 72 no OpenVINO runtime; 130 Ctrl-C.";
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct PipelineRunArgs {
-    /// Configuration file
+    /// Configuration file, or a folder with a config.json
     config: PathBuf,
 
     /// Name of the pipeline, if the file has several
@@ -90,6 +92,13 @@ pub(crate) struct PipelineRunArgs {
     #[command(flatten)]
     output: ui::OutputArgs,
 
+    #[command(flatten)]
+    ranking: RankingArgs,
+
+    /// Output to rank, if there are several
+    #[arg(long, value_name = "NAME", requires = "top", help_heading = "Output")]
+    output_name: Option<String>,
+
     /// Show the runs for every part of a demultiplexed level, not only the first few
     #[arg(long, help_heading = "Output")]
     all: bool,
@@ -108,14 +117,28 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = Aside::take()?;
+    let ranking = args.ranking.read()?;
     let inputs = infer::inputs(args.inputs, args.images)?;
-    let (name, config) = read(&args.config, args.name, args.python_environment)?;
+    let (name, config) = read(&config_of(args.config), args.name, args.python_environment)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let result = runtime.block_on(async {
         let loaded = load(&name, config).await?;
         let metadata = loaded.metadata();
+        let ranking = match ranking {
+            Some(ranking) => {
+                let asked: Vec<String> = args.output_name.clone().into_iter().collect();
+                let output = infer::the_output(&asked, &metadata)?;
+                let labels = loaded.labels(&output);
+                Some(OutputRanking {
+                    output,
+                    ranking,
+                    labels,
+                })
+            }
+            None => None,
+        };
         if inputs.is_empty() && !metadata.inputs.is_empty() {
             return Err(no_inputs(&name, &metadata));
         }
@@ -124,10 +147,15 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
             .map_err(|error| infer::input_failure(error, None))?;
         let measured = measure(&loaded, &tensors, args.warmup, args.repeat).await;
         let shown = measured.and_then(|measured| {
-            stdout.print(&match args.output.is_json() {
-                true => format!("{}\n", output::as_json(&loaded, &measured)),
-                false => report::text(&loaded, &measured, args.all, look),
-            })?;
+            let text = {
+                let ranked = ranking.as_ref().map(|ranking| ranking.of(&measured));
+                let ranked = ranked.transpose()?.flatten();
+                match args.output.is_json() {
+                    true => format!("{}\n", output::as_json(&loaded, &measured, ranked.as_ref())),
+                    false => report::text(&loaded, &measured, ranked.as_ref(), args.all, look),
+                }
+            };
+            stdout.print(&text)?;
             if let Some(folder) = &args.save_intermediate {
                 output::save_all(folder, &loaded, &tensors, &measured)?;
             }
@@ -242,8 +270,47 @@ impl LocalPipeline {
 
     /// Returns the maximum number of runs of a node in flight, if it runs a model.
     fn slots(&self, model: &str, version: Option<i64>) -> Option<usize> {
-        let version = self.engine.model(model).ok()?.version(version).ok()?;
-        Some(version.loaded().ok()?.slots())
+        Some(self.model(model, version)?.slots())
+    }
+
+    /// Returns the labels of the model that an output of the pipeline comes from, if there are any.
+    fn labels(&self, output: &str) -> Vec<String> {
+        let plan = self.plan();
+        let mut outputs = plan.nodes[plan.exit()].inputs.iter();
+        let source = outputs.find(|it| it.name == output).map(|it| it.source);
+        let kind = source.and_then(|source| plan.nodes[source].kind.as_ref());
+        let model = match kind {
+            Some(NodeKind::Model {
+                model_name,
+                version,
+            }) => self.model(model_name, *version),
+            _ => None,
+        };
+        let labels = model.as_ref().and_then(|model| model.labels.as_deref());
+        let labels = labels.into_iter().flat_map(str::lines);
+        labels.map(str::to_owned).collect()
+    }
+
+    fn model(&self, name: &str, version: Option<i64>) -> Option<Arc<Loaded>> {
+        let version = self.engine.model(name).ok()?.version(version).ok()?;
+        version.loaded().ok()
+    }
+}
+
+/// Ranking of an output of the pipeline.
+struct OutputRanking {
+    output: String,
+    ranking: Ranking,
+    /// Labels of the model that the output comes from.
+    labels: Vec<String>,
+}
+
+impl OutputRanking {
+    /// Ranks the output of the last request, unless that failed.
+    fn of<'a>(&'a self, measured: &'a Measured) -> Result<Option<RankedOutput<'a>>, Failure> {
+        let tensor = named(&measured.last.outputs, &self.output);
+        let ranked = tensor.map(|tensor| self.ranking.of(&self.output, tensor, &self.labels));
+        ranked.transpose()
     }
 }
 

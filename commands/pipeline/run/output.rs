@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use ovms::{
-    client::output::{Summary, save_tensors},
+    client::output::{Summary, ranking_members, save_tensors},
     config::NodeKind,
     pipeline::NodeTrace,
     tensor::{Tensor, TensorMap},
@@ -11,7 +11,7 @@ use ovms::{
 use serde_json::{Value, json};
 
 use super::{LocalPipeline, Measured, median, report::inner};
-use crate::{error::Failure, local::microseconds, ui};
+use crate::{error::Failure, infer::RankedOutput, local::microseconds, ui};
 
 /// Saves the inputs of the pipeline, the tensors of each run, and the response.
 pub(super) fn save_all(
@@ -52,7 +52,11 @@ pub(super) fn save_all(
 
 /// Describes everything as one object. Times are in microseconds; `null` stands for what is not a
 /// finite number.
-pub(super) fn as_json(loaded: &LocalPipeline, measured: &Measured) -> Value {
+pub(super) fn as_json(
+    loaded: &LocalPipeline,
+    measured: &Measured,
+    ranked: Option<&RankedOutput<'_>>,
+) -> Value {
     let plan = loaded.plan();
     let last = &measured.last;
     let nodes = inner(plan).map(|id| {
@@ -106,7 +110,7 @@ pub(super) fn as_json(loaded: &LocalPipeline, measured: &Measured) -> Value {
     });
     let at = |share: usize| microseconds(measured.percentile(share));
     let outputs = last.outputs.iter().map(|(name, it)| (name.as_str(), it));
-    json!({
+    let mut report = json!({
         "pipeline": loaded.name,
         "error": measured.error,
         "requests": measured.totals.len(),
@@ -120,7 +124,12 @@ pub(super) fn as_json(loaded: &LocalPipeline, measured: &Measured) -> Value {
         "nodes": nodes.collect::<Vec<_>>(),
         "critical_path": path.collect::<Vec<_>>(),
         "outputs": tensors(outputs),
-    })
+    });
+    if let Some(RankedOutput { name, rows, labels }) = ranked {
+        let ranking = ranking_members(name, rows, labels);
+        report["ranking"] = serde_json::from_slice(&ranking).unwrap_or_default();
+    }
+    report
 }
 
 fn tensors<'a>(all: impl Iterator<Item = (&'a str, &'a Tensor)>) -> Vec<Value> {

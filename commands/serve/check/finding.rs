@@ -1,7 +1,7 @@
 //! Findings of a check of everything: a line for people, and the parts of it for programs.
 
 use ovms::{
-    diagnostic::{Diagnostic, FullDiagnostic, Severity},
+    diagnostic::{Diagnostic, FilePosition, FullDiagnostic, Severity},
     error::chain,
 };
 use serde::{Serialize, Serializer};
@@ -63,6 +63,14 @@ impl ServeFinding {
         Self::new(found, line)
             .file(file)
             .about(CheckedKind::Model, name)
+    }
+
+    /// Sets the position in the file with which the line begins.
+    pub(super) fn at(mut self, file: &str, place: &FilePosition) -> Self {
+        let rest = self.line.strip_prefix(file).unwrap_or(&self.line);
+        self.line = format!("{file}:{place}{rest}");
+        self.found = self.found.at(place.clone());
+        self
     }
 
     /// Sets the servable.

@@ -281,7 +281,11 @@ impl Report {
         let survey = match repository::survey(Path::new(base_path)) {
             Ok(survey) => survey,
             Err(error) => {
-                self.record(finding(Severity::Error, &format!(": {error}")));
+                let found = finding(Severity::Error, &format!(": {error}"));
+                self.record(match facts.upward(&model.name) {
+                    Some(place) => found.at(file, place),
+                    None => found,
+                });
                 return (none, ERROR);
             }
         };

@@ -95,7 +95,14 @@ pub fn ranking_json(
     labels: &[String],
 ) -> Vec<u8> {
     let mut out = head(answer, sequence);
-    out.extend_from_slice(format!(r#","output":{},"top":["#, json!(output)).as_bytes());
+    out.push(b',');
+    out.extend_from_slice(&ranking_members(output, rows, labels)[1..]);
+    out
+}
+
+/// Writes the best scores of an output as a JSON object by themselves.
+pub fn ranking_members(output: &str, rows: &[Vec<Ranked<'_>>], labels: &[String]) -> Vec<u8> {
+    let mut out = format!(r#"{{"output":{},"top":["#, json!(output)).into_bytes();
     for (index, row) in rows.iter().enumerate() {
         separate(index, &mut out);
         out.push(b'[');

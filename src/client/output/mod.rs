@@ -12,7 +12,7 @@ use crate::tensor::{
     values::{Value, values},
 };
 
-pub use json::{OfSequence, ResponsePart, answer_json, ranking_json, stream_json};
+pub use json::{OfSequence, ResponsePart, answer_json, ranking_json, ranking_members, stream_json};
 pub use save::{Saved, replace, save_tensors};
 pub use summary::{Ranked, Spread, Summary, TopError, hexadecimal, number, top};
 

@@ -6,6 +6,7 @@
 
 mod edit;
 mod entry;
+mod folder;
 mod graphs;
 mod models;
 mod node;
@@ -32,6 +33,7 @@ use crate::{
 
 pub use edit::{EditError, add_model, remove_model};
 pub use entry::EntryError;
+pub use folder::config_of_folder;
 pub use graphs::GraphConfig;
 pub use node::FilePositions;
 pub use pipelines::{Connection, EmptyResults, NodeConfig, NodeKind, NodeOutput, PipelineConfig};
@@ -56,6 +58,8 @@ pub struct Defaults {
 pub struct FileConfig {
     /// The models, in the order of the file.
     pub models: Vec<ModelEntry>,
+    /// Positions of base paths with `..`, which are not accepted, by the names of their models.
+    pub upward: Vec<(String, FilePosition)>,
     /// The pipelines, in the order of the file.
     pub pipelines: Vec<PipelineConfig>,
     /// The libraries of custom nodes.
@@ -68,6 +72,16 @@ pub struct FileConfig {
     pub monitoring: Option<MetricsSettings>,
     /// Settings that are served, though perhaps not as meant, and those not served yet.
     pub warnings: Vec<Diagnostic>,
+}
+
+impl FileConfig {
+    /// Returns the position of the base path of a model, if it goes through `..`.
+    pub fn upward(&self, model: &str) -> Option<&FilePosition> {
+        let mut upward = self.upward.iter();
+        upward
+            .find(|(name, _)| name == model)
+            .map(|(_, place)| place)
+    }
 }
 
 /// Entry of `model_config_list`.
@@ -296,7 +310,8 @@ pub fn read_subconfig(path: &Path, defaults: &Defaults) -> Result<Option<FileCon
         let list = ["model_config_list"];
         let fields = node.fields(&list, &list)?;
         let mut graphs = graphs::Graphs::default();
-        let mut models = models::list(fields.get(list[0])?, folder, defaults, &mut graphs);
+        let list = fields.get(list[0])?;
+        let (mut models, _) = models::list(list, folder, defaults, &mut graphs);
         let refused = graphs.graphs.into_iter().map(|graph| RefusedEntry {
             name: graph.name,
             reason: EntryError::Graph(graph.graph_path.display().to_string()),
@@ -327,7 +342,7 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
     let mut config = FileConfig::default();
     let mut graphs = graphs::Graphs::default();
     if let Some(list) = fields.get("model_config_list") {
-        config.models = models::list(list, folder, defaults, &mut graphs);
+        (config.models, config.upward) = models::list(list, folder, defaults, &mut graphs);
     }
     if let Some(list) = fields.get("custom_node_library_config_list") {
         config.custom_node_libraries = sections::libraries(list, folder);

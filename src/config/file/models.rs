@@ -19,6 +19,7 @@ use crate::{
         settings::ModelConfig,
         shape, version_policy,
     },
+    diagnostic::FilePosition,
     openvino::{BatchOption, Batching, PerTensor, Preprocessing},
 };
 
@@ -48,13 +49,17 @@ enum Entry {
     Graph(Box<GraphConfig>),
 }
 
+/// Entries of the list, and the positions of base paths with `..`, by the names of their models.
+type Models = (Vec<ModelEntry>, Vec<(String, FilePosition)>);
+
 /// Reads the list; what of it is a graph goes to `graphs`.
 pub(super) fn list(
     node: &Node<'_>,
     folder: &Path,
     defaults: &Defaults,
     graphs: &mut Graphs,
-) -> Vec<ModelEntry> {
+) -> Models {
+    let mut upward = Vec::new();
     let entries = node.list("models").unwrap_or_default();
     let entries = entries.iter().filter_map(|entry| {
         let config = entry.fields(&["config"], &["config"])?;
@@ -70,6 +75,13 @@ pub(super) fn list(
             Ok(Entry::Model(model)) => Ok(model),
             Err(refusal) => Err(refusal),
         };
+        let base_path = fields.get("base_path");
+        let goes_up = |node: &&Node<'_>| {
+            let text = node.text().unwrap_or_default();
+            text.split('/').any(|part| part == "..")
+        };
+        let place = base_path.filter(goes_up).map(Node::place);
+        upward.extend(place.map(|place| (name.to_owned(), place)));
         let taken = graphs
             .names
             .take(name, Kind::Model)
@@ -83,7 +95,7 @@ pub(super) fn list(
             }),
         })
     });
-    entries.collect()
+    (entries.collect(), upward)
 }
 
 /// Reads all keys of one entry, so that every error of the file is found, and validates it then.

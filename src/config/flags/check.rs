@@ -8,10 +8,9 @@ use std::{
 
 use super::{
     FlagError, Flags,
-    flag::{
-        Flag,
-        FlagScope::{AllModels, Model, ModelIgnored, Server},
-    },
+    flag::FlagScope::{AllModels, Model, ModelIgnored, Server},
+    given,
+    paths::PathArguments,
 };
 use crate::{
     budget::{self, Budget},
@@ -67,13 +66,6 @@ pub struct FlagEnvironment {
     pub api_key: Option<String>,
 }
 
-/// Paths of models on the command line.
-struct PathArguments {
-    paths: Vec<PathBuf>,
-    /// Whether the server is for this machine unless addresses are given.
-    is_local: bool,
-}
-
 impl Config {
     /// Checks flags.
     ///
@@ -86,8 +78,9 @@ impl Config {
 
     /// Checks flags beside models that are named by their paths, and those of `model_repository_path`.
     ///
-    /// Without a port, both have the usual ones. Unless other addresses are given, the server listens on
-    /// 127.0.0.1 alone, except for a repository whose flags have a port.
+    /// One folder with a configuration file stands for that file. Without a port, both have the usual ones.
+    /// Unless other addresses are given, the server listens on 127.0.0.1 alone, except for a repository whose
+    /// flags have a port.
     ///
     /// # Errors
     ///
@@ -110,6 +103,10 @@ impl Config {
         paths: Option<PathArguments>,
         environment: &FlagEnvironment,
     ) -> Result<Self, FlagError> {
+        let folder_file = match &paths {
+            Some(paths) => paths.config(&flags)?,
+            None => None,
+        };
         let preprocessing = preprocessing(&flags)?;
         let usual = Some(PathBuf::from(CACHE_DIR));
         flags.cache_dir = flags.cache_dir.or(usual.filter(|dir| dir.is_dir()));
@@ -126,7 +123,8 @@ impl Config {
                     .to_owned(),
             );
         }
-        let source = match (paths, &flags.config_path) {
+        let file = folder_file.as_ref().or(flags.config_path.as_ref());
+        let source = match (paths.filter(|_| folder_file.is_none()), file) {
             (Some(PathArguments { paths, .. }), _) => {
                 let nameless = (String::new(), String::new());
                 let mut model = model(&flags, nameless, &defaults, &mut warnings)?;
@@ -189,13 +187,6 @@ impl Config {
         self.settings.metrics = monitoring.clone();
         Ok(())
     }
-}
-
-/// Returns the names of the flags that are given, as far as they are meant.
-fn given(flags: &Flags, is_meant: impl Fn(&Flag) -> bool) -> Vec<&'static str> {
-    let given = flags.given().into_iter();
-    let meant = given.filter(|(flag, _)| is_meant(flag));
-    meant.map(|(flag, _)| flag.name).collect()
 }
 
 /// Reads what is done to the elements of the input. The reference looks at it before everything else.

@@ -25,6 +25,16 @@ pub enum FlagError {
     ModelMissing,
     #[error("Model parameters in CLI are exclusive with the config file")]
     FileAndParameters,
+    #[error(
+        "cannot serve {folder} with {}: its {file} says what is served, and with which settings",
+        flags.join(", ")
+    )]
+    FolderAndParameters {
+        folder: String,
+        /// Name of the configuration file in it.
+        file: String,
+        flags: Vec<&'static str>,
+    },
     #[error("grpc_workers count should be from 1 to CPU core count : {cores}")]
     GrpcWorkers {
         cores: usize,

@@ -6,6 +6,7 @@
 mod check;
 mod error;
 mod flag;
+mod paths;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -349,6 +350,13 @@ flags! {
         /// Number of threads for REST, from 2 to 10000 [default: one for each core]
         rest_workers: u32, "N";
     }
+}
+
+/// Returns the names of the flags that are given, as far as they are meant.
+fn given(flags: &Flags, is_meant: impl Fn(&Flag) -> bool) -> Vec<&'static str> {
+    let given = flags.given().into_iter();
+    let meant = given.filter(|(flag, _)| is_meant(flag));
+    meant.map(|(flag, _)| flag.name).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::paths::PathError;
 use crate::{
-    config::{EntryError, FileError, RefusedEntry},
+    config::{EntryError, FileConfig, FileError, RefusedEntry},
     diagnostic::Diagnostics,
     error::ErrorKind,
     graph::LoadError,
@@ -56,10 +56,12 @@ pub enum ReloadError {
         source: FileError,
     },
     /// The model repository cannot be read.
-    #[error("cannot load model `{model}`")]
+    #[error("cannot load model `{model}`{}", at(place))]
     Repository {
         /// The model's name.
         model: String,
+        /// Position of a base path with `..` in the file; empty of any other.
+        place: String,
         /// Cause.
         #[source]
         source: SourceError,
@@ -111,6 +113,16 @@ impl ReloadError {
                 reason,
             },
         }
+    }
+
+    /// Adds the position of the base path, if it is that which is wrong in the file.
+    pub(super) fn placed(mut self, config: &FileConfig) -> Self {
+        if let Self::Repository { model, place, .. } = &mut self {
+            *place = config
+                .upward(model)
+                .map_or_else(String::new, ToString::to_string);
+        }
+        self
     }
 
     /// Returns what a client that asked for the reload can do about it.

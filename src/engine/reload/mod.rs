@@ -26,6 +26,6 @@ mod triton;
 mod wanted;
 
 pub use error::ReloadError;
-pub use paths::{PathError, read_paths};
+pub use paths::{PathError, name_of, read_paths};
 pub use reloader::Reloader;
 pub use triton::ignored_triton_settings;

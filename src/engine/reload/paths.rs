@@ -320,7 +320,7 @@ fn nearest_of(path: &Path) -> Option<String> {
 }
 
 /// Returns the name of a model: that of its file or folder.
-fn name_of(path: &Path) -> String {
+pub fn name_of(path: &Path) -> String {
     let text =
         |name: Option<&std::ffi::OsStr>| name.map(|name| name.to_string_lossy().into_owned());
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());

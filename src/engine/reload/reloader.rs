@@ -311,7 +311,8 @@ impl Reloader {
         let mut work = futures::stream::iter(work).buffer_unordered(at_once);
         while let Some((name, served, outcome)) = work.next().await {
             done.changed |= outcome.changed;
-            done.errors.extend(outcome.errors);
+            let errors = outcome.errors.into_iter();
+            done.errors.extend(errors.map(|error| error.placed(config)));
             for text in &outcome.news {
                 self.reported.remove(text);
             }

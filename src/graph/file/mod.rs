@@ -72,6 +72,8 @@ pub struct NodeEntry {
     pub max_in_flight: Option<(i32, usize)>,
     /// Options of workers, of a Python node.
     pub workers: Vec<WorkerOptionEntry>,
+    /// Line and column of the path of its handler, of a Python node.
+    pub handler_place: Option<(usize, usize)>,
     /// Whether no errors have been found in its ports so far.
     pub is_sound: bool,
 }
@@ -270,6 +272,11 @@ fn read_node(
             .filter(|(name, _)| !name.is_empty()),
         max_in_flight: with(node.max_in_flight, fields, "max_in_flight"),
         workers: workers::of_node(found, &spec, value),
+        handler_place: spec
+            .is_python()
+            .then(|| value.find("handler_path"))
+            .flatten()
+            .map(|value| found.lines.place(value.at)),
         written,
         is_sound,
         spec: Arc::new(spec),

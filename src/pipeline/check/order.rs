@@ -146,7 +146,7 @@ impl Draft<'_> {
                 b.name,
                 self.reported(&other)
             );
-            let next = "gather the deeper one first, with gather_from_node".to_owned();
+            let next = self.leveled([(&*a.name, &stack[..]), (&*b.name, &other[..])]);
             self.misplaced(node, link, DIFFERENT_LEVELS, &found, next);
             return None;
         }
@@ -160,10 +160,15 @@ impl Draft<'_> {
                 let name = self.nodes[from].name;
                 let (kind, next) = if stack.contains(&from) {
                     let nearest = stack.last().map_or("", |nearest| self.nodes[*nearest].name);
-                    let next = format!("gather from `{nearest}` first");
+                    let next = format!(
+                        "gather from `{nearest}` in a node before this one; or here, and from `{name}` in \
+                         a node behind it"
+                    );
                     (DIFFERENT_NODES, next)
                 } else {
-                    let next = format!("connect what comes from `{name}`, or gather elsewhere");
+                    let next = format!(
+                        "take all inputs from within `{name}`, or take gather_from_node away"
+                    );
                     (NOT_IN_PATH, next)
                 };
                 let found = format!(
@@ -178,6 +183,30 @@ impl Draft<'_> {
             stack.clear();
         }
         Some(stack)
+    }
+
+    /// Describes how two inputs of a node come to be of one level. The node cannot gather one of them alone.
+    fn leveled(&self, inputs: [(&str, &[usize]); 2]) -> String {
+        let [(_, one), (_, other)] = inputs;
+        let pairs = one.iter().zip(other);
+        let shared = pairs.take_while(|(one, other)| one == other).count();
+        let deeper = inputs.iter().filter(|(_, stack)| stack.len() > shared);
+        let ways = deeper.map(|(name, stack)| {
+            let inner = stack[shared..].iter().rev();
+            let inner: Vec<String> = inner
+                .map(|level| format!("`{}`", self.nodes[*level].name))
+                .collect();
+            match &inner[..] {
+                [level] => format!("`{name}` through a node that gathers from {level}"),
+                levels => format!(
+                    "`{name}` through nodes that gather from {}",
+                    levels.join(", then ")
+                ),
+            }
+        });
+        let ways: Vec<String> = ways.collect();
+        let ways = ways.join(", and ");
+        format!("take {ways}: gather_from_node here would gather all inputs alike")
     }
 
     /// A node that takes nothing has no level to gather.
@@ -195,13 +224,15 @@ impl Draft<'_> {
     /// Validates whether every way to the response leaves those levels open that it is to close.
     fn closed_by_response(&mut self, given: &[(Link, Vec<usize>)], reached: &[bool]) {
         let last = self.nodes.len() - 1;
-        let gathered = |from: usize| {
+        let gathering = |from: usize| {
             let mut nodes = self.nodes.iter().zip(reached);
-            nodes.any(|(node, reached)| *reached && node.gathers == Gathers::From(from))
+            let found =
+                nodes.find(|(node, reached)| **reached && node.gathers == Gathers::From(from));
+            found.map(|(node, _)| node.name)
         };
         let (elsewhere, here): (Vec<usize>, Vec<usize>) = (0..last)
             .filter(|node| reached[*node] && self.nodes[*node].count.is_some())
-            .partition(|node| gathered(*node));
+            .partition(|node| gathering(*node).is_some());
         let mut found = Vec::new();
         for (link, stack) in given {
             let output = &self.connection(last, *link).name;
@@ -209,12 +240,18 @@ impl Draft<'_> {
             if let Some(open) = elsewhere.iter().find(|open| stack.contains(open)) {
                 let name = self.nodes[*open].name;
                 let text = format!("{text}, though `{name}` is gathered on another way");
-                let next = format!("gather from `{name}` on every way, or on none");
+                let gathering = gathering(*open).unwrap_or_default();
+                let next = format!(
+                    "take `{output}` from `{gathering}`, which gathers from `{name}`, or from a node behind it"
+                );
                 found.push((*link, NOT_GATHERED, text, next));
             } else if let Some(missing) = here.iter().find(|level| !stack.contains(level)) {
                 let name = self.nodes[*missing].name;
                 let text = format!("{text}, and other outputs from within `{name}`");
-                let next = format!("gather from `{name}` before the response");
+                let next = format!(
+                    "take the other outputs through a node that gathers from `{name}`, or `{output}` from \
+                     within `{name}`, too"
+                );
                 found.push((*link, DIFFERENT_LEVELS, text, next));
             }
         }

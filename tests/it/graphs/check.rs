@@ -95,13 +95,23 @@ fn what_is_wrong_with_a_handler_is_reported() {
         assert!(run.text().contains(expected), "{handler}: {}", shown(&run));
         assert!(run.text().contains(place), "{}", run.text());
     }
-    fs::remove_file(folder.path().join("g/handler.py")).unwrap();
+    let (from, to) = ("g/handler.py", "g/handlers.py");
+    fs::rename(folder.path().join(from), folder.path().join(to)).unwrap();
     let run = graph(folder.path(), &["check", "g"]);
-    assert!(
-        run.text().contains("there is no handler file g/handler.py"),
-        "{}",
-        run.text()
-    );
+    // The place is that of the path, and the path the whole one.
+    for expected in [
+        "there is no handler file <folder>/g/handler.py",
+        "did you mean `handlers.py`? handler_path is relative to the folder of the graph",
+    ] {
+        assert!(run.text().contains(expected), "{}", run.text());
+    }
+    let graph_file = fs::read_to_string(folder.path().join("g/graph.pbtxt")).unwrap();
+    let mut lines = graph_file.lines().zip(1..);
+    let (_, line) = lines
+        .find(|(line, _)| line.contains("handler_path"))
+        .unwrap();
+    let place = format!("g/graph.pbtxt:{line}:");
+    assert!(run.text().contains(&place), "{}", run.text());
     assert_eq!(run.code, Some(1));
 }
 

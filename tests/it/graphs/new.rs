@@ -3,9 +3,11 @@
 use std::{fs, path::Path};
 
 use crate::support::{
+    Server,
     cli::{self, Run, words},
     handlers::test_handlers,
     ir, repository,
+    server::{free_ports, on},
 };
 
 /// Runs a subcommand of `ovms graph` in a folder; the folder's path is removed from the output.
@@ -172,4 +174,66 @@ fn a_model_stands_in_the_middle_with_its_own_names() {
         found[0]["outputs"][0]["data"],
         serde_json::json!([3.0, 0.0, 0.0])
     );
+}
+
+/// Serves a folder by its path, and returns the server and the line of the log with the command to try.
+fn served(folder: &Path, path: &str) -> (Server, String) {
+    let ports = free_ports();
+    let mut command = cli::command();
+    command.current_dir(folder).args(["serve", path]);
+    let server = Server::spawn(command.args(on(ports)), ports);
+    server.wait_ready();
+    server.wait_log("  try: ovms infer ");
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("  try: ovms infer "));
+    let (_, line) = line.unwrap().split_once("  try: ").unwrap();
+    (server, line.to_owned())
+}
+
+/// Runs a command of this program in a folder, as a shell does.
+fn tried(folder: &Path, line: &str) -> Run {
+    let mut command = cli::command();
+    let line = words(line.strip_prefix("ovms ").unwrap());
+    cli::run(command.current_dir(folder).args(line))
+}
+
+#[test]
+fn a_folder_is_served_with_its_configuration_file() {
+    let folder = repository::folder();
+    ir::relu(&folder.path().join("models/line"), "b", "a", &[1, 3]);
+    new(folder.path(), &["around", "--model", "models/line"]);
+    let config = folder.path().join("around/config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    // Another name than that of the folder, and an option of its workers.
+    let entry = "{\"config\": {\"name\": \"around\", \"base_path\": \".\"}}";
+    assert!(text.contains(entry), "{text}");
+    let text = text.replace(&format!(",\n        {entry}"), "");
+    let graphs = "\"mediapipe_config_list\": [{\"name\": \"beside\", \"base_path\": \".\", \"python_workers\": 2}]";
+    let text = text.replacen('{', &format!("{{\n    {graphs},"), 1);
+    fs::write(&config, &text).unwrap();
+    let (server, line) = served(folder.path(), "around");
+    let log = server.log();
+    assert!(
+        log.contains(
+            "around has a configuration file, which is served as with --config-path around/config.json"
+        ),
+        "{log}"
+    );
+    let run = tried(folder.path(), &line);
+    assert_eq!(run.code, Some(0), "{line}: {}", shown(&run));
+    let url = format!("localhost:{}", server.port);
+    let args = ["infer", "beside", "-i", "b:FP32=[[-1,0,2]]", "--url", &url];
+    let run = cli::run(cli::command().args(args));
+    assert_eq!(run.code, Some(0), "{log}\n{}", shown(&run));
+    assert!(run.text().contains("0, 0, 2"), "{}", shown(&run));
+}
+
+#[test]
+fn a_new_graph_is_served_by_its_folder() {
+    let folder = repository::folder();
+    new(folder.path(), &["echo"]);
+    let (server, line) = served(folder.path(), "echo");
+    let run = tried(folder.path(), &line);
+    assert_eq!(run.code, Some(0), "{line}: {}", shown(&run));
+    assert!(!server.log().contains(" WARN "), "{}", server.log());
 }

@@ -8,7 +8,7 @@ use ovms::{config::NodeKind, pipeline::PipelinePlan};
 
 use super::{LocalPipeline, Measured, median};
 use crate::{
-    infer,
+    infer::{self, RankedOutput},
     ui::{self, Look, NOTHING, Table, counted, visible},
 };
 
@@ -16,7 +16,13 @@ use crate::{
 const WORTH_TELLING: f64 = 0.02;
 
 /// Writes the report.
-pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look: Look) -> String {
+pub(super) fn text(
+    loaded: &LocalPipeline,
+    measured: &Measured,
+    ranked: Option<&RankedOutput<'_>>,
+    all: bool,
+    look: Look,
+) -> String {
     let mut text = ui::filled(&headline(loaded, measured), look);
     if measured.error.is_some() {
         // Sections about the request as a whole cannot be written.
@@ -30,7 +36,10 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
         runs::text(loaded, measured, all, look),
         ui::filled(&path(loaded.plan(), measured), look),
         ui::filled(&waits(loaded, measured), look),
-        infer::outputs_table(&measured.last.outputs).draw(look),
+        match ranked {
+            Some(ranked) => ranked.table().draw(look),
+            None => infer::outputs_table(&measured.last.outputs).draw(look),
+        },
     ];
     for section in sections.iter().filter(|section| !section.is_empty()) {
         text.extend(["\n", section]);

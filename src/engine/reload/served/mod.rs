@@ -206,6 +206,7 @@ impl Served {
                 self.model.surveyed(Err(failure));
                 outcome.errors.push(ReloadError::Repository {
                     model: config.name,
+                    place: String::new(),
                     source,
                 });
             }

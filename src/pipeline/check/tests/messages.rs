@@ -53,7 +53,7 @@ fn shapes_are_told_with_what_splits_and_gathers_them() {
     11:13 pipeline_config_list[0].nodes[2].inputs[0]: Invalid input precision - node `t`: found FP32 (1,20) from `x`; expected STRING (-1); connect an output of the same type, or put a node between
     11:13 pipeline_config_list[0].nodes[2].inputs[0]: Functionality not implemented - node `t`: found strings from `x`; expected numbers between nodes; connect strings to the request or the response only
     14:13 pipeline_config_list[0].nodes[3].inputs[0]: Invalid input shape - node `g`: found FP32 (1,20) from `x`; expected (3,1,10), of which the first dimension is what is gathered; connect an output of the same shape, or put a node between
-    16:58 pipeline_config_list[0].outputs[1]: Demultiplexer and gather nodes are not in LIFO order - node `response`: found `p` from within `d`, though `d` is gathered on another way (there is a path that does not gather from all demultiplexers); expected each level closed before the one around it, on every way alike; gather from `d` on every way, or on none
+    16:58 pipeline_config_list[0].outputs[1]: Demultiplexer and gather nodes are not in LIFO order - node `response`: found `p` from within `d`, though `d` is gathered on another way (there is a path that does not gather from all demultiplexers); expected each level closed before the one around it, on every way alike; take `p` from `g`, which gathers from `d`, or from a node behind it
     ");
 }
 
@@ -66,14 +66,14 @@ fn levels_are_reported_by_their_names() {
          out o < x.a\nout p < y.z\nout q < z.a"
     ), @"
     17:13 pipeline_config_list[0].nodes[4].inputs[0]: Demultiplication count does not match tensor first dimension - node `z`: found the input `b` of shape (4,1,10); expected 3 in front: as many as `e` gives; make the first dimension and demultiply_count equal
-    10:80 pipeline_config_list[0].nodes[2].gather_from_node: Demultiplexer and gather nodes are not in LIFO order - node `x`: found inputs from within `d`, `e`, gathered from `d` (a node gathers from another than the nearest demultiplexer); expected each level closed before the one around it, on every way alike; gather from `e` first
-    14:58 pipeline_config_list[0].nodes[3].inputs[1]: Demultiplexer and gather nodes are not in LIFO order - node `y`: found `x` from within `d`, and `y` from within `d`, `e` (a node has inputs of different demultiplexing levels); expected each level closed before the one around it, on every way alike; gather the deeper one first, with gather_from_node
-    16:80 pipeline_config_list[0].nodes[4].gather_from_node: Demultiplexer and gather nodes are not in LIFO order - node `z`: found inputs from outside all demultiplexers, gathered from `e` (a node gathers from a demultiplexer that is not in its path); expected each level closed before the one around it, on every way alike; connect what comes from `e`, or gather elsewhere
+    10:80 pipeline_config_list[0].nodes[2].gather_from_node: Demultiplexer and gather nodes are not in LIFO order - node `x`: found inputs from within `d`, `e`, gathered from `d` (a node gathers from another than the nearest demultiplexer); expected each level closed before the one around it, on every way alike; gather from `e` in a node before this one; or here, and from `d` in a node behind it
+    14:58 pipeline_config_list[0].nodes[3].inputs[1]: Demultiplexer and gather nodes are not in LIFO order - node `y`: found `x` from within `d`, and `y` from within `d`, `e` (a node has inputs of different demultiplexing levels); expected each level closed before the one around it, on every way alike; take `y` through a node that gathers from `e`: gather_from_node here would gather all inputs alike
+    16:80 pipeline_config_list[0].nodes[4].gather_from_node: Demultiplexer and gather nodes are not in LIFO order - node `z`: found inputs from outside all demultiplexers, gathered from `e` (a node gathers from a demultiplexer that is not in its path); expected each level closed before the one around it, on every way alike; take all inputs from within `e`, or take gather_from_node away
     ");
     insta::assert_snapshot!(reported(
         "in i\nd = @four(b < request.i) -> a; split 4\n\
          g = gather4(b < d.a) -> a; gather d\nout o < g.a\nout p < d.a"
-    ), @"10:58 pipeline_config_list[0].outputs[1]: Demultiplexer and gather nodes are not in LIFO order - node `response`: found `p` from within `d`, though `d` is gathered on another way (there is a path that does not gather from all demultiplexers); expected each level closed before the one around it, on every way alike; gather from `d` on every way, or on none");
+    ), @"10:58 pipeline_config_list[0].outputs[1]: Demultiplexer and gather nodes are not in LIFO order - node `response`: found `p` from within `d`, though `d` is gathered on another way (there is a path that does not gather from all demultiplexers); expected each level closed before the one around it, on every way alike; take `p` from `g`, which gathers from `d`, or from a node behind it");
 }
 
 #[test]

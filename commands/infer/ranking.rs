@@ -1,0 +1,208 @@
+//! The highest scores of an output, with the labels of the classes: `--top`.
+
+use std::{fs, path::PathBuf};
+
+use ovms::{
+    client::output::{self, Ranked, number},
+    tensor::{Tensor, values::Value},
+};
+
+use crate::{
+    error::Failure,
+    ui::{self, Table, counted},
+};
+
+/// Flags of the ranking.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct RankingArgs {
+    /// Show the K highest scores of the last axis of the output
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+
+    /// File with the label of each score, one per line [default: those of the model]
+    #[arg(long, value_name = "FILE", requires = "top")]
+    labels: Option<PathBuf>,
+}
+
+/// Labels of a file.
+#[derive(Debug)]
+struct Labels {
+    path: PathBuf,
+    names: Vec<String>,
+}
+
+/// Ranking that is asked for.
+#[derive(Debug)]
+pub(crate) struct Ranking {
+    count: usize,
+    /// Labels of the flag.
+    labels: Option<Labels>,
+}
+
+/// Highest scores of each row of an output, and the labels if there are any.
+#[derive(Debug)]
+pub(crate) struct RankedOutput<'a> {
+    /// Name of the output.
+    pub(crate) name: &'a str,
+    pub(crate) rows: Vec<Vec<Ranked<'a>>>,
+    pub(crate) labels: &'a [String],
+}
+
+impl RankingArgs {
+    /// Returns whether a ranking is asked for.
+    pub(super) const fn is_given(&self) -> bool {
+        self.top.is_some()
+    }
+
+    /// Reads the file of the labels; `None` if no ranking is asked for.
+    pub(crate) fn read(self) -> Result<Option<Ranking>, Failure> {
+        let Some(count) = self.top else {
+            return Ok(None);
+        };
+        Ok(Some(Ranking {
+            count: count as usize,
+            labels: self.labels.map(Labels::read).transpose()?,
+        }))
+    }
+}
+
+impl Labels {
+    fn read(path: PathBuf) -> Result<Self, Failure> {
+        let text = fs::read_to_string(&path)
+            .map_err(|error| Failure::cannot("read the labels of", &path, &error))?;
+        let names = text.trim_end().lines().map(|line| line.trim().to_owned());
+        let names = names.collect();
+        Ok(Self { path, names })
+    }
+}
+
+impl Ranking {
+    /// Ranks an output; `of_model` are the names of the model's scores.
+    pub(crate) fn of<'a>(
+        &'a self,
+        name: &'a str,
+        tensor: &'a Tensor,
+        of_model: &'a [String],
+    ) -> Result<RankedOutput<'a>, Failure> {
+        let rows = output::top(tensor, self.count).map_err(|error| {
+            Failure::usage(format!("cannot rank output `{name}`")).caused_by(&error)
+        })?;
+        Ok(RankedOutput {
+            name,
+            rows,
+            labels: self.labels_of(name, tensor, of_model)?,
+        })
+    }
+
+    /// Returns the labels of an output: those of the flag, which must be as many as the scores, or those of the
+    /// model, which may be of another output.
+    fn labels_of<'a>(
+        &'a self,
+        name: &str,
+        tensor: &Tensor,
+        of_model: &'a [String],
+    ) -> Result<&'a [String], Failure> {
+        let scores = tensor.shape().last().copied().unwrap_or(1);
+        match &self.labels {
+            Some(Labels { path, names }) if names.len() != scores => {
+                let (path, found) = (path.display(), counted(names.len(), "label"));
+                let text = format!(
+                    "{path} has {found}, output `{name}` has {}",
+                    counted(scores, "score")
+                );
+                Err(Failure::usage(text)
+                    .hint("give a file with one label per line, in the order of the scores"))
+            }
+            Some(Labels { names, .. }) => Ok(names),
+            None if of_model.len() == scores => Ok(of_model),
+            None => Ok(&[]),
+        }
+    }
+}
+
+impl RankedOutput<'_> {
+    /// Returns the table, with a column for the row if there are several, and one for any labels.
+    pub(crate) fn table(&self) -> Table {
+        let several = self.rows.len() > 1;
+        let mut table = Table::new();
+        if several {
+            table = table.right(["row"]);
+        }
+        table = table.right(["rank", "index"]);
+        if !self.labels.is_empty() {
+            table = table.left(["label"]);
+        }
+        table = table.right(["score"]);
+        for (row, ranking) in self.rows.iter().enumerate() {
+            for (place, ranked) in ranking.iter().enumerate() {
+                let mut cells = Vec::new();
+                if several {
+                    cells.push(row.to_string());
+                }
+                cells.extend([(place + 1).to_string(), ranked.index.to_string()]);
+                if !self.labels.is_empty() {
+                    let label = self.labels.get(ranked.index);
+                    cells.push(label.map_or(ui::NOTHING, String::as_str).to_owned());
+                }
+                cells.push(score(ranked.score));
+                table.row(cells);
+            }
+        }
+        table
+    }
+}
+
+fn score(score: Value<'_>) -> String {
+    match score {
+        Value::Int(score) => score.to_string(),
+        Value::Uint(score) => score.to_string(),
+        score => score.as_f64().map(number).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ovms::tensor::{DataType, Tensor, values::Packer};
+
+    use super::Ranking;
+    use crate::ui::Look;
+
+    fn drawn(shape: &[usize], numbers: &[f64], labels: &[&str]) -> String {
+        let mut packer = Packer::new(DataType::F32, numbers.len());
+        for number in numbers {
+            packer.push_f64(*number).unwrap();
+        }
+        let scores = Tensor::new(DataType::F32, shape.to_vec(), packer.finish()).unwrap();
+        let ranking = Ranking {
+            count: 2,
+            labels: None,
+        };
+        let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+        let ranked = ranking.of("y", &scores, &labels).unwrap();
+        ranked.table().draw(Look::Plain)
+    }
+
+    #[test]
+    fn a_ranking_has_the_columns_that_tell_something() {
+        insta::assert_snapshot!(drawn(&[1, 3], &[0.1, 0.7, 0.2], &[]), @r"
+        rank  index  score
+           1      1    0.7
+           2      2    0.2
+        ");
+        let scores = [0.1, 0.7, 0.15, 0.05, 1e-7, 3.0, -2.5, 0.0];
+        insta::assert_snapshot!(drawn(&[2, 4], &scores, &["cat", "dog", "cow", "emu"]), @r"
+        row  rank  index  label  score
+          0     1      1  dog      0.7
+          0     2      2  cow     0.15
+          1     1      1  dog        3
+          1     2      0  cat     1e-7
+        ");
+        // Those of another output.
+        insta::assert_snapshot!(drawn(&[1, 3], &[0.1, 0.7, 0.2], &["cat"]), @r"
+        rank  index  score
+           1      1    0.7
+           2      2    0.2
+        ");
+    }
+}

@@ -1,0 +1,115 @@
+//! Paths of models on the command line, or one of a folder with a configuration file.
+
+use std::path::PathBuf;
+
+use super::{
+    FlagError, Flags,
+    flag::{Flag, FlagScope},
+    given,
+};
+use crate::config::file::config_of_folder;
+
+/// Flags of single models, besides those that a file refuses.
+const OF_MODELS: [&str; 3] = ["model_name", "model_path", "model_repository_path"];
+
+/// Paths of models on the command line.
+pub(super) struct PathArguments {
+    pub(super) paths: Vec<PathBuf>,
+    /// Whether the server is for this machine unless addresses are given.
+    pub(super) is_local: bool,
+}
+
+impl PathArguments {
+    /// Returns the configuration file of the one folder that is named, if there is one.
+    pub(super) fn config(&self, flags: &Flags) -> Result<Option<PathBuf>, FlagError> {
+        let [folder] = &self.paths[..] else {
+            return Ok(None);
+        };
+        let Some(file) = config_of_folder(folder) else {
+            return Ok(None);
+        };
+        let of_models =
+            |flag: &Flag| flag.scope == FlagScope::Model || OF_MODELS.contains(&flag.name);
+        let flags = given(flags, of_models);
+        if flags.is_empty() {
+            return Ok(Some(file));
+        }
+        let name = file.file_name().unwrap_or_default();
+        Err(FlagError::FolderAndParameters {
+            folder: folder.display().to_string(),
+            file: name.to_string_lossy().into_owned(),
+            flags,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::config::{Config, ConfigSource, FlagEnvironment, FlagError, Flags};
+
+    fn of(flags: Flags, paths: &[&Path]) -> Result<Config, FlagError> {
+        let paths = paths.iter().map(|path| path.to_path_buf()).collect();
+        Config::from_paths(flags, paths, &FlagEnvironment::default())
+    }
+
+    #[test]
+    fn one_folder_with_a_configuration_file_stands_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let file = folder.join("config.json");
+        std::fs::write(folder.join("graph.pbtxt"), "").unwrap();
+        std::fs::write(&file, "{\"architectures\": []}").unwrap();
+        let config = of(Flags::default(), &[folder]).unwrap();
+        assert!(matches!(config.source, ConfigSource::Paths(_)));
+        std::fs::write(&file, "{\"model_config_list\": []}").unwrap();
+        let config = of(Flags::default(), &[folder]).unwrap();
+        let ConfigSource::File { path, .. } = config.source else {
+            panic!("no file");
+        };
+        assert_eq!(path, file);
+        // Ports and addresses are those of paths.
+        let settings = config.settings;
+        assert_eq!(
+            (settings.port, settings.rest_port),
+            (Some(9000), Some(8000))
+        );
+        assert_eq!(settings.grpc_bind_addresses, ["127.0.0.1"]);
+        let other = folder.join("other");
+        std::fs::create_dir(&other).unwrap();
+        let config = of(Flags::default(), &[folder, &other]).unwrap();
+        assert!(matches!(config.source, ConfigSource::Paths(_)));
+        let repository = Flags {
+            model_repository_path: Some(folder.to_owned()),
+            ..Flags::default()
+        };
+        let config = of(repository, &[]).unwrap();
+        assert!(matches!(config.source, ConfigSource::Paths(_)));
+    }
+
+    #[test]
+    fn flags_of_a_model_are_refused_beside_the_file_of_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.json");
+        std::fs::write(file, "{\"model_config_list\": []}").unwrap();
+        let flags = Flags {
+            model_name: Some("other".to_owned()),
+            nireq: 2,
+            ..Flags::default()
+        };
+        let refused = of(flags, &[folder.path()]).unwrap_err();
+        assert!(refused.is_usage());
+        let text = refused.to_string();
+        let end =
+            "with model_name, nireq: its config.json says what is served, and with which settings";
+        assert!(text.ends_with(end), "{text}");
+        // As with a file that is named.
+        let flags = Flags {
+            stateful: true,
+            ..Flags::default()
+        };
+        let config = of(flags, &[folder.path()]).unwrap();
+        assert_eq!(config.warnings.len(), 1);
+    }
+}
