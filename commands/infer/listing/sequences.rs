@@ -107,7 +107,12 @@ mod tests {
         };
         let some = listing(5, vec![here, stored]);
         let text = some.table().draw(Look::Plain);
-        insta::assert_snapshot!(some.headline() + "\n" + &text, @"");
+        insta::assert_snapshot!(some.headline() + "\n" + &text, @"
+        Model `vad` has 5 live sequences, 2 of which are shown.
+                    sequence  version  steps  idle  place
+                           7        1    153  12 s  here
+        18446744073709551615        -      2     -  store
+        ");
         insta::assert_snapshot!(listing(0, Vec::new()).headline(), @"Model `vad` has no live sequences.");
     }
 }
