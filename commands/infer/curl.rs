@@ -103,6 +103,16 @@ pub(super) async fn metadata(
     )
 }
 
+/// Prints the request for the live sequences of a model.
+pub(super) fn sequences(
+    server: &ClientOptions,
+    model: &ModelId,
+    shows_secrets: bool,
+) -> Result<(), Failure> {
+    let spelled = spelled::sequences(server, model).map_err(refused)?;
+    print(vec![spelled], shows_secrets)
+}
+
 fn refused(error: RequestError) -> Failure {
     failure::client(ClientError::Request(error))
 }

@@ -189,6 +189,11 @@ pub(super) fn not_yet(error: ClientError, states: &str) -> Failure {
     ))
 }
 
+/// Returns the failure for a model that failed to load; `failed` has its name and its errors.
+pub(super) fn not_loaded(error: ClientError, failed: &str) -> Failure {
+    client(error).hint(format!("the server has failed to load {failed}"))
+}
+
 /// Returns the failure for an unknown model; `known` are the models of the server.
 pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[String]>) -> Failure {
     let failure = client(error);
@@ -415,7 +420,8 @@ mod tests {
     };
 
     use super::{
-        client, declared, input, mistaken_type, no_list, not_yet, other_api, unknown_model,
+        client, declared, input, mistaken_type, no_list, not_loaded, not_yet, other_api,
+        unknown_model,
     };
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -480,6 +486,19 @@ mod tests {
         hint: the server has the model, version 1 is LOADING: `--wait 60` waits until it is ready
         "
         );
+    }
+
+    #[test]
+    fn a_model_that_failed_to_load_is_reported_with_its_error() {
+        let refusal = ServerError {
+            code: ServerErrorCode::Grpc(tonic::Code::Unavailable),
+            message: "Mediapipe is not loaded yet".to_owned(),
+        };
+        let failure = not_loaded(ClientError::Refused(refusal), "`g`: version 1: no file");
+        insta::assert_snapshot!(failure.text(), @r"
+        error: the server refused the request: UNAVAILABLE: Mediapipe is not loaded yet
+        hint: the server has failed to load `g`: version 1: no file
+        ");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::{path::PathBuf, time::Instant};
 
 use ovms::{
     client::{
-        Api, Client, ClientError, ClientOptions, ModelId, ModelMetadata, Request, TensorForm,
-        VersionStatus,
+        Api, Client, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request,
+        TensorForm, VersionStatus,
         load::{LoadPlan, LoadTarget, Until},
         speaks_tls,
     },
@@ -22,7 +22,7 @@ use super::{
     ranking::Ranking,
     sequence::{self, Sequence, Whole},
     stream,
-    wait::{Wait, states},
+    wait::{Wait, failed_to_load, states},
 };
 use crate::{
     error::Failure,
@@ -220,9 +220,15 @@ pub(super) async fn why(
         &error, ClientError::Refused(it) if it.is_not_found() || it.is_unavailable()
     );
     if let (Some(name), Some(client), true) = (model, client, may_be_coming)
-        && let Some(states) = passing(client, name).await
+        && let Some(status) = not_ready(client, name).await
     {
-        return failure::not_yet(error, &states);
+        if let Some(failed) = failed_to_load(&status) {
+            return failure::not_loaded(error, &failed);
+        }
+        let is_coming = |state: &str| matches!(state, "START" | "LOADING");
+        if (status.versions.iter()).any(|version| is_coming(&version.state)) {
+            return failure::not_yet(error, &states(&status));
+        }
     }
     if let (Some(name), Some(client)) = (unknown, client) {
         let known = client.model_names().await;
@@ -249,15 +255,12 @@ pub(super) async fn why(
     }
 }
 
-/// Returns the states of a model that is being loaded; `None` of any other.
-async fn passing(client: &Client, name: &str) -> Option<String> {
+/// Returns the states of a model that the server has and that is not ready.
+async fn not_ready(client: &Client, name: &str) -> Option<ModelStatus> {
     let models = client.models().await.ok()?;
     let status = models.into_iter().find(|model| model.name == name)?;
-    let is_coming = |state: &str| matches!(state, "START" | "LOADING");
-    let mut versions = status.versions.iter();
-    let is_passing = versions.any(|version| is_coming(&version.state));
     let is_ready = status.versions.iter().any(VersionStatus::is_ready);
-    (is_passing && !is_ready).then(|| states(&status))
+    (!is_ready).then_some(status)
 }
 
 fn is_not_found(error: &ClientError) -> bool {

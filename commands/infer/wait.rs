@@ -162,6 +162,14 @@ fn all(models: &[ModelStatus]) -> Seen {
     }
 }
 
+/// Returns why a servable does not serve if it is since it failed to load, with its name.
+pub(super) fn failed_to_load(status: &ModelStatus) -> Option<String> {
+    match all(std::slice::from_ref(status)) {
+        Seen::Broken(errors, _) => errors.into_iter().next(),
+        Seen::Waiting(_) | Seen::Ready | Seen::Failed(_) => None,
+    }
+}
+
 /// Describes the versions of a servable that failed to load; `None` if there are none.
 fn failed(model: &ModelStatus) -> Option<String> {
     let versions = model.versions.iter();

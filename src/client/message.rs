@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 
 use super::error::{AnswerError, RequestError};
 use crate::{
@@ -273,6 +273,30 @@ pub struct ModelStatus {
     pub name: String,
     /// The versions, in the server's order; none if the model has none.
     pub versions: Vec<VersionStatus>,
+}
+
+/// Live sequences of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveSequences {
+    /// How many there are.
+    pub total: u64,
+    /// Some of them, sorted by their ids.
+    pub sequences: Vec<LiveSequence>,
+}
+
+/// A live sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveSequence {
+    /// The id.
+    pub sequence_id: u64,
+    /// The version that has its state; `None` if another server or the store has it.
+    pub version: Option<i64>,
+    /// How many steps it has had.
+    pub steps: u64,
+    /// How many seconds ago the last one was, if that is known.
+    pub idle_seconds: Option<u64>,
+    /// Place of its state in the server's word: `here` or `store`.
+    pub place: String,
 }
 
 /// A version and its state.

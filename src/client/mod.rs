@@ -42,8 +42,8 @@ pub use error::{
     AnswerError, BoxError, CallPhase, ClientError, RequestError, ServerError, ServerErrorCode,
 };
 pub use message::{
-    ClientResponse, ModelBatching, ModelId, ModelMetadata, Opaque, Request, TensorForm,
-    TensorMetadata, header,
+    ClientResponse, LiveSequence, LiveSequences, ModelBatching, ModelId, ModelMetadata, Opaque,
+    Request, TensorForm, TensorMetadata, header,
 };
 pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
 pub use {message::ModelStatus, message::ServerMetadata, message::VersionStatus};

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     address::Api,
-    connection::ClientOptions,
+    connection::{ClientOptions, SEQUENCES},
     error::RequestError,
     events,
     http::{self, HttpBody, to_json},
@@ -119,6 +119,21 @@ pub fn stream(server: &ClientOptions, requests: &[Request]) -> Result<Vec<Spelle
         }
         api @ (Api::TfsGrpc | Api::TfsRest) => {
             let what = "streams";
+            Err(RequestError::NoField { api, what })
+        }
+    }
+}
+
+/// Spells the question for the live sequences of a model.
+///
+/// # Errors
+///
+/// Fails if the protocol is not over HTTP.
+pub fn sequences(server: &ClientOptions, model: &ModelId) -> Result<Spelled, RequestError> {
+    match server.api {
+        Api::KserveRest | Api::TfsRest => Ok(get(server, &tfs_rest::segments(model, &[SEQUENCES]))),
+        api @ (Api::KserveGrpc | Api::TfsGrpc) => {
+            let what = "lists of sequences";
             Err(RequestError::NoField { api, what })
         }
     }

@@ -16,7 +16,7 @@ mod of_pipeline;
 mod regions;
 mod registry;
 pub mod reload;
-mod saved;
+mod sequences;
 mod servable;
 mod sessions;
 mod shared;
@@ -27,6 +27,7 @@ mod target;
 pub use engine::{Engine, Reload, ReloadRequest};
 pub use registry::Registry;
 pub(crate) use registry::not_found;
+pub use sequences::{ListedSequence, SequenceList, SequencePlace};
 pub use servable::{Servable, ServableFacts, ServableVersion};
 pub use target::Target;
 

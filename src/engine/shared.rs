@@ -71,6 +71,9 @@ impl OfModel {
             // A request before it has ended the sequence here, and the store knows more: it may be the same request.
             let again = [SequenceRefusal::Replaced, SequenceRefusal::Unknown].contains(&refusal);
             if !again || rounds == MAX_ROUNDS {
+                if let Some(epoch) = begun {
+                    keeper.give_up(&site.version, command.id, epoch).await;
+                }
                 return Err(explain(refusal));
             }
             rounds += 1;

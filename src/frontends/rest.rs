@@ -235,7 +235,8 @@ fn management_paths(paths: Paths) -> Paths {
             false => "GET, HEAD, OPTIONS",
         })
     };
-    let of_models = get(tfs::call).put(tfs::call).fallback(refuse);
+    let of_models = get(tfs::call).put(tfs::call).delete(tfs::call);
+    let of_models = of_models.fallback(refuse);
     paths
         .route("/v1/config", TFS, get_only(tfs::call))
         .route("/v1/config/reload", TFS, post_only(tfs::call))

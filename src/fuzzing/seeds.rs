@@ -142,6 +142,7 @@ fn seeds(name: &str) -> Seeds {
             "//v1/models/m/versions/2/sequences/7",
             "/v1/models/a%2Fb/labels/x:predict",
             "/v1/models/m/versions/0/metadata",
+            "/v1/models/m/sequences",
         ]),
         "pbtxt" => {
             let mut seeds = files(&[

@@ -52,6 +52,10 @@ pub enum Family {
     SequencesEvicted,
     /// Sequences above the limit.
     SequencesRefused,
+    /// Sequences whose states are in the store alone from then on.
+    SequencesMoved,
+    /// Sequences that the store has.
+    SequencesStored,
     /// Python workers that have died.
     WorkerDeaths,
     /// Python workers that have started anew.
@@ -92,7 +96,7 @@ type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 30] = {
+const TABLE: [Entry; 32] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [
@@ -120,6 +124,8 @@ const TABLE: [Entry; 30] = {
     (F::SequencesEnded, "ovms_sequences_ended", Counter, true, "Number of sequences ended by their clients."),
     (F::SequencesEvicted, "ovms_sequences_evicted", Counter, true, "Number of idle sequences removed."),
     (F::SequencesRefused, "ovms_sequences_refused", Counter, true, "Number of sequences refused because of their limit."),
+    (F::SequencesMoved, "ovms_sequences_moved", Counter, true, "Number of unused sequences whose state was left to the store alone."),
+    (F::SequencesStored, "ovms_sequences_stored", Gauge, true, "Number of live sequences of a stateful model in the store, of all servers."),
     (F::WorkerDeaths, "ovms_python_worker_deaths", Counter, true, "Number of Python workers of a graph or a DAG that have died."),
     (F::WorkerRestarts, "ovms_python_worker_restarts", Counter, true, "Number of Python workers of a graph or a DAG that have started anew."),
     (F::NodeTime, "ovms_node_time_us", Histogram, false, "Running time of a node of a pipeline or a graph."),

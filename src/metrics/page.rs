@@ -178,6 +178,24 @@ pub(super) fn write(
             }
         });
     }
+    each(page, F::SequencesMoved, models, |page, labels, reporter| {
+        let counts = reporter.sequences();
+        if counts.are_stored() {
+            let moved = counts.moved.load(Relaxed);
+            page.sample(F::SequencesMoved, "", labels, moved);
+        }
+    });
+    page.family(F::SequencesStored, |page| {
+        for Model { name, versions } in models {
+            // The same for all versions, which share their ids there.
+            let counts = versions.iter().map(|(_, reporter)| reporter.sequences());
+            if let Some(counts) = counts.rev().find(|counts| counts.are_stored()) {
+                let labels = format!(r#"name="{}""#, escaped(name));
+                let stored = counts.stored.load(Relaxed);
+                page.sample(F::SequencesStored, "", &labels, stored);
+            }
+        }
+    });
     type OfWorkers = fn(&WorkerCounts) -> &AtomicU64;
     let of_workers: [(Family, OfWorkers); 2] = [
         (F::WorkerDeaths, |counts| &counts.deaths),

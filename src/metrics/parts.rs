@@ -56,6 +56,10 @@ pub struct SequenceCounts {
     pub(super) ended: AtomicU64,
     pub(super) evicted: AtomicU64,
     pub(super) refused: AtomicU64,
+    /// Whether there is a store, so that its figures are shown.
+    are_stored: AtomicBool,
+    pub(super) moved: AtomicU64,
+    pub(super) stored: AtomicU64,
 }
 
 impl SequenceCounts {
@@ -88,9 +92,24 @@ impl SequenceCounts {
         self.ended.fetch_add(1, Relaxed);
     }
 
-    /// So many of those that are gone were idle.
+    /// So many were removed for being idle, here or in the store.
     pub fn evicted(&self, count: usize) {
         self.evicted.fetch_add(count as u64, Relaxed);
+    }
+
+    /// So many of those that are gone are in the store alone.
+    pub fn moved(&self, count: usize) {
+        self.moved.fetch_add(count as u64, Relaxed);
+    }
+
+    /// The store has so many of the model, whichever server has their states.
+    pub fn stored(&self, count: u64) {
+        self.stored.store(count, Relaxed);
+        self.are_stored.store(true, Relaxed);
+    }
+
+    pub(super) fn are_stored(&self) -> bool {
+        self.are_stored.load(Relaxed)
     }
 
     /// One was not begun, since there were too many.

@@ -20,22 +20,43 @@ pub async fn run(period: Duration, versions: impl Fn() -> Vec<Arc<Version>>) {
     loop {
         ticks.tick().await;
         for version in versions() {
-            let sequences = version.sequences();
-            let states = sequences.scan(|loaded| loaded.cleans_sequences());
-            if !states.is_empty() {
-                tracing::info!(
-                    model = version.model(),
-                    version = version.number(),
-                    sequences = states.len(),
-                    "removed idle sequences"
-                );
-                if let Some(keeper) = version.keeper() {
-                    keeper.forget(&states).await;
-                }
-                free(states).await;
-            }
+            scan(&version).await;
         }
     }
+}
+
+/// Removes the idle sequences of a version. Those that the store has as well stay there for as long as it keeps them.
+async fn scan(version: &Version) {
+    let states = version.sequences().scan(|loaded| loaded.cleans_sequences());
+    if states.is_empty() {
+        return;
+    }
+    let moved = states.iter().filter(|live| live.is_spare()).count();
+    let removed = states.len() - moved;
+    let (model, number) = (version.model(), version.number());
+    let counts = version.reporter().sequences();
+    if removed > 0 {
+        counts.evicted(removed);
+        tracing::info!(
+            model,
+            version = number,
+            sequences = removed,
+            "removed idle sequences"
+        );
+    }
+    if moved > 0 {
+        counts.moved(moved);
+        tracing::info!(
+            model,
+            version = number,
+            sequences = moved,
+            "left idle sequences to the store"
+        );
+    }
+    if let Some(keeper) = version.keeper() {
+        keeper.forget(&states).await;
+    }
+    free(states).await;
 }
 
 /// Ends the sequences of an instance that no longer takes new ones: at once if there is no limit,

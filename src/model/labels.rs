@@ -1,9 +1,9 @@
 //! Names of a model's scores: of a file beside it, or those that the model itself carries.
 
-use std::{fs, io::Read, path::Path, sync::Arc};
+use std::{collections::BTreeSet, fs, io::Read, path::Path, sync::Arc};
 
 use super::ir::RtInfo;
-use crate::tensor::PartialShape;
+use crate::tensor::{Dim, PartialShape};
 
 /// Name of the file, with a label per line.
 const FILE: &str = "labels.txt";
@@ -11,8 +11,17 @@ const FILE: &str = "labels.txt";
 /// Maximum size of the labels in bytes; further ones are no labels.
 const MAX: u64 = 1 << 20;
 
-/// Reads the labels, one per line: of the version's folder, of the model's, or of the model itself.
-pub(super) fn read(version: &Path, info: Option<&RtInfo>) -> Option<Arc<str>> {
+/// Labels, and where they are from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Labels {
+    /// One per line.
+    pub(super) text: Arc<str>,
+    /// The file, or words for the model itself.
+    from: String,
+}
+
+/// Reads the labels: of the version's folder, of the model's, or of the model itself.
+pub(super) fn read(version: &Path, info: Option<&RtInfo>) -> Option<Labels> {
     let folder = match version.is_dir() {
         true => version,
         false => version.parent()?,
@@ -21,19 +30,41 @@ pub(super) fn read(version: &Path, info: Option<&RtInfo>) -> Option<Arc<str>> {
     let is_version = name.bytes().all(|byte| byte.is_ascii_digit());
     let above = folder.parent().filter(|_| is_version);
     let mut folders = [Some(folder), above].into_iter().flatten();
-    let file = folders.find_map(|folder| of_file(&folder.join(FILE)));
-    file.or_else(|| of_model(info?)).map(Into::into)
+    let file = folders.find_map(|folder| {
+        let path = folder.join(FILE);
+        let text = of_file(&path)?;
+        Some((text, path.display().to_string()))
+    });
+    let own = || Some((of_model(info?)?, "the labels in the model".to_owned()));
+    let (text, from) = file.or_else(own)?;
+    let text = text.into();
+    Some(Labels { text, from })
 }
 
-/// Returns how many labels there are, if they are of no output: the last dimension of each has another length.
-pub(super) fn misfit(
-    labels: &str,
-    outputs: &mut dyn Iterator<Item = &PartialShape>,
-) -> Option<usize> {
-    let count = labels.lines().count();
-    let scores = outputs.map(|shape| shape.fixed()?.last().copied());
-    let scores: Option<Vec<usize>> = scores.collect();
-    (!scores?.contains(&count)).then_some(count)
+impl Labels {
+    /// Returns what is wrong if they are of no output: the last dimension of each has another length.
+    pub(super) fn misfit<'a>(
+        &self,
+        outputs: impl Iterator<Item = &'a PartialShape>,
+    ) -> Option<String> {
+        let count = self.text.lines().count();
+        let mut scores = BTreeSet::new();
+        for last in outputs.filter_map(|shape| shape.0.last()) {
+            let Dim::Fixed(length) = last else {
+                return None;
+            };
+            scores.insert(*length);
+        }
+        if scores.is_empty() || scores.contains(&count) {
+            return None;
+        }
+        let scores: Vec<String> = scores.iter().map(ToString::to_string).collect();
+        Some(format!(
+            "labels do not fit: {}: found {count} lines, expected {}, the last dimension of an output",
+            self.from,
+            scores.join(" or ")
+        ))
+    }
 }
 
 fn of_file(path: &Path) -> Option<String> {
@@ -70,41 +101,56 @@ fn of_model(info: &RtInfo) -> Option<String> {
 mod tests {
     use std::{collections::BTreeMap, fs};
 
-    use super::{RtInfo, misfit, read};
+    use super::{Labels, RtInfo, read};
     use crate::tensor::{Dim, PartialShape};
 
     #[test]
     fn labels_are_as_many_as_the_scores_of_an_output() {
+        let labels = Labels {
+            text: "a\nb".into(),
+            from: "labels.txt".to_owned(),
+        };
         let misfit = |scores: &[Dim]| {
             let shapes: Vec<_> = (scores.iter())
-                .map(|scores| PartialShape(vec![Dim::Fixed(1), *scores]))
+                .map(|scores| PartialShape(vec![Dim::Any, *scores]))
                 .collect();
-            misfit("a\nb", &mut shapes.iter())
+            labels.misfit(shapes.iter())
         };
-        assert_eq!(misfit(&[Dim::Fixed(5)]), Some(2));
+        insta::assert_snapshot!(
+            misfit(&[Dim::Fixed(5)]).unwrap(),
+            @"labels do not fit: labels.txt: found 2 lines, expected 5, the last dimension of an output"
+        );
+        let of_two = misfit(&[Dim::Fixed(9), Dim::Fixed(5)]).unwrap();
+        assert!(of_two.contains("expected 5 or 9,"), "{of_two}");
         assert_eq!(misfit(&[Dim::Fixed(5), Dim::Fixed(2)]), None);
         assert_eq!(misfit(&[Dim::Any]), None);
+        assert_eq!(misfit(&[]), None);
     }
 
     #[test]
     fn the_nearest_labels_count() {
+        let text = |version, info| read(version, info).map(|labels| labels.text.to_string());
         let root = tempfile::tempdir().unwrap();
         let version = root.path().join("1");
         fs::create_dir(&version).unwrap();
         assert_eq!(read(&version, None), None);
         let labels = RtInfo::Text("fire_engine cat".to_owned());
         let info = RtInfo::Tree(BTreeMap::from([("labels".to_owned(), labels)]));
-        assert_eq!(
-            read(&version, Some(&info)).as_deref(),
-            Some("fire engine\ncat")
-        );
+        let own = read(&version, Some(&info)).unwrap();
+        assert_eq!(&*own.text, "fire engine\ncat");
+        assert_eq!(own.from, "the labels in the model");
         fs::write(root.path().join("labels.txt"), "a\nb\n").unwrap();
-        assert_eq!(read(&version, Some(&info)).as_deref(), Some("a\nb"));
+        let above = read(&version, Some(&info)).unwrap();
+        assert_eq!(&*above.text, "a\nb");
+        assert_eq!(
+            above.from,
+            root.path().join("labels.txt").display().to_string()
+        );
         fs::write(version.join("labels.txt"), "c\n").unwrap();
-        assert_eq!(read(&version, None).as_deref(), Some("c"));
+        assert_eq!(text(&version, None).as_deref(), Some("c"));
         let file = version.join("m.onnx");
         fs::write(&file, "").unwrap();
-        assert_eq!(read(&file, None).as_deref(), Some("c"));
+        assert_eq!(text(&file, None).as_deref(), Some("c"));
         // Not those of another model beside.
         let other = root.path().join("other");
         fs::create_dir(&other).unwrap();

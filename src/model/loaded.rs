@@ -371,22 +371,16 @@ impl Loaded {
             tracing::info!(model = name, "taken from the cache of compiled models");
         }
         let labels = labels::read(&spec.folder, ir.rt_info.as_ref());
-        let mut shapes = compiled.info.outputs.iter().map(|output| &output.shape);
-        if let Some(count) = labels
-            .as_deref()
-            .and_then(|text| labels::misfit(text, &mut shapes))
-        {
-            tracing::warn!(
-                model = name,
-                "there are {count} labels, and no output has as many scores"
-            );
+        let shapes = compiled.info.outputs.iter().map(|output| &output.shape);
+        if let Some(misfit) = labels.as_ref().and_then(|labels| labels.misfit(shapes)) {
+            tracing::warn!(model = name, "{misfit}");
         }
         let outputs = compiled.info.outputs.iter();
         let fixed = outputs.filter_map(TensorInfo::fixed_bytes);
         Ok(Self {
             fixed_outputs: fixed.sum(),
             info: compiled.info,
-            labels,
+            labels: labels.map(|labels| labels.text),
             rt_info: ir.rt_info,
             spec: Arc::clone(spec),
             asked,

@@ -44,7 +44,7 @@ pub use loaded::{Loaded, Spec, VersionError, VersionFailure, inspect};
 pub use phase::{Phase, PhaseEvent};
 pub use snapshot::Snapshot;
 pub use state::{Status, VersionErrorCode, VersionState};
-pub use stateful::OfVersion;
+pub use stateful::{OfVersion, not_stored};
 pub use version::Version;
 
 use crate::error::{Error, ErrorKind, Result};

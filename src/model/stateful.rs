@@ -6,7 +6,7 @@ use super::{keeper::Ownership, loaded::Loaded, overloaded};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
-    openvino::{Hold, SequenceState, SlotInput, SlotQueue},
+    openvino::{Hold, LoadOptions, SequenceState, SlotInput, SlotQueue, StateMode},
     quota::ClientPlace,
     request::InferRequest,
     sequence::{Begun, SEQUENCE_ID, SequenceRefusal, Sequences, Turn},
@@ -32,6 +32,19 @@ impl From<SequenceState> for LiveState {
         Self {
             state,
             ..Self::default()
+        }
+    }
+}
+
+/// Returns what becomes of the sequences of a model whose states are no tensors, beside a store, and what to do.
+pub fn not_stored(options: &LoadOptions) -> &'static str {
+    match options.state_mode {
+        StateMode::Requests => {
+            "--sequence-store has none of its sequences, since its state_mode is requests: they end with the server; \
+             leave state_mode out, or set it to tensors"
+        }
+        StateMode::Tensors => {
+            "--sequence-store has none of its sequences, since its states cannot be tensors: they end with the server"
         }
     }
 }

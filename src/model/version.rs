@@ -23,7 +23,7 @@ use super::{
     recover::Recovery,
     resize::Resizing,
     state::{Status, VersionErrorCode, VersionState},
-    stateful::OfVersion,
+    stateful::{self, OfVersion},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -169,6 +169,10 @@ impl Version {
         // What is compiled again after a failure, or for other shapes, is the same model as before.
         self.reporter.renewed();
         if loaded.is_stateful() {
+            if self.keeper().is_some() && !loaded.shares_sequences() {
+                let why = stateful::not_stored(&loaded.spec.options);
+                tracing::warn!(model = self.model(), version = self.number, "{why}");
+            }
             self.reporter.sequences().keep();
             self.sequences.renew(Some(Arc::clone(&loaded)));
         }

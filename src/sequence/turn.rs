@@ -1,6 +1,6 @@
 //! The turn of one request: how it is waited for, used, and passed on.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use tokio::sync::oneshot;
 
@@ -22,6 +22,8 @@ pub struct Turn<I: Clone + PartialEq, S> {
     pub(super) instance: I,
     pub(super) state: Option<S>,
     pub(super) running: bool,
+    /// Steps before the turn, if the state has come from elsewhere.
+    pub(super) before: Option<u64>,
 }
 
 /// A place in the queue of a sequence; dropping it leaves the queue.
@@ -109,6 +111,11 @@ impl<I: Clone + PartialEq, S> Turn<I, S> {
     pub fn place(&mut self) -> &mut Option<S> {
         self.running = false;
         &mut self.state
+    }
+
+    /// Says how many steps there were before, of a sequence whose state has come from elsewhere.
+    pub fn goes_on_after(&mut self, steps: u64) {
+        self.before = Some(steps);
     }
 
     /// Returns the turn to hand on; what is left is none.
@@ -205,10 +212,13 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             drop(entry);
             return state;
         }
+        entry.steps = turn.before.take().unwrap_or(entry.steps);
         if outcome == Outcome::Unused {
             entry.ending &= !control.ends();
         } else {
             entry.idle = false;
+            entry.steps = entry.steps.saturating_add(1);
+            entry.used = Instant::now();
         }
         entry.state = state;
         entry.pass_on(self, turn.id);
@@ -233,6 +243,7 @@ impl<I: Clone + PartialEq, S> Entry<I, S> {
             instance: self.instance.clone(),
             state: self.state.take(),
             running: false,
+            before: None,
         }
     }
 

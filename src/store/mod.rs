@@ -162,6 +162,26 @@ pub enum WriteOutcome {
     Fenced,
 }
 
+/// Number of a model's sequences in a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoredCount {
+    /// Those that live.
+    pub live: u64,
+    /// Those that have expired since the last count, which none of the servers that share the store has been told.
+    pub expired: u64,
+}
+
+/// A live sequence in a store, as lists have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredSequence {
+    /// Its id.
+    pub id: u64,
+    /// Number of steps behind its state.
+    pub steps: u64,
+    /// How long ago the last of them was stored, if that is known.
+    pub idle: Option<Duration>,
+}
+
 /// A store. Every call is bounded by the time limit that the store was opened with, and is tried again within it.
 #[derive(Debug)]
 pub enum SequenceStore {
@@ -239,6 +259,24 @@ impl SequenceStore {
         answer: Option<&StoredAnswer>,
     ) -> Result<WriteOutcome, StoreError> {
         on!(self, end, key, epoch, answer)
+    }
+
+    /// Counts the sequences of a model, and forgets those that have expired.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store does.
+    pub async fn count(&self, model: &str) -> Result<StoredCount, StoreError> {
+        on!(self, count, model)
+    }
+
+    /// Returns up to so many sequences of a model, whichever server has their states.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store does.
+    pub async fn list(&self, model: &str, most: usize) -> Result<Vec<StoredSequence>, StoreError> {
+        on!(self, list, model, most)
     }
 
     /// Returns the sequences that other servers want of this one, to the first who asks; `None` if there are no others.

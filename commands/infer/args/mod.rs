@@ -79,6 +79,7 @@ Examples:
   ovms infer --status
   ovms infer resnet --status --wait 60
   ovms infer resnet --metadata --output json
+  ovms infer vad --sequences --url http://localhost:8000
   ovms infer adder --zeros --api kserve-rest --print-curl | sh
 
 Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be \
@@ -87,7 +88,8 @@ reached; 130 Ctrl-C.";
 /// Usage lines, one for each mode.
 const USAGE: &str = "\
 ovms infer [OPTIONS] <MODEL>
-       ovms infer [OPTIONS] <--status|--metadata> [MODEL]";
+       ovms infer [OPTIONS] <--status|--metadata> [MODEL]
+       ovms infer [OPTIONS] --sequences <MODEL>";
 
 /// Flags of `ovms infer`.
 #[derive(Debug, clap::Args)]
@@ -134,12 +136,23 @@ pub(super) struct QuestionArgs {
     #[arg(long, conflicts_with_all = of_a_request(), conflicts_with = "status")]
     pub(super) metadata: bool,
 
+    /// Show the live sequences of the model
+    ///
+    /// With the steps of each, how long it has been idle, and whether its state is here or in the store alone. Over
+    /// REST, since it is a management path. At most 1000 are shown.
+    #[arg(
+        long,
+        conflicts_with_all = of_a_request(),
+        conflicts_with_all = ["status", "metadata"]
+    )]
+    pub(super) sequences: bool,
+
     /// Print the request as a curl command (grpcurl over gRPC) instead of sending it
     ///
     /// The command is quoted for a shell. Elements are written one by one, unless --raw or --binary
     /// is given or their datatype has no such form. The server is queried for datatypes and shapes
     /// only, and not at all if each input has its own. A sequence gives one command per step. Also
-    /// works with --status and --metadata.
+    /// works with --status, --metadata, and --sequences.
     #[arg(long, conflicts_with = "load")]
     pub(super) print_curl: bool,
 

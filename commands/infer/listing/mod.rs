@@ -1,4 +1,6 @@
-//! States and metadata of models as tables and JSON.
+//! States, metadata, and sequences of models as tables and JSON.
+
+mod sequences;
 
 use ovms::client::{
     Api, Client, ClientError, ClientOptions, ModelBatching, ModelId, ModelMetadata, ModelStatus,
@@ -6,11 +8,12 @@ use ovms::client::{
 };
 use serde::Serialize;
 
+use self::sequences::SequenceListing;
 use super::{
     args::InferArgs,
     curl,
     explain::{explanation, tensor_cells},
-    job::server,
+    job::{misfit, server},
     run::{ask, unless_interrupted},
 };
 use crate::{
@@ -235,17 +238,27 @@ pub(super) struct Inspection {
 enum Question {
     Status,
     Metadata,
+    Sequences,
 }
 
 impl Inspection {
     /// Checks the flags; `None` if they ask for no query.
     pub(super) fn new(args: &InferArgs) -> Result<Option<Self>, Failure> {
-        let (question, what) = match (args.question.status, args.question.metadata) {
-            (true, _) => (Question::Status, "the status"),
-            (false, true) => (Question::Metadata, "the metadata"),
-            (false, false) => return Ok(None),
+        let asked = &args.question;
+        let (question, what) = match (asked.status, asked.metadata, asked.sequences) {
+            (true, ..) => (Question::Status, "the status"),
+            (_, true, _) => (Question::Metadata, "the metadata"),
+            (.., true) => (Question::Sequences, "the sequences"),
+            _ => return Ok(None),
         };
         let is_json = args.output.output.of_many(what)? == OutputFormat::Json;
+        let api = args.server.api();
+        if question == Question::Sequences && api.is_grpc() {
+            return Err(misfit("--sequences", api).hint(
+                "sequences are listed over REST: `--url http://HOST:PORT`, with the server's \
+                 `--rest-port` or `--management-port`",
+            ));
+        }
         let version = args.request.model_version;
         let model = args.model.clone().map(|name| ModelId {
             name,
@@ -270,7 +283,17 @@ impl Inspection {
                 Question::Metadata => {
                     unless_interrupted(curl::metadata(server, model, self.shows_secrets)).await
                 }
+                Question::Sequences => match model {
+                    Some(model) => curl::sequences(server, model, self.shows_secrets),
+                    None => Ok(()),
+                },
             };
+        }
+        if let (Question::Sequences, Some(model)) = (self.question, &self.model) {
+            let question = async |client: &Client| client.sequences(model).await;
+            let asked = ask(&self.server, Some(&model.name), question);
+            let (_, found) = unless_interrupted(asked).await?;
+            return SequenceListing::new(self.server.api, model, found).print(self.is_json);
         }
         let listing = unless_interrupted(self.ask()).await?;
         listing.print(self.is_json)
@@ -296,7 +319,7 @@ impl Inspection {
     async fn one(&self, client: &Client, model: &ModelId) -> Result<Models, ClientError> {
         Ok(match self.question {
             Question::Status => Models::States(vec![client.model_status(model).await?]),
-            Question::Metadata => Models::Tensors(vec![MetadataRow {
+            Question::Metadata | Question::Sequences => Models::Tensors(vec![MetadataRow {
                 name: model.name.clone(),
                 metadata: client.model_metadata(model).await?,
                 error: None,

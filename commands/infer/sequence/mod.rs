@@ -85,7 +85,7 @@ impl Stop {
 const STATEFUL: &str = "is the model served with `--stateful`?";
 
 /// Errors of servers, and the next step for each.
-const REFUSALS: [(&str, &str); 6] = [
+const REFUSALS: [(&str, &str); 7] = [
     (
         "Max sequence number has been reached",
         "`--max-sequence-number` of the server sets the limit; sequences that are left alone end \
@@ -94,6 +94,11 @@ const REFUSALS: [(&str, &str); 6] = [
     (
         "Sequence with provided ID already exists",
         "choose another `--sequence-id`, or leave it out and a random one is taken",
+    ),
+    (
+        "its stored state is older than its last answer",
+        "a server has ended without having stored it; with `--sequence-durability step` of the server each \
+         state is stored before its answer; `--start` starts a new one",
     ),
     (
         "Sequence with provided ID does not exist",

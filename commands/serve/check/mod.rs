@@ -62,6 +62,8 @@ struct Report {
     limit: Limit,
     /// Whether only the files themselves are checked, and nothing that they name.
     is_syntax: bool,
+    /// Whether there is a store of sequences.
+    has_store: bool,
     /// Reasons for unread models, with their names.
     unread: BTreeMap<String, Vec<String>>,
     /// Next steps.
@@ -128,6 +130,7 @@ impl Report {
     fn look(&mut self, flags: Flags, paths: Vec<PathBuf>) -> Result<(), Failure> {
         let mut config = configured(flags, paths).map_err(|error| hints::of_flags(&error))?;
         places::check_python(&config.settings.flags)?;
+        self.has_store = config.settings.sequence_store.is_some();
         for warning in std::mem::take(&mut config.warnings) {
             self.record(ServeFinding::text(Severity::Warning, warning));
         }

@@ -14,8 +14,8 @@ use ovms::{
     diagnostic::{Diagnostic, Diagnostics, FilePosition, Severity},
     engine::reload::ignored_triton_settings,
     error::chain,
-    model::{Ignored, Reason, repository, storage, wanted},
-    openvino::check_cache,
+    model::{Ignored, Reason, not_stored, repository, storage, wanted},
+    openvino::{StateMode, check_cache},
     pipeline::{CustomError, python::is_handler, survey},
 };
 
@@ -251,6 +251,12 @@ impl Report {
         facts: &ConfigurationFacts<'_>,
     ) {
         let of = format!("{origin}model `{}`", model.name);
+        let options = &model.load;
+        if self.has_store && model.stateful.is_some() && options.state_mode == StateMode::Requests {
+            let text = format!(": {}", not_stored(options));
+            let about = (&*model.name, file);
+            self.record(ServeFinding::of_model(Severity::Warning, about, &of, &text));
+        }
         let (versions, state) = self.versions(model, (file, &of), facts);
         self.row(CheckedKind::Model, &model.name, versions, state);
     }

@@ -17,7 +17,7 @@ use super::{
     kserve_rest::{self, KserveRest},
     load::{ServerCounters, WireRequest},
     message::{
-        ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelStatus, Request,
+        ClientResponse, LiveSequences, ModelBatching, ModelId, ModelMetadata, ModelStatus, Request,
         ServerMetadata, VersionStatus,
     },
     protocol::{Call, Protocol, RawReply},
@@ -33,6 +33,9 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// The header, or gRPC metadata, that says of which sequence a request is. Servers do not read it:
 /// proxies spread requests over replicas by it.
 pub const SEQUENCE: HeaderName = HeaderName::from_static("ovms-sequence-id");
+
+/// Part of the paths of sequences.
+pub(super) const SEQUENCES: &str = "sequences";
 
 /// How to reach a server.
 #[derive(Debug, Clone)]
@@ -304,6 +307,20 @@ impl Client {
         self.saved(model, id, Some(state)).await.map(drop)
     }
 
+    /// Lists live sequences of a model: as many as a server shows unless it is asked for more.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no answer comes, the server refuses, or the protocol is not over HTTP.
+    pub async fn sequences(&self, model: &ModelId) -> Result<LiveSequences, ClientError> {
+        let (api, what) = (self.api(), "lists of sequences");
+        let http = self.wire.http();
+        let http = http.ok_or(RequestError::NoField { api, what })?;
+        let path = tfs_rest::segments(model, &[SEQUENCES]);
+        let json = self.ask(http.get(&path)).await?;
+        http.decode(&json)
+    }
+
     async fn saved(
         &self,
         model: &ModelId,
@@ -318,7 +335,7 @@ impl Client {
             headers.insert(SEQUENCE, id.into());
         }
         let text = id.to_string();
-        let path = tfs_rest::segments(model, &["sequences", &text]);
+        let path = tfs_rest::segments(model, &[SEQUENCES, &text]);
         self.ask(http.file(&path, headers, state)).await
     }
 

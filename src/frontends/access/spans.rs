@@ -143,6 +143,10 @@ fn route(path: &str) -> Option<String> {
         let place = match part {
             "versions" => "/versions/{version}",
             "labels" => "/labels/{label}",
+            "sequences" if parts.clone().next().is_none() => {
+                route.push_str("/sequences");
+                continue;
+            }
             "sequences" => "/sequences/{id}",
             "infer" | "generate" | "generate_stream" | "config" | "stats" | "metadata" => {
                 route.push('/');
@@ -177,6 +181,10 @@ mod tests {
             (
                 "/v1/models/m/sequences/17",
                 Some("/v1/models/{model}/sequences/{id}"),
+            ),
+            (
+                "/v1/models/m/versions/2/sequences",
+                Some("/v1/models/{model}/versions/{version}/sequences"),
             ),
             ("/v1/models/m:x", Some("/v1/models/{model}")),
             ("/v2/models/m/any/thing", None),

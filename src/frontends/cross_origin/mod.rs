@@ -13,7 +13,7 @@ use axum::http::{
     uri::{Authority, Scheme},
 };
 
-use super::tfs::rest::is_sequence;
+use super::tfs::rest::is_about_sequences;
 use crate::{
     config::ServerSettings,
     error::{Error, ErrorKind, Result},
@@ -64,7 +64,7 @@ pub(super) fn is_management(path: &str) -> bool {
         return path.trim_end_matches('/') == "/v2/models/stats";
     }
     path == "/"
-        || is_sequence(path)
+        || is_about_sequences(path)
         || MANAGEMENT.iter().any(|root| {
             path.strip_prefix(root)
                 .is_some_and(|below| below.is_empty() || below.starts_with('/'))

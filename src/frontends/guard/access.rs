@@ -11,7 +11,7 @@ use crate::{
     auth::{Auth, Denial, Identity, Right},
     budget::Budget,
     engine::{
-        Engine, Reload, Servable, Target, not_found,
+        Engine, Reload, SequenceList, Servable, Target, not_found,
         stream::{Course, OpenStream, StreamHead, StreamPlace},
     },
     error::{Error, ErrorKind, Result},
@@ -330,6 +330,38 @@ impl Access {
         self.engine
             .restore_sequence(model, version, id, (file, place))
             .await
+    }
+
+    /// Lists live sequences, as [`Engine::sequences`].
+    ///
+    /// # Errors
+    ///
+    /// Fails as that, if the sender does not manage the server, and as for an unknown name if it may not see it.
+    pub(in crate::frontends) async fn sequences(
+        &self,
+        model: &str,
+        version: Option<i64>,
+        most: usize,
+    ) -> Result<SequenceList> {
+        self.admin()?;
+        self.visible(model)?;
+        self.engine.sequences(model, version, most).await
+    }
+
+    /// Ends a sequence, as [`Engine::end_sequence`].
+    ///
+    /// # Errors
+    ///
+    /// Fails as that, if the sender does not manage the server, and as for an unknown name if it may not see it.
+    pub(in crate::frontends) async fn end_sequence(
+        &self,
+        model: &str,
+        version: Option<i64>,
+        id: u64,
+    ) -> Result<i64> {
+        self.admin()?;
+        self.visible(model)?;
+        self.engine.end_sequence(model, version, id).await
     }
 
     /// Reads the configuration again, as [`Engine::reload`], and the file of identities.

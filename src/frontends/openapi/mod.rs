@@ -287,6 +287,11 @@ impl Document {
             )
         };
         self.add("post", &format!("{path}:predict"), predict);
+        if facts.is_stateful() {
+            let listed = Some(schema::live_sequences());
+            let sequences = operation("sequences", "Its live sequences", listed);
+            self.add("get", &format!("{path}/sequences"), sequences);
+        }
     }
 
     /// Adds the inference of a version, with schemas of its own.

@@ -14,6 +14,26 @@ pub(super) fn any_object() -> Value {
     json!({"type": "object", "additionalProperties": true})
 }
 
+/// Returns the schema of a list of sequences.
+pub(super) fn live_sequences() -> Value {
+    let number = || json!({"type": "integer"});
+    let known = || json!({"type": ["integer", "null"]});
+    let sequence = object(
+        &["sequence_id", "version", "steps", "idle_seconds", "place"],
+        json!({
+            "sequence_id": number(),
+            "version": known(),
+            "steps": number(),
+            "idle_seconds": known(),
+            "place": {"type": "string", "enum": ["here", "store"]},
+        }),
+    );
+    object(
+        &["total", "sequences"],
+        json!({"total": number(), "sequences": {"type": "array", "items": sequence}}),
+    )
+}
+
 /// Returns the schemas that do not depend on what is served.
 pub(super) fn common() -> [(&'static str, Value); 10] {
     let text = json!({"type": "string"});

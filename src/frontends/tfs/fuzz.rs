@@ -75,14 +75,20 @@ pub(crate) fn paths(data: &[u8]) {
     let is_routed = ["/v1/", "//v1/"].iter().any(|root| path.starts_with(root));
     match rest::parse(&path) {
         Ok(call) => {
-            let manages = matches!(call, Call::Sequence(..) | Call::Config | Call::Reload);
+            let manages = matches!(
+                call,
+                Call::Sequence(..) | Call::Sequences(_) | Call::Config | Call::Reload
+            );
             assert!(!manages || !is_routed || is_management(&path), "{path}");
             match call {
                 Call::Sequence(names, id) => {
                     assert!(id > 0);
                     check_names(&path, &names);
                 }
-                Call::Predict(names) | Call::Status(names) | Call::Metadata(names) => {
+                Call::Predict(names)
+                | Call::Status(names)
+                | Call::Metadata(names)
+                | Call::Sequences(names) => {
                     check_names(&path, &names);
                 }
                 Call::Config | Call::Reload | Call::Unserved => {}

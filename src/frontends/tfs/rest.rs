@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{SIGNATURE, SIGNATURES_TYPE, infos, json, json_reply, loaded};
 use crate::{
     auth::Right,
-    engine::{Reload, ServableVersion},
+    engine::{Reload, SequenceList, SequencePlace, ServableVersion},
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body,
@@ -35,12 +35,21 @@ const ORIGIN: RequestOrigin = RequestOrigin {
 };
 
 /// The methods of a sequence.
-pub(in crate::frontends) const OF_A_SEQUENCE: &str = "GET, HEAD, PUT, OPTIONS";
+pub(in crate::frontends) const OF_A_SEQUENCE: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
+
+/// How many sequences a list has, unless its query says otherwise.
+const USUAL_SEQUENCES: usize = 1000;
+
+/// The most sequences of a list.
+const MAX_SEQUENCES: usize = 10_000;
+
+/// Estimated bytes of a sequence in a list, for the decision where to write it. Not measured.
+const SEQUENCE_BYTES: usize = 128;
 
 /// Returns who may use a path below `/v1`, as [`call`] reads it.
 pub(in crate::frontends) fn rule(uri: &Uri) -> Rule {
     match parse(uri.path()) {
-        Ok(Call::Reload | Call::Sequence(..)) => Rule::With(Right::Admin),
+        Ok(Call::Reload | Call::Sequences(_) | Call::Sequence(..)) => Rule::With(Right::Admin),
         Ok(
             Call::Predict(_) | Call::Unserved | Call::Status(_) | Call::Metadata(_) | Call::Config,
         )
@@ -52,15 +61,15 @@ pub(in crate::frontends) fn rule(uri: &Uri) -> Rule {
 pub(crate) async fn call(context: RestContext, request: Request) -> Result<Response> {
     let call = parse(request.uri().path())?;
     let posts = matches!(call, Call::Predict(_) | Call::Unserved | Call::Reload);
-    let puts = matches!(call, Call::Sequence(..));
+    let is_sequence = matches!(call, Call::Sequence(..));
     let allowed = match *request.method() {
         Method::GET | Method::HEAD => !posts,
         Method::POST => posts,
-        Method::PUT => puts,
+        Method::PUT | Method::DELETE => is_sequence,
         _ => false,
     };
     if !allowed {
-        return Ok(not_allowed(match (posts, puts) {
+        return Ok(not_allowed(match (posts, is_sequence) {
             (true, _) => "POST, OPTIONS",
             (_, true) => OF_A_SEQUENCE,
             _ => "GET, HEAD, OPTIONS",
@@ -75,6 +84,7 @@ pub(crate) async fn call(context: RestContext, request: Request) -> Result<Respo
         )),
         Call::Status(names) => statuses(engine, &names),
         Call::Metadata(names) => metadata(engine, &names),
+        Call::Sequences(names) => sequences(&context, &names, request).await,
         Call::Sequence(names, id) => sequence(&context, &names, id, request).await,
         Call::Config => config(engine, StatusCode::OK),
         Call::Reload => match engine.reload().await? {
@@ -134,7 +144,69 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     reply::written(&parts.headers, budget, bytes, JSON_GROWTH, encode).await
 }
 
-/// Saves a sequence, or restores one.
+/// Live sequences of a model.
+#[derive(Serialize)]
+struct SequenceRows {
+    total: usize,
+    sequences: Vec<SequenceRow>,
+}
+
+/// A sequence of a list.
+#[derive(Serialize)]
+struct SequenceRow {
+    sequence_id: u64,
+    version: Option<i64>,
+    steps: u64,
+    idle_seconds: Option<u64>,
+    place: &'static str,
+}
+
+/// Lists the live sequences of a model.
+async fn sequences(context: &RestContext, names: &Names, request: Request) -> Result<Response> {
+    let (parts, _) = request.into_parts();
+    let seen = access::seen(&parts.extensions, Some(&names.model));
+    let most = limit(parts.uri.query())?;
+    let engine = &context.engine;
+    let SequenceList { total, listed } =
+        engine.sequences(&names.model, names.version, most).await?;
+    seen.version(|| names.version);
+    let bytes = listed.len() * SEQUENCE_BYTES;
+    let write = move || {
+        let rows = listed.into_iter().map(|listed| SequenceRow {
+            sequence_id: listed.id,
+            version: listed.version,
+            steps: listed.steps,
+            idle_seconds: listed.idle.map(|idle| idle.as_secs()),
+            place: match listed.place {
+                SequencePlace::Here => "here",
+                SequencePlace::Store => "store",
+            },
+        });
+        reply::serialized(&SequenceRows {
+            total,
+            sequences: rows.collect(),
+        })
+    };
+    task::sized("list sequences", bytes, write).await
+}
+
+/// Reads how many sequences a list is to have.
+fn limit(query: Option<&str>) -> Result<usize> {
+    let mut pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let Some((_, text)) = pairs.find(|(key, _)| key == "limit") else {
+        return Ok(USUAL_SEQUENCES);
+    };
+    let limit = text.parse().ok();
+    let limit = limit.filter(|limit| (1..=MAX_SEQUENCES).contains(limit));
+    limit.ok_or_else(|| {
+        let text: String = text.chars().take(20).collect();
+        Error::invalid(format!(
+            "Invalid limit - expected a whole number from 1 to {MAX_SEQUENCES}, found `{text}`"
+        ))
+    })
+}
+
+/// Saves a sequence, restores one, or ends it.
 async fn sequence(
     context: &RestContext,
     names: &Names,
@@ -150,6 +222,11 @@ async fn sequence(
         let version = restored.await?;
         seen.version(|| Some(version));
         return Ok(StatusCode::CREATED.into_response());
+    }
+    if parts.method == Method::DELETE {
+        let version = engine.end_sequence(model, names.version, id).await?;
+        seen.version(|| Some(version));
+        return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let budget = &context.intake.budget;
     let saved = engine.save_sequence(model, names.version, id, budget);
@@ -261,7 +338,9 @@ pub(super) enum Call {
     Status(Names),
     /// Inputs and outputs.
     Metadata(Names),
-    /// The state of a sequence.
+    /// The live sequences.
+    Sequences(Names),
+    /// A sequence.
     Sequence(Names, u64),
     /// The states of everything.
     Config,
@@ -306,6 +385,10 @@ pub(super) fn parse(path: &str) -> Result<Call> {
         Some((names, id)) if action.is_none() && !metadata => (names, Some(sequence_id(id)?)),
         _ => (names, None),
     };
+    let (names, lists) = match names.strip_suffix("/sequences") {
+        Some(names) if action.is_none() && !metadata && sequence.is_none() => (names, true),
+        _ => (names, false),
+    };
     let parts: Vec<&str> = names.split('/').collect();
     let (model, version) = match parts[..] {
         [model] => (model, None),
@@ -329,6 +412,7 @@ pub(super) fn parse(path: &str) -> Result<Call> {
         Some("classify" | "regress") => Ok(Call::Unserved),
         Some(_) => Err(unknown_path()),
         None if metadata => Ok(Call::Metadata(names)),
+        None if lists => Ok(Call::Sequences(names)),
         None => Ok(match sequence {
             Some(id) => Call::Sequence(names, id),
             None => Call::Status(names),
@@ -342,6 +426,12 @@ pub(in crate::frontends) fn is_sequence(path: &str) -> bool {
     path.contains("/sequences/") && matches!(parse(path), Ok(Call::Sequence(..)))
 }
 
+/// Returns whether a path is that of a sequence, or of their list.
+pub(in crate::frontends) fn is_about_sequences(path: &str) -> bool {
+    path.contains("/sequences")
+        && matches!(parse(path), Ok(Call::Sequence(..) | Call::Sequences(_)))
+}
+
 /// Reads the id of a sequence, which is never 0.
 fn sequence_id(id: &str) -> Result<u64> {
     let digits = id.bytes().all(|byte| byte.is_ascii_digit());
@@ -351,7 +441,7 @@ fn sequence_id(id: &str) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, Names, parse};
+    use super::{Call, MAX_SEQUENCES, Names, USUAL_SEQUENCES, limit, parse};
 
     fn names(model: &str, version: Option<i64>) -> Names {
         Names {
@@ -395,6 +485,15 @@ mod tests {
                 "/v1/models/m/sequences/7",
                 Call::Sequence(names("m", None), 7),
             ),
+            ("/v1/models/m/sequences", Call::Sequences(names("m", None))),
+            (
+                "//v1/models/m/versions/2/sequences",
+                Call::Sequences(names("m", Some(2))),
+            ),
+            (
+                "/v1/models/sequences/sequences",
+                Call::Sequences(names("sequences", None)),
+            ),
             (
                 "//v1/models/m/versions/2/sequences/18446744073709551615",
                 Call::Sequence(names("m", Some(2)), u64::MAX),
@@ -404,6 +503,26 @@ mod tests {
         ] {
             assert_eq!(parse(path).unwrap(), call, "{path}");
         }
+    }
+
+    #[test]
+    fn lists_have_a_limit() {
+        for (query, expected) in [
+            (None, USUAL_SEQUENCES),
+            (Some(""), USUAL_SEQUENCES),
+            (Some("x=1&limit=7"), 7),
+            (Some("limit=10000"), MAX_SEQUENCES),
+        ] {
+            assert_eq!(limit(query).unwrap(), expected, "{query:?}");
+        }
+        for query in ["limit=", "limit=0", "limit=10001", "limit=-1", "limit=a"] {
+            limit(Some(query)).unwrap_err();
+        }
+        let error = limit(Some("limit=many")).unwrap_err();
+        insta::assert_snapshot!(
+            error.message(),
+            @"Invalid limit - expected a whole number from 1 to 10000, found `many`"
+        );
     }
 
     #[test]
@@ -426,8 +545,13 @@ mod tests {
             "/v1/models/m/versions/-1",
             "/v1/models/m/versions/1/x",
             "/v1/models/m/metadata/",
-            "/v1/models/m/sequences",
             "/v1/models/m/sequences/",
+            "/v1/models/m/sequences/sequences",
+            "/v1/models/m/sequences/7/sequences",
+            "/v1/models/m/sequences:predict",
+            "/v1/models/m/sequences/metadata",
+            "/v1/models//sequences",
+            "/v1/models/m/labels/stable/sequences",
             "/v1/models/m/sequences/0",
             "/v1/models/m/sequences/+1",
             "/v1/models/m/sequences/x",

@@ -4,6 +4,8 @@
 //! than in the store: in intervals, when another server asks for one, and at a stop.
 
 mod answer;
+mod count;
+mod end;
 mod recent;
 mod step;
 
@@ -27,8 +29,8 @@ use crate::{
     error::{Error, ErrorKind, Result},
     sequence::{SequenceCommand, SequenceControl, Turn},
     store::{
-        SequenceDurability, SequenceKey, SequenceStore, SequenceWrite, StoredAnswer, TakenSequence,
-        WriteOutcome,
+        SequenceDurability, SequenceKey, SequenceRecord, SequenceStore, SequenceWrite,
+        StoredAnswer, TakenSequence, WriteOutcome,
     },
     task,
 };
@@ -154,25 +156,9 @@ impl Keeper {
         }
         for _ in 0..ROUNDS {
             if turn.state().is_none() {
-                let record = match self.store.take(&key).await? {
-                    TakenSequence::Taken(record) => record,
-                    TakenSequence::Ended(answer) => return Ok(Owned::Ended(answer)),
-                    TakenSequence::Unknown => return Err(unknown()),
-                    TakenSequence::Lost => {
-                        tracing::warn!(
-                            model = version.model(),
-                            sequence = key.id,
-                            "sequence is lost: its stored state is older than its last answer"
-                        );
-                        return Err(unknown().with_more(LOST));
-                    }
-                    TakenSequence::Held(server) => {
-                        let text = format!(
-                            "Sequence {} is held by another server, {server} - try again",
-                            key.id
-                        );
-                        return Err(Error::new(ErrorKind::Overloaded, text));
-                    }
+                let record = match self.take(&key).await? {
+                    Ok(record) => record,
+                    Err(answer) => return Ok(Owned::Ended(answer)),
                 };
                 since = record.since;
                 if let Some(epoch) = epoch.take() {
@@ -182,6 +168,7 @@ impl Keeper {
                     (record.state.len(), record.state, Arc::clone(&loaded));
                 let restore = move || restore(&file, &instance);
                 let state = task::sized("restore the state of a sequence", size, restore).await?;
+                turn.goes_on_after(record.step);
                 *turn.place() = Some(LiveState {
                     state,
                     place: None,
@@ -221,6 +208,44 @@ impl Keeper {
             }
         }
         Err(step::overtaken(key.id))
+    }
+
+    /// Takes a sequence over, or returns the last answer of one that is over.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such sequence, it is lost or held by another server, or the store fails.
+    async fn take(&self, key: &SequenceKey) -> Result<Result<SequenceRecord, StoredAnswer>> {
+        match self.store.take(key).await? {
+            TakenSequence::Taken(record) => Ok(Ok(record)),
+            TakenSequence::Ended(answer) => Ok(Err(answer)),
+            TakenSequence::Unknown => Err(unknown()),
+            TakenSequence::Lost => {
+                let hint = match self.durability {
+                    SequenceDurability::Step => "the store has forgotten what was written last",
+                    _ => "with --sequence-durability step each state is stored before its answer",
+                };
+                tracing::warn!(
+                    model = key.model,
+                    sequence = key.id,
+                    "sequence is lost: its stored state is older than its last answer; {hint}"
+                );
+                Err(unknown().with_more(LOST))
+            }
+            TakenSequence::Held(server) => {
+                let text = format!(
+                    "Sequence {} is held by another server, {server} - try again",
+                    key.id
+                );
+                Err(Error::new(ErrorKind::Overloaded, text))
+            }
+        }
+    }
+
+    /// Lets unused sequences go if one that has come to stay is one too many.
+    fn make_room(version: &Version, loaded: &Loaded) {
+        let sequences = version.sequences();
+        sequences.make_room(loaded.bounds(), &LiveState::is_spare);
     }
 
     /// Stores the state of a sequence if it is newer than the stored one. What another server has taken over
@@ -311,6 +336,9 @@ impl Keeper {
         // Each may wait for a step that is running, and holds up no other.
         let (mut saving, mut handing) = (FuturesUnordered::new(), FuturesUnordered::new());
         let mut going = HashSet::new();
+        let mut counts = tokio::time::interval(count::PERIOD);
+        counts.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut counting = FuturesUnordered::new();
         loop {
             tokio::select! {
                 _ = ticks.tick(), if saving.is_empty() && self.durability == SequenceDurability::Interval => {
@@ -318,6 +346,11 @@ impl Keeper {
                     saving.push(async move { self.save_all(&versions, None).await });
                 }
                 Some(()) = saving.next() => {}
+                _ = counts.tick(), if counting.is_empty() => {
+                    let versions = versions();
+                    counting.push(async move { self.count(&versions).await });
+                }
+                Some(()) = counting.next() => {}
                 key = next(&mut wanted) => {
                     // Those who wait ask again.
                     if going.len() < AT_ONCE && going.insert(key.clone()) {

@@ -114,7 +114,10 @@ impl Keeper {
     /// Fails if there is no such sequence, it is lost or of another model, or the store fails.
     pub(crate) async fn fetch(&self, turn: &mut ModelTurn, version: &Version) -> Result<()> {
         match self.own(turn, version, |_| false).await? {
-            Owned::Here(_) => Ok(()),
+            Owned::Here(_) => {
+                Self::make_room(version, turn.instance());
+                Ok(())
+            }
             Owned::Ended(_) => Err(unknown()),
         }
     }
@@ -136,6 +139,7 @@ impl Keeper {
         let Start::Begun(id, epoch) = started else {
             return Err(exists());
         };
+        Self::make_room(&version, &loaded);
         let mut stored = self.ownership(version.model(), id, epoch);
         (stored.step, stored.unsaved) = (1, true);
         let stored = Some(Box::new(stored));
@@ -240,6 +244,7 @@ impl SharedStep {
             };
             if let Start::Begun(id, epoch) = started {
                 let stored = self.keeper.ownership(self.version.model(), id, epoch);
+                Keeper::make_room(&self.version, self.turn.instance());
                 *self.turn.place() = Some(LiveState {
                     stored: Some(Box::new(stored)),
                     place: self.request.place.take(),
@@ -255,6 +260,7 @@ impl SharedStep {
         // An answer that is here is worth something only if the sequence still is this server's.
         let runs = |stored: &Ownership| !self.starts && !stored.answer.as_ref().is_some_and(known);
         let owned = self.keeper.own(&mut self.turn, &self.version, runs).await?;
+        Keeper::make_room(&self.version, self.turn.instance());
         if let (Some(live), Some(client)) = (self.turn.place(), &self.request.client) {
             live.place.get_or_insert_with(|| client.moved_sequence());
         }

@@ -8,6 +8,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
+    time::Instant,
 };
 
 use parking_lot::{Mutex, MutexGuard};
@@ -82,6 +83,10 @@ pub(super) struct Entry<I: Clone + PartialEq, S> {
     pub(super) ending: bool,
     /// Nothing has succeeded since the last scan.
     pub(super) idle: bool,
+    /// Steps that have succeeded.
+    pub(super) steps: u64,
+    /// When the last one ended.
+    pub(super) used: Instant,
     /// A request has the turn.
     pub(super) busy: bool,
     /// Other servers may have it as well, so that it may exist although there is no state here.
@@ -195,22 +200,48 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         if inner.current.as_ref() != Some(instance) {
             return Err(SequenceRefusal::Replaced);
         }
-        if inner.entries.len() >= bounds.sequences as usize {
-            let unused = inner
-                .entries
-                .iter()
-                .filter(|(_, entry)| !entry.busy && entry.state.as_ref().is_none_or(spare));
-            let unused: Vec<u64> = unused.map(|(id, _)| *id).take(bounds.spare()).collect();
-            for id in &unused {
-                inner.remove(*id);
+        let most = bounds.sequences as usize;
+        // Nothing has to go for one that may come to nothing, unless there are many of those.
+        let has_room = match inner.entries.len() {
+            here if here < most => true,
+            here if here < most.saturating_add(bounds.spare()) => {
+                inner.unused(spare).next().is_some()
             }
-            self.reporter.sequences().gone(unused.len());
-            if unused.is_empty() {
-                return Err(SequenceRefusal::Full);
+            _ => self.drop_unused(inner, bounds, spare) > 0,
+        };
+        if !has_room {
+            if command.control.starts() {
+                self.reporter.sequences().refused();
             }
+            return Err(SequenceRefusal::Full);
         }
         let turn = self.add(inner, serial, command, instance, true);
         Ok(Begun::Turn(turn))
+    }
+
+    /// Removes unused sequences if there are more than there may be, once one that was let in beyond the bound is known
+    /// to stay.
+    pub fn make_room(&self, bounds: Bounds, spare: &dyn Fn(&S) -> bool) {
+        let mut inner = self.lock();
+        if inner.entries.len() > bounds.sequences as usize {
+            self.drop_unused(&mut inner, bounds, spare);
+        }
+    }
+
+    /// Removes some of the sequences whose states are not needed here; returns how many.
+    fn drop_unused(
+        &self,
+        inner: &mut Inner<I, S>,
+        bounds: Bounds,
+        spare: &dyn Fn(&S) -> bool,
+    ) -> usize {
+        let unused: Vec<u64> = inner.unused(spare).take(bounds.spare()).collect();
+        let removed = unused.iter().filter_map(|id| inner.remove(*id));
+        let moved = removed.filter(|entry| entry.state.is_some()).count();
+        let counts = self.reporter.sequences();
+        counts.gone(unused.len());
+        counts.moved(moved);
+        unused.len()
     }
 
     /// Returns the sequences whose states, while no request has them, are as `picked` tells.
@@ -266,6 +297,8 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             instance: instance.clone(),
             ending: command.control.ends(),
             idle: false,
+            steps: 0,
+            used: Instant::now(),
             busy: true,
             shared,
             state: None,
@@ -335,14 +368,12 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
     /// Does what a periodic scan does: removes sequences that nobody has used since the one
     /// before, of instances that want it so. Returns their states, for the caller to drop.
     pub fn scan(&self, cleans: impl Fn(&I) -> bool) -> Vec<S> {
-        let removed = self.drop_where(|entry| {
+        self.drop_where(|entry| {
             if entry.busy || entry.ending || !cleans(&entry.instance) {
                 return false;
             }
             std::mem::replace(&mut entry.idle, true)
-        });
-        self.reporter.sequences().evicted(removed.len());
-        removed
+        })
     }
 
     /// Removes sequences. Requests that wait for a turn in one fail since it does not exist;
@@ -411,6 +442,14 @@ impl<I: Clone + PartialEq, S> Inner<I, S> {
             self.next_id = self.next_id.wrapping_add(1);
         }
         self.next_id
+    }
+
+    /// Returns the sequences that no request has and whose states are not needed here.
+    fn unused<'a>(&'a self, spare: &'a dyn Fn(&S) -> bool) -> impl Iterator<Item = u64> + 'a {
+        let unused = self.entries.iter();
+        let unused =
+            unused.filter(move |(_, entry)| !entry.busy && entry.state.as_ref().is_none_or(spare));
+        unused.map(|(id, _)| *id)
     }
 
     /// Removes an entry, and with it the requests that wait.

@@ -98,6 +98,50 @@ fn the_limit_comes_before_the_id() {
 }
 
 #[test]
+fn a_start_that_may_come_to_nothing_takes_no_other_away() {
+    let known = registry();
+    let join = |control, id| {
+        let command = SequenceCommand { id, control };
+        known.join(command, &1, BOUNDS, &|state| *state > 0)
+    };
+    let turn = |begun: Begun<u32, u64>| begun.turn().now_or_never().unwrap().unwrap();
+    for id in [1, 2, 3] {
+        let mut turn = turn(join(Start, id).unwrap());
+        *turn.run() = Some(1);
+        turn.ended(true);
+    }
+    drop(turn(join(Start, 4).unwrap()));
+    drop(turn(join(Next, 5).unwrap()));
+    assert_eq!(known.len(), 3, "nobody had to go for them");
+    let first = turn(join(Start, 4).unwrap());
+    let second = turn(join(Start, 5).unwrap());
+    assert_eq!(known.len(), 4, "one beyond the bound and no more");
+    known.make_room(BOUNDS, &|_| true);
+    assert_eq!(known.len(), 3, "one of them stays");
+    drop((first, second));
+    assert_eq!(known.len(), 1);
+}
+
+#[test]
+fn a_list_has_the_steps_that_succeeded() {
+    let known = registry();
+    run(&known, Start, 7).unwrap();
+    run(&known, Next, 7).unwrap();
+    run(&known, Start, 7).unwrap_err();
+    let mut moved = turn(&known, Next, 7).unwrap();
+    moved.goes_on_after(40);
+    drop(moved);
+    let _held = turn(&known, Start, 9).unwrap();
+    let mut list: Vec<_> = known.list(10).iter().map(|it| (it.id, it.steps)).collect();
+    list.sort_unstable();
+    assert_eq!(list, [(7, 40), (9, 0)]);
+    run(&known, Next, 7).unwrap();
+    let steps = known.list(10).iter().map(|it| it.steps).max();
+    assert_eq!(steps, Some(41));
+    assert_eq!(known.list(1).len(), 1);
+}
+
+#[test]
 fn ids_are_the_lowest_free_ones_from_where_the_search_stands() {
     let known = registry();
     let start = || run(&known, Start, 0).unwrap().0;

@@ -15,8 +15,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::{
     super::{
-        SequenceKey, SequenceRecord, StartedSequence, StoreError, StoredAnswer, TakenSequence,
-        WriteOutcome,
+        SequenceKey, SequenceRecord, StartedSequence, StoreError, StoredAnswer, StoredCount,
+        StoredSequence, TakenSequence, WriteOutcome,
     },
     index::{RecordEntry, RecordIndex, RecordPhase},
     record::{RecordFile, RecordHeader, garbage},
@@ -225,6 +225,16 @@ impl RecordFolder {
             ..RecordHeader::lasting(Some(kept.min(LONGEST_KEPT)), now)
         };
         self.commit(key, header.with_answer(answer), &[])
+    }
+
+    pub(super) fn count(&self, model: &str, now: u64) -> StoredCount {
+        self.expire(model, now);
+        self.index().count(model)
+    }
+
+    pub(super) fn list(&self, model: &str, most: usize, now: u64) -> Vec<StoredSequence> {
+        self.expire(model, now);
+        self.index().list(model, most, now)
     }
 
     /// Stores the record of the owner that the header names. Called while the id is busy.

@@ -5,10 +5,11 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use super::{
-    super::{SequenceKey, StartedSequence},
+    super::{SequenceKey, StartedSequence, StoredCount, StoredSequence},
     record::RecordHeader,
 };
 
@@ -42,6 +43,8 @@ pub(super) struct RecordEntry {
     /// That of the owner; 0 if nobody owns it.
     epoch: u64,
     pub(super) phase: RecordPhase,
+    /// Number of steps behind the state.
+    step: u64,
     pub(super) idle: Option<u64>,
     /// Never, if it is the largest number.
     pub(super) expires: u64,
@@ -53,6 +56,7 @@ impl RecordEntry {
     pub(super) const DAMAGED: Self = Self {
         epoch: 0,
         phase: RecordPhase::Damaged,
+        step: 0,
         idle: None,
         expires: u64::MAX,
         begun_with: None,
@@ -79,6 +83,7 @@ impl RecordEntry {
                 (false, true) => RecordPhase::Ahead,
                 (false, false) => RecordPhase::Stored,
             },
+            step: header.step,
             idle: header.idle,
             expires: header.expires.unwrap_or(u64::MAX),
             begun_with: header.begun_with.as_deref().map(Arc::from),
@@ -100,6 +105,8 @@ struct ModelRecords {
     entries: HashMap<u64, RecordEntry>,
     /// How many of them go on.
     live: usize,
+    /// How many that went on have expired since the last count.
+    expired: u64,
     /// When they expire, and which.
     expiries: BTreeSet<(u64, u64)>,
     /// Ids that starts with idempotency keys were given.
@@ -193,11 +200,40 @@ impl RecordIndex {
             while let Some(&(expires, id)) = of.expiries.first()
                 && expires <= now
             {
-                of.remove(id);
+                let gone = of.remove(id);
+                of.expired += u64::from(gone.is_some_and(|entry| entry.phase.is_live()));
                 expired.push(id);
             }
         }
         expired
+    }
+
+    /// Counts the records of a model that go on, and those that have expired since the last time.
+    pub(super) fn count(&mut self, model: &str) -> StoredCount {
+        let Some(of) = self.models.get_mut(model) else {
+            return StoredCount::default();
+        };
+        StoredCount {
+            live: of.live as u64,
+            expired: std::mem::take(&mut of.expired),
+        }
+    }
+
+    /// Returns some of the records of a model that go on.
+    pub(super) fn list(&self, model: &str, most: usize, now: u64) -> Vec<StoredSequence> {
+        let Some(of) = self.models.get(model) else {
+            return Vec::new();
+        };
+        let live = of.entries.iter().filter(|(_, it)| it.phase.is_live());
+        let listed = live.take(most).map(|(id, entry)| StoredSequence {
+            id: *id,
+            steps: entry.step,
+            idle: entry.idle.map(|idle| {
+                let written = entry.expires.saturating_sub(idle);
+                Duration::from_millis(now.saturating_sub(written))
+            }),
+        });
+        listed.collect()
     }
 }
 

@@ -15,7 +15,7 @@ use std::{path::PathBuf, sync::Arc, time::SystemTime};
 use self::{folder::RecordFolder, record::RecordHeader};
 use super::{
     NewSequence, SequenceKey, SequenceWrite, StartedSequence, StoreError, StoredAnswer,
-    TakenSequence, WriteOutcome,
+    StoredCount, StoredSequence, TakenSequence, WriteOutcome,
 };
 use crate::task;
 
@@ -104,6 +104,28 @@ impl FileStore {
     ) -> Result<WriteOutcome, StoreError> {
         let (key, answer) = (key.clone(), answer.cloned());
         self.run(move |folder, now| folder.end(&key, epoch, answer.as_ref(), now))
+            .await
+    }
+
+    /// Counts the sequences of a model, and deletes the files of those that have expired.
+    ///
+    /// # Errors
+    ///
+    /// Never fails; other stores do.
+    pub async fn count(&self, model: &str) -> Result<StoredCount, StoreError> {
+        let model = model.to_owned();
+        self.run(move |folder, now| Ok(folder.count(&model, now)))
+            .await
+    }
+
+    /// Lists sequences of a model.
+    ///
+    /// # Errors
+    ///
+    /// Never fails; other stores do.
+    pub async fn list(&self, model: &str, most: usize) -> Result<Vec<StoredSequence>, StoreError> {
+        let model = model.to_owned();
+        self.run(move |folder, now| Ok(folder.list(&model, most, now)))
             .await
     }
 

@@ -3,8 +3,9 @@
 use redis::parse_redis_value;
 
 use super::{
+    counted,
     link::{ScriptAnswer, milliseconds, run_of},
-    started, taken, wanted,
+    listed, started, taken, wanted,
 };
 
 /// Returns at least how many elements the arrays, sets, and maps of an answer claim to have.
@@ -47,6 +48,7 @@ pub(crate) fn answers(data: &[u8]) {
     let Ok(answer) = ScriptAnswer::of(value) else {
         return;
     };
-    let _ = (started(&answer), taken(&answer));
+    let _ = (started(&answer), taken(&answer), counted(&answer));
+    assert!(listed(&answer).is_none_or(|all| all.len() < data.len()));
     assert!(answer.word().len() <= data.len());
 }

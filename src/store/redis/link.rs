@@ -70,6 +70,10 @@ impl ScriptAnswer {
         parts.collect::<RedisResult<_>>().map(Self)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn word(&self) -> &str {
         self.0
             .first()

@@ -6,7 +6,7 @@
 //! | key, behind the prefix | |
 //! |---|---|
 //! | `:{MODEL}:s:ID` | record of a sequence |
-//! | `:{MODEL}:live` | ids of live sequences, each with the time at which it is over if nobody uses it |
+//! | `:{MODEL}:live` | ids of live sequences, each with the time at which it is over if nobody uses it, and of those that are over until they are counted |
 //! | `:{MODEL}:epoch`, `:{MODEL}:next` | counters of epochs and of ids |
 //! | `:{MODEL}:failover` | the last failover that is known |
 //! | `:{MODEL}:k:KEY` | id that a start with an idempotency key was given |
@@ -35,7 +35,7 @@ use tokio::sync::mpsc;
 use self::link::{Call, Link, ScriptAnswer};
 use super::{
     NewSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence, StoreError,
-    StoredAnswer, TakenSequence, WriteOutcome, address::RedisAddress,
+    StoredAnswer, StoredCount, StoredSequence, TakenSequence, WriteOutcome, address::RedisAddress,
 };
 use crate::task::Task;
 
@@ -64,6 +64,8 @@ script!(START, "start.lua");
 script!(TAKE, "take.lua");
 script!(WRITE, "write.lua");
 script!(END, "end.lua");
+script!(COUNT, "count.lua");
+script!(LIST, "list.lua");
 
 /// A store in Redis.
 #[derive(Debug)]
@@ -185,6 +187,23 @@ impl RedisStore {
         }
     }
 
+    pub(super) async fn count(&self, model: &str) -> Result<StoredCount, StoreError> {
+        let call = self.server.call_of_all(&COUNT, model);
+        let (answer, _) = self.server.link.call(&call).await?;
+        counted(&answer).ok_or_else(|| self.server.link.garbage(&answer))
+    }
+
+    pub(super) async fn list(
+        &self,
+        model: &str,
+        most: usize,
+    ) -> Result<Vec<StoredSequence>, StoreError> {
+        let mut call = self.server.call_of_all(&LIST, model);
+        call.arg(most);
+        let (answer, _) = self.server.link.call(&call).await?;
+        listed(&answer).ok_or_else(|| self.server.link.garbage(&answer))
+    }
+
     /// Returns the sequences that others want, the first time.
     pub(super) fn wanted(&self) -> Option<mpsc::Receiver<SequenceKey>> {
         let mut wanted = self.wanted.lock();
@@ -228,6 +247,14 @@ impl Server {
             call.arg(&self.name);
         }
         call.arg(key.id);
+        call
+    }
+
+    /// Makes a call about all sequences of a model.
+    fn call_of_all(&self, script: &'static Script, model: &str) -> Call {
+        let base = self.base(model);
+        let mut call = Call::new(script);
+        call.key(&base).key(&format!("{base}live"));
         call
     }
 
@@ -342,6 +369,30 @@ fn taken(answer: &ScriptAnswer) -> Option<TakenSequence> {
         ("held", ..) => TakenSequence::Held(answer.text(1)),
         _ => return None,
     })
+}
+
+/// Reads the answer to a count.
+fn counted(answer: &ScriptAnswer) -> Option<StoredCount> {
+    match (answer.word(), answer.number(1), answer.number(2)) {
+        ("counted", Some(live), Some(expired)) => Some(StoredCount { live, expired }),
+        _ => None,
+    }
+}
+
+/// Reads a list.
+fn listed(answer: &ScriptAnswer) -> Option<Vec<StoredSequence>> {
+    if answer.word() != "listed" {
+        return None;
+    }
+    let places = (1..answer.len()).step_by(3);
+    let listed = places.map(|place| {
+        Some(StoredSequence {
+            id: answer.number(place)?,
+            steps: answer.number(place + 1)?,
+            idle: answer.number(place + 2).map(Duration::from_millis),
+        })
+    });
+    listed.collect()
 }
 
 /// Reads the message of a server that wants a sequence.

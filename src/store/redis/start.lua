@@ -4,7 +4,6 @@ local me, id, key, limit, ahead, idle = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV
 local chosen = id == '0'
 -- First, since a script is refused for want of memory at its first write only.
 local epoch = renew(base .. 'epoch')
-redis.call('ZREMRANGEBYSCORE', live, '-inf', now)
 if chosen and key ~= '' then
   id = redis.call('GET', base .. 'k:' .. key) or '0'
 end
@@ -26,7 +25,8 @@ if id ~= '0' then
     lives = false
   end
 end
-if redis.call('ZCARD', live) >= tonumber(limit) then
+-- Those that are over stay until they are counted.
+if redis.call('ZCOUNT', live, '(' .. string.format('%.0f', now), '+inf') >= tonumber(limit) then
   return { 'full' }
 end
 if lives then

@@ -91,6 +91,9 @@ fn it_serves_no_inference_and_no_page_of_other_origins() {
         ("PUT", "/v1/models/dummy", 405),
         ("GET", "/v1/models/dummy/sequences/1", 412),
         ("PUT", "/v1/models/dummy/versions/1/sequences/1", 412),
+        ("DELETE", "/v1/models/dummy/sequences/1", 412),
+        ("GET", "/v1/models/dummy/sequences", 412),
+        ("DELETE", "/v1/models/dummy/sequences", 405),
         ("GET", "/v3/models", 404),
         ("GET", "/nowhere", 404),
         ("POST", "/v2/health/live", 405),
@@ -127,6 +130,8 @@ fn what_manages_a_server_without_opting_in_is_known() {
         ("GET", "/metrics", 404),
         ("GET", "/v1/models/dummy/sequences/1", 412),
         ("PUT", "/v1/models/dummy/sequences/1", 412),
+        ("DELETE", "/v1/models/dummy/sequences/1", 412),
+        ("GET", "/v1/models/dummy/sequences", 412),
         ("POST", "/v2/systemsharedmemory/region/x/register", 501),
         // For nobody.
         ("POST", "/v2/repository/models/dummy/load", 501),

@@ -186,6 +186,12 @@ fn answers_of_sequences_fit_their_schema() {
             "{answers:?}"
         );
     }
+    let list = ["running_total", "--sequences", "--output", "json"];
+    checked("infer-sequences", 0, &infer(&server, REST, &list));
+    let start = ["running_total", "-i", "x=[1,2,3,4]", "--start"];
+    assert_eq!(infer(&server, GRPC, &start).code, Some(0));
+    let listed = checked("infer-sequences", 0, &infer(&server, TFS_REST, &list));
+    assert_eq!(listed[0]["sequences"][0]["steps"], 1);
 }
 
 #[test]

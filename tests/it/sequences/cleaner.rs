@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{
     repository,
-    sequence::{Ask, Client, Wire, counts, entry, serve_file, write},
+    sequence::{Ask, Client, Wire, counts, entry, serve_file, wait_count, write},
 };
 
 /// Time limit of two scans, on a machine that is busy with other tests.
@@ -77,4 +77,45 @@ fn idle_sequences_go_at_the_second_scan_and_others_stay() {
         );
     }
     server.wait_log("removed idle sequences");
+}
+
+#[test]
+fn idle_sequences_are_left_to_the_store_and_then_removed_from_it() {
+    let folder = repository::folder();
+    let store = format!("file://{}", folder.path().join("store").display());
+    let path = folder.path().join("config.json");
+    write(&path, &[entry("m", "running_total")]);
+    let flags = [
+        "--metrics_enable",
+        "--sequence_cleaner_poll_wait_minutes",
+        "1",
+        "--sequence_store",
+        &store,
+    ];
+    let server = serve_file(&path, &flags);
+    let client = Client::connect(&server);
+    let counted = |name: &str| {
+        let of_version = format!(r#"{name}{{name="m",version="1"}}"#);
+        let of_model = format!(r#"{name}{{name="m"}}"#);
+        let counts = counts(&server);
+        *counts
+            .get(&of_version)
+            .unwrap_or_else(|| &counts[&of_model])
+    };
+    for id in 1..=3 {
+        client.total(Wire::Raw, &Ask::new("m", 1.0).id(id).start());
+    }
+    wait_count(&server, r#"stored{name="m"}"#, 3);
+    let started = Instant::now();
+    while counted("evicted") < 3 {
+        assert!(started.elapsed() < LIMIT, "nothing is removed");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let found = ["active", "moved", "evicted", "stored", "ended"].map(counted);
+    assert_eq!(found, [0, 3, 3, 0, 0]);
+    server.wait_log("left idle sequences to the store");
+    server.wait_log("removed idle sequences from the store");
+    let unknown = Wire::Raw.unknown();
+    let refused = client.refused(Wire::Raw, &Ask::new("m", 1.0).id(1));
+    assert_eq!(refused, unknown);
 }

@@ -6,6 +6,7 @@ mod errors;
 mod failure;
 mod infer_sequence;
 mod infer_sequence_ends;
+mod listed;
 mod low_latency;
 mod metrics;
 mod order;

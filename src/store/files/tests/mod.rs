@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::{
     super::{
         NewSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence, StoredAnswer,
-        TakenSequence, WriteOutcome,
+        StoredCount, TakenSequence, WriteOutcome,
     },
     FileStore,
     folder::LOCK,
@@ -382,6 +382,43 @@ async fn an_expired_record_is_as_if_it_had_never_been() {
     let store = open(folder.path()).await;
     assert_eq!(files(&folder).len(), 0);
     begin(&store, alone).await;
+}
+
+#[tokio::test]
+async fn those_that_live_are_counted_and_listed_and_those_that_expire_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let idle = Some(Duration::from_secs(10));
+    let (first, epoch) = written(&store, new(3)).await;
+    let short = NewSequence { idle, ..new(4) };
+    let (second, other) = begin(&store, short).await;
+    let four = key(second);
+    let step = SequenceWrite {
+        idle,
+        step: 5,
+        ..write(&four, other)
+    };
+    store.write(step).await.unwrap();
+    pass(Duration::from_secs(7));
+    let mut listed = store.list("m", 10).await.unwrap();
+    listed.sort_unstable_by_key(|it| it.id);
+    let listed: Vec<_> = listed.iter().map(|it| (it.id, it.steps, it.idle)).collect();
+    let seven = Some(Duration::from_secs(7));
+    assert_eq!(listed, [(3, 1, None), (4, 5, seven)]);
+    assert_eq!(store.list("m", 1).await.unwrap().len(), 1);
+    assert_eq!(store.list("other", 1).await.unwrap(), []);
+    let count = |live, expired| StoredCount { live, expired };
+    assert_eq!(store.count("m").await.unwrap(), count(2, 0));
+    pass(Duration::from_secs(3));
+    assert_eq!(store.count("m").await.unwrap(), count(1, 1));
+    assert_eq!(store.count("m").await.unwrap(), count(1, 0));
+    assert_eq!(files(&folder).len(), 1);
+    // The last answer of one that is over is no sequence.
+    store.end(&first, epoch, Some(&answer("k"))).await.unwrap();
+    assert_eq!(store.count("m").await.unwrap(), count(0, 0));
+    pass(Duration::from_secs(600));
+    assert_eq!(store.count("m").await.unwrap(), count(0, 0));
+    assert_eq!(store.count("other").await.unwrap(), count(0, 0));
 }
 
 #[tokio::test]

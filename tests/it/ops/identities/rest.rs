@@ -32,7 +32,7 @@ enum Needs {
 use Needs::{Admin, Dashboard, Either, Infer, Known, Metadata, Metrics, Nothing};
 
 /// Method, path, body, and what it needs; `MODEL` stands for a name.
-const PATHS: [(&str, &str, &str, Needs); 41] = [
+const PATHS: [(&str, &str, &str, Needs); 43] = [
     ("GET", "/v2/health/live", "", Nothing),
     ("GET", "/v2/health/ready", "", Nothing),
     ("GET", "/v2", "", Known),
@@ -70,6 +70,8 @@ const PATHS: [(&str, &str, &str, Needs); 41] = [
     ("POST", "/v1/config/reload", "", Admin),
     ("GET", "/v1/models/MODEL/sequences/7", "", Admin),
     ("PUT", "/v1/models/MODEL/versions/1/sequences/7", "", Admin),
+    ("DELETE", "/v1/models/MODEL/sequences/7", "", Admin),
+    ("GET", "/v1/models/MODEL/versions/1/sequences", "", Admin),
     ("POST", "/v2/repository/models/MODEL/load", "", Admin),
     ("POST", "/v2/repository/models/MODEL/unload", "", Admin),
     ("GET", "/v2/systemsharedmemory/status", "", Admin),

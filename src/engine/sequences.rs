@@ -1,6 +1,6 @@
-//! States of sequences saved and restored, each between two steps.
+//! Sequences for those who manage the server: states saved and restored, lists, and ends; each between two steps.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -22,6 +22,39 @@ use crate::{
     sequence::{SequenceCommand, SequenceControl, SequenceRefusal},
     task,
 };
+
+/// Live sequences of a model.
+#[derive(Debug)]
+pub struct SequenceList {
+    /// How many there are, as far as this server and its store know.
+    pub total: usize,
+    /// Some of them, sorted by their ids.
+    pub listed: Vec<ListedSequence>,
+}
+
+/// A live sequence of a list.
+#[derive(Debug)]
+pub struct ListedSequence {
+    /// Its id.
+    pub id: u64,
+    /// The version that has its state; unknown if that is not here.
+    pub version: Option<i64>,
+    /// How many steps it has had.
+    pub steps: u64,
+    /// How long ago the last one was, if that is known.
+    pub idle: Option<Duration>,
+    /// Where its state is.
+    pub place: SequencePlace,
+}
+
+/// Place of the state of a sequence, as one server sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SequencePlace {
+    /// In this server.
+    Here,
+    /// In the store alone, or in another server that shares it.
+    Store,
+}
 
 /// Bytes of a file beside the state itself, about.
 const HEADER: usize = 4096;
@@ -122,6 +155,90 @@ impl Engine {
             }
         }
         Ok(site.version.number())
+    }
+
+    /// Lists up to so many live sequences: those of a version, or of all, and those that only the store has.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such model or version, it is not stateful, or the store fails.
+    pub async fn sequences(
+        self: &Arc<Self>,
+        model: &str,
+        version: Option<i64>,
+        most: usize,
+    ) -> Result<SequenceList> {
+        let _place = self.enter_flight()?;
+        let (stateful, found) = self.stateful(model, version)?;
+        let versions = match stateful.named {
+            true => vec![Arc::clone(&found.version)],
+            false => stateful.model.versions(),
+        };
+        let mut total: usize = versions.iter().map(|it| it.sequences().len()).sum();
+        let mut listed = Vec::new();
+        for version in &versions {
+            let here = version.sequences().list(most - listed.len());
+            listed.extend(here.into_iter().map(|it| ListedSequence {
+                id: it.id,
+                version: Some(version.number()),
+                steps: it.steps,
+                idle: Some(it.idle),
+                place: SequencePlace::Here,
+            }));
+        }
+        if let Some(keeper) = found.keeper() {
+            // Ids are those of the model there.
+            let all = stateful.model.versions();
+            let stored = keeper.list(found.version.model(), &all, most);
+            let (live, stored) = stored.await?;
+            total = total.max(live);
+            let is_here = |id| all.iter().any(|it| it.sequences().instance(id).is_some());
+            let elsewhere = stored.into_iter().filter(|it| !is_here(it.id));
+            let room = most - listed.len();
+            listed.extend(elsewhere.take(room).map(|it| ListedSequence {
+                id: it.id,
+                version: None,
+                steps: it.steps,
+                idle: it.idle,
+                place: SequencePlace::Store,
+            }));
+        }
+        listed.sort_unstable_by_key(|it| (it.id, it.version));
+        Ok(SequenceList { total, listed })
+    }
+
+    /// Ends a sequence once it is its turn, as a request would have; returns the version.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such sequence, or the store fails.
+    pub async fn end_sequence(
+        self: &Arc<Self>,
+        model: &str,
+        version: Option<i64>,
+        id: u64,
+    ) -> Result<i64> {
+        let _place = self.enter_flight()?;
+        let (stateful, found) = self.stateful(model, version)?;
+        let unknown = || explain(SequenceRefusal::Unknown);
+        let held = stateful.holder(&found, id);
+        let site = held.or(found.keeper().map(|_| found)).ok_or_else(unknown)?;
+        let control = SequenceControl::End;
+        let command = SequenceCommand { id, control };
+        let number = site.version.number();
+        if let Some(keeper) = site.keeper() {
+            let turn = site.turn(command).await?;
+            task::to_its_end(keeper.end(turn, site.version)).await?;
+            return Ok(number);
+        }
+        let begun = stateful.begin(&site, command).map_err(explain)?;
+        let mut turn = begun.turn().await.map_err(explain)?;
+        if turn.state().is_none() {
+            return Err(unknown());
+        }
+        turn.run();
+        drop(turn.ended(true));
+        Ok(number)
     }
 
     /// Finds a stateful model by its name.
