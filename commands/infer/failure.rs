@@ -237,6 +237,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let kind = match &error {
         InputError::File { .. }
         | InputError::NoMatch(_)
+        | InputError::FileSize(_)
         | InputError::StdinEmpty
         | InputError::StdinSize(_)
         | InputError::StdinBytes
@@ -260,6 +261,10 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         InputError::Pattern { source, .. } => failure
             .caused_by(&source)
             .hint("`*`, `?`, `**`, and `[a-z]` match; `[*]` is the character itself"),
+        InputError::FileSize(_) => failure.hint("a part of them will do"),
+        InputError::Turns { .. } => {
+            failure.hint("give each input as many values as the others, or one that goes with all")
+        }
         InputError::StdinTwice => failure.hint("give one JSON object of inputs by name"),
         InputError::StdinEmpty => failure.hint("did the command before it fail?"),
         InputError::StdinSize(_) => failure.hint("no server takes a request of that size"),

@@ -192,6 +192,7 @@ impl EventCounter {
             None => Ok(Answered {
                 first: self.first,
                 responses: self.count,
+                ..Answered::ONCE
             }),
         }
     }
