@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::Path, process::ExitCode};
 
-use ovms::error::nearest;
+use ovms::{error::nearest, tls::in_words};
 
 use crate::ui::{Look, visible_below, visible_lines};
 
@@ -152,7 +152,8 @@ impl Failure {
     pub(crate) fn caused_by(mut self, error: &dyn std::error::Error) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
-            self.causes.push(error.to_string());
+            let text = error.to_string();
+            self.causes.push(in_words(&text).into_owned());
             next = error.source();
         }
         self
@@ -235,6 +236,16 @@ mod tests {
           caused by: disk full
         hint: did you mean `dummy`?
         ");
+    }
+
+    #[test]
+    fn causes_have_no_names_of_types() {
+        let cause = std::io::Error::other("invalid peer certificate: UnknownIssuer");
+        let failure = Failure::failed("no handshake").caused_by(&cause);
+        assert_eq!(
+            failure.line(),
+            "no handshake: invalid peer certificate: unknown issuer"
+        );
     }
 
     #[test]

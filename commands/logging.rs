@@ -1,13 +1,11 @@
 //! Log of `ovms serve`, on stdout and optionally in a file, and destination of the access log.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
-    sync::Arc,
+    path::Path,
 };
 
-use arc_swap::ArcSwap;
 use ovms::{
     config::{AccessLogTarget, Flags, LogFormat},
     frontends::access::AccessLog,
@@ -20,32 +18,14 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use super::{error::Failure, ui};
+use super::{
+    error::Failure,
+    log_file::{LogFile, append},
+    ui,
+};
 
 /// Target of events for the log file alone, which stdout has already.
 pub(crate) const FILE_ONLY: &str = "ovms::start";
-
-/// Log file, if there is one.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LogFile(Option<(PathBuf, Arc<ArcSwap<File>>)>);
-
-impl LogFile {
-    /// Returns whether there is a file.
-    pub(crate) fn is_some(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Reopens the file, for log rotation.
-    pub(crate) fn reopen(&self) {
-        let Some((path, file)) = &self.0 else {
-            return;
-        };
-        match append(path) {
-            Ok(opened) => file.store(Arc::new(opened)),
-            Err(error) => tracing::error!("cannot open {} again: {error}", path.display()),
-        }
-    }
-}
 
 /// Starts the log.
 pub(crate) fn start(flags: &Flags) -> Result<LogFile, Failure> {
@@ -73,12 +53,12 @@ pub(crate) fn start(flags: &Flags) -> Result<LogFile, Failure> {
     let mut layers = vec![stdout.boxed()];
     let mut log_file = LogFile::default();
     if let Some(path) = &flags.log_path {
-        let file = append(path).map_err(|error| Failure::cannot("open log file", path, &error))?;
-        let file = Arc::new(ArcSwap::from_pointee(file));
-        let present = Arc::clone(&file);
-        let lines = layer(flags.log_format, false, move || present.load_full());
+        let opened = LogFile::open(path);
+        log_file = opened.map_err(|error| Failure::cannot("open log file", path, &error))?;
+    }
+    if let Some(writer) = log_file.writer() {
+        let lines = layer(flags.log_format, false, move || writer.clone());
         layers.push(lines.with_filter(filter).boxed());
-        log_file = LogFile(Some((path.clone(), file)));
     }
     tracing_subscriber::registry().with(layers).init();
     Ok(log_file)
@@ -154,10 +134,6 @@ pub(crate) fn unwritable(flags: &Flags) -> Vec<String> {
         (!is_new).then(|| format!("cannot open {what} {}: {error}", path.display()))
     });
     refused.collect()
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// Indent of each further line of an event.

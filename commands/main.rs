@@ -15,6 +15,7 @@ mod graph;
 mod infer;
 mod key;
 mod local;
+mod log_file;
 mod logging;
 mod man;
 mod pipeline;

@@ -9,7 +9,7 @@ use super::{
     levels::{Levels, NamedShape},
 };
 use crate::{
-    completions::names,
+    completions::{names, usual},
     infer::{ImageArgs, InputArgs, RequestArgs, ServerArgs, duration},
 };
 
@@ -26,16 +26,17 @@ with the datatypes and shapes of the model's metadata.
 
 A condition of --fail-if is METRIC, one of < <= > >=, and a number: p50, p90, p95, p99, and max \
 with us, ms, or s; rate in requests a second; errors as a number or with % of all requests. `worse` \
-is one too, with --against; so is `unstable`.
+is one too, with --against, and 'worse>5%' if it is worse by more than that; so is `unstable`.
 
 Examples:
   ovms bench resnet
   ovms bench resnet --concurrency 1:64 --html report.html
   ovms bench resnet --rate 100:2000:100 --poisson --output csv
+  ovms bench resnet -i '@photos/*.jpg' --in-turn
   ovms bench vad -i audio=@frame.npy --sequence 50 --concurrency 16
   ovms bench ocr --requests recorded.jsonl --rate 20 --fail-if 'p99>200ms'
   ovms bench resnet --api tfs-rest --shape 0:1,3,224,224 --save after.json
-  ovms bench resnet --against before.json --fail-if worse
+  ovms bench resnet --against before.json --fail-if 'worse>5%'
 
 Exit codes: 0 done; 1 a condition holds, or requests failed; 64 usage; 69 the server cannot be \
 reached; 130 Ctrl-C.";
@@ -176,11 +177,19 @@ pub(super) struct MeasurementArgs {
 pub(super) struct TrafficArgs {
     /// File with one request per line; - is standard input
     ///
-    /// A line is an object of inputs by name, as for `ovms infer --stream`. Its `weight` says how
-    /// often it is sent, compared with the others; without one it is 1. With --sequence, the lines
-    /// are the steps in their order.
+    /// A line is an object of inputs by name, as for `ovms infer --stream`. A value "@cat.png" is
+    /// that file, as with `-i`, in the folder of FILE. Its `weight` says how often a line is sent,
+    /// compared with the others; without one it is 1. With --sequence, the lines are the steps in
+    /// their order.
     #[arg(long, value_name = "FILE")]
     pub(super) requests: Option<PathBuf>,
+
+    /// Send several values of an input in turn, one per request, instead of as one batch
+    ///
+    /// `-i '@photos/*.png'`, or an `-i` for each: the first request has the first, and the first
+    /// comes again after the last. With --sequence, they are the steps in their order.
+    #[arg(long, requires = "inputs", conflicts_with = "requests")]
+    pub(super) in_turn: bool,
 
     /// Shape of an input with dynamic dimensions
     ///
@@ -266,7 +275,7 @@ pub(super) struct VerdictArgs {
     /// Exit with code 1 if this holds at any level, such as 'p99>20ms'
     ///
     /// Can be repeated.
-    #[arg(long, value_name = "CONDITION")]
+    #[arg(long, value_name = "CONDITION", add = usual(&["unstable", "worse"]))]
     pub(super) fail_if: Vec<FailCondition>,
 
     /// Exit with code 0 even if requests failed

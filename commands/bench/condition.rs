@@ -15,8 +15,8 @@ pub(super) enum FailCondition {
         relation: Relation,
         limit: f64,
     },
-    /// A metric that is worse than in the report of `--against`.
-    Worse,
+    /// A metric that is worse than in the report of `--against`, by more than so many percent of its value there.
+    Worse { percent: f64 },
     /// Windows that do not agree.
     Unstable,
 }
@@ -61,15 +61,21 @@ impl FromStr for FailCondition {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        match text {
-            "worse" => return Ok(Self::Worse),
-            "unstable" => return Ok(Self::Unstable),
-            _ => {}
+        if text == "unstable" {
+            return Ok(Self::Unstable);
+        }
+        if let Some(rest) = text.strip_prefix("worse") {
+            return margin(rest.trim()).ok_or_else(|| {
+                format!(
+                    "found `{text}`, expected `worse`, or `worse` by more than a percentage, such \
+                     as worse>5%"
+                )
+            });
         }
         let form = || {
             format!(
                 "found `{text}`, expected a metric, a relation, and a number, such as p99>20ms, \
-                 rate<100, or errors>1%"
+                 rate<100, or errors>1%; or `worse`, worse>5%, or `unstable`"
             )
         };
         let (at, sign, relation) = RELATIONS
@@ -109,19 +115,29 @@ impl FromStr for FailCondition {
                 (figure, value, *factor)
             }
         };
-        let is_plain = |it: &str| it.bytes().all(|it| it.is_ascii_digit() || it == b'.');
-        let number = value.trim();
-        let limit: f64 = number
-            .parse()
-            .ok()
-            .filter(|_| is_plain(number))
-            .ok_or_else(form)?;
+        let limit = plain(value).ok_or_else(form)?;
         Ok(Self::Limit {
             figure,
             relation,
             limit: limit * factor,
         })
     }
+}
+
+/// Reads a number that has neither a sign nor an exponent.
+fn plain(text: &str) -> Option<f64> {
+    let number = text.trim();
+    let is_plain = number.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+    number.parse().ok().filter(|_| is_plain)
+}
+
+/// Reads what follows `worse`: nothing, or `>` with a percentage.
+fn margin(text: &str) -> Option<FailCondition> {
+    let percent = match text {
+        "" => 0.0,
+        text => plain(text.strip_prefix('>')?.strip_suffix('%')?)?,
+    };
+    Some(FailCondition::Worse { percent })
 }
 
 impl FailCondition {
@@ -142,7 +158,7 @@ impl FailCondition {
                     .filter_map(|level| finding(*figure, *relation, *limit, level))
                     .collect()
             }
-            Self::Worse => levels
+            Self::Worse { percent } => levels
                 .iter()
                 .filter(|it| it.end != LevelEnd::Interrupted)
                 .filter_map(|it| {
@@ -151,8 +167,12 @@ impl FailCondition {
                     let compared = compared
                         .find(|at| (at.concurrency, at.target_rate) == (it.concurrency, it.target_rate));
                     match compared {
-                        Some(compared) if compared.is_worse() => {
-                            Some(format!("worse than before at {level}"))
+                        Some(compared) if compared.is_worse_by(*percent / 100.0) => {
+                            let by = match *percent > 0.0 {
+                                true => format!(" by more than {} %", rate(*percent)),
+                                false => String::new(),
+                            };
+                            Some(format!("worse than before{by} at {level}"))
                         }
                         Some(compared) if compared.is_known() => None,
                         Some(_) => Some(format!(
@@ -273,7 +293,9 @@ mod tests {
                 "errors>1%",
                 limit(Figure::ErrorShare, Relation::Greater, 1.0),
             ),
-            ("worse", FailCondition::Worse),
+            ("worse", FailCondition::Worse { percent: 0.0 }),
+            ("worse>5%", FailCondition::Worse { percent: 5.0 }),
+            (" worse > 2.5 % ", FailCondition::Worse { percent: 2.5 }),
             ("unstable", FailCondition::Unstable),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
@@ -286,6 +308,19 @@ mod tests {
             ("p99>xms", "found `p99>xms`, expected a metric"),
             ("p99>-1ms", "found `p99>-1ms`, expected a metric"),
             ("p98>1ms", "found the metric `p98`, expected p50"),
+            (
+                "worse>5",
+                "found `worse>5`, expected `worse`, or `worse` by",
+            ),
+            (
+                "worse<5%",
+                "found `worse<5%`, expected `worse`, or `worse` by",
+            ),
+            ("worse>=5%", "found `worse>=5%`, expected `worse`, or"),
+            ("worse>-5%", "found `worse>-5%`, expected `worse`, or"),
+            ("worse>%", "found `worse>%`, expected `worse`, or"),
+            ("worse5%", "found `worse5%`, expected `worse`, or"),
+            ("worst", "found `worst`, expected a metric"),
             ("rate<1ms", "found `rate<1ms`, expected a metric"),
             ("errors>x%", "found `errors>x%`, expected a metric"),
         ] {
@@ -320,22 +355,35 @@ mod tests {
             ["whether concurrency 1 is stable is unknown: it has one window"]
         );
         assert_eq!(findings("p99>1s"), [""; 0]);
-        let comparison = |difference| {
+        let compare = |text: &str, difference, change| {
             let mut compared = Comparison::of(&report.levels[0], &report.levels[0]);
             for metric in &mut compared.metrics {
-                metric.difference = difference;
+                (metric.difference, metric.change) = (difference, change);
             }
-            FailCondition::Worse.findings(&report.levels[..1], &[compared])
+            let condition: FailCondition = text.parse().unwrap();
+            condition.findings(&report.levels[..1], &[compared])
         };
-        assert_eq!(comparison(Difference::None), [""; 0]);
+        assert_eq!(compare("worse", Difference::None, 0.2), [""; 0]);
         assert_eq!(
-            comparison(Difference::Worse),
+            compare("worse", Difference::Worse, 0.001),
             ["worse than before at concurrency 1"]
         );
-        assert_eq!(
-            comparison(Difference::Unknown),
-            ["whether concurrency 1 is worse is unknown: there are too few windows"]
-        );
+        // With a margin it has to be more than chance, and beyond the margin.
+        assert_eq!(compare("worse>5%", Difference::Worse, 0.04), [""; 0]);
+        assert_eq!(compare("worse>5%", Difference::None, 0.2), [""; 0]);
+        assert_eq!(compare("worse>5%", Difference::Better, 0.2), [""; 0]);
+        for change in [0.06, -0.06] {
+            assert_eq!(
+                compare("worse>5%", Difference::Worse, change),
+                ["worse than before by more than 5 % at concurrency 1"]
+            );
+        }
+        for text in ["worse", "worse>5%"] {
+            assert_eq!(
+                compare(text, Difference::Unknown, 0.2),
+                ["whether concurrency 1 is worse is unknown: there are too few windows"]
+            );
+        }
         assert_eq!(
             findings("worse")[0],
             "whether concurrency 1 is worse is unknown: the report of `--against` does not have it"

@@ -5,7 +5,8 @@ use ovms::client::load::LevelReport;
 use super::report::BenchReport;
 
 const TITLES: &str = "concurrency,target_rate,rate,ok,failed,mean_us,p50_us,p90_us,p95_us,p99_us,max_us,\
-    first_p50_us,first_p99_us,server_queue_us,server_compute_us,client_cpu_us,stable";
+    first_p50_us,first_p99_us,server_queue_us,server_compute_us,client_cpu_us,stable,\
+    rows_per_second";
 
 /// Writes a report; what has no value is empty.
 pub(super) fn report(report: &BenchReport) -> String {
@@ -43,6 +44,10 @@ fn line(level: &LevelReport) -> String {
         micros(server.map(|it| it.input_us + it.infer_us + it.output_us)),
         micros(Some(level.client_cpu_us)),
         level.stable.map(|it| it.to_string()).unwrap_or_default(),
+        level
+            .rows_per_second
+            .map(|it| format!("{it:.3}"))
+            .unwrap_or_default(),
     ];
     cells.join(",")
 }
@@ -57,12 +62,13 @@ mod tests {
         let mut example = example();
         example.levels[1].latency_us = None;
         example.levels[1].server = None;
+        example.levels[1].rows_per_second = Some(12_000.0);
         insta::assert_snapshot!(report(&example), @"
-        concurrency,target_rate,rate,ok,failed,mean_us,p50_us,p90_us,p95_us,p99_us,max_us,first_p50_us,first_p99_us,server_queue_us,server_compute_us,client_cpu_us,stable
-        1,,500.000,3000,0,2100.0,2000.0,2500.0,2800.0,3000.0,4000.0,,,200.0,1215.0,20.0,true
-        4,,1500.000,3000,100,,,,,,,,,,,20.0,false
+        concurrency,target_rate,rate,ok,failed,mean_us,p50_us,p90_us,p95_us,p99_us,max_us,first_p50_us,first_p99_us,server_queue_us,server_compute_us,client_cpu_us,stable,rows_per_second
+        1,,500.000,3000,0,2100.0,2000.0,2500.0,2800.0,3000.0,4000.0,,,200.0,1215.0,20.0,true,
+        4,,1500.000,3000,100,,,,,,,,,,,20.0,false,12000.000
         ");
         let one = report(&example_of_one_window());
-        assert!(one.ends_with(",20.0,\n"), "{one}");
+        assert!(one.ends_with(",20.0,,\n"), "{one}");
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use ovms::client::{
     Api,
-    input::{Argument, ElementSource},
+    input::{Argument, ElementSource, MAX_OF_FILES},
     load::{ArrivalProcess, LoadPlan, LoadTarget, TrafficKind, Until},
 };
 
@@ -17,6 +17,7 @@ use super::{
     args::{
         BenchArgs, BenchFormat, BenchOutputArgs, LevelArgs, Responses, TrafficArgs, VerdictArgs,
     },
+    condition::FailCondition,
     report::{BenchReport, FORM},
 };
 use crate::{
@@ -35,6 +36,8 @@ pub(super) struct BenchPlan {
     pub(super) kind: TrafficKind,
     /// Requests as lines, with what to call them in messages.
     pub(super) lines: Option<RequestLines>,
+    /// Whether several values of an input are sent one after the other.
+    pub(super) is_in_turn: bool,
     pub(super) seed: u64,
     pub(super) warmup: u64,
     pub(super) rule: StabilityRule,
@@ -48,6 +51,8 @@ pub(super) struct BenchPlan {
 #[derive(Debug)]
 pub(super) struct RequestLines {
     pub(super) name: String,
+    /// Folder of the files that the lines name.
+    pub(super) folder: PathBuf,
     pub(super) text: String,
 }
 
@@ -108,12 +113,18 @@ impl BenchPlan {
                 measurement.max_trials,
             ),
         };
-        let job = Job::of_load(model, server, request, infer::inputs(inputs, image)?)?;
+        let most = match traffic.in_turn {
+            true => MAX_OF_FILES,
+            false => u64::MAX,
+        };
+        let inputs = infer::inputs_within(inputs, image, most)?;
+        let job = Job::of_load(model, server, request, inputs)?;
         Ok(Self {
             job,
             targets,
             kind,
             lines,
+            is_in_turn: traffic.in_turn,
             seed,
             warmup: measurement.warmup,
             rule: StabilityRule {
@@ -221,9 +232,8 @@ fn kind(traffic: &TrafficArgs, api: Api) -> Result<TrafficKind, Failure> {
 }
 
 fn check_verdict(verdict: &VerdictArgs) -> Result<(), Failure> {
-    let needs_report = verdict
-        .fail_if
-        .contains(&super::condition::FailCondition::Worse);
+    let mut conditions = verdict.fail_if.iter();
+    let needs_report = conditions.any(|it| matches!(it, FailCondition::Worse { .. }));
     if needs_report && verdict.against.is_none() {
         return Err(Failure::usage("`--fail-if worse` needs `--against`")
             .hint("`--save FILE` writes a report to compare with"));
@@ -285,6 +295,10 @@ fn read_lines(path: &Path) -> Result<RequestLines, Failure> {
         return Err(Failure::failed(text).hint("a part of the recording will do"));
     }
     Ok(RequestLines {
+        folder: match path.parent() {
+            Some(folder) if !is_stdin => folder.to_owned(),
+            _ => PathBuf::new(),
+        },
         name: match is_stdin {
             true => "standard input".to_owned(),
             false => PathBuf::from(path).display().to_string(),

@@ -1,10 +1,37 @@
 //! Results of a run, as `--output json` and `--save` write them.
 
-use ovms::client::load::{Comparison, LevelReport};
+use std::fmt;
+
+use ovms::{
+    client::load::{Comparison, LevelReport},
+    tensor::ShapeText,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the form.
 pub(super) const FORM: u32 = 1;
+
+/// Input of the requests of a run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct ReportedInput {
+    /// Name.
+    pub(super) name: String,
+    /// Datatype.
+    pub(super) datatype: String,
+    /// Shape.
+    pub(super) shape: Vec<usize>,
+}
+
+impl fmt::Display for ReportedInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            datatype,
+            shape,
+        } = self;
+        write!(f, "`{name}` {datatype} {}", ShapeText(shape))
+    }
+}
 
 /// Results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +52,9 @@ pub(super) struct BenchReport {
     pub(super) started_at: u64,
     /// Use of the requests: `unary`, `sequences of 5`, `streams`.
     pub(super) requests: String,
+    /// Inputs of the requests, each shape of one for itself; none in reports of earlier versions.
+    #[serde(default)]
+    pub(super) inputs: Vec<ReportedInput>,
     /// Seed of random inputs, intervals, and choices.
     pub(super) seed: u64,
     /// Whether Ctrl-C ended the run before its time.
@@ -40,6 +70,11 @@ pub(super) struct BenchReport {
 }
 
 impl BenchReport {
+    /// Returns whether a request has several rows.
+    pub(super) fn has_rows(&self) -> bool {
+        self.levels.iter().any(|it| it.rows_per_second.is_some())
+    }
+
     /// Returns the number of requests that failed, and of all.
     pub(super) fn failures(&self) -> (u64, u64) {
         let levels = self.levels.iter();
@@ -82,6 +117,7 @@ pub(super) fn example() -> BenchReport {
             latency_us: Some(latency(scale)),
             first_response_us: None,
             responses_per_second: None,
+            rows_per_second: None,
             send_delay_us: None,
             server: Some(ServerSplit {
                 requests: 3000,
@@ -131,6 +167,11 @@ pub(super) fn example() -> BenchReport {
         server: Some("OpenVINO Model Server 0.1.0".to_owned()),
         started_at: 1_790_000_000,
         requests: "unary".to_owned(),
+        inputs: vec![ReportedInput {
+            name: "x".to_owned(),
+            datatype: "FP32".to_owned(),
+            shape: vec![1, 10],
+        }],
         seed: 7,
         interrupted: false,
         levels: vec![level(1, 1.0, 0), level(4, 3.0, 100)],

@@ -13,7 +13,7 @@ use super::{
     measure::measure,
     mix::requests,
     plan::BenchPlan,
-    report::{BenchReport, FORM},
+    report::{BenchReport, FORM, ReportedInput},
     text::{self, level_name, rate},
 };
 use crate::{
@@ -31,6 +31,9 @@ const BUSY_CLIENT: f64 = 0.9;
 const REACHED: f64 = 0.95;
 const DEVIATIONS: f64 = 3.0;
 
+/// Maximum number of inputs in a warning.
+const MAX_SHOWN: usize = 4;
+
 /// Runs `ovms bench`.
 pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
     // Files and standard input are read here, where Ctrl-C still ends the process by itself.
@@ -42,7 +45,8 @@ impl BenchPlan {
     async fn run(self) -> Result<(), Failure> {
         let started_at = SystemTime::now();
         let (client, model) = unless_interrupted(self.job.open()).await?;
-        let mix = requests(&self, &model)?;
+        let mix = unless_interrupted(requests(&self, &model)).await?;
+        let inputs = mix.inputs();
         let traffic = Traffic::new(
             &client,
             mix.requests,
@@ -50,7 +54,10 @@ impl BenchPlan {
             self.max_lanes(),
             self.seed,
         );
-        let traffic = traffic.map_err(infer::client_failure)?;
+        let mut traffic = traffic.map_err(infer::client_failure)?;
+        if self.is_in_turn {
+            traffic = traffic.in_turn();
+        }
         let probe = async {
             traffic.probe().await.map_err(|(index, error)| {
                 let failure = infer::client_failure(error);
@@ -65,6 +72,7 @@ impl BenchPlan {
         let (levels, interrupted) = measure(&self, &traffic).await?;
         let mut report = self.report(&model, levels, interrupted);
         report.server = server;
+        report.inputs = inputs;
         report.started_at = started_at
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
@@ -101,6 +109,7 @@ impl BenchPlan {
                 TrafficKind::Sequences { length } => format!("sequences of {length}"),
                 TrafficKind::Streams { .. } => "streams".to_owned(),
             },
+            inputs: Vec::new(),
             seed: self.seed,
             interrupted,
             findings: findings.collect(),
@@ -125,11 +134,8 @@ impl BenchPlan {
         for note in notes(report) {
             ui::note(&note);
         }
-        if let Some(before) = self.before.as_ref().filter(|it| it.model != report.model) {
-            let (before, model) = (&before.model, &report.model);
-            ui::warn(&format!(
-                "warning: the report of `--against` is of `{before}`, and this one of `{model}`"
-            ));
+        for warning in self.before.iter().flat_map(|it| differences(it, report)) {
+            ui::warn(&warning);
         }
         if self.before.is_some() && report.comparison.is_empty() {
             ui::warn("warning: the report of `--against` has none of these levels");
@@ -166,6 +172,37 @@ impl BenchPlan {
 async fn server_of(client: &Client) -> Option<String> {
     let metadata = client.server_metadata().await.ok().flatten()?;
     Some(format!("{} {}", metadata.name, metadata.version))
+}
+
+/// Returns what makes two reports hard to compare.
+fn differences(before: &BenchReport, report: &BenchReport) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if before.model != report.model {
+        let (before, model) = (&before.model, &report.model);
+        warnings.push(format!(
+            "warning: the report of `--against` is of `{before}`, and this one of `{model}`"
+        ));
+    }
+    // Reports of earlier versions do not tell.
+    let is_told = !before.inputs.is_empty() && !report.inputs.is_empty();
+    if is_told && before.inputs != report.inputs {
+        let (old, new) = (listed(&before.inputs), listed(&report.inputs));
+        warnings.push(format!(
+            "warning: the report of `--against` has other inputs: {old}, and this one {new}; their \
+             figures are of different work"
+        ));
+    }
+    warnings
+}
+
+/// Lists inputs, the first few of them.
+fn listed(inputs: &[ReportedInput]) -> String {
+    let shown = inputs.iter().take(MAX_SHOWN).map(ToString::to_string);
+    let mut listed = shown.collect::<Vec<_>>().join(", ");
+    if let Some(more) = inputs.len().checked_sub(MAX_SHOWN).filter(|it| *it > 0) {
+        listed.extend([", and ", &more.to_string(), " more"]);
+    }
+    listed
 }
 
 /// Returns what is to be known before the figures are believed.
@@ -219,8 +256,28 @@ fn is_behind(level: &LevelReport, target: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{LevelEnd, notes};
+    use super::{LevelEnd, differences, notes};
     use crate::bench::report::{example, example_of_one_window};
+
+    #[test]
+    fn reports_of_other_work_are_told() {
+        let (before, mut after) = (example(), example());
+        assert_eq!(differences(&before, &after), [""; 0]);
+        after.inputs[0].shape[0] = 8;
+        insta::assert_snapshot!(differences(&before, &after).join("\n"), @"warning: the report of `--against` has other inputs: `x` FP32 (1,10), and this one `x` FP32 (8,10); their figures are of different work");
+        let input = after.inputs[0].clone();
+        after.inputs = vec![input; 6];
+        after.model = "other".to_owned();
+        insta::assert_snapshot!(differences(&before, &after).join("\n"), @"
+        warning: the report of `--against` is of `resnet`, and this one of `other`
+        warning: the report of `--against` has other inputs: `x` FP32 (1,10), and this one `x` FP32 (8,10), `x` FP32 (8,10), `x` FP32 (8,10), `x` FP32 (8,10), and 2 more; their figures are of different work
+        ");
+        // What does not tell its inputs is compared as it is.
+        let mut old = before;
+        old.inputs.clear();
+        after.model = old.model.clone();
+        assert_eq!(differences(&old, &after), [""; 0]);
+    }
 
     #[test]
     fn notes_tell_what_figures_are_not() {

@@ -65,11 +65,16 @@ fn levels(report: &BenchReport) -> Table {
         .iter()
         .any(|it| it.first_response_us.is_some());
     let has_server = report.levels.iter().any(|it| it.server.is_some());
+    let has_rows = report.has_rows();
     let mut table = Table::new().right([match is_open {
         true => "rate/s",
         false => "concurrency",
     }]);
-    table = table.right(["ok/s", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "max ms"]);
+    table = table.right(["ok/s"]);
+    if has_rows {
+        table = table.right(["rows/s"]);
+    }
+    table = table.right(["p50 ms", "p90 ms", "p95 ms", "p99 ms", "max ms"]);
     if has_firsts {
         table = table.right(["first p50 ms", "first p99 ms", "responses/s"]);
     }
@@ -79,12 +84,12 @@ fn levels(report: &BenchReport) -> Table {
     }
     table = table.left(["stable"]);
     for level in &report.levels {
-        table.row(row(level, has_firsts, has_server));
+        table.row(row(level, has_rows, has_firsts, has_server));
     }
     table
 }
 
-fn row(level: &LevelReport, has_firsts: bool, has_server: bool) -> Vec<Cell> {
+fn row(level: &LevelReport, has_rows: bool, has_firsts: bool, has_server: bool) -> Vec<Cell> {
     let time = |value: Option<f64>| value.map_or_else(|| ui::NOTHING.to_owned(), milliseconds);
     let latency = level.latency_us;
     let mut cells = vec![
@@ -93,12 +98,17 @@ fn row(level: &LevelReport, has_firsts: bool, has_server: bool) -> Vec<Cell> {
             (None, target) => target.map(rate).unwrap_or_default(),
         },
         rate(level.rate),
+    ];
+    if has_rows {
+        cells.push(rate(level.rows()));
+    }
+    cells.extend([
         time(latency.map(|it| it.p50)),
         time(latency.map(|it| it.p90)),
         time(latency.map(|it| it.p95)),
         time(latency.map(|it| it.p99)),
         time(latency.map(|it| it.max)),
-    ];
+    ]);
     if has_firsts {
         let first = level.first_response_us;
         cells.push(time(first.map(|it| it.p50)));
@@ -249,6 +259,17 @@ mod tests {
         concurrency  ok/s  p50 ms  p90 ms  p95 ms  p99 ms  max ms  failed  queue ms  compute ms  stable
                   1   500   2.000   2.500   2.800   3.000   4.000       0     0.200       1.215  yes
                   4  1500   6.000   7.500   8.400   9.000  12.000     100     0.600       1.215  no
+        ");
+    }
+
+    #[test]
+    fn rows_stand_beside_requests_where_requests_have_several() {
+        let mut report = example();
+        report.levels[1].rows_per_second = Some(12_000.0);
+        insta::assert_snapshot!(levels(&report).draw(Look::Plain), @"
+        concurrency  ok/s  rows/s  p50 ms  p90 ms  p95 ms  p99 ms  max ms  failed  queue ms  compute ms  stable
+                  1   500     500   2.000   2.500   2.800   3.000   4.000       0     0.200       1.215  yes
+                  4  1500   12000   6.000   7.500   8.400   9.000  12.000     100     0.600       1.215  no
         ");
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use ovms::{
     client::{Address, Api, Client, ClientError, ClientOptions, TlsEndpoint},
     error::chain,
-    tls::{CertificateFacts, ClientTls, ClientTlsOptions, TlsProblem},
+    tls::{CertificateFacts, ClientTls, ClientTlsOptions, TlsProblem, in_words},
 };
 use reqwest::header::HeaderMap;
 
@@ -76,6 +76,7 @@ async fn tls_of(options: &ClientOptions, tls: ClientTlsOptions) -> Result<Check,
         Ok(endpoint) => endpoint,
         Err(error) => {
             let cause = chain(&error);
+            let cause = in_words(&cause);
             return Ok(match TlsProblem::of(&error) {
                 Some(problem) => failed("TLS", &problem, &options.address, &cause),
                 None => {
@@ -109,7 +110,11 @@ async fn tls_of(options: &ClientOptions, tls: ClientTlsOptions) -> Result<Check,
     if let Err(error) = &endpoint.identity.verdict {
         let report = handshake(&TlsProblem::of_tls(error), &options.address);
         check = check
-            .detail(format!("it would be refused: {}: {error}", report.text))
+            .detail(format!(
+                "it would be refused: {}: {}",
+                report.text,
+                in_words(&error.to_string())
+            ))
             .hint(report.hint);
     }
     Ok(check)
@@ -142,13 +147,15 @@ async fn server(options: &ClientOptions) -> Check {
         }
         Ok(None) => Check::new("server", Status::Ok, format!("{address} answers")),
         Err(error) => {
-            let text = chain(&error);
+            let text = in_words(&chain(&error)).into_owned();
             let check = Check::new("server", Status::Warn, text.as_str());
             match &error {
-                ClientError::Unreachable { source, .. } => match TlsProblem::of(&**source) {
-                    Some(problem) => failed("server", &problem, address, &text),
-                    None => check.hint("is it running, and is the address right?"),
-                },
+                ClientError::Unreachable { source, .. } | ClientError::Closed { source, .. } => {
+                    match TlsProblem::of(&**source) {
+                        Some(problem) => failed("server", &problem, address, &text),
+                        None => check.hint("is it running, and is the address right?"),
+                    }
+                }
                 ClientError::Refused(refusal) if refusal.is_unauthenticated() => {
                     check.hint(OF_CREDENTIALS)
                 }

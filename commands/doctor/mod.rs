@@ -5,6 +5,7 @@
 
 mod endpoint;
 mod environment;
+mod holder;
 mod identities;
 mod runtime;
 mod system;
@@ -162,6 +163,12 @@ impl Check {
     /// Adds a line.
     fn detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
+        self
+    }
+
+    /// Adds lines, or none.
+    fn details(mut self, details: impl IntoIterator<Item = String>) -> Self {
+        self.details.extend(details);
         self
     }
 

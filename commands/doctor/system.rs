@@ -12,7 +12,7 @@ use indicatif::BinaryBytes;
 use ovms::client::{Address, Api, Client, ClientOptions, ServerMetadata, speaks_tls};
 use rustix::process::{Resource, getrlimit};
 
-use super::{Check, Status};
+use super::{Check, Status, holder::PortHolder};
 use crate::error::Failure;
 
 /// Processor features used by runtimes, in the words of Linux.
@@ -228,6 +228,8 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
             return Check::new(name, Status::Warn, text).hint(hint);
         }
     }
+    let holder = PortHolder::of(port);
+    let described = holder.as_ref().map(PortHolder::described);
     let options = ClientOptions {
         address: match Address::parse(&format!("127.0.0.1:{port}"), api) {
             Ok(address) => address,
@@ -243,21 +245,28 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
         let not = if server.is_ready { "" } else { "not " };
         let (name_of, version) = (&server.name, &server.version);
         let text = format!("{port} is in use: {name_of} {version} answers, {not}ready");
-        return Check::new(name, Status::Ok, text);
+        let check = Check::new(name, Status::Note, text).details(described);
+        return check.hint(format!("another server needs another port: {flag}"));
     }
     if let Some(with) = speaks_tls(&options).await {
         let text = format!("{port} is in use by a server with TLS");
         let hint = format!("look at it with --url {with}");
-        return Check::new(name, Status::Note, text).hint(hint);
+        return Check::new(name, Status::Note, text)
+            .details(described)
+            .hint(hint);
     }
     let other = tokio::time::timeout(LIMIT * 2, Client::other_api(&options)).await;
     let text = match other.ok().flatten() {
         Some(other) => format!("{port} is in use: what answers speaks {other}, not {api}"),
         None => format!("{port} is in use by something that is no model server"),
     };
-    Check::new(name, Status::Warn, text).hint(format!(
-        "serve on another port with {flag}; `ss -ltnp 'sport = :{port}'` tells who has this one"
-    ))
+    let check = Check::new(name, Status::Warn, text).details(described);
+    check.hint(match holder.and_then(|it| it.process()) {
+        Some(process) => format!("serve on another port with {flag}, or end process {process}"),
+        None => format!(
+            "serve on another port with {flag}; `ss -ltnp 'sport = :{port}'` tells who has this one"
+        ),
+    })
 }
 
 async fn ask(options: &ClientOptions) -> Option<ServerMetadata> {

@@ -37,15 +37,19 @@ pub(crate) const OF_CREDENTIALS: &str = "give a credential that the server knows
 /// Returns the failure of a call.
 pub(crate) fn client(error: ClientError) -> Failure {
     let text = error.to_string();
+    let was_closed = matches!(error, ClientError::Closed { .. });
     match error {
-        ClientError::Unreachable { address, source } => {
+        ClientError::Unreachable { address, source } | ClientError::Closed { address, source } => {
             let (text, hint) = match TlsProblem::of(&*source) {
                 Some(problem) => {
                     let report = handshake(&problem, &address);
                     (report.text, report.hint)
                 }
                 None => {
-                    let hint = "is `ovms serve` running? `--url` names another address";
+                    let hint = match was_closed {
+                        true => "has the server stopped meanwhile? Its log may say more",
+                        false => "is `ovms serve` running? `--url` names another address",
+                    };
                     (text, hint.to_owned())
                 }
             };
@@ -238,6 +242,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let kind = match &error {
         InputError::File { .. }
         | InputError::NoMatch(_)
+        | InputError::FileSize(_)
         | InputError::StdinEmpty
         | InputError::StdinSize(_)
         | InputError::StdinBytes
@@ -261,6 +266,10 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         InputError::Pattern { source, .. } => failure
             .caused_by(&source)
             .hint("`*`, `?`, `**`, and `[a-z]` match; `[*]` is the character itself"),
+        InputError::FileSize(_) => failure.hint("a part of them will do"),
+        InputError::Turns { .. } => {
+            failure.hint("give each input as many values as the others, or one that goes with all")
+        }
         InputError::StdinTwice => failure.hint("give one JSON object of inputs by name"),
         InputError::StdinEmpty => failure.hint("did the command before it fail?"),
         InputError::StdinSize(_) => failure.hint("no server takes a request of that size"),
@@ -420,7 +429,7 @@ mod tests {
     };
 
     use super::{
-        client, declared, input, mistaken_type, no_list, not_loaded, not_yet, other_api,
+        FailureKind, client, declared, input, mistaken_type, no_list, not_loaded, not_yet, other_api,
         unknown_model,
     };
 
@@ -511,6 +520,17 @@ mod tests {
         error: no server answers at localhost:9000
           caused by: connection refused
         hint: is `ovms serve` running? `--url` names another address
+        ");
+        let error = ClientError::Closed {
+            address: Address::parse("localhost", Api::KserveGrpc).unwrap(),
+            source: io::Error::from(io::ErrorKind::BrokenPipe).into(),
+        };
+        let failure = client(error);
+        assert_eq!(failure.kind(), FailureKind::Unreachable);
+        insta::assert_snapshot!(failure.text(), @r"
+        error: the connection to localhost:9000 was closed before the answer came
+          caused by: broken pipe
+        hint: has the server stopped meanwhile? Its log may say more
         ");
         let failure = other_api("localhost:8000", Api::KserveGrpc, Api::KserveRest);
         insta::assert_snapshot!(failure.text(), @r"

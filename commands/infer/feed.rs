@@ -282,9 +282,11 @@ pub(crate) fn add(
 ) -> Result<Option<i64>, Failure> {
     let mut all = inputs.clone();
     for (argument, value) in line.inputs {
-        all = all
-            .with_json(&argument, value)
-            .map_err(failure::of_input(model))?;
+        let added = match argument.source {
+            ElementSource::File { .. } => all.with_file(&argument),
+            _ => all.with_json(&argument, value),
+        };
+        all = added.map_err(failure::of_input(model))?;
     }
     request.inputs = all.given(model).map_err(failure::of_input(model))?;
     if let Some(id) = line.id {

@@ -65,6 +65,20 @@ pub(crate) fn handshake(problem: &TlsProblem, address: &Address) -> HandshakeRep
              certificate"
                 .to_owned(),
         ),
+        TlsProblem::UnsupportedSignature => (
+            format!(
+                "the certificate of {address} is signed with an algorithm that is not accepted here"
+            ),
+            "sign it anew with SHA-256 or better: SHA-1 and MD5 are too weak; `--insecure` accepts \
+             any certificate"
+                .to_owned(),
+        ),
+        TlsProblem::OtherPurpose => (
+            format!("the certificate of {address} is not one for servers"),
+            "make one with `extendedKeyUsage=serverAuth`, or without that extension; `--insecure` \
+             accepts any certificate"
+                .to_owned(),
+        ),
         TlsProblem::CertificateRequired => (
             format!("the server at {address} asks for a certificate of the client"),
             "give one of an authority that the server knows: `--cert FILE` and `--key FILE`"
@@ -138,6 +152,14 @@ mod tests {
         insta::assert_snapshot!(text(&TlsProblem::Expired { until: None }), @"
         the certificate of https://models:8000 has expired
         hint: renew it on the server, or check the clock of this machine; `--insecure` accepts any certificate
+        ");
+        insta::assert_snapshot!(text(&TlsProblem::UnsupportedSignature), @"
+        the certificate of https://models:8000 is signed with an algorithm that is not accepted here
+        hint: sign it anew with SHA-256 or better: SHA-1 and MD5 are too weak; `--insecure` accepts any certificate
+        ");
+        insta::assert_snapshot!(text(&TlsProblem::OtherPurpose), @"
+        the certificate of https://models:8000 is not one for servers
+        hint: make one with `extendedKeyUsage=serverAuth`, or without that extension; `--insecure` accepts any certificate
         ");
         insta::assert_snapshot!(text(&TlsProblem::CertificateRequired), @"
         the server at https://models:8000 asks for a certificate of the client

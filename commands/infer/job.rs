@@ -226,13 +226,24 @@ pub(super) fn misfit(flag: &str, api: Api) -> Failure {
     Failure::usage(format!("`{flag}` does not fit `--api {api}`"))
 }
 
+/// Reads inputs and their files.
 pub(crate) fn inputs(args: InputArgs, image: ImageArgs) -> Result<Inputs, Failure> {
+    inputs_within(args, image, u64::MAX)
+}
+
+/// Reads inputs and their files, which may have so many bytes together.
+pub(crate) fn inputs_within(
+    args: InputArgs,
+    image: ImageArgs,
+    most: u64,
+) -> Result<Inputs, Failure> {
     let fill = match (args.zeros, args.random) {
         (true, _) => Some(Fill::Zeros),
         (_, true) => Some(Fill::Random(args.seed)),
         _ => None,
     };
-    let inputs = Inputs::load(args.inputs, fill, image.options(), &mut io::stdin().lock())
+    let (arguments, image) = (args.inputs, image.options());
+    let inputs = Inputs::load_within(arguments, fill, image, &mut io::stdin().lock(), most)
         .map_err(|error| failure::input(error, None))?
         .on_remark(|remark| ui::note(&format!("note: {remark}")));
     for name in inputs.file_names() {

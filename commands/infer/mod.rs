@@ -33,7 +33,7 @@ pub(crate) use failure::{
 };
 pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
 pub(crate) use handshake::handshake;
-pub(crate) use job::{Job, inputs};
+pub(crate) use job::{Job, inputs, inputs_within};
 pub(crate) use load::failed as load_failure;
 pub(crate) use outputs::{described, table as outputs_table};
 pub(crate) use ranking::{RankedOutput, Ranking, RankingArgs};

@@ -241,7 +241,10 @@ pub(super) async fn why(
     if let ClientError::Timeout { .. } = error {
         return failure::client(error);
     }
-    let is_unreachable = matches!(error, ClientError::Unreachable { .. });
+    let is_unreachable = matches!(
+        error,
+        ClientError::Unreachable { .. } | ClientError::Closed { .. }
+    );
     if is_unreachable && let Some(with) = speaks_tls(server).await {
         return failure::has_tls(&server.address.to_string(), &with.to_string());
     }

@@ -236,7 +236,7 @@ pub(super) fn states(status: &ModelStatus) -> String {
 fn is_mended(error: &ClientError) -> bool {
     match error {
         // A certificate that is not trusted stays so, and whoever may not connect.
-        ClientError::Unreachable { source, .. } => {
+        ClientError::Unreachable { source, .. } | ClientError::Closed { source, .. } => {
             TlsProblem::of(&**source).is_none_or(|problem| {
                 use TlsProblem as P;
                 matches!(

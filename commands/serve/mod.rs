@@ -36,8 +36,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal as listen_for};
 use self::start::Start;
 use super::{
     error::{Failure, FailureKind},
-    logging::{self, LogFile},
-    places, setup,
+    log_file::LogFile,
+    logging, places, setup,
     ui::{self, OutputFormat},
 };
 

@@ -11,9 +11,17 @@ use crate::{
 /// Why a call to a server gave no answer that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nothing listens at the address, or the connection broke.
+    /// Nothing listens at the address, or something of another kind.
     #[error("no server answers at {address}")]
     Unreachable {
+        /// The server's address.
+        address: Address,
+        /// Error of the connection.
+        source: BoxError,
+    },
+    /// The connection was closed when a request was on it.
+    #[error("the connection to {address} was closed before the answer came")]
+    Closed {
         /// The server's address.
         address: Address,
         /// Error of the connection.

@@ -28,6 +28,7 @@ use tower::{Service, service_fn};
 
 use super::{
     address::Address,
+    closed::was_closed,
     connection::ClientOptions,
     connector,
     error::{AnswerError, BoxError, ClientError, RequestError, ServerError, ServerErrorCode},
@@ -166,11 +167,13 @@ impl Grpc {
 
     /// Distinguishes the server's errors from those of the connection.
     pub(super) fn failure(&self, status: Status) -> ClientError {
-        let address = self.address.clone();
         // A status that came over the wire has no source.
-        if status.source().is_some() {
-            let source = BrokenCall(status).into();
-            return ClientError::Unreachable { address, source };
+        if let Some(was_closed) = status.source().map(was_closed) {
+            let (address, source) = (self.address.clone(), BrokenCall(status).into());
+            return match was_closed {
+                true => ClientError::Closed { address, source },
+                false => ClientError::Unreachable { address, source },
+            };
         }
         ClientError::Refused(ServerError {
             code: ServerErrorCode::Grpc(status.code()),

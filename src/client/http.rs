@@ -168,9 +168,7 @@ impl Http {
     }
 
     fn failure(&self, error: reqwest::Error) -> ClientError {
-        let address = self.address.clone();
-        let source = error.without_url().into();
-        ClientError::Unreachable { address, source }
+        ClientError::broken(self.address.clone(), error.without_url())
     }
 }
 

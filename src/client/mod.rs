@@ -11,6 +11,7 @@
 //! Any server of the KServe v2 or TensorFlow Serving protocols will do, not only this crate's.
 
 mod address;
+mod closed;
 mod connection;
 mod connector;
 mod error;

@@ -9,6 +9,7 @@ mod files;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod problem;
+mod words;
 
 pub use certificate::CertificateFacts;
 pub(crate) use certificate::subject_names;
@@ -19,3 +20,4 @@ pub(crate) use client::{ClientTlsNames, system_roots};
 pub use files::{TlsFileError, TlsFileReason};
 pub(crate) use files::{chain, failed, key, roots};
 pub use problem::TlsProblem;
+pub use words::in_words;

@@ -40,6 +40,10 @@ pub enum TlsProblem {
         /// Its first moment, in UTC.
         since: Option<DateTime>,
     },
+    /// The server's certificate is signed with an algorithm that is not accepted, such as SHA-1.
+    UnsupportedSignature,
+    /// The server's certificate is for other purposes than that of a server.
+    OtherPurpose,
     /// The server wants a certificate of the client.
     CertificateRequired,
     /// The server does not accept the certificate of the client.
@@ -127,6 +131,12 @@ impl TlsProblem {
             CertificateError::NotValidYetContext { not_before, .. } => Self::NotYetValid {
                 since: moment(*not_before),
             },
+            CertificateError::UnsupportedSignatureAlgorithmContext { .. } => {
+                Self::UnsupportedSignature
+            }
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+                Self::OtherPurpose
+            }
             // The library has no type for it.
             CertificateError::Other(error) if format!("{error:?}").contains(AUTHORITY) => {
                 Self::AuthorityItself
@@ -173,6 +183,18 @@ mod tests {
         assert_eq!(
             of(Error::InvalidCertificate(CertificateError::BadSignature)),
             Some(TlsProblem::UnknownAuthority)
+        );
+        let unsupported = CertificateError::UnsupportedSignatureAlgorithmContext {
+            signature_algorithm_id: Vec::new(),
+            supported_algorithms: Vec::new(),
+        };
+        assert_eq!(
+            of(unsupported.into()),
+            Some(TlsProblem::UnsupportedSignature)
+        );
+        assert_eq!(
+            of(CertificateError::InvalidPurpose.into()),
+            Some(TlsProblem::OtherPurpose)
         );
         let other = OtherError(Arc::new(io::Error::other("CaUsedAsEndEntity")));
         assert_eq!(

@@ -43,11 +43,12 @@ struct LevelPart<'a> {
 
 /// Writes the page.
 pub(super) fn report(report: &BenchReport) -> String {
+    let (levels, has_rows) = (report.levels.iter(), report.has_rows());
     let page = Page {
         report,
         started: utc(report.started_at),
         overview: overview(&report.levels),
-        levels: report.levels.iter().map(part).collect(),
+        levels: levels.map(|level| part(level, has_rows)).collect(),
         comparison: comparison(report),
     };
     page.render().expect("memory takes it")
@@ -55,10 +56,12 @@ pub(super) fn report(report: &BenchReport) -> String {
 
 impl Page<'_> {
     /// Returns the titles of the table of levels.
-    fn titles(&self) -> [&'static str; 12] {
-        [
-            "level",
-            "ok/s",
+    fn titles(&self) -> Vec<&'static str> {
+        let mut titles = vec!["level", "ok/s"];
+        if self.report.has_rows() {
+            titles.push("rows/s");
+        }
+        titles.extend([
             "p50 ms",
             "p90 ms",
             "p95 ms",
@@ -69,18 +72,21 @@ impl Page<'_> {
             "compute ms",
             "client µs/request",
             "stable",
-        ]
+        ]);
+        titles
     }
 }
 
-fn part(level: &LevelReport) -> LevelPart<'_> {
+fn part(level: &LevelReport, has_rows: bool) -> LevelPart<'_> {
     let name = level_name(level.concurrency, level.target_rate);
     let time = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), milliseconds);
     let latency = level.latency_us;
     let server = level.server;
-    let cells = vec![
-        name.clone(),
-        rate(level.rate),
+    let mut cells = vec![name.clone(), rate(level.rate)];
+    if has_rows {
+        cells.push(rate(level.rows()));
+    }
+    cells.extend([
         time(latency.map(|it| it.p50)),
         time(latency.map(|it| it.p90)),
         time(latency.map(|it| it.p95)),
@@ -91,7 +97,7 @@ fn part(level: &LevelReport) -> LevelPart<'_> {
         time(server.map(|it| it.input_us + it.infer_us + it.output_us)),
         rate(level.client_cpu_us),
         stability(level).0.to_owned(),
-    ];
+    ]);
     LevelPart {
         name,
         cells,
@@ -335,6 +341,13 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), 4 + 2 * 3);
         assert!(page.contains("p99 is 9 ms"));
         assert!(!page.contains("one window"), "{page}");
+        assert!(!page.contains("rows/s"), "{page}");
+        let head = |page: &str| page.matches("<th>").count();
+        let columns = head(&page);
+        example.levels[0].rows_per_second = Some(4321.0);
+        let page = report(&example);
+        assert!(page.contains("<th>rows/s</th>") && page.contains("<td>4321</td>"));
+        assert_eq!(head(&page), columns + 1);
         assert!(report(&example_of_one_window()).contains("one window"));
     }
 

@@ -1,6 +1,11 @@
 //! Contents of a source, read but not yet a tensor of the model's type.
 
-use std::{fs, io::Read, path::Path, sync::Arc};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 
@@ -151,9 +156,45 @@ impl<'a> Stdin<'a> {
     }
 }
 
+/// Limit on the bytes of files, all of them together.
+#[derive(Debug)]
+pub(super) struct FileLimit {
+    most: u64,
+    left: u64,
+}
+
+impl FileLimit {
+    /// Makes a limit; the greatest number is none.
+    pub(super) const fn new(most: u64) -> Self {
+        Self { most, left: most }
+    }
+
+    /// Reads a file, if there is room for it.
+    fn read(&mut self, path: &Path) -> Result<Vec<u8>, InputError> {
+        let refused = |error: io::Error| unreadable(path, error);
+        if self.most == u64::MAX {
+            return fs::read(path).map_err(refused);
+        }
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| {
+                file.take(self.left.saturating_add(1))
+                    .read_to_end(&mut bytes)
+            })
+            .map_err(refused)?;
+        let left = self.left.checked_sub(bytes.len() as u64);
+        self.left = left.ok_or(InputError::FileSize(self.most))?;
+        Ok(bytes)
+    }
+}
+
 impl Content {
     /// Reads a source.
-    pub(super) fn load(source: &ElementSource, stdin: &mut Stdin<'_>) -> Result<Self, InputError> {
+    pub(super) fn load(
+        source: &ElementSource,
+        stdin: &mut Stdin<'_>,
+        limit: &mut FileLimit,
+    ) -> Result<Self, InputError> {
         match source {
             ElementSource::Inline(text) => Ok(Self::Inline(text.clone())),
             ElementSource::Fill => Ok(Self::Fill),
@@ -161,7 +202,7 @@ impl Content {
                 stdin.content(*kind)?.pick(STDIN, output.as_ref())
             }
             ElementSource::File { path, kind, output } => {
-                let bytes = fs::read(path).map_err(|error| unreadable(path, error))?;
+                let bytes = limit.read(path)?;
                 let content = Self::of_file(path, *kind, bytes)?;
                 content.pick(&path.display().to_string(), output.as_ref())
             }

@@ -44,6 +44,17 @@ pub enum InputError {
     /// Standard input has nothing.
     #[error("standard input is empty")]
     StdinEmpty,
+    /// Files that are read together have more bytes than their limit.
+    #[error("the files have more than {} MiB together", .0 >> 20)]
+    FileSize(u64),
+    /// Inputs of which several values are sent one after the other have different numbers of them.
+    #[error("found {} for input `{}` and {} for input `{}`", values(first.1), first.0, values(other.1), other.0)]
+    Turns {
+        /// One input, and the number of its values.
+        first: (String, usize),
+        /// Another one.
+        other: (String, usize),
+    },
     /// Standard input is longer than what is read.
     #[error("standard input is longer than {} GiB", .0 >> 30)]
     StdinSize(u64),
@@ -187,6 +198,14 @@ pub(super) fn elements(count: usize) -> String {
     match count {
         1 => "1 element".to_owned(),
         count => format!("{count} elements"),
+    }
+}
+
+/// Writes a number of values.
+fn values(count: usize) -> String {
+    match count {
+        1 => "1 value".to_owned(),
+        count => format!("{count} values"),
     }
 }
 

@@ -5,12 +5,12 @@
 //! them as well, by name or as a list of `{"name", "datatype", "shape", "data"}`, which is how REST
 //! requests have them.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Argument, piped};
+use super::{Argument, ElementSource, piped};
 use crate::{
     client::{json, message::ModelMetadata},
     request::{Parameter, Parameters},
@@ -133,6 +133,26 @@ impl RequestLine {
         Ok(line)
     }
 
+    /// Takes each value that names a file as an argument does, `"@cat.png"`, for that file. Relative paths begin in a
+    /// folder. A text of another form, or in a list, stays a text.
+    pub fn take_files(&mut self, folder: &Path) {
+        for (argument, value) in &mut self.inputs {
+            let text = value.trim_start();
+            if !text.starts_with("\"@") {
+                continue;
+            }
+            let source = serde_json::from_str::<String>(text).ok();
+            let source = source.and_then(|text| text.parse().ok());
+            if let Some(ElementSource::File { path, kind, output }) = source {
+                argument.source = ElementSource::File {
+                    path: folder.join(path),
+                    kind,
+                    output,
+                };
+            }
+        }
+    }
+
     fn push(&mut self, name: String, value: &RawValue) {
         let argument = Argument::of_lines(Some(name));
         self.inputs.push((argument, value.get().to_owned()));
@@ -187,12 +207,14 @@ fn parameters(object: BTreeMap<String, serde_json::Value>) -> Result<Parameters,
 
 #[cfg(test)]
 mod tests {
-    use super::{Argument, RequestLine};
+    use std::path::Path;
+
+    use super::{Argument, ElementSource, RequestLine};
     use crate::{
         client::message::{ModelMetadata, TensorMetadata},
         error::chain,
         request::Parameter,
-        tensor::PartialShape,
+        tensor::{DataType, PartialShape},
     };
 
     fn read(text: &str, inputs: &[&str]) -> Result<RequestLine, String> {
@@ -271,6 +293,44 @@ mod tests {
         let line = read(r#"{"id": 1, "timestamp": 2}"#, &["id", "timestamp"]).unwrap();
         assert_eq!(inputs(&line), ["id=1", "timestamp=2"]);
         assert_eq!(line.timestamp, None);
+    }
+
+    #[test]
+    fn values_that_name_files_are_those_files() {
+        let text = r#"{"a": "@cat.png", "b": "@/b.npz:x", "inputs": [
+            {"name": "c", "datatype": "INT8", "shape": [2], "data": "@c.npy"},
+            {"name": "d", "data": "@ann: hello"}, {"name": "e", "data": ["@cat.png"]}]}"#;
+        let mut line = read(text, &["a", "b", "c", "d", "e"]).unwrap();
+        line.take_files(Path::new("mix"));
+        let files = line.inputs.iter().map(|(argument, _)| {
+            let name = argument.name.as_deref().unwrap_or("-");
+            match &argument.source {
+                ElementSource::File { path, output, .. } => {
+                    format!("{name}={} {output:?}", path.display())
+                }
+                _ => format!("{name} as it is"),
+            }
+        });
+        assert_eq!(
+            files.collect::<Vec<_>>(),
+            [
+                "c=mix/c.npy None",
+                "d as it is",
+                "e as it is",
+                "a=mix/cat.png None",
+                "b=/b.npz Some(\"x\")",
+            ]
+        );
+        // Datatype and shape of the line stay.
+        let listed = &line.inputs[0].0;
+        assert_eq!(
+            (listed.dtype, &listed.shape),
+            (Some(DataType::I8), &Some(vec![2]))
+        );
+        let mut alone = read("\"@cat.png\"", &["a"]).unwrap();
+        alone.take_files(Path::new(""));
+        let source = &alone.inputs[0].0.source;
+        assert!(matches!(source, ElementSource::File { path, .. } if path == Path::new("cat.png")));
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod remark;
 mod target;
 
 pub use argument::{Argument, ArgumentError, ElementSource};
-pub use assemble::{Inputs, WholeInput, samples_of_a_step};
+pub use assemble::{InputTurn, Inputs, MAX_OF_FILES, WholeInput, samples_of_a_step};
 pub use audio::{SoundForm, next_samples, skip_wav_header};
 pub use content::FileKind;
 pub use convert::Fill;

@@ -101,10 +101,10 @@ impl Comparison {
         metrics.any(|it| it.difference != Difference::Unknown)
     }
 
-    /// Returns whether a metric is worse by more than chance.
-    pub fn is_worse(&self) -> bool {
+    /// Returns whether a metric is worse by more than chance, and by more than a share of its value before.
+    pub fn is_worse_by(&self, margin: f64) -> bool {
         let mut metrics = self.metrics.iter();
-        metrics.any(|it| it.difference == Difference::Worse)
+        metrics.any(|it| it.difference == Difference::Worse && it.change.abs() > margin)
     }
 }
 

@@ -52,11 +52,12 @@ impl SequenceLane {
         lane: usize,
     ) -> Result<Answered, ClientError> {
         let is_last = self.step + 1 >= self.length;
+        let rows = traffic.items[self.step % traffic.items.len()].rows;
         let control = StepControl::of(self.step > 0, is_last, traffic.client.api().is_tfs());
         match self.send(traffic, lane, control).await {
             Ok(()) => {
                 self.step = if is_last { 0 } else { self.step + 1 };
-                Ok(Answered::ONCE)
+                Ok(Answered::ONCE.of(rows))
             }
             Err(error) => {
                 *self = Self::new(self.length);
@@ -170,5 +171,6 @@ async fn answers(
     Ok(Ok(Answered {
         first,
         responses: count,
+        ..Answered::ONCE
     }))
 }

@@ -11,7 +11,7 @@ use super::{
     report::{ErrorCount, HistogramBin, LatencyFigures, WindowReport, histogram_bins},
     stability::WindowMeans,
 };
-use crate::{client::error::ClientError, error::chain};
+use crate::{client::error::ClientError, error::chain, tls::in_words};
 
 /// Range of the latencies: from a nanosecond to an hour, to three digits.
 const MAX_NANOSECONDS: u64 = 3_600_000_000_000;
@@ -61,6 +61,7 @@ pub(super) struct Window {
     pub(super) ok: u64,
     pub(super) failed: u64,
     pub(super) responses: u64,
+    pub(super) rows: u64,
     pub(super) latencies: Histogram<u64>,
     pub(super) firsts: Option<Histogram<u64>>,
     pub(super) delays: Histogram<u64>,
@@ -113,10 +114,11 @@ impl Recorder {
     }
 
     /// Adds a request that was answered. The window is that of its end, so [`Self::advance`] goes before.
-    pub(super) fn answered(&mut self, times: &Times, responses: u64) {
+    pub(super) fn answered(&mut self, times: &Times, responses: u64, rows: u64) {
         let window = &mut self.current;
         window.ok += 1;
         window.responses += responses;
+        window.rows += rows;
         record(&mut window.latencies, times.due, times.ended);
         record(&mut window.delays, times.due, times.sent);
         if let Some(first) = times.first {
@@ -131,7 +133,7 @@ impl Recorder {
         self.current.failed += 1;
         self.failed += 1;
         self.done += 1;
-        let mut text = chain(error);
+        let mut text = in_words(&chain(error)).into_owned();
         if self.errors.len() >= MAX_ERROR_TEXTS && !self.errors.contains_key(&text) {
             OTHERS.clone_into(&mut text);
         }
@@ -194,6 +196,7 @@ impl Window {
             ok: 0,
             failed: 0,
             responses: 0,
+            rows: 0,
             latencies: histogram(),
             firsts: None,
             delays: histogram(),
@@ -205,6 +208,7 @@ impl Window {
         self.ok += other.ok;
         self.failed += other.failed;
         self.responses += other.responses;
+        self.rows += other.rows;
         merge(&mut self.latencies, &other.latencies);
         merge(&mut self.delays, &other.delays);
         if let Some(firsts) = &other.firsts {
@@ -285,7 +289,7 @@ mod tests {
                 Duration::from_secs_f64(latency),
             );
             recorder.advance(times.ended);
-            recorder.answered(&times, 1);
+            recorder.answered(&times, 1, 4);
         }
         recorder.advance(start + 4 * SECOND);
         let counts: Vec<_> = recorder.windows().iter().map(|it| it.ok).collect();
@@ -296,6 +300,7 @@ mod tests {
         // The last two make the result.
         let (whole, count) = recorder.merged();
         assert_eq!((whole.ok, whole.seconds, count), (1, 2.0, 2));
+        assert_eq!(whole.rows, 4);
         assert!((whole.rate() - 0.5).abs() < 1e-9);
     }
 
@@ -304,7 +309,8 @@ mod tests {
         let start = Instant::now();
         let mut recorder = Recorder::start(start, None, 1);
         for milliseconds in 1..=1000 {
-            recorder.answered(&times(start, Duration::from_millis(milliseconds)), 1);
+            let latency = Duration::from_millis(milliseconds);
+            recorder.answered(&times(start, latency), 1, 1);
         }
         recorder.finish(start + SECOND);
         let (whole, _) = recorder.merged();

@@ -31,6 +31,9 @@ pub struct LevelReport {
     pub first_response_us: Option<LatencyFigures>,
     /// Responses a second, where a request has several.
     pub responses_per_second: Option<f64>,
+    /// Rows of answered requests a second, where a request has several.
+    #[serde(default)]
+    pub rows_per_second: Option<f64>,
     /// Time from the due moment until a request was sent, in an open loop.
     pub send_delay_us: Option<LatencyFigures>,
     /// Times in the server; `None` if it has no statistics.
@@ -155,6 +158,11 @@ impl LevelReport {
     /// Returns whether two levels have the same load.
     pub fn is_same_level(&self, other: &Self) -> bool {
         (self.concurrency, self.target_rate) == (other.concurrency, other.target_rate)
+    }
+
+    /// Returns the rows of answered requests a second, also where each request has one.
+    pub fn rows(&self) -> f64 {
+        self.rows_per_second.unwrap_or(self.rate)
     }
 
     /// Returns the share of the requests that failed.

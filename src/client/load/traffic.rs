@@ -1,6 +1,6 @@
 //! Requests of a load, and what is done with each.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -10,10 +10,13 @@ use super::{
     server_side::ServerCounters,
     wire::{Wire, WireRequest},
 };
-use crate::client::{
-    connection::Client,
-    error::ClientError,
-    message::{ModelId, Request},
+use crate::{
+    client::{
+        connection::Client,
+        error::ClientError,
+        message::{ModelId, Request},
+    },
+    tensor::{DataType, TensorMap},
 };
 
 /// Maximum number of bytes of encoded steps that are kept for all sequences; beyond it, each step is encoded when
@@ -57,6 +60,8 @@ pub struct Traffic<'a> {
     /// Sums of the weights up to each item, for choosing.
     sums: Vec<f64>,
     random: RefCell<StdRng>,
+    /// Index of the next request, if they are sent one after the other.
+    next: Cell<Option<usize>>,
     /// Whether encoded steps of sequences are kept.
     pub(super) keeps_steps: bool,
     model: ModelId,
@@ -65,8 +70,11 @@ pub struct Traffic<'a> {
 /// Request with its bytes.
 #[derive(Debug)]
 pub(super) struct Item {
+    /// The request, of which the steps of sequences are encoded; empty otherwise.
     pub(super) request: Request,
     pub(super) wire: WireRequest,
+    /// Number of rows.
+    pub(super) rows: u64,
 }
 
 impl<'a> Traffic<'a> {
@@ -96,7 +104,16 @@ impl<'a> Traffic<'a> {
             sum += weight;
             size += wire.body.len();
             sums.push(sum);
-            items.push(Item { request, wire });
+            let rows = rows(&request.inputs);
+            let request = match kind {
+                TrafficKind::Sequences { .. } => request,
+                TrafficKind::Unary | TrafficKind::Streams { .. } => Request::default(),
+            };
+            items.push(Item {
+                request,
+                wire,
+                rows,
+            });
         }
         Ok(Self {
             client,
@@ -105,9 +122,17 @@ impl<'a> Traffic<'a> {
             items,
             sums,
             random: RefCell::new(StdRng::seed_from_u64(seed)),
+            next: Cell::new(None),
             keeps_steps: size.saturating_mul(3 * max_lanes) <= MAX_ENCODED_STEPS,
             model: model.unwrap_or_default(),
         })
+    }
+
+    /// Sends the requests one after the other, and from the first one again, instead of by their weights.
+    #[must_use]
+    pub fn in_turn(self) -> Self {
+        self.next.set(Some(0));
+        self
     }
 
     /// Sends every request once, in a lane of its own, so that errors show before the load.
@@ -144,8 +169,12 @@ impl<'a> Traffic<'a> {
         self.items.is_empty()
     }
 
-    /// Chooses a request by the weights.
+    /// Chooses a request: the next one, or one by the weights.
     fn choose(&self) -> usize {
+        if let Some(index) = self.next.get() {
+            self.next.set(Some((index + 1) % self.items.len()));
+            return index;
+        }
         let Some(sum) = self.sums.last().filter(|_| self.sums.len() > 1) else {
             return 0;
         };
@@ -159,14 +188,34 @@ impl<'a> Traffic<'a> {
         if let Some(sequence) = &mut lane.sequence {
             return sequence.step(self, index).await;
         }
-        let wire = &self.items[item].wire;
-        match (self.kind, &self.wire) {
+        let Item { wire, rows, .. } = &self.items[item];
+        let answered = match (self.kind, &self.wire) {
             (TrafficKind::Streams { responses }, Wire::Http2(http2)) => {
                 lane.over_stream(http2, wire, responses).await
             }
             (TrafficKind::Streams { .. }, Wire::Http1(http1)) => http1.events(index, wire).await,
             _ => self.wire.send(index, wire).await.map(|()| Answered::ONCE),
-        }
+        };
+        answered.map(|answered| answered.of(*rows))
+    }
+}
+
+/// Returns the number of rows of a request: the length of its inputs along the first dimension, or 1 where that is
+/// not the same for all of them. A list of numbers is one row, and so is a single value.
+fn rows(inputs: &TensorMap) -> u64 {
+    let lengths = inputs.iter().filter_map(|(_, tensor)| {
+        let is_one = match tensor.shape().len() {
+            0 => true,
+            1 => tensor.dtype() != DataType::String,
+            _ => false,
+        };
+        tensor.shape().first().copied().filter(|_| !is_one)
+    });
+    let mut lengths = lengths.map(|length| length.max(1) as u64);
+    let first = lengths.next().unwrap_or(1);
+    match lengths.all(|length| length == first) {
+        true => first,
+        false => 1,
     }
 }
 
@@ -209,14 +258,17 @@ mod tests {
 
     use rand::{SeedableRng, rngs::StdRng};
 
-    use crate::client::{
-        Address, Api, Client, ClientOptions,
-        load::{Traffic, TrafficKind, WeightedRequest},
-        message::Request,
+    use super::rows;
+    use crate::{
+        client::{
+            Address, Api, Client, ClientOptions,
+            load::{Traffic, TrafficKind, WeightedRequest},
+            message::Request,
+        },
+        tensor::{DataType, Tensor},
     };
 
-    #[tokio::test]
-    async fn requests_are_chosen_by_their_weights() {
+    async fn client() -> Client {
         // Over REST a client connects with its first request.
         let options = ClientOptions {
             address: Address::parse("localhost:1", Api::KserveRest).unwrap(),
@@ -226,7 +278,58 @@ mod tests {
             concurrency: 1,
             tls: None,
         };
-        let client = Client::connect(&options).await.unwrap();
+        Client::connect(&options).await.unwrap()
+    }
+
+    /// Datatype and shape of an input.
+    type Typed<'a> = (DataType, &'a [usize]);
+
+    #[test]
+    fn rows_are_the_first_dimension_that_all_inputs_have() {
+        let of = |inputs: &[Typed<'_>]| {
+            let input = |(dtype, shape): &Typed<'_>| {
+                let count: usize = shape.iter().product();
+                let data = vec![0; count * 4].into();
+                let tensor = Tensor::new(*dtype, shape.to_vec(), data).unwrap();
+                ("x".to_owned(), tensor)
+            };
+            rows(&inputs.iter().map(input).collect())
+        };
+        let (floats, texts) = (DataType::F32, DataType::String);
+        let cases: [(&[Typed<'_>], u64); 10] = [
+            (&[(floats, &[1, 10])], 1),
+            (&[(floats, &[8, 10])], 8),
+            (&[(floats, &[8, 10]), (floats, &[8])], 8),
+            (&[(floats, &[8, 10]), (texts, &[8])], 8),
+            (&[(floats, &[8, 10]), (floats, &[1, 4])], 1),
+            // A list of numbers is a row, texts are one each.
+            (&[(floats, &[10])], 1),
+            (&[(texts, &[3])], 3),
+            (&[(floats, &[])], 1),
+            (&[(floats, &[0, 10])], 1),
+            (&[], 1),
+        ];
+        for (inputs, expected) in cases {
+            assert_eq!(of(inputs), expected, "{inputs:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_come_in_turn() {
+        let client = client().await;
+        let requests = [9.0, 1.0, 1.0].map(|weight| WeightedRequest {
+            request: Request::default(),
+            weight,
+        });
+        let traffic = Traffic::new(&client, requests.into(), TrafficKind::Unary, 1, 7).unwrap();
+        let traffic = traffic.in_turn();
+        let chosen: Vec<_> = (0..7).map(|_| traffic.choose()).collect();
+        assert_eq!(chosen, [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[tokio::test]
+    async fn requests_are_chosen_by_their_weights() {
+        let client = client().await;
         let requests = [1.0, 2.0, 5.0].map(|weight| WeightedRequest {
             request: Request::default(),
             weight,

@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::{TcpListener, TcpStream},
+    os::unix::fs::symlink,
 };
 
 use crate::support::{
@@ -166,6 +167,34 @@ fn a_log_file_has_what_stdout_has() {
         file.lines().map(message).eq(logged.lines().map(message)),
         "{file}\n{logged}"
     );
+}
+
+#[test]
+fn a_log_file_that_takes_nothing_is_reported_once_with_what_it_cost() {
+    let folder = repository::folder();
+    let path = folder.path().join("ovms.log");
+    symlink("/dev/full", &path).unwrap();
+    let mut server = Server::start_with("dummy", &["--log_path", path.to_str().unwrap()]);
+    let full = server.wait_log("cannot write to the log file");
+    assert!(
+        full.starts_with("stderr: warning: ") && full.contains("No space left on device"),
+        "{full}"
+    );
+    server.wait_log("try: curl");
+    fs::remove_file(&path).unwrap();
+    server.signal("HUP");
+    crate::support::eventually("the file is opened again", || path.is_file().then_some(()));
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    let log = server.log();
+    let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(count("cannot write to the log file"), 1, "{log}");
+    assert_eq!(count(" is written again; "), 1, "{log}");
+    let lines = fs::read_to_string(&path).unwrap();
+    let all = log.lines().filter(|line| !line.starts_with("stderr: "));
+    let lost = all.count() - lines.lines().count();
+    assert_eq!(count(&format!("; {lost} lines were lost")), 1, "{log}");
+    assert!(lines.contains("stopped"), "{lines}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     os::unix::process::ExitStatusExt as _,
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -14,6 +14,7 @@ use crate::support::{
     Server, busy,
     grpc::{Grpc, error},
     http::{connect, exchange, get, head, post},
+    infer,
 };
 
 /// Time limit of a shutdown with nothing to wait for, on a machine busy with other tests.
@@ -102,7 +103,40 @@ fn requests_that_take_too_long_are_left() {
     );
     assert!(runs.wait().is_err());
     let log = server.wait_log("the time to stop is over");
-    assert!(log.contains("requests=1"), "{log}");
+    assert!(
+        log.contains(" WARN ") && log.contains("requests=1"),
+        "{log}"
+    );
+}
+
+#[test]
+fn clients_are_told_that_the_connection_was_closed() {
+    for api in infer::APIS {
+        let mut server = busy::serve(&["--shutdown_timeout_seconds", "1"]);
+        let before = server.processor_time();
+        let port = infer::port(&server, api);
+        let steps = format!("steps=[{}]", busy::ENDLESS);
+        let client = infer::command(&server, api)
+            .args(["busy", "--random", "-i", &steps])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        busy::wait_running(&server, before);
+        server.signal("TERM");
+        server.wait();
+        let output = client.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(69), "{api}: {said}");
+        let expected = format!(
+            "error: the connection to 127.0.0.1:{port} was closed before the answer came\n"
+        );
+        assert!(said.starts_with(&expected), "{api}: {said}");
+        assert!(
+            said.contains("hint: has the server stopped"),
+            "{api}: {said}"
+        );
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! All inputs of a request: what was given, fitted to what the model takes, and the rest filled.
 
+mod turns;
+
 use std::{collections::BTreeMap, io::Read, path::Path};
 
 use serde_json::value::RawValue;
 
 use super::{
     Argument, ElementSource, FileKind, Fill, ImageOptions, InputError, ValueProblem,
-    content::{Content, Stdin},
+    content::{Content, FileLimit, Stdin},
     convert::Filler,
     pattern,
     remark::{DtypeConversion, InputRemark, RemarkListener},
@@ -19,6 +21,8 @@ use crate::{
     },
     tensor::{DataType, PartialShape, Tensor, TensorMap},
 };
+
+pub use turns::{InputTurn, MAX_OF_FILES};
 
 /// Inputs that are read, but not yet tensors: that takes the model's metadata.
 #[derive(Debug, Clone)]
@@ -59,23 +63,46 @@ impl Inputs {
         image: ImageOptions,
         stdin: &mut dyn Read,
     ) -> Result<Self, InputError> {
-        let mut stdin = Stdin::new(stdin);
-        let mut read = |argument: Argument| {
-            let content = Content::load(&argument.source, &mut stdin)?;
-            Ok::<_, InputError>(Given { argument, content })
-        };
-        let mut given = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            for argument in pattern::expanded(argument)? {
-                given.push(read(argument)?);
-            }
-        }
-        Ok(Self {
-            given,
+        Self::load_within(arguments, fill, image, stdin, u64::MAX)
+    }
+
+    /// Does the same with a limit on the bytes of all files together.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`load`](Self::load) does, and if the files have more bytes.
+    pub fn load_within(
+        arguments: Vec<Argument>,
+        fill: Option<Fill>,
+        image: ImageOptions,
+        stdin: &mut dyn Read,
+        most: u64,
+    ) -> Result<Self, InputError> {
+        let mut inputs = Self {
+            given: Vec::with_capacity(arguments.len()),
             fill,
             image,
             remarks: RemarkListener::default(),
-        })
+        };
+        let (mut stdin, mut limit) = (Stdin::new(stdin), FileLimit::new(most));
+        for argument in arguments {
+            inputs.read(argument, &mut stdin, &mut limit)?;
+        }
+        Ok(inputs)
+    }
+
+    /// Adds what an argument names: one value, or one for each file that its pattern matches.
+    fn read(
+        &mut self,
+        argument: Argument,
+        stdin: &mut Stdin<'_>,
+        limit: &mut FileLimit,
+    ) -> Result<(), InputError> {
+        for argument in pattern::expanded(argument)? {
+            let content = Content::load(&argument.source, stdin, limit)?;
+            self.given.push(Given { argument, content });
+        }
+        Ok(())
     }
 
     /// Calls a function for each value that is sent as something else than it may seem, once for all requests.
@@ -262,7 +289,7 @@ impl Inputs {
     }
 
     /// Gives every input a name, and takes archives and objects of several inputs apart.
-    fn named(&self, model: &ModelMetadata) -> Result<Vec<(String, Given)>, InputError> {
+    fn apart(&self, model: &ModelMetadata) -> Result<Vec<(String, Given)>, InputError> {
         let mut named = Vec::new();
         for given in self.given.iter().cloned() {
             match (given.argument.name.clone(), several(&given, model)) {
@@ -278,7 +305,12 @@ impl Inputs {
                 },
             }
         }
-        let named = in_batches(named);
+        Ok(named)
+    }
+
+    /// Returns the value of each input, by its name.
+    fn named(&self, model: &ModelMetadata) -> Result<Vec<(String, Given)>, InputError> {
+        let named = in_batches(self.apart(model)?);
         let mut seen: Vec<&str> = Vec::with_capacity(named.len());
         for (name, given) in &named {
             if seen.contains(&name.as_str()) {

@@ -40,13 +40,21 @@ pub(super) struct Answered {
     pub(super) first: Option<Instant>,
     /// Number of responses.
     pub(super) responses: u64,
+    /// Number of rows of the request.
+    pub(super) rows: u64,
 }
 
 impl Answered {
     pub(super) const ONCE: Self = Self {
         first: None,
         responses: 1,
+        rows: 1,
     };
+
+    /// Sets the number of rows of the request.
+    pub(super) const fn of(self, rows: u64) -> Self {
+        Self { rows, ..self }
+    }
 }
 
 /// Work of a load: [`Traffic`](super::Traffic), and what stands for it in tests.
@@ -319,7 +327,9 @@ impl LoadRun {
         if let Some(recorder) = self.recorder.borrow_mut().as_mut() {
             recorder.advance(times.ended);
             match &result {
-                Ok(answered) => recorder.answered(&times, answered.responses),
+                Ok(answered) => {
+                    recorder.answered(&times, answered.responses, answered.rows);
+                }
                 Err(error) => recorder.failed(error),
             }
         }
@@ -384,6 +394,7 @@ impl LoadRun {
             first_response_us: whole.firsts.as_ref().and_then(LatencyFigures::of),
             responses_per_second: (whole.responses > whole.ok)
                 .then(|| whole.responses as f64 / whole.seconds),
+            rows_per_second: (whole.rows > whole.ok).then(|| whole.rows as f64 / whole.seconds),
             send_delay_us: target_rate.and_then(|_| LatencyFigures::of(&whole.delays)),
             server,
             client_cpu_us: cpu.as_secs_f64() * 1e6 / total.max(1) as f64,
@@ -403,7 +414,13 @@ async fn one<E: Exchange>(exchange: &E, mut lane: E::Lane, due: Option<Instant>)
     let sent = Instant::now();
     let result = exchange.exchange(&mut lane).await;
     let ended = Instant::now();
-    if matches!(result, Err(ClientError::Unreachable { .. })) {
+    let is_gone = |error: &ClientError| {
+        matches!(
+            error,
+            ClientError::Unreachable { .. } | ClientError::Closed { .. }
+        )
+    };
+    if result.as_ref().is_err_and(is_gone) {
         tokio::time::sleep(REST).await;
     }
     let first = result.as_ref().ok().and_then(|it| it.first);

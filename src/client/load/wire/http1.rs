@@ -90,7 +90,7 @@ impl Http1 {
             connection = self.connect().await?;
             sent = exchange(&mut connection, request, events).await;
         }
-        let answer = sent.map_err(|error| self.target.unreachable(error))?;
+        let answer = sent.map_err(|error| self.target.broken(error))?;
         self.slots.borrow_mut()[lane] = Some(connection);
         answer
     }
@@ -192,6 +192,7 @@ impl EventCounter {
             None => Ok(Answered {
                 first: self.first,
                 responses: self.count,
+                ..Answered::ONCE
             }),
         }
     }

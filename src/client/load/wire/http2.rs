@@ -100,7 +100,7 @@ impl Http2 {
     ) -> Result<T, ClientError> {
         let work = async {
             work.await.map_err(|error| match error {
-                MessageError::Http2(error) => self.target.unreachable(error),
+                MessageError::Http2(error) => self.target.broken(error),
                 MessageError::Client(error) => error,
                 MessageError::Answer(source) => ClientError::Protocol {
                     address: self.target.options.address.clone(),
@@ -153,7 +153,7 @@ impl Http2 {
                 slot.connection = None;
             }
         }
-        self.target.unreachable(error)
+        self.target.broken(error)
     }
 }
 

@@ -127,6 +127,11 @@ impl Target {
         }
     }
 
+    /// Returns the error of a request on a connection that has failed.
+    fn broken(&self, source: impl Into<BoxError>) -> ClientError {
+        ClientError::broken(self.options.address.clone(), source)
+    }
+
     /// Runs a step within the time limit.
     async fn within<T>(
         &self,

@@ -201,6 +201,7 @@ impl<'a> SequenceClient<'a> {
             }
             // Nobody knows what the server did.
             ClientError::Unreachable { .. }
+            | ClientError::Closed { .. }
             | ClientError::Timeout { .. }
             | ClientError::Protocol { .. } => true,
         }
