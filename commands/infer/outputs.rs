@@ -1,23 +1,27 @@
 //! Tensors of a response, in a line or a table.
 
-use std::{fmt::Display, fs, path::Path, time::Duration};
+use std::{fmt::Display, time::Duration};
 
 use ovms::{
     client::{
-        ClientResponse, Opaque,
-        output::{self, OfSequence, Ranked, Saved, Summary, hexadecimal, number},
+        ClientResponse, Opaque, TensorMetadata,
+        output::{self, OfSequence, Ranked, Summary, TopError, hexadecimal, number},
     },
-    tensor::{DataType, ShapeText, Tensor, named, npy, values::Value},
+    tensor::{DataType, Dim, ShapeText, Tensor, named, npy, values::Value},
 };
 
 use super::{
     run::{Labels, Show},
+    saved::if_widened,
     sequence::Whole,
 };
 use crate::{
     error::Failure,
     ui::{self, Look, NOTHING, Table, counted, visible},
 };
+
+/// Maximum number of rows of a batch that stand below a table with their files.
+const MAX_ROWS: usize = 32;
 
 /// Returns the model that has answered: `` Model `m`, version 1 ``.
 pub(super) fn model(answer: &ClientResponse) -> String {
@@ -91,11 +95,11 @@ pub(super) fn show(
     only: Option<&str>,
     of_model: &[String],
 ) -> Result<(), Failure> {
-    let (answer, sequence) = (&whole.answer, whole.of);
+    let (answer, sequence, files) = (&whole.answer, whole.of, whole.files.as_slice());
     // For people.
-    let print_table = |table: Table| {
+    let print_table = |table: Table, files: &[String]| {
         ui::note(ui::filled(&whole.headline, Look::of_stderr()).trim_end());
-        ui::print(table.draw(Look::of_stdout()) + &id_line(sequence))
+        ui::print(table.draw(Look::of_stdout()) + &rows_of(files) + &id_line(sequence))
     };
     let one = || {
         let name = only.unwrap_or_default();
@@ -113,8 +117,12 @@ pub(super) fn show(
         }
     };
     match show {
-        Show::Table => print_table(outputs_table(answer)),
-        Show::Json => ui::print(json_line(output::answer_json(answer, sequence))),
+        Show::Table => {
+            let mut tensors = answer.outputs.iter().map(|(_, tensor)| tensor.shape());
+            let has_rows = tensors.any(|shape| shape.first() == Some(&files.len()));
+            print_table(outputs_table(answer), if has_rows { files } else { &[] })
+        }
+        Show::Json => ui::print(json_line(output::answer_json(answer, sequence, files))),
         Show::Npy => {
             let (name, tensor) = one()?;
             if let Some(note) = if_widened(name, tensor.dtype()) {
@@ -143,75 +151,30 @@ pub(super) fn show(
             let (name, tensor) = one()?;
             let rows = rank(name, tensor, *count)?;
             let labels = labels_of(name, tensor, labels.as_ref(), of_model)?;
+            let files = files_of_rows(tensor, rows.len(), files);
             if *is_json {
-                let json = output::ranking_json(answer, sequence, name, &rows, labels);
+                let json = output::ranking_json(answer, sequence, name, &rows, labels, &files);
                 return ui::print(json_line(json));
             }
-            print_table(ranking_table(&rows, labels))
+            print_table(ranking_table(&rows, labels, &files), &[])
         }
     }
 }
 
-/// Saves every output to a folder, or the only one to a file; returns the notes about it.
-pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<Vec<String>, Failure> {
-    if folder.extension().is_some_and(|ending| ending == "npy") && !folder.is_dir() {
-        return save_one(answer, folder);
+/// Refuses a ranking of an output that has none, and labels that are not those of its scores, as far as the
+/// metadata of the model tells.
+pub(super) fn check_ranking(
+    output: &TensorMetadata,
+    labels: Option<&Labels>,
+) -> Result<(), Failure> {
+    if output.dtype() == Some(DataType::String) {
+        let error = TopError::Unordered(DataType::String);
+        return Err(no_ranking(&output.name, &error));
     }
-    if folder == Path::new("-") {
-        let text = "cannot save to -: `--save` takes a file for NumPy (.npy), or a folder";
-        return Err(Failure::usage(text).hint("`--output npy` writes an output to stdout"));
+    match (output.shape.0.last(), labels) {
+        (Some(&Dim::Fixed(scores)), Some(labels)) => labels.check(&output.name, scores),
+        _ => Ok(()),
     }
-    let is_like_file = |ending: &str| {
-        matches!(
-            ending,
-            "json" | "csv" | "txt" | "bin" | "raw" | "npz" | "png" | "jpg" | "html"
-        )
-    };
-    let ending = folder.extension().and_then(|ending| ending.to_str());
-    if ending.is_some_and(is_like_file) && !folder.is_dir() {
-        let text = format!(
-            "cannot save to {}: `--save` takes a file for NumPy (.npy), or a folder",
-            folder.display()
-        );
-        return Err(Failure::usage(text).hint("other forms go to stdout, as with `--output json`"));
-    }
-    let saved = output::save_tensors(&answer.outputs, folder).map_err(|error| {
-        let failure = Failure::cannot("save to", folder, &error);
-        if folder.is_file() {
-            failure.hint("`--save` takes a folder, and this is a file")
-        } else {
-            failure
-        }
-    })?;
-    let unsaved = |it: &Opaque| format!("`{}` has a type of its own: it is not saved.", it.name);
-    let mut notes: Vec<String> = answer.opaque.iter().map(unsaved).collect();
-    for Saved {
-        output,
-        path,
-        widened,
-    } in saved
-    {
-        notes.extend(widened.and_then(|dtype| if_widened(&output, dtype)));
-        notes.push(format!("Saved `{output}` to {}", path.display()));
-    }
-    Ok(notes)
-}
-
-fn save_one(answer: &ClientResponse, path: &Path) -> Result<Vec<String>, Failure> {
-    let mut outputs = answer.outputs.iter();
-    let (Some((name, tensor)), None) = (outputs.next(), outputs.next()) else {
-        let found = counted(answer.outputs.len(), "output");
-        let text = format!("cannot save {found} to the file {}", path.display());
-        let hint = "`--output-name` asks for one; a folder, as in `--save results`, takes them all";
-        return Err(Failure::usage(text).hint(hint));
-    };
-    let folder = path.parent().unwrap_or(Path::new(""));
-    fs::create_dir_all(folder)
-        .and_then(|()| output::replace(path, |file| npy::write(tensor, file)))
-        .map_err(|error| Failure::cannot("save to", path, &error))?;
-    let saved = format!("Saved `{name}` to {}", path.display());
-    let widened = if_widened(name, tensor.dtype());
-    Ok(widened.into_iter().chain([saved]).collect())
 }
 
 /// Returns the headline: the model and the latency.
@@ -223,6 +186,36 @@ pub(super) fn headline(answer: &ClientResponse, latency: Duration) -> String {
     let milliseconds = latency.as_secs_f64() * 1000.0;
     let model = model(answer);
     format!("{model}{comma} answered in {milliseconds:.2} ms.")
+}
+
+/// Returns the file of each row of an output, or none where its rows are not those of the batch.
+fn files_of_rows<'a>(tensor: &Tensor, rows: usize, files: &'a [String]) -> Vec<&'a str> {
+    let is_batch = rows == files.len() || tensor.shape().first() == Some(&files.len());
+    if files.is_empty() || !is_batch || !rows.is_multiple_of(files.len()) {
+        return Vec::new();
+    }
+    let each = rows / files.len();
+    let names = files.iter();
+    names
+        .flat_map(|file| std::iter::repeat_n(file.as_str(), each))
+        .collect()
+}
+
+/// Returns the table below that of outputs with the file of each row; nothing for a single one.
+fn rows_of(files: &[String]) -> String {
+    if files.len() < 2 {
+        return String::new();
+    }
+    let mut table = Table::new().right(["row"]).left(["file"]);
+    for (row, file) in files.iter().enumerate().take(MAX_ROWS) {
+        table.row([row.to_string(), visible(file).into_owned()]);
+    }
+    let mut text = format!("\n{}", table.draw(Look::of_stdout()));
+    if files.len() > MAX_ROWS {
+        let more = files.len() - MAX_ROWS;
+        text += &format!("… {more} more: `--output json` has all\n");
+    }
+    text
 }
 
 /// Returns the line below a table with the id of a sequence.
@@ -264,32 +257,45 @@ fn labels_of<'a>(
 ) -> Result<&'a [String], Failure> {
     let scores = tensor.shape().last().copied().unwrap_or(1);
     match given {
-        Some(Labels { path, names }) if names.len() != scores => {
-            let (path, found) = (path.display(), counted(names.len(), "label"));
-            let text = format!(
-                "{path} has {found}, output `{name}` has {}",
-                counted(scores, "score")
-            );
-            Err(Failure::usage(text)
-                .hint("give a file with one label per line, in the order of the scores"))
-        }
-        Some(Labels { names, .. }) => Ok(names),
+        Some(labels) => labels.check(name, scores).map(|()| labels.names.as_slice()),
         None if of_model.len() == scores => Ok(of_model),
         None => Ok(&[]),
     }
 }
 
-fn rank<'a>(name: &str, tensor: &'a Tensor, count: usize) -> Result<Vec<Vec<Ranked<'a>>>, Failure> {
-    output::top(tensor, count)
-        .map_err(|error| Failure::usage(format!("cannot rank output `{name}`")).caused_by(&error))
+impl Labels {
+    /// Refuses labels that are more or fewer than the scores of an output.
+    fn check(&self, output: &str, scores: usize) -> Result<(), Failure> {
+        if self.names.len() == scores {
+            return Ok(());
+        }
+        let (path, found) = (self.path.display(), counted(self.names.len(), "label"));
+        let text = format!(
+            "{path} has {found}, output `{output}` has {}",
+            counted(scores, "score")
+        );
+        Err(Failure::usage(text)
+            .hint("give a file with one label per line, in the order of the scores"))
+    }
 }
 
-/// Returns the table, with a column for the row if there are several, and one for any labels.
-fn ranking_table(rows: &[Vec<Ranked<'_>>], labels: &[String]) -> Table {
+fn no_ranking(name: &str, error: &TopError) -> Failure {
+    Failure::usage(format!("cannot rank output `{name}`")).caused_by(error)
+}
+
+fn rank<'a>(name: &str, tensor: &'a Tensor, count: usize) -> Result<Vec<Vec<Ranked<'a>>>, Failure> {
+    output::top(tensor, count).map_err(|error| no_ranking(name, &error))
+}
+
+/// Returns the table, with columns for the row and its file if there are several, and one for any labels.
+fn ranking_table(rows: &[Vec<Ranked<'_>>], labels: &[String], files: &[&str]) -> Table {
     let several = rows.len() > 1;
     let mut table = Table::new();
     if several {
         table = table.right(["row"]);
+        if !files.is_empty() {
+            table = table.left(["file"]);
+        }
     }
     table = table.right(["rank", "index"]);
     if !labels.is_empty() {
@@ -301,6 +307,7 @@ fn ranking_table(rows: &[Vec<Ranked<'_>>], labels: &[String]) -> Table {
             let mut cells = Vec::new();
             if several {
                 cells.push(row.to_string());
+                cells.extend(files.get(row).map(|file| visible(file).into_owned()));
             }
             cells.extend([(place + 1).to_string(), ranked.index.to_string()]);
             if !labels.is_empty() {
@@ -322,21 +329,18 @@ fn score(score: Value<'_>) -> String {
     }
 }
 
-/// Returns the note about an output that a file has in another type.
-fn if_widened(name: &str, dtype: DataType) -> Option<String> {
-    (dtype == DataType::Bf16).then(|| format!("NumPy has no BF16: `{name}` is written as FP32."))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use ovms::{
-        client::{ClientResponse, Opaque, output},
-        tensor::{DataType, Tensor, TensorMap, values::Packer},
+        client::{ClientResponse, Opaque, TensorMetadata, output},
+        tensor::{DataType, Dim, PartialShape, Tensor, TensorMap, values::Packer},
     };
 
-    use super::{headline, outputs_table, rank, ranking_table};
+    use super::{
+        Labels, check_ranking, files_of_rows, headline, outputs_table, rank, ranking_table, rows_of,
+    };
     use crate::ui::Look;
 
     fn floats(shape: &[usize], numbers: &[f64]) -> Tensor {
@@ -387,7 +391,7 @@ mod tests {
     fn a_ranking_has_the_columns_that_tell_something() {
         let scores = floats(&[1, 3], &[0.1, 0.7, 0.2]);
         let rows = rank("y", &scores, 2).unwrap();
-        insta::assert_snapshot!(ranking_table(&rows, &[]).draw(Look::Plain), @r"
+        insta::assert_snapshot!(ranking_table(&rows, &[], &[]).draw(Look::Plain), @r"
         rank  index  score
            1      1    0.7
            2      2    0.2
@@ -395,12 +399,66 @@ mod tests {
         let answer = example();
         let rows = output::top(ovms::tensor::named(&answer.outputs, "scores").unwrap(), 2).unwrap();
         let labels = ["cat", "dog"].map(str::to_owned);
-        insta::assert_snapshot!(ranking_table(&rows, &labels).draw(Look::Plain), @r"
+        insta::assert_snapshot!(ranking_table(&rows, &labels, &[]).draw(Look::Plain), @r"
         row  rank  index  label  score
           0     1      1  dog      0.7
           0     2      2  -       0.15
           1     1      1  dog        3
           1     2      0  cat     1e-7
         ");
+    }
+
+    #[test]
+    fn a_ranking_that_there_cannot_be_is_refused_before() {
+        let output = |datatype: &str| TensorMetadata {
+            name: "y".to_owned(),
+            datatype: datatype.to_owned(),
+            shape: PartialShape(vec![Dim::Fixed(1), Dim::Fixed(3)]),
+        };
+        let labels = Labels {
+            path: "labels.txt".into(),
+            names: vec!["cat".to_owned()],
+        };
+        assert!(check_ranking(&output("FP32"), None).is_ok());
+        assert!(check_ranking(&output(""), None).is_ok());
+        insta::assert_snapshot!(check_ranking(&output("BYTES"), None).unwrap_err().text(), @r"
+        error: cannot rank output `y`
+          caused by: BYTES has no order to rank by
+        ");
+        insta::assert_snapshot!(check_ranking(&output("FP32"), Some(&labels)).unwrap_err().text(), @r"
+        error: labels.txt has 1 label, output `y` has 3 scores
+        hint: give a file with one label per line, in the order of the scores
+        ");
+    }
+
+    #[test]
+    fn rows_of_a_batch_have_the_names_of_their_files() {
+        let files = ["a.png", "b\n.png"].map(str::to_owned);
+        let answer = example();
+        let scores = ovms::tensor::named(&answer.outputs, "scores").unwrap();
+        let rows = output::top(scores, 1).unwrap();
+        let named = files_of_rows(scores, rows.len(), &files);
+        insta::assert_snapshot!(ranking_table(&rows, &[], &named).draw(Look::Plain), @r"
+        row  file      rank  index  score
+          0  a.png        1      1    0.7
+          1  b\n.png      1      1      3
+        ");
+        insta::assert_snapshot!(rows_of(&files), @r"
+
+        row  file
+          0  a.png
+          1  b\n.png
+        ");
+        assert_eq!(rows_of(&files[..1]), "");
+        // A demultiplexed output has several rows of each.
+        assert_eq!(
+            files_of_rows(&floats(&[2, 2, 1], &[0.0; 4]), 4, &files)[2],
+            files[1]
+        );
+        // Rows that are none of the batch have no files.
+        let other = floats(&[3, 1], &[0.0; 3]);
+        assert!(files_of_rows(&other, 3, &files).is_empty());
+        let many = vec!["a.png".to_owned(); 40];
+        assert!(rows_of(&many).ends_with("… 8 more: `--output json` has all\n"));
     }
 }

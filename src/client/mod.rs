@@ -29,6 +29,7 @@ pub mod output;
 mod protocol;
 pub mod sequence;
 pub mod spelled;
+mod stranger;
 mod stream;
 mod tfs;
 mod tfs_grpc;
@@ -45,5 +46,6 @@ pub use message::{
     ClientResponse, ModelBatching, ModelId, ModelMetadata, Opaque, Request, TensorForm,
     TensorMetadata, header,
 };
+pub use stranger::ForeignAnswer;
 pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
 pub use {message::ModelStatus, message::ServerMetadata, message::VersionStatus};

@@ -127,6 +127,7 @@ impl Lane {
             ClientError::Refused(ServerError {
                 code: ServerErrorCode::Grpc(tonic::Code::Unknown),
                 message,
+                is_foreign: false,
             })
         })
     }
