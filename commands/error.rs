@@ -148,12 +148,16 @@ impl Failure {
         self
     }
 
-    /// Adds an error and all its causes as `caused by` lines.
+    /// Adds an error and all its causes as `caused by` lines; one that ends the line before is not repeated.
     pub(crate) fn caused_by(mut self, error: &dyn std::error::Error) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
             let text = error.to_string();
-            self.causes.push(in_words(&text).into_owned());
+            let cause = in_words(&text).into_owned();
+            let is_told = |line: &String| line.ends_with(&format!(": {cause}")) || *line == cause;
+            if !is_told(self.causes.last().unwrap_or(&self.message)) {
+                self.causes.push(cause);
+            }
             next = error.source();
         }
         self
@@ -246,6 +250,18 @@ mod tests {
             failure.line(),
             "no handshake: invalid peer certificate: unknown issuer"
         );
+    }
+
+    #[test]
+    fn a_cause_that_the_one_before_has_told_is_not_repeated() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot decode: {0}")]
+        struct Decode(#[source] std::io::Error);
+        let cause = Decode(std::io::Error::other("bad signature"));
+        insta::assert_snapshot!(Failure::failed("no image").caused_by(&cause).text(), @r"
+        error: no image
+          caused by: cannot decode: bad signature
+        ");
     }
 
     #[test]

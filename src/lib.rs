@@ -46,6 +46,7 @@ pub mod task;
 pub mod tensor;
 pub mod tls;
 pub mod trace;
+pub mod whole_file;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ovms_proto as proto;

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use crate::{
     check,
     error::{Failure, FailureKind},
-    ui::{visible, visible_below},
+    ui::{quiet, visible, visible_below},
 };
 
 /// Kind of servable that is checked.
@@ -133,7 +133,7 @@ impl CheckedServable {
         let all = &self.found;
         let (kind, name, counts) = (self.kind.name(), visible(&self.name), Counts::from(all));
         let mut text = format!("{kind} `{name}`: {counts}\n");
-        for note in &self.notes {
+        for note in self.notes.iter().filter(|_| !quiet()) {
             text.extend(["  note: ", &visible(note), "\n"]);
         }
         for found in all.errors.iter().chain(&all.warnings) {

@@ -58,9 +58,11 @@ pub(super) fn run(args: &GraphStubsArgs) -> Result<(), Failure> {
         return ui::print_json(&json!({ "folder": shown, "files": files }));
     }
     let shown = visible(&shown);
-    ui::print(format!(
-        "installed pyovms in {shown}\nnext: python -c \"import pyovms\"\n"
-    ))
+    let next = match ui::quiet() {
+        true => "",
+        false => "next: python -c \"import pyovms\"\n",
+    };
+    ui::print(format!("installed pyovms in {shown}\n{next}"))
 }
 
 /// Returns the files of the package, by their names in the folder of packages.

@@ -1,5 +1,7 @@
 //! `ovms infer --print-curl`: the request as a command of `curl` or `grpcurl`, printed and not sent.
 
+use std::io::{self, IsTerminal as _};
+
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ovms::{
     client::{
@@ -14,11 +16,17 @@ use ovms::{
 use super::{failure, feed::RequestFeed, job::Job, run::ask, sequence::Sequence};
 use crate::{
     error::Failure,
-    ui::{self, shell_word},
+    ui::{self, shell_word, visible},
 };
 
 /// Maximum length of data in the command line itself: systems limit the size of one argument.
 const LONGEST: usize = 64 << 10;
+
+/// Maximum length of a body at a terminal, which a longer one would flood.
+const MAX_AT_TERMINAL: usize = 8 << 10;
+
+/// How much of a body that is left out is shown, in bytes.
+const MAX_BEGINNING: usize = 160;
 
 /// Length of a line of base64, in characters.
 const LINE: usize = 76;
@@ -189,17 +197,34 @@ fn print(mut spelled: Vec<Spelled>, shows_secrets: bool) -> Result<(), Failure> 
     if masked {
         ui::note("Credentials are shown as `***`; --show-secrets prints them.");
     }
+    let is_cut = io::stdout().is_terminal();
     let commands: String = spelled
         .iter()
         .map(|spelled| match spelled {
-            Spelled::Http(call) => curl(call),
-            Spelled::Grpc(call) => grpcurl(call),
+            Spelled::Http(call) => curl(call, is_cut),
+            Spelled::Grpc(call) => grpcurl(call, is_cut),
         })
         .collect();
     ui::print(commands)
 }
 
-fn curl(call: &HttpCall) -> String {
+/// Returns the comment in place of a body that is left out.
+fn left_out(body: &[u8]) -> String {
+    let size = body.len().div_ceil(1 << 10);
+    let beginning = String::from_utf8_lossy(&body[..body.len().min(MAX_BEGINNING)]);
+    // Behind JSON there are the bytes of tensors.
+    let beginning = beginning
+        .split(['\u{fffd}', '\0'])
+        .next()
+        .unwrap_or_default();
+    let beginning = visible(beginning);
+    format!(
+        "# The body, {size} KiB, is left out at a terminal: with `> request.sh` behind it, this `ovms infer` writes \
+         the whole command,\n# and `sh request.sh` sends it. It begins with {beginning}…\n"
+    )
+}
+
+fn curl(call: &HttpCall, is_cut: bool) -> String {
     let mut command = "curl -sS".to_owned();
     if call.has_events {
         command.push_str(" -N");
@@ -223,6 +248,9 @@ fn curl(call: &HttpCall) -> String {
     push_headers(&mut command, &call.headers);
     if call.body.is_empty() {
         return command + "\n";
+    }
+    if is_cut && call.body.len() > MAX_AT_TERMINAL {
+        return format!("{}{command} --data-binary @BODY\n", left_out(&call.body));
     }
     match std::str::from_utf8(&call.body) {
         Ok(text) if call.body.len() <= LONGEST && !text.contains('\0') => {
@@ -249,7 +277,7 @@ fn has_bytes_behind(call: &HttpCall) -> bool {
     names.any(|name| name.eq_ignore_ascii_case("inference-header-content-length"))
 }
 
-fn grpcurl(call: &GrpcCall) -> String {
+fn grpcurl(call: &GrpcCall, is_cut: bool) -> String {
     let mut command = "grpcurl".to_owned();
     if call.tls.is_none() {
         command.push_str(" -plaintext");
@@ -265,7 +293,10 @@ fn grpcurl(call: &GrpcCall) -> String {
     push_headers(&mut command, &call.headers);
     let data = call.messages.join("\n");
     let target = format!("{} {}", shell_word(&call.address), call.method);
-    if data.len() <= LONGEST {
+    if is_cut && data.len() > MAX_AT_TERMINAL {
+        let comment = left_out(data.as_bytes());
+        format!("{comment}{command} -d @ {target} < BODY\n")
+    } else if data.len() <= LONGEST {
         format!("{command} -d {} {target}\n", shell_word(&data))
     } else {
         format!("{command} -d @ {target} <<'EOF'\n{data}\nEOF\n")
@@ -330,7 +361,7 @@ mod tests {
         tls::ClientTlsOptions,
     };
 
-    use super::{LONGEST, curl, grpcurl, mask};
+    use super::{LONGEST, MAX_AT_TERMINAL, curl, grpcurl, mask};
 
     fn call(body: &[u8]) -> HttpCall {
         HttpCall {
@@ -346,26 +377,65 @@ mod tests {
 
     #[test]
     fn bodies_stand_where_they_fit() {
-        insta::assert_snapshot!(curl(&call(b"{\"a\":1}")), @r#"curl -sS http://localhost:8000/v2/models/m/infer -H 'A: it'\''s' -d '{"a":1}'"#);
-        insta::assert_snapshot!(curl(&call(b"")), @r"curl -sS -X POST http://localhost:8000/v2/models/m/infer -H 'A: it'\''s'");
-        insta::assert_snapshot!(curl(&call(&[0xff; 60])), @r"
+        insta::assert_snapshot!(curl(&call(b"{\"a\":1}"), false), @r#"curl -sS http://localhost:8000/v2/models/m/infer -H 'A: it'\''s' -d '{"a":1}'"#);
+        insta::assert_snapshot!(curl(&call(b""), false), @r"curl -sS -X POST http://localhost:8000/v2/models/m/infer -H 'A: it'\''s'");
+        insta::assert_snapshot!(curl(&call(&[0xff; 60]), false), @r"
         base64 -d <<'EOF' | curl -sS http://localhost:8000/v2/models/m/infer -H 'A: it'\''s' --data-binary @-
         ////////////////////////////////////////////////////////////////////////////
         ////
         EOF
         ");
-        let long = curl(&call(&vec![b'1'; LONGEST + 1]));
+        let long = curl(&call(&vec![b'1'; LONGEST + 1]), false);
         assert!(long.contains("--data-binary @- <<'EOF'\n111"), "{long}");
         assert!(long.ends_with("1\nEOF\n"), "{long}");
         let mut counted = call(&vec![b'1'; LONGEST + 1]);
         let header = ("Inference-Header-Content-Length".to_owned(), "1".to_owned());
         counted.headers.push(header);
-        assert!(curl(&counted).starts_with("base64 -d "));
+        assert!(curl(&counted, false).starts_with("base64 -d "));
         let mut named = call(b"");
         named.url.push_str("/[a]");
-        assert!(curl(&named).starts_with("curl -sS -g -X POST "));
+        assert!(curl(&named, false).starts_with("curl -sS -g -X POST "));
         named.unix_socket = Some("/run/o v".to_owned());
-        assert!(curl(&named).starts_with("curl -sS -g --unix-socket '/run/o v' -X POST "));
+        assert!(curl(&named, false).starts_with("curl -sS -g --unix-socket '/run/o v' -X POST "));
+    }
+
+    #[test]
+    fn a_long_body_is_left_out_at_a_terminal() {
+        let json = format!(
+            "{{\"inputs\":[{{\"data\":[{}1.0]}}]}}",
+            "1.0,".repeat(400_000)
+        );
+        let cut = curl(&call(json.as_bytes()), true);
+        let begin =
+            "# The body, 1563 KiB, is left out at a terminal: with `> request.sh` behind it";
+        assert!(cut.starts_with(begin), "{cut}");
+        assert!(
+            cut.contains("It begins with {\"inputs\":[{\"data\":[1.0,"),
+            "{cut}"
+        );
+        assert!(
+            cut.ends_with("'A: it'\\''s' --data-binary @BODY\n"),
+            "{cut}"
+        );
+        let behind = [&b"{\"inputs\":[]}"[..], &vec![0xff; MAX_AT_TERMINAL]].concat();
+        let cut = curl(&call(&behind), true);
+        assert!(cut.contains("begins with {\"inputs\":[]}…\ncurl "), "{cut}");
+        let short = call(b"{\"a\":1}");
+        assert_eq!(curl(&short, true), curl(&short, false));
+        let of_grpc = GrpcCall {
+            address: "localhost:9000".to_owned(),
+            is_unix_socket: false,
+            tls: None,
+            method: "a.B/C".to_owned(),
+            headers: Vec::new(),
+            messages: vec!["1".repeat(MAX_AT_TERMINAL), "2".to_owned()],
+        };
+        let cut = grpcurl(&of_grpc, true);
+        assert!(cut.starts_with("# The body, "), "{cut}");
+        assert!(
+            cut.ends_with("…\ngrpcurl -plaintext -d @ localhost:9000 a.B/C < BODY\n"),
+            "{cut}"
+        );
     }
 
     #[test]
@@ -396,20 +466,20 @@ mod tests {
             headers: Vec::new(),
             messages: vec!["{}".to_owned(), "{\"a\":1}".to_owned()],
         };
-        insta::assert_snapshot!(grpcurl(&call), @r#"
+        insta::assert_snapshot!(grpcurl(&call, false), @r#"
         grpcurl -plaintext -d '{}
         {"a":1}' localhost:9000 a.B/C
         "#);
         call.is_unix_socket = true;
-        assert!(grpcurl(&call).starts_with("grpcurl -plaintext -unix -d "));
+        assert!(grpcurl(&call, false).starts_with("grpcurl -plaintext -unix -d "));
         call.is_unix_socket = false;
         call.tls = Some(ClientTlsOptions {
             cacert: Some("a b.pem".into()),
             insecure: true,
             ..ClientTlsOptions::default()
         });
-        assert!(grpcurl(&call).starts_with("grpcurl -cacert 'a b.pem' -insecure -d "));
+        assert!(grpcurl(&call, false).starts_with("grpcurl -cacert 'a b.pem' -insecure -d "));
         call.messages = vec!["1".repeat(LONGEST + 1)];
-        assert!(grpcurl(&call).contains(" -d @ localhost:9000 a.B/C <<'EOF'\n1"));
+        assert!(grpcurl(&call, false).contains(" -d @ localhost:9000 a.B/C <<'EOF'\n1"));
     }
 }

@@ -2,9 +2,11 @@
 
 use std::{error::Error, fmt::Display};
 
+use image::ImageError;
 use ovms::{
     client::{
-        AddressError, Api, CallPhase, ClientError, ModelMetadata, RequestError,
+        Address, AddressError, AnswerError, Api, CallPhase, ClientError, ForeignAnswer,
+        ModelMetadata, RequestError,
         input::{InputError, ValueProblem},
     },
     tensor::DataType,
@@ -12,27 +14,11 @@ use ovms::{
 };
 use serde_json::error::Category;
 
-use super::handshake::handshake;
+use super::{handshake::handshake, refusal::next_steps};
 use crate::{
     error::{Failure, FailureKind},
     ui::quoted_names,
 };
-
-/// Errors of servers, and the next step for each.
-const REFUSALS: [(&str, &str); 2] = [
-    (
-        "Sequence ID has not been provided",
-        "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
-    ),
-    (
-        "Invalid input batch size",
-        "send batches of that size, or serve the model with `--batch-size -1`, which takes any",
-    ),
-];
-
-/// Next step for a server that asks for credentials.
-pub(crate) const OF_CREDENTIALS: &str = "give a credential that the server knows: OVMS_API_KEY or `--api-key`, \
-     `--bearer`, or `--cert` with `--key`";
 
 /// Returns the failure of a call.
 pub(crate) fn client(error: ClientError) -> Failure {
@@ -64,25 +50,24 @@ pub(crate) fn client(error: ClientError) -> Failure {
             Failure::new(kind, text).hint("`--timeout` sets the limit")
         }
         ClientError::Refused(refusal) => {
-            let failure = Failure::failed(text);
-            if let Some((_, hint)) = REFUSALS
-                .iter()
-                .find(|(text, _)| refusal.message.contains(text))
-            {
-                failure.hint(*hint)
-            } else if has_channels_elsewhere(&refusal.message) {
-                failure
-                    .hint("the model is NCHW: serve it with `--layout NHWC:NCHW` to decode images")
-                    .hint("without `:BYTES`, `ovms infer` decodes the image itself")
-            } else if let Some(hint) = declared(&refusal.message) {
-                failure.hint(hint)
-            } else if refusal.is_unauthenticated() {
-                failure.hint(OF_CREDENTIALS)
-            } else {
-                failure
+            let hints = next_steps(&refusal);
+            hints.into_iter().fold(Failure::failed(text), Failure::hint)
+        }
+        ClientError::Protocol { source, .. } => {
+            let kind = match source {
+                AnswerError::Decode(_) | AnswerError::Page(_) | AnswerError::NoModel => {
+                    FailureKind::Unreachable
+                }
+                _ => FailureKind::Failed,
+            };
+            let failure = Failure::new(kind, text).caused_by(&source);
+            match kind {
+                FailureKind::Unreachable => {
+                    failure.hint("is that a model server? check host and port, which `--url` names")
+                }
+                _ => failure,
             }
         }
-        ClientError::Protocol { source, .. } => Failure::failed(text).caused_by(&source),
         ClientError::Request(source) => {
             let failure = Failure::usage(text).caused_by(&source);
             match source {
@@ -102,37 +87,6 @@ pub(crate) fn client(error: ClientError) -> Failure {
             }
         }
     }
-}
-
-/// Returns whether the server takes the width of a model in NCHW for the channels of an image to decode.
-fn has_channels_elsewhere(message: &str) -> bool {
-    let expected = message
-        .split_once("Invalid number of channels in binary input - Expected: ")
-        .and_then(|(_, rest)| rest.split(';').next()?.parse::<u64>().ok());
-    expected.is_some_and(|channels| channels > 4)
-}
-
-/// Returns how an input is given as a handler of `ovms graph new` declares it, which refuses others:
-/// `a: expected FP32 (1, 4), got FP32 (4,)`. The server does not know what handlers declare.
-pub(crate) fn declared(message: &str) -> Option<String> {
-    let (before, after) = message.split_once(": expected ")?;
-    let (expected, _) = after.split_once("), got ")?;
-    let (dtype, shape) = expected.split_once(" (")?;
-    let name = before.split(char::is_whitespace).next_back()?;
-    let lengths = shape.split(',').map(str::trim);
-    let lengths = lengths.filter(|length| !length.is_empty());
-    let lengths: Option<Vec<&str>> = lengths
-        .map(|length| match length {
-            // What may vary is up to the value.
-            "-1" => Some("N"),
-            _ => length.parse::<u64>().is_ok().then_some(length),
-        })
-        .collect();
-    DataType::from_kserve(dtype)?;
-    let shape = lengths?.join(",");
-    Some(format!(
-        "write datatype and shape: `-i {name}:{dtype}:{shape}=…`"
-    ))
 }
 
 /// Returns the failure for an invalid address.
@@ -174,6 +128,16 @@ pub(super) fn other_api(address: &str, asked: Api, found: Api) -> Failure {
     Failure::new(FailureKind::Unreachable, text).hint(format!(
         "it speaks `--api {found}`, or `--url` names another address"
     ))
+}
+
+/// Returns the failure for an address where something else than a model server answers.
+pub(super) fn foreign(error: &ClientError, address: &Address, found: &ForeignAnswer) -> Failure {
+    let text = format!("what answers at {address} is no model server: it sends {found}");
+    Failure::new(FailureKind::Unreachable, text)
+        .caused_by(error)
+        .hint(
+            "check host and port: `--url` names them, and `ovms serve` tells its own as it starts",
+        )
 }
 
 /// Returns the failure for a server that does not list its models.
@@ -248,7 +212,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         | InputError::StdinBytes
         | InputError::Answer { .. }
         | InputError::Value {
-            problem: ValueProblem::Image(_) | ValueProblem::Upstream(_),
+            problem: ValueProblem::Image { .. } | ValueProblem::Upstream(_),
             ..
         } => FailureKind::Failed,
         _ => FailureKind::Usage,
@@ -274,7 +238,9 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         InputError::StdinEmpty => failure.hint("did the command before it fail?"),
         InputError::StdinSize(_) => failure.hint("no server takes a request of that size"),
         InputError::StdinBytes => {
-            failure.hint("`-i NAME:DTYPE:SHAPE=@-.bin` takes it as the bytes of a tensor")
+            let failure =
+                failure.hint("`-i NAME:DTYPE:SHAPE=@-.bin` takes it as the bytes of a tensor");
+            failure.hint("`-i -:pcm16` takes it as samples of 16 bits, and `-i -:f32` as those of FP32")
         }
         InputError::Answer { problem, .. } => failure.caused_by(&problem),
         InputError::NoOutput { known, .. } if known.is_empty() => {
@@ -286,6 +252,15 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         }
         InputError::Nameless { known } => {
             hint_names(failure, "write `-i NAME=VALUE`: the inputs are", &known)
+        }
+        InputError::Unknown { name, known } if is_of_a_body(&name) => {
+            let failure = failure
+                .hint("`-i` takes inputs by name, such as {\"x\": [1, 2]}, and no body of a request")
+                .hint(
+                    "a whole body is a line of `--stream --requests FILE`, or goes with `curl -d @FILE`; \
+                     `--print-curl` has the address",
+                );
+            hint_names(failure, "the inputs are", &known)
         }
         InputError::Unknown { name, known } => {
             let failure = match mistaken_type(&name, &known) {
@@ -318,6 +293,11 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
             }
         }
     }
+}
+
+/// Returns whether a name is that of the inputs in the body of a request over REST.
+fn is_of_a_body(name: &str) -> bool {
+    matches!(name, "inputs" | "instances")
 }
 
 fn hint_names(failure: Failure, text: &str, names: &[String]) -> Failure {
@@ -381,6 +361,15 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         ValueProblem::StepLength => {
             format!("write the shape of a step: `-i {name}::1,512=…`")
         }
+        ValueProblem::NotOfImages(_) => {
+            format!(
+                "images are for inputs of 3 or 4 dimensions; `-i {name}=@FILE.npy` gives an array"
+            )
+        }
+        ValueProblem::Image {
+            source: ImageError::Unsupported(_),
+            ..
+        } => "PNG and JPEG are read: convert the image, as `magick FILE image.png` does".to_owned(),
         ValueProblem::Layout(_) => "`--layout` tells where the channels are".to_owned(),
         _ => return None,
     })
@@ -429,7 +418,7 @@ mod tests {
     };
 
     use super::{
-        FailureKind, client, declared, input, mistaken_type, no_list, not_loaded, not_yet, other_api,
+        FailureKind, client, input, mistaken_type, no_list, not_loaded, not_yet, other_api,
         unknown_model,
     };
 
@@ -438,54 +427,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_handler_declares_is_said_as_a_flag() {
-        for (message, hint) in [
-            (
-                "node gate: ValueError: a: expected FP32 (1, 4), got FP32 (4,)",
-                Some("a:FP32:1,4"),
-            ),
-            (
-                "image: expected UINT8 (-1, -1, 3), got UINT8 (1,)",
-                Some("image:UINT8:N,N,3"),
-            ),
-            ("x: expected INT64 (4,), got FP32 (4,)", Some("x:INT64:4")),
-            ("x: expected FP32 , got BYTES (1,)", None),
-            ("image: expected height x width x 3, got (1,)", None),
-            ("x: expected a cat (1), got a dog", None),
-        ] {
-            let hint = hint.map(|flag| format!("write datatype and shape: `-i {flag}=…`"));
-            assert_eq!(declared(message), hint, "{message}");
-        }
-    }
-
-    #[test]
-    fn refusals_that_another_request_or_server_mends_say_how() {
-        let refused = |message: &str| {
-            client(ClientError::Refused(ServerError {
-                code: ServerErrorCode::Grpc(tonic::Code::InvalidArgument),
-                message: message.to_owned(),
-            }))
-            .hints()
-            .join("\n")
-        };
-        insta::assert_snapshot!(
-            refused("Invalid input batch size - Expected: 1; Actual: 2; input name: image"),
-            @"send batches of that size, or serve the model with `--batch-size -1`, which takes any"
-        );
-        insta::assert_snapshot!(
-            refused("Invalid number of channels in binary input - Expected: 224; Actual: 3"),
-            @"
-        the model is NCHW: serve it with `--layout NHWC:NCHW` to decode images
-        without `:BYTES`, `ovms infer` decodes the image itself
-        "
-        );
-        let grey = "Invalid number of channels in binary input - Expected: 1; Actual: 3";
-        assert_eq!(refused(grey), "");
+    fn a_model_that_is_being_loaded_is_worth_waiting_for() {
         insta::assert_snapshot!(
             not_yet(
                 ClientError::Refused(ServerError {
                     code: ServerErrorCode::Grpc(tonic::Code::NotFound),
                     message: "Model with requested version is not loaded yet".to_owned(),
+                    is_foreign: false,
                 }),
                 "version 1 is LOADING"
             )
@@ -545,6 +493,7 @@ mod tests {
             ClientError::Refused(ServerError {
                 code: ServerErrorCode::Grpc(tonic::Code::NotFound),
                 message: "Model with requested name is not found".to_owned(),
+                is_foreign: false,
             })
         };
         let known = names(&["resnet", "bert"]);
@@ -565,6 +514,7 @@ mod tests {
             ClientError::Refused(ServerError {
                 code: ServerErrorCode::Grpc(code),
                 message: "no".to_owned(),
+                is_foreign: false,
             })
         };
         insta::assert_snapshot!(no_list(refused(tonic::Code::Unimplemented)).text(), @r"
@@ -605,6 +555,16 @@ mod tests {
         hint: did you mean `image`?
         hint: the inputs are `image`, `size`
         ");
+        let error = InputError::Unknown {
+            name: "inputs".to_owned(),
+            known: names(&["input"]),
+        };
+        insta::assert_snapshot!(input(error, None).text(), @r#"
+        error: the model has no input `inputs`
+        hint: `-i` takes inputs by name, such as {"x": [1, 2]}, and no body of a request
+        hint: a whole body is a line of `--stream --requests FILE`, or goes with `curl -d @FILE`; `--print-curl` has the address
+        hint: the inputs are `input`
+        "#);
         let error = InputError::Unknown {
             name: "image:FLOAT".to_owned(),
             known: names(&["image"]),

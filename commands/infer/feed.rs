@@ -11,7 +11,7 @@ use ovms::{
     client::{
         ModelMetadata, Request,
         input::{
-            Argument, ElementSource, Inputs, RequestLine, WholeInput, next_samples,
+            Argument, ElementSource, FileKind, Inputs, RequestLine, WholeInput, next_samples,
             samples_of_a_step, skip_wav_header,
         },
         sequence::{Steps, check_numbers},
@@ -46,7 +46,7 @@ pub(super) enum Origin {
     /// Lines of standard input, or of a file, which give this input.
     Lines(Argument, Option<PathBuf>),
     /// Samples of a sound from standard input, as many at once as the model takes.
-    Samples(Argument),
+    Samples(Argument, FileKind),
 }
 
 /// Use of the requests.
@@ -100,7 +100,7 @@ impl RequestPlan {
 
     /// Returns whether a request may come without inputs from flags.
     pub(super) fn has_lines(&self) -> bool {
-        matches!(self.source, Origin::Lines(..) | Origin::Samples(_))
+        matches!(self.source, Origin::Lines(..) | Origin::Samples(..))
     }
 }
 
@@ -108,7 +108,9 @@ impl Origin {
     /// Returns what standard input gives bit by bit.
     pub(super) fn of_stdin(argument: Argument) -> Self {
         match argument.source {
-            ElementSource::Stdin { kind: Some(_), .. } => Self::Samples(argument),
+            ElementSource::Stdin {
+                kind: Some(kind), ..
+            } => Self::Samples(argument, kind),
             _ => Self::Lines(argument, None),
         }
     }
@@ -148,10 +150,10 @@ impl<'a> RequestFeed<'a> {
                 },
                 argument: argument.clone(),
             },
-            Origin::Samples(argument) => {
+            Origin::Samples(argument, kind) => {
                 let count = samples_of_a_step(argument, model);
                 Source::Samples {
-                    samples: Samples::of_stdin(count.map_err(failure::of_input(model))?)?,
+                    samples: Samples::of_stdin(count.map_err(failure::of_input(model))?, *kind)?,
                     argument: argument.clone(),
                 }
             }
@@ -247,6 +249,9 @@ impl<'a> RequestFeed<'a> {
                     Role::Stream(_) => inputs.given(self.model),
                 });
                 request.inputs = tensors.map_err(failure::of_input(self.model))?;
+                if self.role == Role::Steps {
+                    check_numbers(&request.inputs).map_err(|error| explain_steps(&error))?;
+                }
             }
         }
         if let Some(timestamp) = own.or(self.timestamp) {
@@ -334,7 +339,7 @@ struct Samples {
 
 impl Samples {
     /// Starts reading. One step is read ahead.
-    fn of_stdin(count: usize) -> io::Result<Self> {
+    fn of_stdin(count: usize, kind: FileKind) -> io::Result<Self> {
         let (sender, steps) = mpsc::channel(1);
         let refused = |error: io::Error| {
             Failure::failed("cannot read the samples of standard input").caused_by(&error)
@@ -342,16 +347,16 @@ impl Samples {
         // It ends with the source, when nobody wants another step, or with the process.
         ovms::task::thread("samples", move || {
             let mut stdin = io::stdin().lock();
-            let mut channels = None;
+            let mut form = None;
             loop {
-                let next = match channels {
-                    None => skip_wav_header(&mut stdin).map(|form| {
-                        note_rates(form.rate.as_slice());
-                        *channels.insert(form.channels)
+                let next = match form {
+                    None => skip_wav_header(&mut stdin, kind).map(|found| {
+                        note_rates(found.rate.as_slice());
+                        *form.insert(found)
                     }),
-                    Some(channels) => Ok(channels),
+                    Some(form) => Ok(form),
                 };
-                let next = next.and_then(|channels| next_samples(&mut stdin, count, channels));
+                let next = next.and_then(|form| next_samples(&mut stdin, count, form));
                 let is_over = next.as_ref().is_ok_and(Vec::is_empty);
                 let failed = next.is_err();
                 if is_over || sender.blocking_send(next.map_err(refused)).is_err() || failed {
@@ -465,18 +470,19 @@ impl<R: BufRead> Iterator for Reader<R> {
                 }
             }
             let (number, name) = (self.number, &self.name);
-            let refused = |what: String| {
-                Some(Err(Failure::failed(format!(
-                    "line {number} of {name} is {what}"
-                ))))
-            };
+            let refused =
+                |what: &str| Failure::failed(format!("line {number} of {name} is {what}"));
             if bytes.len() > self.longest && !bytes.ends_with(b"\n") {
-                return refused(format!("longer than {} MiB", LONGEST >> 20));
+                let what = format!("longer than {} MiB", LONGEST >> 20);
+                return Some(Err(refused(&what)));
             }
             match String::from_utf8(bytes) {
                 Ok(text) if text.trim().is_empty() => {}
                 Ok(text) => return Some(Ok(Line { number, text })),
-                Err(_) => return refused("not UTF-8".to_owned()),
+                Err(_) => {
+                    let hint = "raw samples are read with `-i -:pcm16` or `-i -:f32`";
+                    return Some(Err(refused("not UTF-8").hint(hint)));
+                }
             }
         }
     }

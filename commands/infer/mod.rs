@@ -17,7 +17,9 @@ mod listing;
 mod load;
 mod outputs;
 mod ranking;
+mod refusal;
 mod run;
+mod saved;
 mod sequence;
 mod stream;
 mod wait;
@@ -28,8 +30,8 @@ pub(crate) use args::{
 };
 pub(crate) use explain::explanation;
 pub(crate) use failure::{
-    OF_CREDENTIALS, address as address_failure, client as client_failure, declared,
-    input as input_failure, tls as tls_failure,
+    address as address_failure, client as client_failure, input as input_failure,
+    tls as tls_failure,
 };
 pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
 pub(crate) use handshake::handshake;
@@ -37,5 +39,6 @@ pub(crate) use job::{Job, inputs, inputs_within};
 pub(crate) use load::failed as load_failure;
 pub(crate) use outputs::{described, table as outputs_table};
 pub(crate) use ranking::{RankedOutput, Ranking, RankingArgs};
+pub(crate) use refusal::{OF_CREDENTIALS, declared};
 pub(crate) use run::{run, runtime, the_output, unless_interrupted};
 pub(crate) use sequence::explain_steps;

@@ -1,20 +1,23 @@
 //! Tensors of a response, in a line or a table.
 
-use std::{fmt::Display, fs, path::Path, time::Duration};
+use std::{fmt::Display, time::Duration};
 
 use ovms::{
     client::{
         ClientResponse, Opaque,
-        output::{self, OfSequence, Saved, Summary, hexadecimal, number},
+        output::{self, OfSequence, Summary, hexadecimal, number},
     },
-    tensor::{DataType, ShapeText, Tensor, named, npy},
+    tensor::{ShapeText, Tensor, named, npy},
 };
 
-use super::{run::Show, sequence::Whole};
+use super::{run::Show, saved::if_widened, sequence::Whole};
 use crate::{
     error::Failure,
     ui::{self, Look, NOTHING, Table, counted, visible},
 };
+
+/// Maximum number of rows of a batch that stand below a table with their files.
+const MAX_ROWS: usize = 32;
 
 /// Returns the model that has answered: `` Model `m`, version 1 ``.
 pub(super) fn model(answer: &ClientResponse) -> String {
@@ -88,11 +91,11 @@ pub(super) fn show(
     only: Option<&str>,
     of_model: &[String],
 ) -> Result<(), Failure> {
-    let (answer, sequence) = (&whole.answer, whole.of);
+    let (answer, sequence, files) = (&whole.answer, whole.of, whole.files.as_slice());
     // For people.
-    let print_table = |table: Table| {
+    let print_table = |table: Table, files: &[String]| {
         ui::note(ui::filled(&whole.headline, Look::of_stderr()).trim_end());
-        ui::print(table.draw(Look::of_stdout()) + &id_line(sequence))
+        ui::print(table.draw(Look::of_stdout()) + &rows_of(files) + &id_line(sequence))
     };
     let one = || {
         let name = only.unwrap_or_default();
@@ -110,8 +113,12 @@ pub(super) fn show(
         }
     };
     match show {
-        Show::Table => print_table(outputs_table(answer)),
-        Show::Json => ui::print(json_line(output::answer_json(answer, sequence))),
+        Show::Table => {
+            let mut tensors = answer.outputs.iter().map(|(_, tensor)| tensor.shape());
+            let has_rows = tensors.any(|shape| shape.first() == Some(&files.len()));
+            print_table(outputs_table(answer), if has_rows { files } else { &[] })
+        }
+        Show::Json => ui::print(json_line(output::answer_json(answer, sequence, files))),
         Show::Npy => {
             let (name, tensor) = one()?;
             if let Some(note) = if_widened(name, tensor.dtype()) {
@@ -134,77 +141,16 @@ pub(super) fn show(
         }
         Show::Top { ranking, is_json } => {
             let (name, tensor) = one()?;
-            let ranked = ranking.of(name, tensor, of_model)?;
+            let mut ranked = ranking.of(name, tensor, of_model)?;
+            ranked.files = files_of_rows(tensor, ranked.rows.len(), files);
             if *is_json {
                 let (rows, labels) = (&ranked.rows, ranked.labels);
-                let json = output::ranking_json(answer, sequence, name, rows, labels);
+                let json = output::ranking_json(answer, sequence, name, rows, labels, &ranked.files);
                 return ui::print(json_line(json));
             }
-            print_table(ranked.table())
+            print_table(ranked.table(), &[])
         }
     }
-}
-
-/// Saves every output to a folder, or the only one to a file; returns the notes about it.
-pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<Vec<String>, Failure> {
-    if folder.extension().is_some_and(|ending| ending == "npy") && !folder.is_dir() {
-        return save_one(answer, folder);
-    }
-    if folder == Path::new("-") {
-        let text = "cannot save to -: `--save` takes a file for NumPy (.npy), or a folder";
-        return Err(Failure::usage(text).hint("`--output npy` writes an output to stdout"));
-    }
-    let is_like_file = |ending: &str| {
-        matches!(
-            ending,
-            "json" | "csv" | "txt" | "bin" | "raw" | "npz" | "png" | "jpg" | "html"
-        )
-    };
-    let ending = folder.extension().and_then(|ending| ending.to_str());
-    if ending.is_some_and(is_like_file) && !folder.is_dir() {
-        let text = format!(
-            "cannot save to {}: `--save` takes a file for NumPy (.npy), or a folder",
-            folder.display()
-        );
-        return Err(Failure::usage(text).hint("other forms go to stdout, as with `--output json`"));
-    }
-    let saved = output::save_tensors(&answer.outputs, folder).map_err(|error| {
-        let failure = Failure::cannot("save to", folder, &error);
-        if folder.is_file() {
-            failure.hint("`--save` takes a folder, and this is a file")
-        } else {
-            failure
-        }
-    })?;
-    let unsaved = |it: &Opaque| format!("`{}` has a type of its own: it is not saved.", it.name);
-    let mut notes: Vec<String> = answer.opaque.iter().map(unsaved).collect();
-    for Saved {
-        output,
-        path,
-        widened,
-    } in saved
-    {
-        notes.extend(widened.and_then(|dtype| if_widened(&output, dtype)));
-        notes.push(format!("Saved `{output}` to {}", path.display()));
-    }
-    Ok(notes)
-}
-
-fn save_one(answer: &ClientResponse, path: &Path) -> Result<Vec<String>, Failure> {
-    let mut outputs = answer.outputs.iter();
-    let (Some((name, tensor)), None) = (outputs.next(), outputs.next()) else {
-        let found = counted(answer.outputs.len(), "output");
-        let text = format!("cannot save {found} to the file {}", path.display());
-        let hint = "`--output-name` asks for one; a folder, as in `--save results`, takes them all";
-        return Err(Failure::usage(text).hint(hint));
-    };
-    let folder = path.parent().unwrap_or(Path::new(""));
-    fs::create_dir_all(folder)
-        .and_then(|()| output::replace(path, |file| npy::write(tensor, file)))
-        .map_err(|error| Failure::cannot("save to", path, &error))?;
-    let saved = format!("Saved `{name}` to {}", path.display());
-    let widened = if_widened(name, tensor.dtype());
-    Ok(widened.into_iter().chain([saved]).collect())
 }
 
 /// Returns the headline: the model and the latency.
@@ -216,6 +162,36 @@ pub(super) fn headline(answer: &ClientResponse, latency: Duration) -> String {
     let milliseconds = latency.as_secs_f64() * 1000.0;
     let model = model(answer);
     format!("{model}{comma} answered in {milliseconds:.2} ms.")
+}
+
+/// Returns the file of each row of an output, or none where its rows are not those of the batch.
+fn files_of_rows<'a>(tensor: &Tensor, rows: usize, files: &'a [String]) -> Vec<&'a str> {
+    let is_batch = rows == files.len() || tensor.shape().first() == Some(&files.len());
+    if files.is_empty() || !is_batch || !rows.is_multiple_of(files.len()) {
+        return Vec::new();
+    }
+    let each = rows / files.len();
+    let names = files.iter();
+    names
+        .flat_map(|file| std::iter::repeat_n(file.as_str(), each))
+        .collect()
+}
+
+/// Returns the table below that of outputs with the file of each row; nothing for a single one.
+fn rows_of(files: &[String]) -> String {
+    if files.len() < 2 {
+        return String::new();
+    }
+    let mut table = Table::new().right(["row"]).left(["file"]);
+    for (row, file) in files.iter().enumerate().take(MAX_ROWS) {
+        table.row([row.to_string(), visible(file).into_owned()]);
+    }
+    let mut text = format!("\n{}", table.draw(Look::of_stdout()));
+    if files.len() > MAX_ROWS {
+        let more = files.len() - MAX_ROWS;
+        text += &format!("… {more} more: `--output json` has all\n");
+    }
+    text
 }
 
 /// Returns the line below a table with the id of a sequence.
@@ -247,11 +223,6 @@ fn outputs_table(answer: &ClientResponse) -> Table {
     table
 }
 
-/// Returns the note about an output that a file has in another type.
-fn if_widened(name: &str, dtype: DataType) -> Option<String> {
-    (dtype == DataType::Bf16).then(|| format!("NumPy has no BF16: `{name}` is written as FP32."))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -261,7 +232,7 @@ mod tests {
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
-    use super::{headline, outputs_table};
+    use super::{files_of_rows, headline, outputs_table, rows_of};
     use crate::ui::Look;
 
     fn floats(shape: &[usize], numbers: &[f64]) -> Tensor {
@@ -306,5 +277,29 @@ mod tests {
         text    BYTES     (1)       -       -    -  "two\nlines"
         own     7w        (1)       -       -    -  2 bytes: ff 01
         "#);
+    }
+
+    #[test]
+    fn rows_of_a_batch_have_the_names_of_their_files() {
+        let files = ["a.png", "b\n.png"].map(str::to_owned);
+        let scores = floats(&[2, 2], &[0.7, 0.3, 0.1, 0.9]);
+        assert_eq!(files_of_rows(&scores, 2, &files), ["a.png", "b\n.png"]);
+        insta::assert_snapshot!(rows_of(&files), @r"
+
+        row  file
+          0  a.png
+          1  b\n.png
+        ");
+        assert_eq!(rows_of(&files[..1]), "");
+        // A demultiplexed output has several rows of each.
+        assert_eq!(
+            files_of_rows(&floats(&[2, 2, 1], &[0.0; 4]), 4, &files)[2],
+            files[1]
+        );
+        // Rows that are none of the batch have no files.
+        let other = floats(&[3, 1], &[0.0; 3]);
+        assert!(files_of_rows(&other, 3, &files).is_empty());
+        let many = vec!["a.png".to_owned(); 40];
+        assert!(rows_of(&many).ends_with("… 8 more: `--output json` has all\n"));
     }
 }

@@ -3,13 +3,16 @@
 use std::{fs, path::PathBuf};
 
 use ovms::{
-    client::output::{self, Ranked, number},
-    tensor::{Tensor, values::Value},
+    client::{
+        TensorMetadata,
+        output::{self, Ranked, TopError, number},
+    },
+    tensor::{DataType, Dim, Tensor, values::Value},
 };
 
 use crate::{
     error::Failure,
-    ui::{self, Table, counted},
+    ui::{self, Table, counted, visible},
 };
 
 /// Flags of the ranking.
@@ -47,6 +50,8 @@ pub(crate) struct RankedOutput<'a> {
     pub(crate) name: &'a str,
     pub(crate) rows: Vec<Vec<Ranked<'a>>>,
     pub(crate) labels: &'a [String],
+    /// File of each row, or none.
+    pub(crate) files: Vec<&'a str>,
 }
 
 impl RankingArgs {
@@ -75,6 +80,24 @@ impl Labels {
         let names = names.collect();
         Ok(Self { path, names })
     }
+
+    /// Refuses labels that are more or fewer than the scores of an output.
+    fn check(&self, output: &str, scores: usize) -> Result<(), Failure> {
+        if self.names.len() == scores {
+            return Ok(());
+        }
+        let (path, found) = (self.path.display(), counted(self.names.len(), "label"));
+        let text = format!(
+            "{path} has {found}, output `{output}` has {}",
+            counted(scores, "score")
+        );
+        Err(Failure::usage(text)
+            .hint("give a file with one label per line, in the order of the scores"))
+    }
+}
+
+fn no_ranking(name: &str, error: &TopError) -> Failure {
+    Failure::usage(format!("cannot rank output `{name}`")).caused_by(error)
 }
 
 impl Ranking {
@@ -85,14 +108,26 @@ impl Ranking {
         tensor: &'a Tensor,
         of_model: &'a [String],
     ) -> Result<RankedOutput<'a>, Failure> {
-        let rows = output::top(tensor, self.count).map_err(|error| {
-            Failure::usage(format!("cannot rank output `{name}`")).caused_by(&error)
-        })?;
+        let rows = output::top(tensor, self.count).map_err(|error| no_ranking(name, &error))?;
         Ok(RankedOutput {
             name,
             rows,
             labels: self.labels_of(name, tensor, of_model)?,
+            files: Vec::new(),
         })
+    }
+
+    /// Refuses an output that has no ranking, and labels that are not those of its scores, as far as the
+    /// metadata of the model tells.
+    pub(super) fn check(&self, output: &TensorMetadata) -> Result<(), Failure> {
+        if output.dtype() == Some(DataType::String) {
+            let error = TopError::Unordered(DataType::String);
+            return Err(no_ranking(&output.name, &error));
+        }
+        match (output.shape.0.last(), &self.labels) {
+            (Some(&Dim::Fixed(scores)), Some(labels)) => labels.check(&output.name, scores),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the labels of an output: those of the flag, which must be as many as the scores, or those of the
@@ -105,16 +140,7 @@ impl Ranking {
     ) -> Result<&'a [String], Failure> {
         let scores = tensor.shape().last().copied().unwrap_or(1);
         match &self.labels {
-            Some(Labels { path, names }) if names.len() != scores => {
-                let (path, found) = (path.display(), counted(names.len(), "label"));
-                let text = format!(
-                    "{path} has {found}, output `{name}` has {}",
-                    counted(scores, "score")
-                );
-                Err(Failure::usage(text)
-                    .hint("give a file with one label per line, in the order of the scores"))
-            }
-            Some(Labels { names, .. }) => Ok(names),
+            Some(labels) => labels.check(name, scores).map(|()| labels.names.as_slice()),
             None if of_model.len() == scores => Ok(of_model),
             None => Ok(&[]),
         }
@@ -122,12 +148,15 @@ impl Ranking {
 }
 
 impl RankedOutput<'_> {
-    /// Returns the table, with a column for the row if there are several, and one for any labels.
+    /// Returns the table, with columns for the row and its file if there are several, and one for any labels.
     pub(crate) fn table(&self) -> Table {
         let several = self.rows.len() > 1;
         let mut table = Table::new();
         if several {
             table = table.right(["row"]);
+            if !self.files.is_empty() {
+                table = table.left(["file"]);
+            }
         }
         table = table.right(["rank", "index"]);
         if !self.labels.is_empty() {
@@ -139,6 +168,8 @@ impl RankedOutput<'_> {
                 let mut cells = Vec::new();
                 if several {
                     cells.push(row.to_string());
+                    let file = self.files.get(row);
+                    cells.extend(file.map(|file| visible(file).into_owned()));
                 }
                 cells.extend([(place + 1).to_string(), ranked.index.to_string()]);
                 if !self.labels.is_empty() {
@@ -163,12 +194,19 @@ fn score(score: Value<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ovms::tensor::{DataType, Tensor, values::Packer};
+    use ovms::{
+        client::TensorMetadata,
+        tensor::{DataType, Dim, PartialShape, Tensor, values::Packer},
+    };
 
-    use super::Ranking;
+    use super::{Labels, Ranking};
     use crate::ui::Look;
 
     fn drawn(shape: &[usize], numbers: &[f64], labels: &[&str]) -> String {
+        drawn_with(shape, numbers, labels, &[])
+    }
+
+    fn drawn_with(shape: &[usize], numbers: &[f64], labels: &[&str], files: &[&str]) -> String {
         let mut packer = Packer::new(DataType::F32, numbers.len());
         for number in numbers {
             packer.push_f64(*number).unwrap();
@@ -179,7 +217,8 @@ mod tests {
             labels: None,
         };
         let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
-        let ranked = ranking.of("y", &scores, &labels).unwrap();
+        let mut ranked = ranking.of("y", &scores, &labels).unwrap();
+        ranked.files = files.to_vec();
         ranked.table().draw(Look::Plain)
     }
 
@@ -203,6 +242,46 @@ mod tests {
         rank  index  score
            1      1    0.7
            2      2    0.2
+        ");
+    }
+
+    #[test]
+    fn rows_of_images_have_their_files() {
+        let scores = [0.1, 0.7, 1e-7, 3.0];
+        insta::assert_snapshot!(drawn_with(&[2, 2], &scores, &[], &["a.png", "b\n.png"]), @r"
+        row  file      rank  index  score
+          0  a.png        1      1    0.7
+          0  a.png        2      0    0.1
+          1  b\n.png      1      1      3
+          1  b\n.png      2      0   1e-7
+        ");
+    }
+
+    #[test]
+    fn a_ranking_that_there_cannot_be_is_refused_before() {
+        let output = |datatype: &str| TensorMetadata {
+            name: "y".to_owned(),
+            datatype: datatype.to_owned(),
+            shape: PartialShape(vec![Dim::Fixed(1), Dim::Fixed(3)]),
+        };
+        let labels = Labels {
+            path: "labels.txt".into(),
+            names: vec!["cat".to_owned()],
+        };
+        let mut ranking = Ranking {
+            count: 2,
+            labels: None,
+        };
+        assert!(ranking.check(&output("FP32")).is_ok());
+        assert!(ranking.check(&output("")).is_ok());
+        insta::assert_snapshot!(ranking.check(&output("BYTES")).unwrap_err().text(), @r"
+        error: cannot rank output `y`
+          caused by: BYTES has no order to rank by
+        ");
+        ranking.labels = Some(labels);
+        insta::assert_snapshot!(ranking.check(&output("FP32")).unwrap_err().text(), @r"
+        error: labels.txt has 1 label, output `y` has 3 scores
+        hint: give a file with one label per line, in the order of the scores
         ");
     }
 }

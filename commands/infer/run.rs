@@ -20,6 +20,7 @@ use super::{
     listing::Inspection,
     load, outputs,
     ranking::Ranking,
+    saved,
     sequence::{self, Sequence, Whole},
     stream,
     wait::{Wait, failed_to_load, states},
@@ -89,23 +90,53 @@ impl Job {
             true => Some(the_output(&self.outputs, &model)?),
             false => None,
         };
+        self.check_answer(&model, only.as_deref())?;
         let sent = match &self.sequence {
             Some(Sequence::All(plan)) => {
                 sequence::run(&client, request, &self.inputs, &model, plan).await?
             }
-            _ => Some(unless_interrupted(self.send(&client, &request)).await?),
+            _ => {
+                let mut sent = unless_interrupted(self.send(&client, &request)).await?;
+                sent.files = self.inputs.image_files(&model);
+                Some(sent)
+            }
         };
         let Some(sent) = sent else {
             return Ok(());
         };
         // What cannot be saved leaves nothing on stdout.
         let saved = match save {
-            Some(path) => outputs::save(&sent.answer, path)?,
+            Some(path) => saved::save(&sent.answer, path)?,
             None => Vec::new(),
         };
         outputs::show(&sent, show, only.as_deref(), &model.labels)?;
         saved.iter().for_each(|note| ui::note(note));
         sent.left.map_or(Ok(()), Err)
+    }
+
+    /// Refuses what cannot be done with the answer, as far as the metadata of the model tells it before.
+    fn check_answer(&self, model: &ModelMetadata, only: Option<&str>) -> Result<(), Failure> {
+        let Task::Show { show, save } = &self.task else {
+            return Ok(());
+        };
+        if let Some(path) = save {
+            let all = model.output_names();
+            let outputs = if self.outputs.is_empty() {
+                &all
+            } else {
+                &self.outputs
+            };
+            saved::check_count(path, outputs.len())?;
+        }
+        // The steps of a sequence have another axis.
+        let is_whole = matches!(self.sequence, Some(Sequence::All(_)));
+        if let Show::Top { ranking, .. } = show
+            && !is_whole
+            && let Some(output) = model.outputs.iter().find(|it| Some(&*it.name) == only)
+        {
+            ranking.check(output)?;
+        }
+        Ok(())
     }
 
     /// Sends one request.
@@ -122,6 +153,7 @@ impl Job {
             headline: outputs::headline(&answer, sent.elapsed()),
             answer,
             of,
+            files: Vec::new(),
             left: None,
         })
     }
@@ -241,15 +273,27 @@ pub(super) async fn why(
     if let ClientError::Timeout { .. } = error {
         return failure::client(error);
     }
-    let is_unreachable = matches!(
-        error,
-        ClientError::Unreachable { .. } | ClientError::Closed { .. }
-    );
-    if is_unreachable && let Some(with) = speaks_tls(server).await {
+    let is_strange = match &error {
+        ClientError::Unreachable { .. } | ClientError::Closed { .. } | ClientError::Protocol { .. } => {
+            true
+        }
+        ClientError::Refused(refusal) => refusal.is_foreign,
+        _ => false,
+    };
+    if is_strange && let Some(with) = speaks_tls(server).await {
         return failure::has_tls(&server.address.to_string(), &with.to_string());
     }
-    if let Some(api) = Client::other_api(server).await {
-        return failure::other_api(&server.address.to_string(), server.api, api);
+    let spoken = Client::spoken_apis(server).await;
+    match spoken.first() {
+        Some(&api) if !spoken.contains(&server.api) => {
+            return failure::other_api(&server.address.to_string(), server.api, api);
+        }
+        None if is_strange => {
+            if let Some(found) = Client::foreign_answer(server).await {
+                return failure::foreign(&error, &server.address, &found);
+            }
+        }
+        _ => {}
     }
     match (unknown, model) {
         (Some(name), _) => failure::unknown_model(error, name, None),
@@ -365,6 +409,9 @@ impl Task {
                 is_json: format == Format::Json,
             },
         };
+        if let Some(path) = &output.save {
+            saved::check_place(path)?;
+        }
         Ok(Self::Show {
             show,
             save: output.save,

@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use super::address::{Address, Api};
+use super::{
+    address::{Address, Api},
+    stranger::ForeignAnswer,
+};
 use crate::{
     proto::tensorflow::error::Code as TfCode,
     tensor::{DataType, values::ValueError},
@@ -72,6 +75,8 @@ pub struct ServerError {
     pub code: ServerErrorCode,
     /// The server's text.
     pub message: String,
+    /// Whether the error has not the form of a model server's.
+    pub is_foreign: bool,
 }
 
 /// The code of a server's error.
@@ -155,6 +160,12 @@ pub enum AnswerError {
     /// The message or JSON cannot be decoded.
     #[error("found a body that cannot be decoded")]
     Decode(#[source] BoxError),
+    /// A page of HTML.
+    #[error("found {0}, expected JSON of a model server")]
+    Page(ForeignAnswer),
+    /// JSON that describes no model.
+    #[error("found JSON without the name of a model")]
+    NoModel,
     /// A datatype that no tensor has.
     #[error("found the datatype `{datatype}` of output `{name}`")]
     Datatype {

@@ -46,6 +46,9 @@ pub(super) const FRAME: usize = 1 + size_of::<u32>();
 pub(super) const STREAM_WINDOW: u32 = 16 << 20;
 pub(super) const CONNECTION_WINDOW: u32 = 64 << 20;
 
+/// Beginning of the text of an error for an answer over HTTP that has no status of gRPC.
+const NO_STATUS: &str = "grpc-status header missing";
+
 /// How many calls share a connection. One connection is one task at both ends.
 pub(super) const CALLS_PER_CONNECTION: usize = 16;
 
@@ -178,6 +181,8 @@ impl Grpc {
         ClientError::Refused(ServerError {
             code: ServerErrorCode::Grpc(status.code()),
             message: status.message().to_owned(),
+            // As tonic says it of an answer that is none of gRPC.
+            is_foreign: status.message().starts_with(NO_STATUS),
         })
     }
 }

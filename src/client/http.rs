@@ -9,7 +9,7 @@ use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
 };
 use reqwest::{
-    RequestBuilder, Response, Url,
+    RequestBuilder, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
     redirect,
 };
@@ -20,6 +20,7 @@ use super::{
     connection::ClientOptions,
     error::{AnswerError, ClientError, ServerError, ServerErrorCode},
     protocol::{Call, CallParts, RawReply},
+    stranger::{ForeignAnswer, page_title},
 };
 use crate::{https, proto::DESCRIPTORS};
 
@@ -107,6 +108,7 @@ impl Http {
         segments: &[&str],
     ) -> Result<T, ClientError> {
         let json = self.get(segments).await?;
+        self.no_page(&json)?;
         from_json(name, &json).map_err(|source| self.unreadable(source))
     }
 
@@ -147,16 +149,36 @@ impl Http {
         }
         let bytes = response.bytes().await;
         let bytes = bytes.map_err(|error| self.failure(error))?;
-        Err(ClientError::Refused(ServerError {
-            code: ServerErrorCode::Http(status),
-            message: refusal_text(&bytes),
-        }))
+        Err(ClientError::Refused(refusal(status, &bytes)))
+    }
+
+    /// Asks for the page of the address itself, and reads so much of it at most, whatever its status is.
+    pub(super) async fn beginning(&self, most: usize) -> Result<Vec<u8>, ClientError> {
+        let response = self.client.get(self.base.clone()).send().await;
+        let mut response = response.map_err(|error| self.failure(error))?;
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk(&mut response).await? {
+            body.extend_from_slice(&chunk[..chunk.len().min(most - body.len())]);
+            if body.len() == most {
+                break;
+            }
+        }
+        Ok(body)
+    }
+
+    /// Refuses a page where an answer of a model server is expected.
+    pub(super) fn no_page(&self, body: &[u8]) -> Result<(), ClientError> {
+        match page_title(body) {
+            Some(title) => Err(self.unreadable(AnswerError::Page(ForeignAnswer::Page(title)))),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn decode<'de, T: Deserialize<'de>>(
         &self,
         body: &'de [u8],
     ) -> Result<T, ClientError> {
+        self.no_page(body)?;
         serde_json::from_slice(body).map_err(|error| self.unreadable(AnswerError::decode(error)))
     }
 
@@ -250,19 +272,27 @@ fn with_path(mut url: Url, segments: &[&str]) -> Url {
     url
 }
 
-/// Finds the text of an error: the `error` of a model server, or the start of what else came.
-pub(super) fn refusal_text(body: &[u8]) -> String {
+/// Makes the error of a status and its body: the `error` of a model server, or the start of what else came.
+pub(super) fn refusal(status: StatusCode, body: &[u8]) -> ServerError {
     #[derive(Deserialize)]
     struct Refused {
         error: String,
     }
-    match serde_json::from_slice::<Refused>(body) {
-        Ok(refused) => refused.error,
-        Err(_) => String::from_utf8_lossy(body)
+    let refused = serde_json::from_slice::<Refused>(body);
+    let is_foreign = refused.is_err();
+    let message = match (refused, page_title(body)) {
+        (Ok(refused), _) => refused.error,
+        (Err(_), Some(title)) => format!("found {}", ForeignAnswer::Page(title)),
+        (Err(_), None) => String::from_utf8_lossy(body)
             .trim()
             .chars()
             .take(MAX_OF_A_FOREIGN_BODY)
             .collect(),
+    };
+    ServerError {
+        code: ServerErrorCode::Http(status),
+        message,
+        is_foreign,
     }
 }
 

@@ -40,7 +40,7 @@ impl Protocol for KserveRest {
     /// Servers that are not ready answer with a status from 500 on.
     async fn is_ready(&self) -> Result<bool, ClientError> {
         match self.0.get(&["v2", "health", "ready"]).await {
-            Ok(_) => Ok(true),
+            Ok(body) => self.0.no_page(&body).map(|()| true),
             Err(ClientError::Refused(refusal)) if matches!(refusal.code, ServerErrorCode::Http(status) if status.is_server_error()) => {
                 Ok(false)
             }
@@ -57,7 +57,12 @@ impl Protocol for KserveRest {
     async fn model_metadata(&self, model: &ModelId) -> Result<ModelMetadata, ClientError> {
         let name = "inference.ModelMetadataResponse";
         let message = self.0.message(name, &segments(model, None)).await?;
-        Ok(metadata(message))
+        let metadata = metadata(message);
+        // JSON of another service has none of the keys.
+        if metadata.name.is_empty() && metadata.inputs.is_empty() && metadata.outputs.is_empty() {
+            return Err(self.0.unreadable(AnswerError::NoModel));
+        }
+        Ok(metadata)
     }
 
     async fn model_batching(&self, model: &ModelId) -> Result<Option<ModelBatching>, ClientError> {

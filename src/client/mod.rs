@@ -30,6 +30,7 @@ pub mod output;
 mod protocol;
 pub mod sequence;
 pub mod spelled;
+mod stranger;
 mod stream;
 mod tfs;
 mod tfs_grpc;
@@ -46,5 +47,6 @@ pub use message::{
     ClientResponse, LiveSequence, LiveSequences, ModelBatching, ModelId, ModelMetadata, Opaque,
     Request, TensorForm, TensorMetadata, header,
 };
+pub use stranger::ForeignAnswer;
 pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};
 pub use {message::ModelStatus, message::ServerMetadata, message::VersionStatus};

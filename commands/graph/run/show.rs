@@ -171,6 +171,7 @@ fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> Stri
             opaque: Vec::new(),
         },
         None,
+        &[],
     );
     let mut answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let mut outputs = answer["outputs"].take();

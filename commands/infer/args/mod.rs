@@ -47,7 +47,7 @@ Values of inputs:
                   pattern in quotes: '@photos/*.png'
   @file.wav       a sound from -1 to 1, at its own sampling rate (it is not
                   resampled); with --sequence, in steps of the model's length;
-                  @file.pcm is raw (16 bits)
+                  @file.pcm is raw (16 bits), and @file.f32 (FP32)
   @file.json      JSON; without NAME=, an object of inputs by name is taken
                   apart
   @file.txt       a string as it is, or numbers with blanks or commas between
@@ -55,7 +55,8 @@ Values of inputs:
   @file.bin       the bytes of the tensor, little endian
   -               JSON from standard input, an answer of --output json, a .npy
                   file or an image
-  -:pcm16         raw samples from standard input, such as arecord gives
+  -:pcm16, -:f32  raw samples from standard input, of 16 bits, such as arecord
+                  gives, or FP32
   -:OUTPUT        this output of that answer; also @file.json:OUTPUT and
                   @file.npz:ARRAY
   @-.bin          standard input as a file of this kind
@@ -151,7 +152,8 @@ pub(super) struct QuestionArgs {
     ///
     /// The command is quoted for a shell. Elements are written one by one, unless --raw or --binary
     /// is given or their datatype has no such form. The server is queried for datatypes and shapes
-    /// only, and not at all if each input has its own. A sequence gives one command per step. Also
+    /// only, and not at all if each input has its own. A sequence gives one command per step. At a
+    /// terminal, a body of more than 8 KiB is left out; a file or a pipe gets the whole command. Also
     /// works with --status, --metadata, and --sequences.
     #[arg(long, conflicts_with = "load")]
     pub(super) print_curl: bool,
@@ -186,7 +188,7 @@ pub(super) fn of_stdin(inputs: &mut Vec<Argument>) -> Result<Option<Argument>, F
         let ElementSource::Stdin { kind, .. } = &input.source else {
             return false;
         };
-        matches!(kind, None | Some(FileKind::Pcm16))
+        kind.is_none_or(FileKind::is_samples)
     };
     let mut found: Vec<_> = inputs.extract_if(.., is_stdin).collect();
     match (found.pop(), found.is_empty()) {

@@ -139,7 +139,8 @@ pub(crate) fn explain_steps(error: &StepsError) -> Failure {
     let failure = Failure::usage(error.to_string());
     match error {
         StepsError::Empty { .. } => failure.hint("a sequence has one step at least"),
-        StepsError::Shape { name, .. } => failure
+        StepsError::Shape { name, rest, .. } => failure
+            .may_hint(rest.map(|rest| rest.to_string()))
             .hint(format!(
                 "`--axis` names another axis; `-i {name}::SHAPE=…` gives a shape"
             ))

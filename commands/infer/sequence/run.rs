@@ -29,6 +29,8 @@ pub(in crate::infer) struct Whole {
     pub(in crate::infer) answer: ClientResponse,
     /// Sequence, if it is one.
     pub(in crate::infer) of: Option<OfSequence>,
+    /// Files of the images of the request, in the order of its batch.
+    pub(in crate::infer) files: Vec<String>,
     pub(in crate::infer) headline: String,
     /// Error if the sequence could not be ended.
     pub(in crate::infer) left: Option<Failure>,
@@ -167,6 +169,7 @@ impl Run<'_> {
             headline: format!("{}, answered {pace}.", outputs::model(&answer)),
             answer,
             of: Some(OfSequence { id, part }),
+            files: Vec::new(),
             left,
         }))
     }
@@ -299,7 +302,7 @@ impl Sink {
                     OutputFormat::Json => {
                         let part = ResponsePart::Step(step);
                         let of = OfSequence { id, part };
-                        outputs::json_line(output::answer_json(&answer, Some(of)))
+                        outputs::json_line(output::answer_json(&answer, Some(of), &[]))
                     }
                     OutputFormat::Table => {
                         if step == 1 {

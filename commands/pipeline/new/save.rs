@@ -1,23 +1,17 @@
-//! Atomic writing of files, without replacing others by accident.
+//! Several files that are written together, without replacing others by accident, and the report of them.
 
 use std::{
-    fs::{self, OpenOptions, Permissions},
-    io::{self, Write},
-    os::unix::fs::PermissionsExt,
+    fs, io,
     path::{Path, PathBuf},
 };
 
+use ovms::whole_file::WholeFile;
 use serde_json::json;
-use tempfile::NamedTempFile;
 
 use crate::{
     error::Failure,
-    places::folder_of,
     ui::{self, OutputFormat, visible},
 };
-
-/// Permissions of new files, before the user's umask.
-const MODE: u32 = 0o666;
 
 /// Refuses an existing file, unless it is to be replaced.
 pub(crate) fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
@@ -46,14 +40,14 @@ pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>, force: bool) -> Res
 fn write_all(files: &[(PathBuf, impl AsRef<[u8]>)], force: bool) -> Result<(), Failure> {
     let mut staged = Vec::new();
     for (path, contents) in files {
-        let file =
-            Staged::new(path, contents.as_ref(), force).map_err(|error| failed(path, &error))?;
-        staged.push((path, file));
+        let contents = contents.as_ref();
+        let file = WholeFile::stage(path, force, |file| file.write_all(contents));
+        staged.push((path, file.map_err(|error| failed(path, &error))?));
     }
     let mut new = Vec::new();
     for (path, staged) in staged {
         let is_new = path.symlink_metadata().is_err();
-        if let Err(error) = staged.put(force) {
+        if let Err(error) = staged.put() {
             for path in new {
                 // A failure to remove the file adds nothing to the error that is reported.
                 let _ = fs::remove_file(path);
@@ -88,51 +82,7 @@ pub(crate) fn write_into(
     written
 }
 
-/// File with all of its text, before it gets its name.
-enum Staged {
-    /// Temporary file in the folder of its target.
-    Beside(NamedTempFile, PathBuf),
-    /// Device or pipe, which cannot be replaced.
-    Stream(fs::File, Vec<u8>),
-}
-
-impl Staged {
-    fn new(path: &Path, contents: &[u8], force: bool) -> io::Result<Self> {
-        // Where a link leads is what is replaced.
-        let place = match path.canonicalize() {
-            Ok(place) if force => place,
-            _ => path.to_owned(),
-        };
-        let old = fs::metadata(&place).ok().filter(|_| force);
-        if old.as_ref().is_some_and(|old| !old.is_file()) {
-            let file = OpenOptions::new().write(true).open(&place)?;
-            return Ok(Self::Stream(file, contents.to_owned()));
-        }
-        let folder = folder_of(&place);
-        // An error of its own, without the name of a file that nobody has heard of.
-        folder.metadata()?;
-        let mut file = tempfile::Builder::new()
-            .permissions(Permissions::from_mode(MODE))
-            .tempfile_in(folder)?;
-        file.as_file_mut().write_all(contents)?;
-        file.as_file().sync_all()?;
-        if let Some(old) = old {
-            file.as_file().set_permissions(old.permissions())?;
-        }
-        Ok(Self::Beside(file, place))
-    }
-
-    fn put(self, force: bool) -> io::Result<()> {
-        let put = match self {
-            Self::Stream(mut file, contents) => return file.write_all(&contents),
-            Self::Beside(file, place) if force => file.persist(place),
-            Self::Beside(file, place) => file.persist_noclobber(place),
-        };
-        put.map(drop).map_err(|error| error.error)
-    }
-}
-
-/// Reports the written files and the next steps.
+/// Reports the written files and, unless with `--quiet`, the next steps.
 pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Result<(), Failure> {
     if format == OutputFormat::Json {
         return ui::print(reported_json(files, next));
@@ -141,7 +91,7 @@ pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Re
     for path in files {
         reported.extend(["wrote ", &visible(&path.display().to_string()), "\n"]);
     }
-    for (index, command) in next.iter().enumerate() {
+    for (index, command) in next.iter().enumerate().filter(|_| !ui::quiet()) {
         let begin = if index == 0 { "next: " } else { "      " };
         reported.extend([begin, command, "\n"]);
     }

@@ -21,6 +21,7 @@ use super::{
         ServerMetadata, VersionStatus,
     },
     protocol::{Call, Protocol, RawReply},
+    stranger::{ForeignAnswer, MAX_READ},
     stream::{RequestSender, ResponseReceiver},
     tfs_grpc::TfsGrpc,
     tfs_rest::{self, TfsRest},
@@ -96,6 +97,15 @@ impl Client {
     ///
     /// `None` as well if it speaks the one that was asked for: then that is not what is wrong.
     pub async fn other_api(options: &ClientOptions) -> Option<Api> {
+        let spoken = Self::spoken_apis(options).await;
+        if spoken.contains(&options.api) {
+            return None;
+        }
+        spoken.first().copied()
+    }
+
+    /// Finds the protocols that the address speaks.
+    pub async fn spoken_apis(options: &ClientOptions) -> Vec<Api> {
         let spoken = join_all(Api::VARIANTS.iter().map(async |&api| {
             let options = ClientOptions {
                 api,
@@ -112,11 +122,20 @@ impl Client {
             }
         }))
         .await;
-        let spoken: Vec<_> = spoken.into_iter().flatten().collect();
-        if spoken.contains(&options.api) {
-            return None;
-        }
-        spoken.first().copied()
+        spoken.into_iter().flatten().collect()
+    }
+
+    /// Asks an address where no protocol of model servers is spoken what answers HTTP there; `None` if nothing does.
+    pub async fn foreign_answer(options: &ClientOptions) -> Option<ForeignAnswer> {
+        let options = ClientOptions {
+            timeout: options.timeout.min(PROBE_LIMIT),
+            ..options.clone()
+        };
+        let asked = async {
+            let body = Http::new(&options)?.beginning(MAX_READ).await?;
+            Ok(ForeignAnswer::of(&body))
+        };
+        options.within(CallPhase::Answer, asked).await.ok()
     }
 
     /// Asks whether the server can take requests.

@@ -53,15 +53,32 @@ pub enum ArgumentError {
     /// A file of a kind that is not read.
     #[error(
         "found the file `{0}`, expected a name that ends in .npy, .npz, .png, .jpg, .jpeg, .wav, \
-         .pcm, .json, .txt or .bin"
+         .pcm, .f32, .json, .txt or .bin"
     )]
     FileKind(String),
+    /// An image or a sound of a format that is not read.
+    #[error(
+        "found the file `{path}`, whose format is not read, expected {expected}; `{command}` converts it"
+    )]
+    OtherFormat {
+        /// The file.
+        path: String,
+        /// The formats that are read, with the ends of their names.
+        expected: &'static str,
+        /// The command of another program.
+        command: String,
+    },
     /// Nothing after `@`.
     #[error("found no file name after `@`")]
     NoFile,
     /// Nothing after `-:`.
     #[error("found no name of an output after `-:`")]
     NoOutput,
+    /// Raw samples of a form that is not read.
+    #[error(
+        "found `-:{0}`, expected `-:pcm16` or `-:f32`: samples of 16 bits or of FP32, little endian, one channel"
+    )]
+    Samples(String),
     /// Nothing at all.
     #[error("found nothing, expected `NAME=VALUE`")]
     Empty,
@@ -132,23 +149,72 @@ impl FromStr for ElementSource {
                         kind,
                         output,
                     }),
-                    None => Err(ArgumentError::FileKind(path.to_owned())),
+                    None => Err(unread(&file)),
                 }
             }
             None => match (text, text.strip_prefix("-:")) {
                 ("", _) => Ok(Self::Fill),
                 (_, Some("")) => Err(ArgumentError::NoOutput),
-                (_, Some("pcm16")) => Ok(Self::Stdin {
-                    kind: Some(FileKind::Pcm16),
-                    output: None,
-                }),
-                ("-", output) | (_, output @ Some(_)) => Ok(Self::Stdin {
+                (_, Some(name)) => match FileKind::of_samples(name) {
+                    None if is_like_samples(name) => Err(ArgumentError::Samples(name.to_owned())),
+                    kind => Ok(Self::Stdin {
+                        kind,
+                        output: kind.is_none().then(|| name.to_owned()),
+                    }),
+                },
+                ("-", None) => Ok(Self::Stdin {
                     kind: None,
-                    output: output.map(str::to_owned),
+                    output: None,
                 }),
                 (text, None) => Ok(Self::Inline(text.to_owned())),
             },
         }
+    }
+}
+
+/// Returns whether a name is one of raw samples elsewhere, such as `s16le` or `pcm24`, and hardly that of an output.
+fn is_like_samples(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let bare = name.strip_suffix("le").or(name.strip_suffix("be"));
+    let bare = bare.unwrap_or(&name);
+    let begins = ["pcm_f", "pcm_s", "pcm_u", "pcm", "float", "f", "s", "u"];
+    let mut bits = begins.iter().filter_map(|begin| bare.strip_prefix(begin));
+    bits.any(|bits| matches!(bits, "8" | "16" | "24" | "32" | "64"))
+}
+
+/// Images of formats that are not read, by the ends of their names.
+const IMAGES: [&str; 15] = [
+    "avif", "bmp", "gif", "heic", "heif", "ico", "jp2", "jxl", "pgm", "ppm", "psd", "tga", "tif",
+    "tiff", "webp",
+];
+
+/// Sounds of formats that are not read.
+const SOUNDS: [&str; 10] = [
+    "aac", "aif", "aiff", "amr", "flac", "m4a", "mp3", "ogg", "opus", "wma",
+];
+
+/// Makes the error of a file of a kind that is not read.
+fn unread(file: &Path) -> ArgumentError {
+    let path = file.display().to_string();
+    let ending = file.extension().and_then(|ending| ending.to_str());
+    let ending = ending.unwrap_or_default().to_ascii_lowercase();
+    let (expected, program, new) = if IMAGES.contains(&ending.as_str()) {
+        ("PNG or JPEG (.png, .jpg, .jpeg)", "magick", "png")
+    } else if SOUNDS.contains(&ending.as_str()) {
+        ("WAV or raw samples (.wav, .pcm, .f32)", "ffmpeg -i", "wav")
+    } else {
+        return ArgumentError::FileKind(path);
+    };
+    // A shell takes other characters apart.
+    let is_plain = |c: char| c.is_alphanumeric() || "./_-".contains(c);
+    let command = match path.chars().all(is_plain) && !path.starts_with('-') {
+        true => format!("{program} {path} {}", file.with_extension(new).display()),
+        false => format!("{program} FILE.{ending} FILE.{new}"),
+    };
+    ArgumentError::OtherFormat {
+        path,
+        expected,
+        command,
     }
 }
 
@@ -249,6 +315,17 @@ mod tests {
                 },
             ),
             (
+                "-:f32",
+                "",
+                None,
+                None,
+                ElementSource::Stdin {
+                    kind: Some(FileKind::Float32),
+                    output: None,
+                },
+            ),
+            ("-:f0", "", None, None, stdin(Some("f0"))),
+            (
                 "x=@./-.json",
                 "x",
                 None,
@@ -325,9 +402,34 @@ mod tests {
             ("x=@", "found no file name after `@`"),
             ("x=-:", "found no name of an output after `-:`"),
             (
-                "x=@a.gif",
-                "found the file `a.gif`, expected a name that ends in .npy, .npz, .png, .jpg, \
-                 .jpeg, .wav, .pcm, .json, .txt or .bin",
+                "-:s16le",
+                "found `-:s16le`, expected `-:pcm16` or `-:f32`: samples of 16 bits or of FP32, little \
+                 endian, one channel",
+            ),
+            (
+                "-:float32",
+                "found `-:float32`, expected `-:pcm16` or `-:f32`: samples of 16 bits or of FP32, little \
+                 endian, one channel",
+            ),
+            (
+                "x=@a.csv",
+                "found the file `a.csv`, expected a name that ends in .npy, .npz, .png, .jpg, \
+                 .jpeg, .wav, .pcm, .f32, .json, .txt or .bin",
+            ),
+            (
+                "x=@photos/a.WebP",
+                "found the file `photos/a.WebP`, whose format is not read, expected PNG or JPEG (.png, \
+                 .jpg, .jpeg); `magick photos/a.WebP photos/a.png` converts it",
+            ),
+            (
+                "@my photos/*.gif",
+                "found the file `my photos/*.gif`, whose format is not read, expected PNG or JPEG (.png, \
+                 .jpg, .jpeg); `magick FILE.gif FILE.png` converts it",
+            ),
+            (
+                "@a.mp3",
+                "found the file `a.mp3`, whose format is not read, expected WAV or raw samples (.wav, \
+                 .pcm, .f32); `ffmpeg -i a.mp3 a.wav` converts it",
             ),
         ] {
             let error = text.parse::<Argument>().unwrap_err();

@@ -7,7 +7,7 @@ use std::{
 
 use hound::{SampleFormat, WavReader};
 
-use super::{ValueProblem, target::Target};
+use super::{FileKind, ValueProblem, target::Target};
 use crate::tensor::{DataType, PartialShape, Tensor, elements, values::Packer};
 
 /// Factor between the numbers of 16-bit samples and those from -1 to 1.
@@ -15,6 +15,9 @@ const FULL_SCALE: f32 = 32768.0;
 
 /// First bytes of a WAV file.
 pub(super) const RIFF: &[u8] = b"RIFF";
+
+/// Format of samples in the header of a WAV file that are whole numbers.
+const WHOLE: u16 = 1;
 
 /// Lengths from which on one is no length: programs that write to a pipe do not know it.
 const UNKNOWN_LENGTH: u32 = 0x7FFF_F000;
@@ -82,6 +85,21 @@ pub(super) fn of_pcm16(bytes: &[u8]) -> Vec<f32> {
     samples.map(sample).collect()
 }
 
+/// Reads raw samples: one channel, FP32, little endian. Bytes at the end that are no sample are left out.
+fn of_f32(bytes: &[u8]) -> Vec<f32> {
+    let samples = bytes.chunks_exact(4);
+    let sample = |it: &[u8]| f32::from_le_bytes([it[0], it[1], it[2], it[3]]);
+    samples.map(sample).collect()
+}
+
+/// Reads raw samples of a kind.
+pub(super) fn of_raw(bytes: &[u8], kind: FileKind) -> Vec<f32> {
+    match kind {
+        FileKind::Float32 => of_f32(bytes),
+        _ => of_pcm16(bytes),
+    }
+}
+
 /// Returns the mean of the channels.
 fn mixed(samples: &[f32], channels: usize) -> Vec<f32> {
     if channels <= 1 {
@@ -147,21 +165,24 @@ fn packed(samples: &[f32], length: usize, dtype: DataType) -> Result<bytes::Byte
 /// Form of the samples of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SoundForm {
+    /// Kind of the samples.
+    pub kind: FileKind,
     /// Number of channels.
     pub channels: usize,
     /// Sampling rate in Hz, if a header tells it.
     pub rate: Option<u32>,
 }
 
-/// Passes over the header of a WAV file at the beginning of a stream of 16-bit samples, and returns what it
+/// Passes over the header of a WAV file at the beginning of a stream of samples of a kind, and returns what it
 /// says; one channel without a header. The lengths in it are not looked at: whoever records does not know them yet.
 ///
 /// # Errors
 ///
 /// Fails if the header says that the samples are of another kind, or cannot be read.
-pub fn skip_wav_header(stream: &mut impl BufRead) -> io::Result<SoundForm> {
+pub fn skip_wav_header(stream: &mut impl BufRead, kind: FileKind) -> io::Result<SoundForm> {
     if !stream.fill_buf()?.starts_with(RIFF) {
         return Ok(SoundForm {
+            kind,
             channels: 1,
             rate: None,
         });
@@ -174,15 +195,27 @@ pub fn skip_wav_header(stream: &mut impl BufRead) -> io::Result<SoundForm> {
         let [a, b, c, d] = [chunk[4], chunk[5], chunk[6], chunk[7]];
         let length = u32::from_le_bytes([a, b, c, d]);
         match &chunk[..4] {
-            b"data" => return Ok(SoundForm { channels, rate }),
+            b"data" => {
+                return Ok(SoundForm {
+                    kind,
+                    channels,
+                    rate,
+                });
+            }
             b"fmt " if length >= 16 => {
                 let mut format = [0; 16];
                 stream.read_exact(&mut format)?;
                 let bits = u16::from_le_bytes([format[14], format[15]]);
-                if bits != 16 {
+                let expected = 8 * sample_length(kind);
+                if usize::from(bits) != expected {
                     return Err(io::Error::other(format!(
-                        "found samples of {bits} bits, expected 16"
+                        "found samples of {bits} bits, expected {expected}"
                     )));
+                }
+                if kind == FileKind::Float32 && u16::from_le_bytes([format[0], format[1]]) == WHOLE
+                {
+                    let text = "found samples of whole numbers, expected FP32";
+                    return Err(io::Error::other(text));
                 }
                 channels = u16::from_le_bytes([format[2], format[3]]).max(1).into();
                 let [a, b, c, d] = [format[4], format[5], format[6], format[7]];
@@ -199,16 +232,24 @@ fn skip(stream: &mut impl Read, length: u64) -> io::Result<()> {
     io::copy(&mut stream.take(length), &mut io::sink()).map(drop)
 }
 
-/// Reads the next 16-bit samples of a stream, `count` for each channel or what is left; none at the end.
+/// Returns the number of bytes of a raw sample.
+const fn sample_length(kind: FileKind) -> usize {
+    match kind {
+        FileKind::Float32 => 4,
+        _ => 2,
+    }
+}
+
+/// Reads the next samples of a stream, `count` for each channel or what is left; none at the end.
 ///
 /// # Errors
 ///
 /// Fails if the stream cannot be read.
-pub fn next_samples(stream: &mut impl Read, count: usize, channels: usize) -> io::Result<Vec<f32>> {
-    let length = (2 * count * channels) as u64;
+pub fn next_samples(stream: &mut impl Read, count: usize, form: SoundForm) -> io::Result<Vec<f32>> {
+    let length = (sample_length(form.kind) * count * form.channels) as u64;
     let mut bytes = Vec::new();
     stream.take(length).read_to_end(&mut bytes)?;
-    Ok(mixed(&of_pcm16(&bytes), channels))
+    Ok(mixed(&of_raw(&bytes, form.kind), form.channels))
 }
 
 #[cfg(test)]
@@ -217,7 +258,7 @@ mod tests {
 
     use hound::{SampleFormat, WavSpec, WavWriter};
 
-    use super::{next_samples, of_pcm16, of_wav, skip_wav_header};
+    use super::{FileKind, next_samples, of_pcm16, of_wav, skip_wav_header};
 
     fn wav(channels: u16, samples: &[i16]) -> Vec<u8> {
         let spec = WavSpec {
@@ -270,12 +311,48 @@ mod tests {
             .collect();
         for (stream, rate) in [(raw, None), (wav(1, &samples), Some(16000))] {
             let mut stream = &stream[..];
-            let form = skip_wav_header(&mut stream).unwrap();
+            let form = skip_wav_header(&mut stream, FileKind::Pcm16).unwrap();
             assert_eq!((form.channels, form.rate), (1, rate));
-            assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [0.0, 0.5]);
-            assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [-1.0, 0.25]);
-            assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [0.0]);
-            assert_eq!(next_samples(&mut stream, 2, 1).unwrap(), [0.0; 0]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [0.0, 0.5]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [-1.0, 0.25]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [0.0]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [0.0; 0]);
         }
+    }
+
+    #[test]
+    fn a_stream_of_floats_is_read_as_it_is() {
+        let samples = [0.0_f32, 0.5, -1.0, 2.0];
+        let raw: Vec<u8> = samples.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let spec = WavSpec {
+            channels: 1,
+            sample_rate: 16_000,
+            bits_per_sample: 32,
+            sample_format: SampleFormat::Float,
+        };
+        let mut file = Cursor::new(Vec::new());
+        let mut writer = WavWriter::new(&mut file, spec).unwrap();
+        for sample in samples {
+            writer.write_sample(sample).unwrap();
+        }
+        writer.finalize().unwrap();
+        // Two bytes behind the last sample are none.
+        for (stream, rate) in [
+            ([&raw[..], &[1, 2]].concat(), None),
+            (file.into_inner(), Some(16_000)),
+        ] {
+            let mut stream = &stream[..];
+            let form = skip_wav_header(&mut stream, FileKind::Float32).unwrap();
+            assert_eq!((form.channels, form.rate), (1, rate));
+            assert_eq!(
+                next_samples(&mut stream, 3, form).unwrap(),
+                [0.0, 0.5, -1.0]
+            );
+            assert_eq!(next_samples(&mut stream, 3, form).unwrap(), [2.0]);
+            assert_eq!(next_samples(&mut stream, 3, form).unwrap(), [0.0; 0]);
+        }
+        let refused = |file: &[u8], kind| skip_wav_header(&mut &*file, kind).unwrap_err();
+        let error = refused(&wav(1, &[0]), FileKind::Float32).to_string();
+        assert_eq!(error, "found samples of 16 bits, expected 32");
     }
 }

@@ -49,9 +49,25 @@ pub enum FileKind {
     Wav,
     /// Samples of a sound: 16 bits, little endian, one channel.
     Pcm16,
+    /// Samples of a sound: FP32, little endian, one channel.
+    Float32,
 }
 
 impl FileKind {
+    /// Returns the kind of raw samples by its name.
+    pub(super) fn of_samples(name: &str) -> Option<Self> {
+        match name {
+            "pcm16" => Some(Self::Pcm16),
+            "f32" => Some(Self::Float32),
+            _ => None,
+        }
+    }
+
+    /// Returns whether this is raw samples, which can be read as they come.
+    pub const fn is_samples(self) -> bool {
+        matches!(self, Self::Pcm16 | Self::Float32)
+    }
+
     /// Returns the kind by the extension of a file.
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -64,6 +80,7 @@ impl FileKind {
             "bin" => Self::Binary,
             "wav" => Self::Wav,
             "pcm" => Self::Pcm16,
+            "f32" => Self::Float32,
             _ => return None,
         })
     }
@@ -85,9 +102,9 @@ pub(super) enum Content {
     /// The outputs of an answer, by name.
     Outputs(Vec<(String, Tensor)>),
     /// An encoded image.
-    Image(Bytes),
+    Image(EncodedImage),
     /// Encoded images, which are a batch.
-    Images(Vec<Bytes>),
+    Images(Vec<EncodedImage>),
     /// Samples of a sound, from -1 to 1, and their sampling rate if a file tells it.
     Samples(Arc<[f32]>, Option<u32>),
     /// A string, or numbers as text.
@@ -97,6 +114,13 @@ pub(super) enum Content {
     /// Nothing.
     #[default]
     Fill,
+}
+
+/// An encoded image, and the name of its file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct EncodedImage {
+    pub(super) name: String,
+    pub(super) bytes: Bytes,
 }
 
 /// Standard input, which is read once, for one input, or for several if it has several.
@@ -242,14 +266,19 @@ impl Content {
                 let text = String::from_utf8(bytes).map_err(|error| unreadable(path, error))?;
                 Self::of_json(&path.display().to_string(), text)?
             }
-            FileKind::Image => Self::Image(bytes.into()),
+            FileKind::Image => Self::Image(EncodedImage {
+                name: path.display().to_string(),
+                bytes: bytes.into(),
+            }),
             FileKind::Text => Self::Text(bytes.into()),
             FileKind::Binary => Self::Binary(bytes.into()),
             FileKind::Wav => {
                 let sound = audio::of_wav(&bytes).map_err(|error| unreadable(path, error))?;
                 Self::Samples(sound.0.into(), Some(sound.1))
             }
-            FileKind::Pcm16 => Self::Samples(audio::of_pcm16(&bytes).into(), None),
+            FileKind::Pcm16 | FileKind::Float32 => {
+                Self::Samples(audio::of_raw(&bytes, kind).into(), None)
+            }
         })
     }
 

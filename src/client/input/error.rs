@@ -170,12 +170,20 @@ pub enum ValueProblem {
     /// Top scores of a response.
     #[error("found a ranking, expected an answer with outputs")]
     Ranking,
-    /// The image cannot be used.
-    #[error("found an image that cannot be decoded")]
-    Image(#[from] image::ImageError),
+    /// An image cannot be decoded.
+    #[error("cannot decode {file}")]
+    Image {
+        /// The file, and which of a batch it is.
+        file: String,
+        /// The reason.
+        source: image::ImageError,
+    },
     /// The layout of an image does not fit the shape, or the shape tells none.
     #[error("{0}")]
     Layout(String),
+    /// An input whose shape is none of images.
+    #[error("cannot tell the layout of an image from shape {0}")]
+    NotOfImages(PartialShape),
     /// Images of a batch are of several sizes, or the model takes one image.
     #[error("{0}")]
     Batch(String),

@@ -1,7 +1,7 @@
 //! Fuzz targets of inputs that come from elsewhere: sounds, and what another command has written.
 
 use super::{
-    SoundForm,
+    FileKind, SoundForm,
     audio::{RIFF, of_pcm16, of_wav},
     next_samples, piped, skip_wav_header,
 };
@@ -16,13 +16,14 @@ pub(crate) fn wav(data: &[u8]) {
     }
     assert_eq!(of_pcm16(data).len(), data.len() / 2);
     let mut stream = data;
-    let Ok(SoundForm { channels, .. }) = skip_wav_header(&mut stream) else {
+    let Ok(form) = skip_wav_header(&mut stream, FileKind::Pcm16) else {
         return;
     };
+    let SoundForm { channels, .. } = form;
     assert!(channels > 0 && (channels == 1 || data.starts_with(RIFF)));
     let mut read = 0;
     loop {
-        let samples = next_samples(&mut stream, SAMPLES, channels);
+        let samples = next_samples(&mut stream, SAMPLES, form);
         let samples = samples.expect("memory can be read");
         if samples.is_empty() {
             break;

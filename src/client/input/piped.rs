@@ -148,7 +148,7 @@ mod tests {
             outputs: TensorMap::from_iter([("y".to_owned(), tensor.clone())]),
             opaque: Vec::new(),
         };
-        let text = String::from_utf8(answer_json(&answer, None)).unwrap();
+        let text = String::from_utf8(answer_json(&answer, None, &["a.png".to_owned()])).unwrap();
         let mut read = outputs(&text).expect("an answer").unwrap();
         let (name, read) = read.remove(0);
         assert_eq!(name, "y");

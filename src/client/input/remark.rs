@@ -43,6 +43,15 @@ impl fmt::Display for DtypeConversion {
 pub enum InputRemark {
     /// An array has another datatype.
     Converted(DtypeConversion),
+    /// Elements in a row are cut into steps, and zeros follow in the last one.
+    Filled {
+        /// The name of the input.
+        input: String,
+        /// The number of steps.
+        steps: usize,
+        /// The number of zeros.
+        zeros: usize,
+    },
     /// An image is sent as the bytes of its file, since nothing tells the datatype of the input.
     Encoded {
         /// The name of the input.
@@ -54,6 +63,14 @@ impl fmt::Display for InputRemark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Converted(conversion) => conversion.fmt(f),
+            Self::Filled {
+                input,
+                steps,
+                zeros,
+            } => write!(
+                f,
+                "input `{input}` is sent in {steps} steps, the last filled with zeros ({zeros})"
+            ),
             Self::Encoded { input } => write!(
                 f,
                 "nothing tells the datatype of input `{input}`, so the image is sent as the bytes of its file; \

@@ -127,12 +127,16 @@ impl Target<'_> {
     }
 
     /// Makes a list of strings.
-    pub(super) fn strings(&self, texts: &[Bytes]) -> Result<Tensor, ValueProblem> {
-        let mut packer = Packer::new(DataType::String, texts.len());
+    pub(super) fn strings<'a>(
+        &self,
+        texts: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<Tensor, ValueProblem> {
+        let count = texts.len();
+        let mut packer = Packer::new(DataType::String, count);
         for text in texts {
             packer.push_bytes(text)?;
         }
-        self.finish(DataType::String, &[texts.len()], packer.finish())
+        self.finish(DataType::String, &[count], packer.finish())
     }
 
     pub(super) fn array(&self, tensor: &Tensor) -> Result<Tensor, ValueProblem> {

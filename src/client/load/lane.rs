@@ -128,6 +128,7 @@ impl Lane {
             ClientError::Refused(ServerError {
                 code: ServerErrorCode::Grpc(tonic::Code::Unknown),
                 message,
+                is_foreign: false,
             })
         })
     }

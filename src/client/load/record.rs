@@ -276,6 +276,7 @@ mod tests {
         ClientError::Refused(ServerError {
             code: ServerErrorCode::Grpc(tonic::Code::Unavailable),
             message: message.to_owned(),
+            is_foreign: false,
         })
     }
 

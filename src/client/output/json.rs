@@ -35,8 +35,23 @@ pub enum ResponsePart {
 /// infinities and for what is not a number: those are `null`, and `not_finite` has their places and
 /// what they are. Bytes that are no text stand as `{"b64": "…"}`, and so do, without a list, the bytes
 /// of outputs whose types are the server's own.
-pub fn answer_json(answer: &ClientResponse, sequence: Option<OfSequence>) -> Vec<u8> {
-    with_outputs(head(answer, sequence), answer)
+///
+/// `files` are those of the images of the request, in the order of its batch.
+pub fn answer_json(
+    answer: &ClientResponse,
+    sequence: Option<OfSequence>,
+    files: &[String],
+) -> Vec<u8> {
+    let mut head = head(answer, sequence);
+    push_files(files, &mut head);
+    with_outputs(head, answer)
+}
+
+/// Writes the files of images, if there are any.
+fn push_files(files: &[impl serde::Serialize], out: &mut Vec<u8>) {
+    if !files.is_empty() {
+        out.extend_from_slice(format!(r#","files":{}"#, json!(files)).as_bytes());
+    }
 }
 
 fn with_outputs(mut head: Vec<u8>, answer: &ClientResponse) -> Vec<u8> {
@@ -87,14 +102,18 @@ pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
 }
 
 /// Writes the best scores of an output as one JSON object: a list for each row, the best first.
+///
+/// `files` has the file of each row, or none.
 pub fn ranking_json(
     answer: &ClientResponse,
     sequence: Option<OfSequence>,
     output: &str,
     rows: &[Vec<Ranked<'_>>],
     labels: &[String],
+    files: &[&str],
 ) -> Vec<u8> {
     let mut out = head(answer, sequence);
+    push_files(files, &mut out);
     out.push(b',');
     out.extend_from_slice(&ranking_members(output, rows, labels)[1..]);
     out
@@ -195,7 +214,7 @@ mod tests {
     #[test]
     fn an_answer_is_one_object() {
         insta::assert_snapshot!(
-            String::from_utf8(answer_json(&example(), None)).unwrap(),
+            String::from_utf8(answer_json(&example(), None, &[])).unwrap(),
             @r#"{"model_name":"m","model_version":"1","id":"","outputs":[{"name":"y","datatype":"FP32","shape":[1,3],"data":[0.1,null,2.0],"not_finite":[[1,"NaN"]]},{"name":"t","datatype":"BYTES","shape":[1],"data":["\"é"]}]}"#
         );
     }
@@ -206,7 +225,7 @@ mod tests {
             let tensor = Tensor::new(DataType::String, vec![1], data.into()).unwrap();
             let mut answer = example();
             answer.outputs = TensorMap::from_iter([("t".to_owned(), tensor)]);
-            String::from_utf8(answer_json(&answer, None)).unwrap()
+            String::from_utf8(answer_json(&answer, None, &[])).unwrap()
         };
         for (data, expected) in [
             (&b"hello there"[..], r#""data":["hello there"]"#),
@@ -224,8 +243,8 @@ mod tests {
         let answer = example();
         let rows = top(crate::tensor::named(&answer.outputs, "y").unwrap(), 2).unwrap();
         insta::assert_snapshot!(
-            String::from_utf8(ranking_json(&answer, None, "y", &rows, &["cat".to_owned()])).unwrap(),
-            @r#"{"model_name":"m","model_version":"1","id":"","output":"y","top":[[{"rank":1,"index":2,"score":2.0},{"rank":2,"index":0,"label":"cat","score":0.1}]]}"#
+            String::from_utf8(ranking_json(&answer, None, "y", &rows, &["cat".to_owned()], &["a.png"])).unwrap(),
+            @r#"{"model_name":"m","model_version":"1","id":"","files":["a.png"],"output":"y","top":[[{"rank":1,"index":2,"score":2.0},{"rank":2,"index":0,"label":"cat","score":0.1}]]}"#
         );
     }
 
@@ -245,7 +264,7 @@ mod tests {
                 r#""id":"","sequence_id":7,"steps":9,"outputs":["#,
             ),
         ] {
-            let json = answer_json(&example(), Some(OfSequence { id: 7, part }));
+            let json = answer_json(&example(), Some(OfSequence { id: 7, part }), &[]);
             let json = String::from_utf8(json).unwrap();
             assert!(json.contains(expected), "{json}");
         }

@@ -13,7 +13,7 @@ use crate::tensor::{
 };
 
 pub use json::{OfSequence, ResponsePart, answer_json, ranking_json, ranking_members, stream_json};
-pub use save::{Saved, replace, save_tensors};
+pub use save::{Saved, save_tensors};
 pub use summary::{Ranked, Spread, Summary, TopError, hexadecimal, number, top};
 
 /// Goes through the elements. BYTES whose elements are not behind their lengths are one.

@@ -2,12 +2,14 @@
 
 use std::{
     collections::HashSet,
-    fs,
-    io::{self, BufWriter, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
-use crate::tensor::{DataType, TensorMap, npy};
+use crate::{
+    tensor::{DataType, TensorMap, npy},
+    whole_file::replace,
+};
 
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,35 +47,6 @@ pub fn save_tensors(tensors: &TensorMap, folder: &Path) -> io::Result<Vec<Saved>
     Ok(saved)
 }
 
-/// Writes a file whole: one that cannot be written leaves what was there before.
-///
-/// # Errors
-///
-/// Fails if it cannot be written.
-pub fn replace(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
-    // A device, or a link, is written to as it is.
-    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        let mut file = BufWriter::new(fs::File::create(path)?);
-        write(&mut file)?;
-        return file.flush();
-    }
-    // A name of its own, which is not longer than file systems take.
-    let part = path.with_file_name(format!(".ovms-{}.part", std::process::id()));
-    let written = fs::File::create(&part).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        file.flush()?;
-        fs::rename(&part, path)
-    });
-    written.inspect_err(|_| {
-        // It may not have been made.
-        let _ = fs::remove_file(&part);
-    })
-}
-
 /// Makes a file name of each output's name, no two alike.
 fn file_names<'a>(outputs: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
@@ -105,9 +78,7 @@ const fn safe(character: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, io, path::Path};
-
-    use super::{file_names, replace, save_tensors};
+    use super::{file_names, save_tensors};
     use crate::tensor::{DataType, Tensor, TensorMap, npy};
 
     #[test]
@@ -125,24 +96,6 @@ mod tests {
                 "__.npy"
             ]
         );
-    }
-
-    #[test]
-    fn what_cannot_be_written_leaves_what_was_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.npy");
-        replace(&path, |file| file.write_all(b"old")).unwrap();
-        let failed = replace(&path, |file| {
-            file.write_all(b"half")?;
-            Err(io::Error::other("full"))
-        });
-        assert_eq!(failed.unwrap_err().to_string(), "full");
-        assert_eq!(fs::read(&path).unwrap(), b"old");
-        replace(&path, |file| file.write_all(b"new")).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        // A device is written to as it is.
-        replace(Path::new("/dev/null"), |file| file.write_all(b"gone")).unwrap();
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod steps;
 
 pub use session::{SequenceClient, SequenceError, StepControl, mark, random_id};
 pub use stack::{Stack, StackError};
-pub use steps::{Steps, StepsError, check_numbers};
+pub use steps::{StepRest, Steps, StepsError, check_numbers};
 
 /// The input, request parameter and output that tells which sequence a request is of.
 pub const ID: &str = "sequence_id";

@@ -1,6 +1,11 @@
 //! `ovms infer` and a server that refuses, is no such server, or is absent: texts and exit codes.
 
-use std::{io::Read as _, net::TcpListener, time::Duration};
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
+    thread,
+    time::Duration,
+};
 
 use crate::support::{
     Server, busy,
@@ -120,4 +125,62 @@ fn ctrl_c_ends_the_wait_for_the_server() {
         interrupt(&child);
         assert_eq!(ended(child).failure(), INTERRUPTED);
     }
+}
+
+/// Starts something that is no model server: it answers every request alike. Returns its port.
+fn stranger(status: &'static str, body: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            thread::spawn(move || {
+                let mut lines = stream.by_ref().lines().map_while(Result::ok);
+                while lines.next().is_some_and(|line| !line.is_empty()) {}
+                let length = body.len();
+                // Whoever asks may have left.
+                let _ = write!(
+                    stream.get_mut(),
+                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                );
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn something_else_than_a_model_server_is_told_from_one() {
+    let page = "<!DOCTYPE html><html><head><title>Welcome to nginx!</title></head></html>";
+    for (status, body, found) in [
+        ("404 Not Found", page, "the web page `Welcome to nginx!`"),
+        // As those of applications that have one page for all paths.
+        ("200 OK", page, "the web page `Welcome to nginx!`"),
+        (
+            "404 Not Found",
+            r#"{"detail":"Not Found"}"#,
+            "JSON of another service",
+        ),
+        ("404 Not Found", "no", "HTTP of another service"),
+    ] {
+        let port = stranger(status, body);
+        for api in APIS {
+            let text = asked(port, api, &[]);
+            let begin = format!(
+                "exit 69\nerror: what answers at 127.0.0.1:{port} is no model server: it sends {found}\n"
+            );
+            assert!(text.starts_with(&begin), "{api}: {text}");
+            assert!(
+                text.contains("\nhint: check host and port"),
+                "{api}: {text}"
+            );
+        }
+    }
+    // A service that takes every request for its own.
+    let port = stranger("200 OK", r#"{"hello":"world"}"#);
+    let text = asked(port, "kserve-rest", &[]);
+    let begin = format!(
+        "exit 69\nerror: cannot read the answer of 127.0.0.1:{port}\n  caused by: found JSON without the name of a model\n"
+    );
+    assert!(text.starts_with(&begin), "{text}");
 }

@@ -25,6 +25,7 @@ const LAYERS: [&[&str]; 10] = [
         "https",
         "tls",
         "trace",
+        "whole_file",
         "proto",
         "tensor",
     ],

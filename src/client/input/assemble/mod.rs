@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{
     Argument, ElementSource, FileKind, Fill, ImageOptions, InputError, ValueProblem,
-    content::{Content, FileLimit, Stdin},
+    content::{Content, EncodedImage, FileLimit, Stdin},
     convert::Filler,
     pattern,
     remark::{DtypeConversion, InputRemark, RemarkListener},
@@ -19,7 +19,7 @@ use crate::{
         json,
         message::{ModelMetadata, TensorMetadata},
     },
-    tensor::{DataType, PartialShape, Tensor, TensorMap},
+    tensor::{DataType, PartialShape, Tensor, TensorMap, elements},
 };
 
 pub use turns::{InputTurn, MAX_OF_FILES};
@@ -185,6 +185,7 @@ impl Inputs {
                 Content::Fill => given.argument.shape.is_none(),
                 _ => false,
             };
+            let is_array = matches!(given.content, Content::Array(_));
             let tensor = self.tensor(given, input, filler, !is_of_the_model)?;
             let step = input.filter(|_| !is_of_the_model);
             // Texts and images for the server to take apart have a shape of their own.
@@ -193,7 +194,21 @@ impl Inputs {
                     tensor.dtype() != DataType::String || it.dtype() == Some(DataType::String)
                 })
                 .map(|it| it.shape.clone());
-            fitted(tensor, step)
+            let (tensor, step) = fitted(tensor, step)?;
+            match (input, &step) {
+                (Some(input), Some(shape)) if is_array => {
+                    let (tensor, zeros) = chunked(tensor, shape)?;
+                    if zeros > 0 {
+                        self.remarks.hear(InputRemark::Filled {
+                            input: input.name.clone(),
+                            steps: tensor.shape()[0],
+                            zeros,
+                        });
+                    }
+                    Ok((tensor, step))
+                }
+                _ => Ok((tensor, step)),
+            }
         })?;
         let input = |(name, (tensor, step))| WholeInput { name, tensor, step };
         Ok(inputs.into_iter().map(input).collect())
@@ -231,6 +246,22 @@ impl Inputs {
             }
         }
         rates
+    }
+
+    /// Returns the files of the images of an input, in the order of the batch; none if several inputs have images.
+    pub fn image_files(&self, model: &ModelMetadata) -> Vec<String> {
+        let named = self.named(model).unwrap_or_default();
+        let names = |images: &[EncodedImage]| images.iter().map(|it| it.name.clone()).collect();
+        let files = named.iter().filter_map(|(_, given)| match &given.content {
+            Content::Image(image) => Some(names(std::slice::from_ref(image))),
+            Content::Images(images) => Some(names(images)),
+            _ => None,
+        });
+        let mut files: Vec<Vec<String>> = files.collect();
+        match files.len() {
+            1 => files.swap_remove(0),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the texts among the values that are names of files.
@@ -389,11 +420,11 @@ impl Inputs {
             }
             Content::Image(file) => match target.dtype_of_file() {
                 // The server decodes it.
-                DataType::String => target.string(&file),
+                DataType::String => target.string(&file.bytes),
                 dtype => self.image.tensor(&file, dtype, target.wanted().as_ref()),
             },
             Content::Images(files) => match target.dtype_of_file() {
-                DataType::String => target.strings(&files),
+                DataType::String => target.strings(files.iter().map(|file| &*file.bytes)),
                 dtype => self.image.batch(&files, dtype, target.wanted().as_ref()),
             },
             Content::Samples(samples, _) => target.samples(&samples),
@@ -507,6 +538,32 @@ fn fitted(
         // Whoever cuts it into steps says what would do.
         Err(_) => Ok((tensor, step)),
     }
+}
+
+/// Cuts numbers with a fraction in a row into steps, as samples of a sound are: zeros follow in the last one.
+///
+/// Returns the number of these zeros, too. An array of another kind stays as it is.
+fn chunked(tensor: Tensor, step: &PartialShape) -> Result<(Tensor, usize), ValueProblem> {
+    let (&[count], Some(shape)) = (tensor.shape(), step.fixed()) else {
+        return Ok((tensor, 0));
+    };
+    let each = elements(&shape).unwrap_or(0);
+    if count == 0 || each == 0 || shape.len() < 2 || !tensor.dtype().is_float() {
+        return Ok((tensor, 0));
+    }
+    let steps = count.div_ceil(each);
+    let zeros = steps * each - count;
+    let (dtype, _, data) = tensor.into_parts();
+    let data = match zeros {
+        0 => data,
+        _ => {
+            let mut filled = data.to_vec();
+            filled.resize(data.len() / count * each * steps, 0);
+            filled.into()
+        }
+    };
+    let shape = [&[steps], shape.as_slice()].concat();
+    Ok((Tensor::new(dtype, shape, data)?, zeros))
 }
 
 impl ValueProblem {

@@ -3,10 +3,10 @@
 use std::{io::Cursor, str::FromStr};
 
 use bytes::Bytes;
-use image::{DynamicImage, ImageDecoder, ImageReader, imageops::FilterType};
+use image::{DynamicImage, ImageDecoder, ImageReader, ImageResult, imageops::FilterType};
 use strum::{IntoStaticStr, VariantArray};
 
-use super::ValueProblem;
+use super::{ValueProblem, content::EncodedImage};
 use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor, TensorError, values::Packer};
 
 /// How images become tensors.
@@ -46,7 +46,7 @@ impl ImageOptions {
     /// nearest that it has.
     pub(super) fn tensor(
         &self,
-        file: &Bytes,
+        file: &EncodedImage,
         dtype: DataType,
         wanted: Option<&PartialShape>,
     ) -> Result<Tensor, ValueProblem> {
@@ -72,7 +72,10 @@ impl ImageOptions {
             let text = "found 0 as a scale, expected a number to divide by".to_owned();
             return Err(ValueProblem::Misfit(text));
         }
-        let image = decode(file)?;
+        let image = decode(&file.bytes).map_err(|source| ValueProblem::Image {
+            file: file.name.clone(),
+            source,
+        })?;
         let height = length('H').unwrap_or(image.height() as usize);
         let width = length('W').unwrap_or(image.width() as usize);
         let pixels = pixels(image, channels, height, width)?;
@@ -110,14 +113,12 @@ impl ImageOptions {
     /// demultiplexer splits.
     pub(super) fn batch(
         &self,
-        files: &[Bytes],
+        files: &[EncodedImage],
         dtype: DataType,
         wanted: Option<&PartialShape>,
     ) -> Result<Tensor, ValueProblem> {
         if let Some(part) = wanted.and_then(part) {
-            let images = files.iter();
-            let images = images.map(|file| self.tensor(file, dtype, Some(&part)));
-            return Ok(stacked(dtype, &images.collect::<Result<Vec<_>, _>>()?)?);
+            return Ok(stacked(dtype, &self.tensors(files, dtype, Some(&part))?)?);
         }
         let layout = self.layout(wanted)?;
         let has_batch = layout.name().starts_with('N');
@@ -126,13 +127,15 @@ impl ImageOptions {
             let text = format!("found {count} images, shape {shape} takes one");
             return Err(ValueProblem::Batch(text));
         }
-        let images = files.iter().map(|file| self.tensor(file, dtype, wanted));
-        let images = images.collect::<Result<Vec<_>, _>>()?;
+        let images = self.tensors(files, dtype, wanted)?;
         let shape = images.first().map(|image| image.shape().to_vec());
         let mut shape = shape.unwrap_or_default();
-        if let Some(other) = images.iter().find(|image| image.shape() != shape) {
-            let (one, other) = (ShapeText(&shape), ShapeText(other.shape()));
-            let text = format!("found images of shapes {one} and {other}, expected one size");
+        if let Some(place) = images.iter().position(|image| image.shape() != shape) {
+            let (one, other) = (ShapeText(&shape), ShapeText(images[place].shape()));
+            let (first, file) = (&files[0].name, &files[place].name);
+            let text = format!(
+                "found images of shapes {one} ({first}) and {other} ({file}), expected one size"
+            );
             return Err(ValueProblem::Batch(text));
         }
         match has_batch {
@@ -141,6 +144,26 @@ impl ImageOptions {
         }
         let parts: Vec<&[u8]> = images.iter().map(|image| &**image.data()).collect();
         Ok(Tensor::new(dtype, shape, parts.concat().into())?)
+    }
+
+    /// Makes a tensor of each image.
+    fn tensors(
+        &self,
+        files: &[EncodedImage],
+        dtype: DataType,
+        wanted: Option<&PartialShape>,
+    ) -> Result<Vec<Tensor>, ValueProblem> {
+        let each = files.iter().zip(1..).map(|(file, number)| {
+            let tensor = self.tensor(file, dtype, wanted);
+            tensor.map_err(|problem| match problem {
+                ValueProblem::Image { file, source } => ValueProblem::Image {
+                    file: format!("{file}, image {number} of {}", files.len()),
+                    source,
+                },
+                problem => problem,
+            })
+        });
+        each.collect()
     }
 
     /// Returns the layout that a shape tells, or the usual one if that has as many dimensions.
@@ -156,6 +179,9 @@ impl ImageOptions {
                 ValueProblem::Layout(format!("layout {layout} does not fit shape {shape}")),
             ),
             (Some(layout), _) => Ok(layout),
+            (None, Some(shape)) if !matches!(shape.0.len(), 3 | 4) => {
+                Err(ValueProblem::NotOfImages(shape.clone()))
+            }
             (None, Some(shape)) => self.layout_of(shape).ok_or_else(|| {
                 let text = format!("cannot tell the layout of an image from shape {shape}");
                 ValueProblem::Layout(text)
@@ -226,10 +252,8 @@ fn stacked(dtype: DataType, tensors: &[Tensor]) -> Result<Tensor, TensorError> {
     Tensor::new(dtype, shape, parts.concat().into())
 }
 
-fn decode(file: &Bytes) -> Result<DynamicImage, ValueProblem> {
-    let reader = ImageReader::new(Cursor::new(file))
-        .with_guessed_format()
-        .map_err(image::ImageError::IoError)?;
+fn decode(file: &Bytes) -> ImageResult<DynamicImage> {
+    let reader = ImageReader::new(Cursor::new(file)).with_guessed_format()?;
     let mut decoder = reader.into_decoder()?;
     let orientation = decoder.orientation()?;
     let mut image = DynamicImage::from_decoder(decoder)?;

@@ -3,11 +3,8 @@ use std::io::Cursor;
 use bytes::Bytes;
 use image::{ImageFormat, Rgb, RgbImage};
 
-use super::{ImageLayout, ImageOptions};
-use crate::{
-    error::chain,
-    tensor::{DataType, Dim, PartialShape, Tensor, values::values},
-};
+use super::{EncodedImage, ImageLayout, ImageOptions};
+use crate::tensor::{DataType, Dim, PartialShape, Tensor, values::values};
 
 /// -1 stands for a dimension that may vary.
 fn shape(dims: &[i64]) -> PartialShape {
@@ -16,17 +13,24 @@ fn shape(dims: &[i64]) -> PartialShape {
 }
 
 /// One row: a pixel of 10, 20, 30 and one of 40, 50, 60.
-fn two_pixels() -> Bytes {
+fn two_pixels() -> EncodedImage {
     let mut image = RgbImage::new(2, 1);
     image.put_pixel(0, 0, Rgb([10, 20, 30]));
     image.put_pixel(1, 0, Rgb([40, 50, 60]));
     png(&image)
 }
 
-fn png(image: &RgbImage) -> Bytes {
+fn png(image: &RgbImage) -> EncodedImage {
     let mut file = Cursor::new(Vec::new());
     image.write_to(&mut file, ImageFormat::Png).unwrap();
-    file.into_inner().into()
+    named("a.png", file.into_inner())
+}
+
+fn named(name: &str, bytes: impl Into<Bytes>) -> EncodedImage {
+    EncodedImage {
+        name: name.to_owned(),
+        bytes: bytes.into(),
+    }
 }
 
 fn numbers(tensor: &Tensor) -> Vec<f64> {
@@ -57,7 +61,7 @@ fn pixels_are_laid_out_as_the_shape_tells() {
 
 #[test]
 fn several_images_are_a_batch() {
-    let batch = |dims: &[i64], files: &[Bytes]| {
+    let batch = |dims: &[i64], files: &[EncodedImage]| {
         let options = ImageOptions::default();
         options.batch(files, DataType::U8, Some(&shape(dims)))
     };
@@ -67,8 +71,9 @@ fn several_images_are_a_batch() {
     assert_eq!(numbers(&tensor)[6..], [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
     let other = [two_pixels(), png(&RgbImage::new(3, 1))];
     assert_eq!(batch(&[-1, 3, 1, 2], &other).unwrap().shape(), [2, 3, 1, 2]);
-    let refused = |dims: &[i64], files: &[Bytes]| batch(dims, files).unwrap_err().to_string();
-    insta::assert_snapshot!(refused(&[-1, -1, -1, 3], &other), @"found images of shapes (1,1,2,3) and (1,1,3,3), expected one size");
+    let refused =
+        |dims: &[i64], files: &[EncodedImage]| batch(dims, files).unwrap_err().to_string();
+    insta::assert_snapshot!(refused(&[-1, -1, -1, 3], &other), @"found images of shapes (1,1,2,3) (a.png) and (1,1,3,3) (a.png), expected one size");
     insta::assert_snapshot!(refused(&[-1, -1, 3], &two), @"found 2 images, shape (-1,-1,3) takes one");
 }
 
@@ -201,8 +206,23 @@ fn what_does_not_fit_is_refused_with_the_shape() {
             .unwrap_err();
         assert_eq!(error.to_string(), *expected);
     }
-    let error = layout(ImageLayout::Hwc)
-        .tensor(&Bytes::from_static(b"GIF89a"), DataType::F32, None)
-        .unwrap_err();
-    assert!(chain(&error).starts_with("found an image that cannot be decoded: "));
+}
+
+#[test]
+fn an_image_that_cannot_be_decoded_is_named() {
+    let options = ImageOptions {
+        layout: Some(ImageLayout::Nhwc),
+        ..ImageOptions::default()
+    };
+    let broken = named("b.png", &b"GIF89a"[..]);
+    let error = options.tensor(&broken, DataType::F32, None).unwrap_err();
+    assert_eq!(error.to_string(), "cannot decode b.png");
+    for shape in [None, Some(shape(&[-1, 1, 3, 1, 2]))] {
+        let files = [two_pixels(), broken.clone()];
+        let error = options.batch(&files, DataType::F32, shape.as_ref());
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "cannot decode b.png, image 2 of 2"
+        );
+    }
 }

@@ -63,6 +63,7 @@ fn refused(code: tonic::Code) -> ClientError {
     ClientError::Refused(ServerError {
         code: ServerErrorCode::Grpc(code),
         message: "no".to_owned(),
+        is_foreign: false,
     })
 }
 

@@ -15,7 +15,7 @@ use crate::{
     client::{
         error::{AnswerError, CallPhase, ClientError, ServerError, ServerErrorCode},
         events::{EventLines, error_of},
-        http::refusal_text,
+        http::refusal,
         load::driver::Answered,
     },
     task::Task,
@@ -64,6 +64,7 @@ impl Http1 {
             EventError::Reported(message) => ClientError::Refused(ServerError {
                 code: ServerErrorCode::Http(StatusCode::OK),
                 message,
+                is_foreign: false,
             }),
             EventError::Unreadable(source) => ClientError::Protocol {
                 address: self.target.options.address.clone(),
@@ -144,10 +145,7 @@ async fn exchange(
     if code.is_success() {
         return Ok(Ok(()));
     }
-    Ok(Err(ClientError::Refused(ServerError {
-        code: ServerErrorCode::Http(code),
-        message: refusal_text(&text),
-    })))
+    Ok(Err(ClientError::Refused(refusal(code, &text))))
 }
 
 /// Events of an answer, counted.

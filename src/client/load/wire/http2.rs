@@ -185,6 +185,7 @@ fn opened(code: StatusCode, headers: &HeaderMap) -> Result<(), ClientError> {
         return Err(ClientError::Refused(ServerError {
             code: ServerErrorCode::Http(code),
             message: String::new(),
+            is_foreign: true,
         }));
     }
     status(headers).unwrap_or(Ok(()))
@@ -205,6 +206,7 @@ fn refused(code: Code, message: &str) -> ClientError {
     ClientError::Refused(ServerError {
         code: ServerErrorCode::Grpc(code),
         message: message.to_owned(),
+        is_foreign: false,
     })
 }
 

@@ -1,5 +1,7 @@
 //! Inputs cut into steps.
 
+use std::fmt;
+
 use bytes::{Bytes, BytesMut};
 
 use super::stack::Places;
@@ -60,6 +62,8 @@ pub enum StepsError {
         expected: String,
         /// The axis.
         axis: usize,
+        /// The elements in a row that are no whole steps.
+        rest: Option<StepRest>,
     },
     /// Arrays with different numbers of steps.
     #[error("input `{name}` has {count} steps, input `{other}` has {other_count}")]
@@ -84,6 +88,44 @@ pub enum StepsError {
         /// The step from 1 on; `None` if the input is the same in every step.
         step: Option<usize>,
     },
+}
+
+/// Elements in a row that are no whole number of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepRest {
+    /// The number of elements of a step.
+    pub each: usize,
+    /// The number of whole steps.
+    pub whole: usize,
+    /// The number of elements behind them.
+    pub over: usize,
+}
+
+impl StepRest {
+    fn of(shape: &[usize], model: &PartialShape) -> Option<Self> {
+        let &[count] = shape else {
+            return None;
+        };
+        // What may vary is taken to be 1 long, as a batch is.
+        let each: usize = model.0.iter().map(Dim::least).product();
+        let over = count.checked_rem(each)?;
+        (over > 0).then_some(Self {
+            each,
+            whole: count / each,
+            over,
+        })
+    }
+}
+
+impl fmt::Display for StepRest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { each, whole, over } = self;
+        let missing = each - over;
+        write!(
+            f,
+            "a step has {each} elements: {over} are over behind {whole} whole steps, or {missing} are missing"
+        )
+    }
 }
 
 fn at(step: Option<usize>) -> String {
@@ -198,6 +240,7 @@ impl Input {
                 shape: ShapeText(shape).to_string(),
                 expected: expected(model, axis),
                 axis,
+                rest: StepRest::of(shape, model),
             });
         }
         if shape[axis] == 0 {

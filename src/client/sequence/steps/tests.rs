@@ -186,6 +186,23 @@ fn what_gives_no_steps_is_refused_by_name() {
 }
 
 #[test]
+fn a_row_that_is_no_whole_steps_tells_what_is_over_and_missing() {
+    let rest = |count: usize, model: &[i64]| {
+        let refused = Steps::new(vec![counting("x", &[count], model)], 0).unwrap_err();
+        let StepsError::Shape { rest, .. } = refused else {
+            panic!("{refused}");
+        };
+        rest.map(|rest| rest.to_string())
+    };
+    insta::assert_snapshot!(
+        rest(1300, &[-1, 512]).unwrap(),
+        @"a step has 512 elements: 276 are over behind 2 whole steps, or 236 are missing"
+    );
+    assert_eq!(rest(1024, &[1, 512]), None);
+    assert_eq!(rest(5, &[1, 0]), None);
+}
+
+#[test]
 fn what_is_not_a_number_is_refused_with_its_step() {
     let floats = |numbers: &[f64]| {
         let mut packer = Packer::new(DataType::F16, numbers.len());

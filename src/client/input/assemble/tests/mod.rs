@@ -1,3 +1,5 @@
+mod remarks;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -324,30 +326,6 @@ fn a_conversion_is_told_with_the_file() {
     let note = notes.lock().join("; ");
     let note = note.replace(&folder.path().display().to_string(), "DIR");
     assert_eq!(note, "DIR/a.npy has INT64; sent as INT32 for input `x`");
-}
-
-#[test]
-fn an_image_for_an_input_without_a_datatype_is_told_to_be_sent_as_a_file() {
-    let image = || Content::Image(b"encoded".as_slice().into());
-    let open = model(&[("photo", "", &[])]);
-    for (dtype, of, expected) in [
-        (None, &open, true),
-        (Some(DataType::String), &open, false),
-        (None, &model(&[("photo", "BYTES", &[-1])]), false),
-    ] {
-        let notes = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&notes);
-        let inputs = content(None, dtype, image());
-        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
-        for _ in 0..2 {
-            let made = inputs.tensors(of).unwrap();
-            assert!(text(&made).starts_with("photo BYTES"), "{}", text(&made));
-        }
-        let note = "nothing tells the datatype of input `photo`, so the image is sent as the bytes of its file; \
-                    `-i photo:UINT8=@FILE` sends its pixels";
-        let expected: &[&str] = if expected { &[note] } else { &[] };
-        assert_eq!(*notes.lock(), expected);
-    }
 }
 
 #[test]

@@ -1,0 +1,213 @@
+//! Next step for what a server refuses, where another request or other flags of the server mend it.
+
+use ovms::{client::ServerError, tensor::DataType};
+
+/// Errors of servers, and the next step for each.
+const REFUSALS: [(&str, &str); 3] = [
+    (
+        "Sequence ID has not been provided",
+        "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
+    ),
+    (
+        "Invalid input batch size",
+        "send batches of that size, or serve the model with `--batch-size -1`, which takes any",
+    ),
+    (
+        "BYTES for a tensor of",
+        "the server decodes no image for this input: without `:BYTES`, `ovms infer` decodes it, and \
+         `@FILE.npy` sends an array",
+    ),
+];
+
+/// Beginning of the error for an encoded image of a model whose layout has the channels elsewhere.
+const NO_NHWC: &str =
+    "Received binary image input but resource not configured to accept NHWC layout";
+
+/// Next step for a server that asks for credentials.
+pub(crate) const OF_CREDENTIALS: &str = "give a credential that the server knows: OVMS_API_KEY or `--api-key`, \
+     `--bearer`, or `--cert` with `--key`";
+
+/// Returns the next steps for a refusal, if there are any.
+pub(super) fn next_steps(refusal: &ServerError) -> Vec<String> {
+    let message = &refusal.message;
+    let known = REFUSALS.iter().find(|(text, _)| message.contains(text));
+    if let Some((_, hint)) = known {
+        return vec![(*hint).to_owned()];
+    }
+    if message.contains(NO_NHWC) || has_channels_elsewhere(message) {
+        return vec![
+            "the model is NCHW: serve it with `--layout NHWC:NCHW` to decode images".to_owned(),
+            "without `:BYTES`, `ovms infer` decodes the image itself".to_owned(),
+        ];
+    }
+    if let Some(hints) = transposed(message) {
+        return hints;
+    }
+    if let Some(hint) = declared(message) {
+        return vec![hint];
+    }
+    match refusal.is_unauthenticated() {
+        true => vec![OF_CREDENTIALS.to_owned()],
+        false => Vec::new(),
+    }
+}
+
+/// Returns whether the server takes the width of a model in NCHW for the channels of an image to decode.
+fn has_channels_elsewhere(message: &str) -> bool {
+    let expected = message
+        .split_once("Invalid number of channels in binary input - Expected: ")
+        .and_then(|(_, rest)| rest.split(';').next()?.parse::<u64>().ok());
+    expected.is_some_and(|channels| channels > 4)
+}
+
+/// Returns the next steps where the channels of an image stand first and the model has them last, or the other way
+/// round: `Invalid input shape - Expected: (1,3,224,224); Actual: (1,224,224,3)`.
+fn transposed(message: &str) -> Option<Vec<String>> {
+    let (_, rest) = message.split_once("Invalid input shape - Expected: ")?;
+    let (expected, rest) = rest.split_once("; Actual: ")?;
+    let actual = rest.split(';').next()?;
+    let is_of_channels = |length: &str| matches!(length, "1" | "3" | "4");
+    // Brackets are those of a range.
+    let lengths = |shape: &str| -> Option<[String; 4]> {
+        let shape = shape.trim().strip_prefix('(')?.strip_suffix(')')?;
+        let lengths: Vec<String> = shape.split(',').map(str::to_owned).collect();
+        lengths.try_into().ok()
+    };
+    let (expected, actual) = (lengths(expected)?, lengths(actual)?);
+    let is_planar =
+        |[_, first, _, last]: &[String; 4]| match (is_of_channels(first), is_of_channels(last)) {
+            (true, false) => Some(true),
+            (false, true) => Some(false),
+            _ => None,
+        };
+    let hints: &[&str] = match (is_planar(&expected)?, is_planar(&actual)?) {
+        (true, false) => &[
+            "the model is NCHW and the value NHWC: serve it with `--layout NHWC:NCHW`, which transposes",
+            "or send it as NCHW: `array.transpose(0, 3, 1, 2)` of NumPy",
+        ],
+        // That may be the layout of the server already.
+        (false, true) => {
+            &["the model takes NHWC and the value is NCHW: `array.transpose(0, 2, 3, 1)` of NumPy"]
+        }
+        _ => return None,
+    };
+    Some(hints.iter().map(|hint| (*hint).to_owned()).collect())
+}
+
+/// Returns how an input is given as a handler of `ovms graph new` declares it, which refuses others:
+/// `a: expected FP32 (1, 4), got FP32 (4,)`. The server does not know what handlers declare.
+pub(crate) fn declared(message: &str) -> Option<String> {
+    let (before, after) = message.split_once(": expected ")?;
+    let (expected, _) = after.split_once("), got ")?;
+    let (dtype, shape) = expected.split_once(" (")?;
+    let name = before.split(char::is_whitespace).next_back()?;
+    let lengths = shape.split(',').map(str::trim);
+    let lengths = lengths.filter(|length| !length.is_empty());
+    let lengths: Option<Vec<&str>> = lengths
+        .map(|length| match length {
+            // What may vary is up to the value.
+            "-1" => Some("N"),
+            _ => length.parse::<u64>().is_ok().then_some(length),
+        })
+        .collect();
+    DataType::from_kserve(dtype)?;
+    let shape = lengths?.join(",");
+    Some(format!(
+        "write datatype and shape: `-i {name}:{dtype}:{shape}=…`"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use ovms::client::{ServerError, ServerErrorCode};
+
+    use super::{declared, next_steps};
+
+    #[test]
+    fn what_a_handler_declares_is_said_as_a_flag() {
+        for (message, hint) in [
+            (
+                "node gate: ValueError: a: expected FP32 (1, 4), got FP32 (4,)",
+                Some("a:FP32:1,4"),
+            ),
+            (
+                "image: expected UINT8 (-1, -1, 3), got UINT8 (1,)",
+                Some("image:UINT8:N,N,3"),
+            ),
+            ("x: expected INT64 (4,), got FP32 (4,)", Some("x:INT64:4")),
+            ("x: expected FP32 , got BYTES (1,)", None),
+            ("image: expected height x width x 3, got (1,)", None),
+            ("x: expected a cat (1), got a dog", None),
+        ] {
+            let hint = hint.map(|flag| format!("write datatype and shape: `-i {flag}=…`"));
+            assert_eq!(declared(message), hint, "{message}");
+        }
+    }
+
+    fn refused(message: &str) -> String {
+        let refusal = ServerError {
+            code: ServerErrorCode::Grpc(tonic::Code::InvalidArgument),
+            message: message.to_owned(),
+            is_foreign: false,
+        };
+        next_steps(&refusal).join("\n")
+    }
+
+    #[test]
+    fn refusals_that_another_request_or_server_mends_say_how() {
+        insta::assert_snapshot!(
+            refused("Invalid input batch size - Expected: 1; Actual: 2; input name: image"),
+            @"send batches of that size, or serve the model with `--batch-size -1`, which takes any"
+        );
+        insta::assert_snapshot!(
+            refused("Invalid number of channels in binary input - Expected: 224; Actual: 3"),
+            @"
+        the model is NCHW: serve it with `--layout NHWC:NCHW` to decode images
+        without `:BYTES`, `ovms infer` decodes the image itself
+        "
+        );
+        let grey = "Invalid number of channels in binary input - Expected: 1; Actual: 3";
+        assert_eq!(refused(grey), "");
+        insta::assert_snapshot!(
+            refused(
+                "Received binary image input but resource not configured to accept NHWC layout - Expected: \
+                 N...HWC; Actual: NCHW; input name: in"
+            ),
+            @"
+        the model is NCHW: serve it with `--layout NHWC:NCHW` to decode images
+        without `:BYTES`, `ovms infer` decodes the image itself
+        "
+        );
+        insta::assert_snapshot!(
+            refused(
+                "Functionality not implemented - BYTES for a tensor of FP32 with shape (3,8,8): strings are \
+                 taken by tensors of strings"
+            ),
+            @"the server decodes no image for this input: without `:BYTES`, `ovms infer` decodes it, and `@FILE.npy` sends an array"
+        );
+    }
+
+    #[test]
+    fn channels_on_the_other_side_are_moved_by_the_layout_of_the_server() {
+        let shapes = |expected: &str, actual: &str| {
+            refused(&format!(
+                "Invalid input shape - Expected: {expected}; Actual: {actual}; input name: image"
+            ))
+        };
+        insta::assert_snapshot!(shapes("(1,3,224,224)", "(1,224,224,3)"), @"
+        the model is NCHW and the value NHWC: serve it with `--layout NHWC:NCHW`, which transposes
+        or send it as NCHW: `array.transpose(0, 3, 1, 2)` of NumPy
+        ");
+        insta::assert_snapshot!(
+            shapes("(-1,[8~16],8,1)", "(2,1,8,8)"),
+            @"the model takes NHWC and the value is NCHW: `array.transpose(0, 2, 3, 1)` of NumPy"
+        );
+        for (expected, actual) in [
+            ("(1,3,224,224)", "(1,3,112,112)"),
+            ("(1,3,8,3)", "(1,8,3,3)"),
+            ("(1,10)", "(1,224,224,3)"),
+        ] {
+            assert_eq!(shapes(expected, actual), "", "{expected} {actual}");
+        }
+    }
+}

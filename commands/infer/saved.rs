@@ -1,0 +1,136 @@
+//! `ovms infer --save`: outputs as files, and what is refused before anything is sent.
+
+use std::{fs, path::Path};
+
+use ovms::{
+    client::{
+        ClientResponse, Opaque,
+        output::{self, Saved},
+    },
+    tensor::{DataType, npy},
+    whole_file,
+};
+
+use crate::{error::Failure, ui::counted};
+
+/// Returns whether a path is that of a file for one output, and not of a folder.
+fn is_of_one(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "npy") && !path.is_dir()
+}
+
+/// Refuses a place where nothing can be saved, before anything is sent.
+pub(super) fn check_place(folder: &Path) -> Result<(), Failure> {
+    if is_of_one(folder) {
+        return Ok(());
+    }
+    if folder == Path::new("-") {
+        let text = "cannot save to -: `--save` takes a file for NumPy (.npy), or a folder";
+        return Err(Failure::usage(text).hint("`--output npy` writes an output to stdout"));
+    }
+    let is_like_file = |ending: &str| {
+        matches!(
+            ending,
+            "json" | "csv" | "txt" | "bin" | "raw" | "npz" | "png" | "jpg" | "html"
+        )
+    };
+    let ending = folder.extension().and_then(|ending| ending.to_str());
+    if ending.is_some_and(is_like_file) && !folder.is_dir() {
+        let text = format!(
+            "cannot save to {}: `--save` takes a file for NumPy (.npy), or a folder",
+            folder.display()
+        );
+        return Err(Failure::usage(text).hint("other forms go to stdout, as with `--output json`"));
+    }
+    match folder.is_file() {
+        true => {
+            let text = format!("cannot save to {}: it is a file", folder.display());
+            Err(Failure::failed(text).hint("`--save` takes a folder, or a file that ends in .npy"))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Refuses several outputs for one file; of a model that does not list its outputs the answer tells.
+pub(super) fn check_count(path: &Path, outputs: usize) -> Result<(), Failure> {
+    match is_of_one(path) && outputs > 1 {
+        true => Err(not_one(path, outputs)),
+        false => Ok(()),
+    }
+}
+
+/// Saves every output to a folder, or the only one to a file; returns the notes about it.
+pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<Vec<String>, Failure> {
+    if is_of_one(folder) {
+        return save_one(answer, folder);
+    }
+    let saved = output::save_tensors(&answer.outputs, folder)
+        .map_err(|error| Failure::cannot("save to", folder, &error))?;
+    let unsaved = |it: &Opaque| format!("`{}` has a type of its own: it is not saved.", it.name);
+    let mut notes: Vec<String> = answer.opaque.iter().map(unsaved).collect();
+    for Saved {
+        output,
+        path,
+        widened,
+    } in saved
+    {
+        notes.extend(widened.and_then(|dtype| if_widened(&output, dtype)));
+        notes.push(format!("Saved `{output}` to {}", path.display()));
+    }
+    Ok(notes)
+}
+
+fn not_one(path: &Path, count: usize) -> Failure {
+    let found = counted(count, "output");
+    let text = format!("cannot save {found} to the file {}", path.display());
+    let hint = "`--output-name` asks for one; a folder, as in `--save results`, takes them all";
+    Failure::usage(text).hint(hint)
+}
+
+fn save_one(answer: &ClientResponse, path: &Path) -> Result<Vec<String>, Failure> {
+    let mut outputs = answer.outputs.iter();
+    let (Some((name, tensor)), None) = (outputs.next(), outputs.next()) else {
+        return Err(not_one(path, answer.outputs.len()));
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(folder)
+        .and_then(|()| whole_file::replace(path, |file| npy::write(tensor, file)))
+        .map_err(|error| Failure::cannot("save to", path, &error))?;
+    let saved = format!("Saved `{name}` to {}", path.display());
+    let widened = if_widened(name, tensor.dtype());
+    Ok(widened.into_iter().chain([saved]).collect())
+}
+
+/// Returns the note about an output that a file has in another type.
+pub(super) fn if_widened(name: &str, dtype: DataType) -> Option<String> {
+    (dtype == DataType::Bf16).then(|| format!("NumPy has no BF16: `{name}` is written as FP32."))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{check_count, check_place};
+
+    #[test]
+    fn what_cannot_be_saved_is_refused_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for (place, is_taken) in [
+            (Path::new("a.npy"), true),
+            (Path::new("results"), true),
+            (folder.path(), true),
+            (Path::new("-"), false),
+            (Path::new("a.json"), false),
+            (&file, false),
+        ] {
+            assert_eq!(check_place(place).is_ok(), is_taken, "{}", place.display());
+        }
+        assert!(check_count(Path::new("a.npy"), 1).is_ok());
+        assert!(check_count(Path::new("results"), 2).is_ok());
+        insta::assert_snapshot!(check_count(Path::new("a.npy"), 2).unwrap_err().text(), @r"
+        error: cannot save 2 outputs to the file a.npy
+        hint: `--output-name` asks for one; a folder, as in `--save results`, takes them all
+        ");
+    }
+}

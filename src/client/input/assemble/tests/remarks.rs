@@ -1,0 +1,94 @@
+//! Remarks on inputs, and the files of images.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{content, model, text};
+use crate::{
+    client::input::assemble::{Content, EncodedImage, Given},
+    tensor::{DataType, Tensor},
+};
+
+#[test]
+fn a_row_of_floats_is_cut_into_steps_as_a_sound_is() {
+    let row = |dtype: DataType, count: usize| {
+        let bytes = vec![1; count * dtype.size().unwrap()];
+        Content::Array(Tensor::new(dtype, vec![count], bytes.into()).unwrap())
+    };
+    for (content_of, datatype, shape, expected, note) in [
+        (
+            row(DataType::F32, 5),
+            "FP32",
+            [1, 2],
+            vec![3, 1, 2],
+            "input `x` is sent in 3 steps, the last filled with zeros (1)",
+        ),
+        (row(DataType::F16, 4), "FP16", [1, 2], vec![2, 1, 2], ""),
+        // What fills the model's shape goes with every step.
+        (row(DataType::F32, 2), "FP32", [1, 2], vec![1, 2], ""),
+        (row(DataType::I32, 5), "INT32", [1, 2], vec![5], ""),
+        (row(DataType::F32, 5), "FP32", [-1, 2], vec![5], ""),
+    ] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let inputs = content(None, None, content_of);
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+        let whole = inputs.whole(&model(&[("x", datatype, &shape)])).unwrap();
+        assert_eq!(whole[0].tensor.shape(), expected);
+        assert_eq!(notes.lock().join(""), note);
+        if !note.is_empty() {
+            assert!(whole[0].tensor.data().ends_with(&[1, 1, 1, 1, 0, 0, 0, 0]));
+        }
+    }
+}
+
+#[test]
+fn images_of_one_input_have_their_files() {
+    let images = ["a.png", "b.png"].map(|name| EncodedImage {
+        name: name.to_owned(),
+        bytes: b"encoded".as_slice().into(),
+    });
+    let x = model(&[("x", "BYTES", &[-1])]);
+    let inputs = content(None, None, Content::Images(images.to_vec()));
+    assert_eq!(inputs.image_files(&x), ["a.png", "b.png"]);
+    let none = content(None, None, Content::Inline("[1]".to_owned()));
+    assert!(none.image_files(&x).is_empty());
+    // Rows of two inputs are of two files.
+    let mut both = content(Some("x"), None, Content::Image(images[0].clone()));
+    both.given.push(Given {
+        argument: "y=@b.png".parse().unwrap(),
+        content: Content::Image(images[1].clone()),
+    });
+    let two = model(&[("x", "BYTES", &[-1]), ("y", "BYTES", &[-1])]);
+    assert!(both.image_files(&two).is_empty());
+}
+
+#[test]
+fn an_image_for_an_input_without_a_datatype_is_told_to_be_sent_as_a_file() {
+    let image = || {
+        Content::Image(EncodedImage {
+            name: "a.png".to_owned(),
+            bytes: b"encoded".as_slice().into(),
+        })
+    };
+    let open = model(&[("photo", "", &[])]);
+    for (dtype, of, expected) in [
+        (None, &open, true),
+        (Some(DataType::String), &open, false),
+        (None, &model(&[("photo", "BYTES", &[-1])]), false),
+    ] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let inputs = content(None, dtype, image());
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+        for _ in 0..2 {
+            let made = inputs.tensors(of).unwrap();
+            assert!(text(&made).starts_with("photo BYTES"), "{}", text(&made));
+        }
+        let note = "nothing tells the datatype of input `photo`, so the image is sent as the bytes of its file; \
+                    `-i photo:UINT8=@FILE` sends its pixels";
+        let expected: &[&str] = if expected { &[note] } else { &[] };
+        assert_eq!(*notes.lock(), expected);
+    }
+}
