@@ -167,7 +167,9 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
         let mut change = || file.change(&peer);
         let beside = || p99(&peer, seconds, Some(&mut change));
         let reloads = alternate(lengths.restarts, beside, quiet);
-        let mut compile = || drop(raw.compile(1));
+        let mut compile = || {
+            raw.compile(1);
+        };
         let beside = || p99(&peer, seconds, Some(&mut compile));
         let compiles = alternate(lengths.restarts, beside, quiet);
         vec![

@@ -77,7 +77,8 @@ impl Node {
             }
             Self::Process => "return [Tensor('output', os.getpid().to_bytes(8, 'little'))]",
             Self::Compute => {
-                return format!("return [Tensor('output', {COMPUTE}.to_bytes(8, 'little'))]").into();
+                return format!("return [Tensor('output', {COMPUTE}.to_bytes(8, 'little'))]")
+                    .into();
             }
         };
         text.into()

@@ -59,13 +59,7 @@ fn hop(lengths: &Lengths) -> Vec<Row> {
 }
 
 /// Measures a service, whose name is `side` in the rows, against the bare echo.
-fn against_echo(
-    peer: &Peer,
-    node: Node,
-    name: &str,
-    side: &str,
-    lengths: &Lengths,
-) -> Vec<Row> {
+fn against_echo(peer: &Peer, node: Node, name: &str, side: &str, lengths: &Lengths) -> Vec<Row> {
     let bare = Peer::echo();
     let runtime = jobs::runtime();
     let (ours, bares) = (

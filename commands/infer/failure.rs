@@ -450,6 +450,7 @@ mod tests {
         let refusal = ServerError {
             code: ServerErrorCode::Grpc(tonic::Code::Unavailable),
             message: "Mediapipe is not loaded yet".to_owned(),
+            is_foreign: false,
         };
         let failure = not_loaded(ClientError::Refused(refusal), "`g`: version 1: no file");
         insta::assert_snapshot!(failure.text(), @r"

@@ -13,7 +13,7 @@ use ovms::{
 use super::{run::Show, saved::if_widened, sequence::Whole};
 use crate::{
     error::Failure,
-    ui::{self, Look, NOTHING, Table, counted, visible},
+    ui::{self, Look, NOTHING, Table, visible},
 };
 
 /// Maximum number of rows of a batch that stand below a table with their files.
@@ -145,7 +145,8 @@ pub(super) fn show(
             ranked.files = files_of_rows(tensor, ranked.rows.len(), files);
             if *is_json {
                 let (rows, labels) = (&ranked.rows, ranked.labels);
-                let json = output::ranking_json(answer, sequence, name, rows, labels, &ranked.files);
+                let json =
+                    output::ranking_json(answer, sequence, name, rows, labels, &ranked.files);
                 return ui::print(json_line(json));
             }
             print_table(ranked.table(), &[])

@@ -274,9 +274,9 @@ pub(super) async fn why(
         return failure::client(error);
     }
     let is_strange = match &error {
-        ClientError::Unreachable { .. } | ClientError::Closed { .. } | ClientError::Protocol { .. } => {
-            true
-        }
+        ClientError::Unreachable { .. }
+        | ClientError::Closed { .. }
+        | ClientError::Protocol { .. } => true,
         ClientError::Refused(refusal) => refusal.is_foreign,
         _ => false,
     };

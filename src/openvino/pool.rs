@@ -254,7 +254,9 @@ impl<S> Pool<S> {
     /// Takes a place in the queue, given back on drop.
     fn queue(&self, queue: SlotQueue) -> Result<WaitingPlace<'_>, PoolError> {
         let place = self.waiting.enter();
-        let ahead = place.ahead.saturating_sub(self.taken.load(Ordering::SeqCst));
+        let ahead = place
+            .ahead
+            .saturating_sub(self.taken.load(Ordering::SeqCst));
         if queue == SlotQueue::Bounded && ahead >= self.max_waiting {
             return Err(PoolError::Full {
                 slots: self.size,

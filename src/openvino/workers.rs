@@ -156,8 +156,7 @@ impl Offer<'_> {
         if std::mem::replace(&mut self.over, true) {
             return None;
         }
-        self.shared
-            .in_queue(|queue| queue.take_back(self.number))
+        self.shared.in_queue(|queue| queue.take_back(self.number))
     }
 }
 

@@ -125,7 +125,10 @@ pub(super) fn as_json(
         "critical_path": path.collect::<Vec<_>>(),
         "outputs": tensors(outputs),
     });
-    if let Some(RankedOutput { name, rows, labels }) = ranked {
+    if let Some(RankedOutput {
+        name, rows, labels, ..
+    }) = ranked
+    {
         let ranking = ranking_members(name, rows, labels);
         report["ranking"] = serde_json::from_slice(&ranking).unwrap_or_default();
     }

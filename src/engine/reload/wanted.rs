@@ -40,7 +40,7 @@ impl Reloader {
 
     /// Returns what is to be served, by name; notes the entries that are refused.
     pub(super) fn wanted(
-        &self,
+        &mut self,
         config: &FileConfig,
         done: &mut Done,
     ) -> BTreeMap<String, ModelConfig> {
@@ -67,7 +67,7 @@ impl Reloader {
             // An entry that was good before goes on as it was; of two with one name the first
             // counts.
             if !wanted.contains_key(entry.name())
-                && let Some(served) = self.served.get(entry.name())
+                && let Some(served) = self.served.get_mut(entry.name())
                 && let ReloadError::Entry { reason, .. } = &error
             {
                 served.keep(&reason.to_string());

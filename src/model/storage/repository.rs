@@ -9,8 +9,8 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    DownloadProgress, FileIdentity, RemoteVersion, Storage, StorageError, StorageOptions, is_remote,
-    surveys::Looks,
+    DownloadProgress, FileIdentity, RemoteVersion, Storage, StorageError, StorageOptions,
+    is_remote, surveys::Looks,
 };
 use crate::{
     model::{

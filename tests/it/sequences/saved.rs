@@ -225,7 +225,10 @@ fn the_rules_of_starts_hold_for_files() {
     assert_eq!(get(&server, &path("nothing", 1)).error(), unknown);
     let answer = http::send(&server, "PATCH", &path("running_total", 1), &[], b"");
     assert_eq!(answer.status, 405);
-    assert_eq!(answer.header("allow"), Some("GET, HEAD, PUT, DELETE, OPTIONS"));
+    assert_eq!(
+        answer.header("allow"),
+        Some("GET, HEAD, PUT, DELETE, OPTIONS")
+    );
 
     let server = serve("running_total", &["--state_mode", "requests"]);
     let client = Client::connect(&server);
