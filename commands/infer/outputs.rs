@@ -289,7 +289,7 @@ mod tests {
 
         row  file
           0  a.png
-          1  b\n.png
+          1  b\u{a}.png
         ");
         assert_eq!(rows_of(&files[..1]), "");
         // A demultiplexed output has several rows of each.

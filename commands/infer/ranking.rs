@@ -249,11 +249,11 @@ mod tests {
     fn rows_of_images_have_their_files() {
         let scores = [0.1, 0.7, 1e-7, 3.0];
         insta::assert_snapshot!(drawn_with(&[2, 2], &scores, &[], &["a.png", "b\n.png"]), @r"
-        row  file      rank  index  score
-          0  a.png        1      1    0.7
-          0  a.png        2      0    0.1
-          1  b\n.png      1      1      3
-          1  b\n.png      2      0   1e-7
+        row  file        rank  index  score
+          0  a.png          1      1    0.7
+          0  a.png          2      0    0.1
+          1  b\u{a}.png     1      1      3
+          1  b\u{a}.png     2      0   1e-7
         ");
     }
 

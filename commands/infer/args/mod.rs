@@ -89,8 +89,7 @@ reached; 130 Ctrl-C.";
 /// Usage lines, one for each mode.
 const USAGE: &str = "\
 ovms infer [OPTIONS] <MODEL>
-       ovms infer [OPTIONS] <--status|--metadata> [MODEL]
-       ovms infer [OPTIONS] --sequences <MODEL>";
+       ovms infer [OPTIONS] <--status|--metadata|--sequences> [MODEL]";
 
 /// Flags of `ovms infer`.
 #[derive(Debug, clap::Args)]

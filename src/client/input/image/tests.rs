@@ -217,7 +217,7 @@ fn an_image_that_cannot_be_decoded_is_named() {
     let broken = named("b.png", &b"GIF89a"[..]);
     let error = options.tensor(&broken, DataType::F32, None).unwrap_err();
     assert_eq!(error.to_string(), "cannot decode b.png");
-    for shape in [None, Some(shape(&[-1, 1, 3, 1, 2]))] {
+    for shape in [None, Some(shape(&[-1, 1, 1, 2, 3]))] {
         let files = [two_pixels(), broken.clone()];
         let error = options.batch(&files, DataType::F32, shape.as_ref());
         assert_eq!(
