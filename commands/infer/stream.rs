@@ -56,7 +56,9 @@ pub(in crate::infer) struct StreamArgs {
     )]
     pub(in crate::infer) stream: bool,
 
-    /// File with one request per line, for --stream; - is standard input
+    /// File with one request per line; - is standard input
+    ///
+    /// They go over the stream of --stream.
     #[arg(long, value_name = "FILE", requires = "stream")]
     pub(in crate::infer) requests: Option<PathBuf>,
 
