@@ -81,8 +81,8 @@ pub(super) struct Pool<S = Slot> {
     size: usize,
     /// Requests in the queue, those that are being woken included.
     waiting: WaitingCount,
-    /// How many of them do not know yet that a thread has taken their run.
-    taken: AtomicUsize,
+    /// How many of them do not know yet that a thread has taken their run; threads count them.
+    taken: Arc<AtomicUsize>,
     max_waiting: usize,
     sleepers: Mutex<Sleepers>,
     /// Slots in inferences that do not end.
@@ -99,7 +99,7 @@ impl<S> Pool<S> {
             free: AtomicUsize::new(slots.len()),
             slots: Mutex::new(slots),
             waiting: WaitingCount::default(),
-            taken: AtomicUsize::new(0),
+            taken: Arc::default(),
             max_waiting,
             sleepers: Mutex::default(),
             stuck: AtomicUsize::new(0),
@@ -118,9 +118,12 @@ impl<S> Pool<S> {
         self.waiting.get().saturating_sub(taken)
     }
 
-    /// Notes how many requests are in the queue whose runs a thread has taken.
-    pub(super) fn set_taken(&self, taken: usize) {
-        self.taken.store(taken, Ordering::SeqCst);
+    /// Returns the count of requests in the queue whose runs threads have taken.
+    ///
+    /// It is apart from the pool: a thread that ends late must not be the one that frees the slots, maybe when the
+    /// process ends and the runtime is gone.
+    pub(super) fn taken(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.taken)
     }
 
     /// Lends a slot, after waiting for one if need be. Dropping the future leaves the queue.

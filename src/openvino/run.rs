@@ -117,7 +117,7 @@ impl Runner {
         let waits = batches.as_ref().is_some_and(|it| !it.delay.is_zero());
         let steady = steady && limit.is_none() && !waits;
         let pool = Pool::new(slots, options.max_waiting);
-        let workers = Workers::new(Arc::clone(&pool), name, Arc::clone(&health), limit, batches);
+        let workers = Workers::new(&pool, name, Arc::clone(&health), limit, batches);
         Self {
             pool,
             priority_step: options.priority_step,

@@ -10,7 +10,10 @@ use std::{
     collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -121,8 +124,8 @@ pub(super) struct Workers {
 }
 
 struct Shared {
-    /// The slots, which know how many of those that wait have had their runs taken.
-    pool: Arc<Pool>,
+    /// How many of the requests that wait for a slot have had their runs taken; see [`Pool::taken`].
+    taken: Arc<AtomicUsize>,
     state: Mutex<State>,
     wake: Condvar,
     /// Notified when a batch that waits for more rows is full.
@@ -168,7 +171,7 @@ impl Drop for Offer<'_> {
 
 impl Workers {
     pub(super) fn new(
-        pool: Arc<Pool>,
+        pool: &Pool,
         name: &str,
         health: Arc<Health>,
         limit: Option<Duration>,
@@ -177,7 +180,7 @@ impl Workers {
         Self {
             most: pool.size(),
             shared: Arc::new(Shared {
-                pool,
+                taken: pool.taken(),
                 state: Mutex::new(State::default()),
                 wake: Condvar::new(),
                 full: Condvar::new(),
@@ -258,8 +261,12 @@ impl Shared {
     fn in_queue<T>(&self, change: impl FnOnce(&mut RunQueue<Run>) -> T) -> T {
         let mut state = self.state.lock();
         let changed = change(&mut state.queue);
-        self.pool.set_taken(state.queue.taken());
+        self.count_taken(&state);
         changed
+    }
+
+    fn count_taken(&self, state: &State) {
+        self.taken.store(state.queue.taken(), Ordering::SeqCst);
     }
 
     /// Runs jobs until the model version is dropped.
@@ -347,7 +354,7 @@ impl Shared {
         }
         let mut state = self.state.lock();
         let found = state.queue.companions(run, &rules.sizes);
-        self.pool.set_taken(state.queue.taken());
+        self.count_taken(&state);
         let (rows, deadline) = (run.rows()?, run.asked + rules.delay);
         let waits =
             |found: &Companions<Run>| -> usize { found.1.iter().filter_map(Run::rows).sum() };
@@ -503,7 +510,7 @@ impl Shared {
                 return None;
             }
             let run = state.queue.pop();
-            self.pool.set_taken(state.queue.taken());
+            self.count_taken(&state);
             run
         };
         run.map(|run| run.with(lease))

@@ -52,7 +52,7 @@ pub struct Reloader {
     only: Option<Only>,
     /// Whether errors of Python code are hidden from clients.
     is_silent: bool,
-    /// What the last pass has found in the folders of models.
+    /// Contents of the folders of models at the last pass.
     surveys: KnownSurveys,
     /// The errors of the last pass, so that the watcher reports each of them once.
     reported: HashSet<String>,

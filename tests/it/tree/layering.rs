@@ -364,7 +364,7 @@ const ROOMS: [Folder; 3] = [
             "target",
             "shared",
             "find",
-            "saved",
+            "sequences",
             "stream",
             "reload",
         ],
@@ -372,7 +372,7 @@ const ROOMS: [Folder; 3] = [
     },
     Folder {
         name: "sequence",
-        rooms: &["control", "turn", "registry", "arrival"],
+        rooms: &["control", "turn", "registry", "arrival", "list"],
         known: &[("turn", "registry")],
     },
 ];
