@@ -111,6 +111,9 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
         Some(model) => {
             let (servable, entry) = servable::find(model, &config)?;
             let ports = servable.ports.clone();
+            if let Some(ports) = &ports {
+                servable::refuse_strings(&servable.name, ports)?;
+            }
             (entry, ScaffoldKind::Model(servable), ports)
         }
     };

@@ -7,7 +7,7 @@ use ovms::{
     pipeline::{MissingModel, Sources},
     scaffold::{ScaffoldServable, ScaffoldStream},
     servable::{ServableInfo, TensorInfo},
-    tensor::Dim,
+    tensor::{DataType, Dim},
 };
 
 use crate::{
@@ -49,6 +49,24 @@ pub(super) fn find(
         ));
     }
     Ok((servable(model, looked.ok()), None))
+}
+
+/// Refuses a model of strings: no tensor of them passes between a Python node and a model in a graph.
+pub(super) fn refuse_strings(
+    servable: &str,
+    (inputs, outputs): &(Vec<ScaffoldStream>, Vec<ScaffoldStream>),
+) -> Result<(), Failure> {
+    let mut ports = inputs.iter().chain(outputs);
+    let Some(port) = ports.find(|port| port.dtype == Some(DataType::String)) else {
+        return Ok(());
+    };
+    let text = format!(
+        "cannot make a graph around `{servable}`: `{}` is BYTES, and strings do not pass between a Python node and a \
+         model in a graph",
+        port.name
+    );
+    Err(Failure::failed(text)
+        .hint("send strings to the model itself; a graph without `--model` takes them in Python"))
 }
 
 /// Returns the inputs and outputs of a model of the configuration file.
