@@ -53,9 +53,9 @@ const AFTER_HELP: &str = "\
 PATH is a model file, a folder with one model or with a graph, or a folder of such folders, which is \
 followed: models that come or go there are served or retired. Each has the name of its file or \
 folder. One folder with a config.json that lists models, graphs, or pipelines is served by that \
-file, as with --config-path. Without --port and --rest-port, gRPC is on 9000 and REST on 8000, and \
-without addresses the server listens on 127.0.0.1. Flags of a model are for all of them, and \
---stateful for those that have state.
+file, as with --config-path. Flags of a model are for all of them, and --stateful for those that \
+have state. Without --port and --rest-port, gRPC is on 9000 and REST on 8000, and without addresses \
+the server listens on 127.0.0.1.
 
 The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
 highest version is served, unless --model-version-policy says otherwise. A folder that holds a model \

@@ -290,5 +290,5 @@ fn the_command_line_shows_them() {
     let printed = infer(&server, REST, &[MODEL, "--sequences", "--print-curl"]);
     let port = port(&server, REST).to_string();
     let command = printed.text().replace(&port, "PORT");
-    insta::assert_snapshot!(command, @"curl -sS http://localhost:PORT/v1/models/running_total/sequences");
+    insta::assert_snapshot!(command, @"curl -sS http://127.0.0.1:PORT/v1/models/running_total/sequences");
 }
