@@ -22,12 +22,14 @@ impl Awake {
         let is_over = Arc::new(AtomicBool::new(false));
         let threads = (0..cores).map(|core| {
             let is_over = Arc::clone(&is_over);
-            thread::spawn(move || {
+            let spin = move || {
                 yield_to_all(core);
                 while !is_over.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
-            })
+            };
+            let thread = thread::Builder::new().name("awake".to_owned());
+            thread.spawn(spin).expect("threads can be had")
         });
         Self {
             threads: threads.collect(),

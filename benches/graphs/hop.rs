@@ -12,6 +12,7 @@ use std::{
     time::Instant,
 };
 
+use ovms::task::Task;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::unix::OwnedWriteHalf,
@@ -82,14 +83,15 @@ impl SharedHop {
         let (mut reader, writer) = socket.into_split();
         let waiting: Arc<Mutex<VecDeque<oneshot::Sender<()>>>> = Arc::default();
         let answered = Arc::clone(&waiting);
-        tokio::spawn(async move {
+        let read = async move {
             let mut message = [0; SIZE];
             while reader.read_exact(&mut message).await.is_ok() {
                 let first = answered.lock().expect("nobody panics").pop_front();
                 // A client that has left does not wait for it.
                 let _ = first.expect("one waits").send(());
             }
-        });
+        };
+        Task::spawn(read).detach();
         Self {
             writer: writer.into(),
             waiting,

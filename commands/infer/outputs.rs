@@ -190,7 +190,9 @@ fn rows_of(files: &[String]) -> String {
     let mut text = format!("\n{}", table.draw(Look::of_stdout()));
     if files.len() > MAX_ROWS {
         let more = files.len() - MAX_ROWS;
-        text += &format!("… {more} more: `--output json` has all\n");
+        text.push_str("… ");
+        text.push_str(&more.to_string());
+        text.push_str(" more: `--output json` has all\n");
     }
     text
 }

@@ -3,12 +3,11 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
-    thread,
     time::Duration,
 };
 
 use crate::support::{
-    Server, busy,
+    self, Server, busy,
     cli::{self, ovms, words},
     eventually,
     infer::{APIS, GRPC, at, command, infer, interrupt, redacted},
@@ -131,10 +130,10 @@ fn ctrl_c_ends_the_wait_for_the_server() {
 fn stranger(status: &'static str, body: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
+    drop(support::thread(move || {
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
-            thread::spawn(move || {
+            drop(support::thread(move || {
                 let mut lines = stream.by_ref().lines().map_while(Result::ok);
                 while lines.next().is_some_and(|line| !line.is_empty()) {}
                 let length = body.len();
@@ -143,9 +142,9 @@ fn stranger(status: &'static str, body: &'static str) -> u16 {
                     stream.get_mut(),
                     "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
                 );
-            });
+            }));
         }
-    });
+    }));
     port
 }
 
