@@ -3,7 +3,7 @@
 use ovms::{client::ServerError, tensor::DataType};
 
 /// Errors of servers, and the next step for each.
-const REFUSALS: [(&str, &str); 3] = [
+const REFUSALS: [(&str, &str); 5] = [
     (
         "Sequence ID has not been provided",
         "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
@@ -11,6 +11,15 @@ const REFUSALS: [(&str, &str); 3] = [
     (
         "Invalid input batch size",
         "send batches of that size, or serve the model with `--batch-size -1`, which takes any",
+    ),
+    (
+        "are required to have the same resolution",
+        "a server resizes images where the batch has a bound: serve the model with `--batch-size 1:8` in place of -1; or \
+         without `:BYTES`, `ovms infer` decodes and resizes them",
+    ),
+    (
+        "Invalid number of channels in binary input - Expected: 3; Actual: 1",
+        "the image is gray: without `:BYTES`, `ovms infer` decodes it and gives it three channels",
     ),
     (
         "BYTES for a tensor of",

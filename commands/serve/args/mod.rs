@@ -441,9 +441,32 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         "allow-metrics" | "metrics-port" => {
             Some("`--metrics-enable` shows metrics at `/metrics` of the REST port")
         }
-        "model-control-mode" => {
-            Some("folders and files are followed, see `--file-system-poll-wait-seconds`")
+        "model-control-mode" => Some(
+            "folders and files are followed, see `--file-system-poll-wait-seconds`; with 0 they are not, and \
+             `POST /v1/config/reload` looks at them",
+        ),
+        "strict-readiness" | "exit-on-error" => Some(
+            "a server is ready while a model has failed, whose own `/v2/models/NAME/ready` is not; `ovms serve --check` \
+             finds it before the start",
+        ),
+        "strict-model-config" | "disable-auto-complete-config" => {
+            Some("inputs and outputs are always those of the model file")
         }
+        "rate-limit" | "rate-limit-resource" => {
+            Some("models are not scheduled by resources; `--auth FILE` has limits of clients")
+        }
+        "http-thread-count"
+        | "model-load-thread-count"
+        | "backend-directory"
+        | "backend-config"
+        | "cache-config"
+        | "response-cache-byte-size"
+        | "pinned-memory-pool-byte-size"
+        | "allow-http"
+        | "allow-grpc" => Some(
+            "it is not there, and not needed; docs/triton.md has the flags of Triton with their counterparts",
+        ),
+        "metrics-config" => Some("`--metrics-list` names the metrics to show"),
         "log-verbose" | "verbose" => Some("`--log-level DEBUG` logs more"),
         "api-key" | "api-keys" => {
             Some("`--auth FILE` names clients with keys and rights; `ovms key new` makes one")

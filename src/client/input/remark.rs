@@ -57,6 +57,18 @@ pub enum InputRemark {
         /// The name of the input.
         input: String,
     },
+    /// Mean, scale, order of channels, or layout are given for an image that the server decodes.
+    Unprepared {
+        /// The name of the input.
+        input: String,
+    },
+    /// Values that were scaled are rounded to whole numbers.
+    Rounded {
+        /// The name of the input.
+        input: String,
+        /// Its datatype.
+        dtype: DataType,
+    },
 }
 
 impl fmt::Display for InputRemark {
@@ -75,6 +87,16 @@ impl fmt::Display for InputRemark {
                 f,
                 "nothing tells the datatype of input `{input}`, so the image is sent as the bytes of its file; \
                  `-i {input}:UINT8=@FILE` sends its pixels"
+            ),
+            Self::Unprepared { input } => write!(
+                f,
+                "the image for input `{input}` is sent as the bytes of its file, to which mean, scale, layout, and \
+                 order of channels do not apply; without `:BYTES` they do"
+            ),
+            Self::Rounded { input, dtype } => write!(
+                f,
+                "input `{input}` takes {dtype}, so that what a scale gives is rounded to whole numbers; leave out \
+                 `--preset` or `--scale` if the model scales by itself"
             ),
         }
     }

@@ -225,11 +225,12 @@ pub(super) fn fit(found: &[usize], wanted: &PartialShape) -> Result<Vec<usize>, 
         return Ok(found.to_vec());
     }
     if let Some(shape) = wanted.fixed() {
-        return force(found, &shape);
+        let shape = force(found, &shape)?;
+        return in_order(found, shape);
     }
     let count = found.iter().product();
     if let Some(shape) = fill_the_open_one(count, wanted) {
-        return Ok(shape);
+        return in_order(found, shape);
     }
     let missing = wanted.0.len() - found.len();
     let padded: Vec<_> = std::iter::repeat_n(1, missing)
@@ -243,6 +244,32 @@ pub(super) fn fit(found: &[usize], wanted: &PartialShape) -> Result<Vec<usize>, 
         count,
         shape: wanted.clone(),
     })
+}
+
+/// Refuses a shape that has the lengths of a value in another order: an image whose channels are last would become
+/// another image without a word.
+fn in_order(found: &[usize], shape: Vec<usize>) -> Result<Vec<usize>, ValueProblem> {
+    let longer = |shape: &[usize]| -> Vec<usize> {
+        shape
+            .iter()
+            .copied()
+            .filter(|length| *length != 1)
+            .collect()
+    };
+    let sorted = |mut lengths: Vec<usize>| {
+        lengths.sort_unstable();
+        lengths
+    };
+    let (own, wanted) = (longer(found), longer(&shape));
+    if own == wanted || sorted(own) != sorted(wanted) {
+        return Ok(shape);
+    }
+    Err(ValueProblem::Misfit(format!(
+        "found shape {}, which has the lengths of shape {} in another order: transpose it, or give the shape with \
+         the input to take the elements as they are",
+        ShapeText(found),
+        ShapeText(&shape)
+    )))
 }
 
 /// Gives elements a fixed shape, if there are as many as it takes.
@@ -302,6 +329,7 @@ mod tests {
             (&[], &[1, 1], &[1, 1]),
             (&[], &[], &[]),
             (&[20], &[-1, 10], &[2, 10]),
+            (&[5, 4], &[1, 20], &[1, 20]),
             (&[6], &[1, -1, 3], &[1, 2, 3]),
             (&[2, 3], &[-1, 2, 3], &[1, 2, 3]),
             (&[0], &[-1, 3], &[0, 3]),
@@ -336,6 +364,18 @@ mod tests {
                 "cannot tell how to fill shape (-1,3,-1,-1) with 150 elements",
             ),
             (&[], &[1, 10], "found 1 element, shape (1,10) takes 10"),
+            (
+                &[4, 5, 3],
+                &[1, 3, 4, 5],
+                "found shape (4,5,3), which has the lengths of shape (1,3,4,5) in another order: transpose it, or \
+                 give the shape with the input to take the elements as they are",
+            ),
+            (
+                &[4, 5, 3],
+                &[-1, 3, 4, 5],
+                "found shape (4,5,3), which has the lengths of shape (1,3,4,5) in another order: transpose it, or \
+                 give the shape with the input to take the elements as they are",
+            ),
         ];
         for (found, wanted, expected) in rows {
             assert_eq!(

@@ -380,11 +380,18 @@ impl Inputs {
             },
             _ => ValueProblem::Outputs,
         };
-        if let (Content::Image(_) | Content::Images(_), Some(input)) = (&content, model)
-            && target.dtype().is_err()
-        {
+        if let (Content::Image(_) | Content::Images(_), Some(input)) = (&content, model) {
             let input = input.name.clone();
-            self.remarks.hear(InputRemark::Encoded { input });
+            match target.dtype() {
+                Err(_) => self.remarks.hear(InputRemark::Encoded { input }),
+                Ok(DataType::String) if self.image.is_any_given() => {
+                    self.remarks.hear(InputRemark::Unprepared { input });
+                }
+                Ok(dtype) if !dtype.is_float() && self.image.scales() => {
+                    self.remarks.hear(InputRemark::Rounded { input, dtype });
+                }
+                Ok(_) => {}
+            }
         }
         match content {
             Content::Inline(text) => match target.dtype_of(&text) {

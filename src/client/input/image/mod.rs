@@ -39,6 +39,17 @@ pub enum ImageLayout {
 }
 
 impl ImageOptions {
+    /// Returns whether anything is to be done to the pixels that was asked for.
+    pub(super) fn is_any_given(&self) -> bool {
+        let is_prepared = !self.mean.is_empty() || !self.scale.is_empty();
+        is_prepared || self.is_bgr || self.layout.is_some()
+    }
+
+    /// Returns whether values are divided, so that they have fractions.
+    pub(super) fn scales(&self) -> bool {
+        self.scale.iter().any(|scale| *scale != 1.0)
+    }
+
     /// Makes the tensor: decodes, turns as the camera was held, resizes to the lengths that the
     /// shape fixes, and lays out.
     ///

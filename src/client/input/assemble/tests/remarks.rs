@@ -6,7 +6,10 @@ use parking_lot::Mutex;
 
 use super::{content, model, text};
 use crate::{
-    client::input::assemble::{Content, EncodedImage, Given},
+    client::input::{
+        ImageOptions,
+        assemble::{Content, EncodedImage, Given},
+    },
     tensor::{DataType, Tensor},
 };
 
@@ -62,6 +65,45 @@ fn images_of_one_input_have_their_files() {
     });
     let two = model(&[("x", "BYTES", &[-1]), ("y", "BYTES", &[-1])]);
     assert!(both.image_files(&two).is_empty());
+}
+
+#[test]
+fn what_cannot_be_done_to_pixels_is_told() {
+    let file = image::RgbImage::from_pixel(2, 1, image::Rgb([10, 20, 30]));
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    file.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+    let encoded = EncodedImage {
+        name: "a.png".to_owned(),
+        bytes: bytes.into_inner().into(),
+    };
+    let prepared = ImageOptions {
+        mean: vec![1.0],
+        scale: vec![2.0],
+        ..ImageOptions::default()
+    };
+    let shape: &[i64] = &[1, 3, 1, 2];
+    for (dtype, image, expected) in [
+        (
+            "BYTES",
+            &prepared,
+            "mean, scale, layout, and order of channels do not apply",
+        ),
+        ("BYTES", &ImageOptions::default(), ""),
+        ("UINT8", &prepared, "rounded to whole numbers"),
+        ("UINT8", &ImageOptions::default(), ""),
+        ("FP32", &prepared, ""),
+    ] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let mut inputs = content(None, None, Content::Image(encoded.clone()));
+        inputs.image = image.clone();
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+        let shape = if dtype == "BYTES" { &[-1] } else { shape };
+        inputs.tensors(&model(&[("photo", dtype, shape)])).unwrap();
+        let notes = notes.lock().join("; ");
+        assert!(notes.contains(expected), "{dtype}: {notes}");
+        assert_eq!(notes.is_empty(), expected.is_empty(), "{dtype}: {notes}");
+    }
 }
 
 #[test]
