@@ -1,6 +1,9 @@
 //! Flags of `ovms bench` as typed; their comments are the help.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::ValueEnum;
 
@@ -281,6 +284,15 @@ pub(super) struct VerdictArgs {
     /// Exit with code 0 even if requests failed
     #[arg(long)]
     pub(super) allow_errors: bool,
+}
+
+impl VerdictArgs {
+    /// Returns whether a file is the report to compare with.
+    pub(super) fn is_against(&self, path: &Path) -> bool {
+        let whole = |path: &Path| path.canonicalize().ok();
+        let against = self.against.as_deref().and_then(whole);
+        against.is_some() && against == whole(path)
+    }
 }
 
 /// Reads a duration with its unit: a number alone is in seconds for one tool of load and in milliseconds for another.

@@ -166,13 +166,18 @@ impl FailCondition {
                     let mut compared = comparisons.iter();
                     let compared = compared
                         .find(|at| (at.concurrency, at.target_rate) == (it.concurrency, it.target_rate));
+                    let worse = compared.into_iter().flat_map(|it| it.worse_by(*percent / 100.0));
+                    let worse: Vec<String> = worse
+                        .map(|it| format!("{} {:+.1} %", it.metric, it.change * 100.0))
+                        .collect();
                     match compared {
-                        Some(compared) if compared.is_worse_by(*percent / 100.0) => {
+                        Some(_) if !worse.is_empty() => {
                             let by = match *percent > 0.0 {
                                 true => format!(" by more than {} %", rate(*percent)),
                                 false => String::new(),
                             };
-                            Some(format!("worse than before{by} at {level}"))
+                            let worse = worse.join(", ");
+                            Some(format!("worse than before{by} at {level}: {worse}"))
                         }
                         Some(compared) if compared.is_known() => None,
                         Some(_) => Some(format!(
@@ -366,17 +371,20 @@ mod tests {
         assert_eq!(compare("worse", Difference::None, 0.2), [""; 0]);
         assert_eq!(
             compare("worse", Difference::Worse, 0.001),
-            ["worse than before at concurrency 1"]
+            [
+                "worse than before at concurrency 1: rate +0.1 %, p50 +0.1 %, p90 +0.1 %, p95 +0.1 %, p99 +0.1 %"
+            ]
         );
         // With a margin it has to be more than chance, and beyond the margin.
         assert_eq!(compare("worse>5%", Difference::Worse, 0.04), [""; 0]);
         assert_eq!(compare("worse>5%", Difference::None, 0.2), [""; 0]);
         assert_eq!(compare("worse>5%", Difference::Better, 0.2), [""; 0]);
-        for change in [0.06, -0.06] {
-            assert_eq!(
-                compare("worse>5%", Difference::Worse, change),
-                ["worse than before by more than 5 % at concurrency 1"]
+        for (change, by) in [(0.06, "+6.0"), (-0.06, "-6.0")] {
+            let found = compare("worse>5%", Difference::Worse, change);
+            let begin = format!(
+                "worse than before by more than 5 % at concurrency 1: rate {by} %, p50 {by} %"
             );
+            assert!(found[0].starts_with(&begin), "{found:?}");
         }
         for text in ["worse", "worse>5%"] {
             assert_eq!(

@@ -1,6 +1,9 @@
 //! A run: connect, probe, measure, show, judge.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use ovms::client::{
     Client, ModelMetadata,
@@ -125,8 +128,20 @@ impl BenchPlan {
             BenchFormat::Json => ui::print(json() + "\n")?,
             BenchFormat::Csv => ui::print(csv::report(report))?,
         }
-        if let Some(path) = &self.output.save {
+        // What a run that has not passed is compared with stays, or the next run would pass.
+        let is_kept = |path: &&PathBuf| {
+            !report.findings.is_empty() && self.verdict.is_against(path.as_path())
+        };
+        let kept = self.output.save.as_ref().filter(is_kept);
+        let saved = self.output.save.as_ref().filter(|_| kept.is_none());
+        if let Some(path) = saved {
             save::write(path, json() + "\n", true)?;
+        }
+        if let Some(path) = kept {
+            let path = path.display();
+            ui::warn(&format!(
+                "warning: {path} is kept as it was, since this run has not passed"
+            ));
         }
         if let Some(path) = &self.output.html {
             save::write(path, html::report(report), true)?;
@@ -141,7 +156,8 @@ impl BenchPlan {
             ui::warn("warning: the report of `--against` has none of these levels");
         }
         if self.is_table() {
-            for path in [&self.output.save, &self.output.html].into_iter().flatten() {
+            let written = saved.into_iter().chain(&self.output.html);
+            for path in written {
                 ui::note(&format!("Wrote {}", path.display()));
             }
         }

@@ -101,10 +101,10 @@ impl Comparison {
         metrics.any(|it| it.difference != Difference::Unknown)
     }
 
-    /// Returns whether a metric is worse by more than chance, and by more than a share of its value before.
-    pub fn is_worse_by(&self, margin: f64) -> bool {
-        let mut metrics = self.metrics.iter();
-        metrics.any(|it| it.difference == Difference::Worse && it.change.abs() > margin)
+    /// Returns the metrics that are worse by more than chance, and by more than a share of their value before.
+    pub fn worse_by(&self, margin: f64) -> impl Iterator<Item = &MetricDifference> {
+        let metrics = self.metrics.iter();
+        metrics.filter(move |it| it.difference == Difference::Worse && it.change.abs() > margin)
     }
 }
 

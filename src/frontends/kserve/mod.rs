@@ -159,11 +159,19 @@ fn repository_index(engine: &Access, ready: bool) -> Vec<ModelIndex> {
             add(part.number().to_string(), state, reason);
         }
         if parts.is_empty() {
-            add(String::new(), "UNAVAILABLE", "there is no version");
+            // A folder without a version is no error: one may come.
+            let survey = servable.model().and_then(|model| model.survey());
+            let failed = survey.as_deref().and_then(|found| found.as_ref().err());
+            let failed = failed.filter(|text| !text.starts_with(NO_VERSION));
+            let reason = failed.map_or(NO_VERSION, String::as_str);
+            add(String::new(), "UNAVAILABLE", reason);
         }
     }
     entries
 }
+
+/// Reason of a model whose folder has no version.
+const NO_VERSION: &str = "there is no version";
 
 /// Triton's name of the backend that runs OpenVINO models.
 const BACKEND: &str = "openvino";

@@ -198,6 +198,18 @@ fn batches_are_counted_by_their_rows_and_compared_with_their_like() {
     let run = bench(&server, GRPC, &[&against[..], &SHORT, &worse].concat());
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert!(!run.stderr.contains("other inputs"), "{}", run.stderr);
-    let finding = "  worse than before by more than 5 % at concurrency 1\n";
+    let finding = "  worse than before by more than 5 % at concurrency 1: ";
     assert!(run.stderr.contains(finding), "{}", run.stderr);
+    assert!(run.stderr.contains(" %\n"), "{}", run.stderr);
+    // A gate that fails keeps what it compares with.
+    let kept = fs::read(saved).unwrap();
+    let save = ["--save", saved];
+    let run = bench(
+        &server,
+        GRPC,
+        &[&against[..], &SHORT, &worse, &save].concat(),
+    );
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("is kept as it was"), "{}", run.stderr);
+    assert_eq!(fs::read(saved).unwrap(), kept);
 }
