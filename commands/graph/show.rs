@@ -66,7 +66,8 @@ pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
     let mut found = source::find(&args.path, args.name.as_deref(), &Defaults::default())?;
     let is_list = found.file.is_some() && args.name.is_none();
     // For the name that other commands and the server have for it.
-    found.take_adjacent_config(&Defaults::default());
+    // A drawing needs none.
+    let _ = found.take_adjacent_config(&Defaults::default());
     let names = found.graphs.iter().map(|graph| graph.name.as_str());
     args.output.validate("graph", names)?;
     let mut diagrams = Vec::new();

@@ -52,16 +52,27 @@ pub(super) enum AdjacentConfig {
 impl Found {
     /// Takes the configuration file in the folder of the graph, or else beside that folder, if none was named and
     /// the file lists the graph. The paths of the graph stay as they were named.
-    pub(super) fn take_adjacent_config(&mut self, defaults: &Defaults) -> AdjacentConfig {
+    ///
+    /// Fails for one in the folder of the graph that is broken: the server refuses it as well.
+    pub(super) fn take_adjacent_config(
+        &mut self,
+        defaults: &Defaults,
+    ) -> Result<AdjacentConfig, Failure> {
         let (None, [graph]) = (&self.file, &mut self.graphs[..]) else {
-            return AdjacentConfig::Absent;
+            return Ok(AdjacentConfig::Absent);
         };
         let mut unused = None;
         for path in candidates(&graph.graph_path) {
             let shown = path.display();
-            let Ok(file) = config::read(&path, defaults) else {
-                unused.get_or_insert(format!("{shown} is no valid configuration file"));
-                continue;
+            let file = match config::read(&path, defaults) {
+                Ok(file) => file,
+                Err(error) if is_own(&path, graph) && lists_something(&path) => {
+                    return Err(hints::explain(&error, "PATH"));
+                }
+                Err(_) => {
+                    unused.get_or_insert(format!("{shown} is no valid configuration file"));
+                    continue;
+                }
             };
             let mut entries = file.graphs.iter();
             let Some(entry) = entries.find(|it| is_same(&it.graph_path, &graph.graph_path)) else {
@@ -78,10 +89,27 @@ impl Found {
                 ..entry.clone()
             };
             self.file = Some(file);
-            return AdjacentConfig::Used(path);
+            return Ok(AdjacentConfig::Used(path));
         }
-        unused.map_or(AdjacentConfig::Absent, AdjacentConfig::Unused)
+        Ok(unused.map_or(AdjacentConfig::Absent, AdjacentConfig::Unused))
     }
+}
+
+/// Returns whether a file is in the folder of a graph.
+fn is_own(path: &Path, graph: &GraphConfig) -> bool {
+    is_same(folder_of(path), folder_of(&graph.graph_path))
+}
+
+/// Returns whether a file is meant to be a configuration file, and not one of another program with that name.
+fn lists_something(path: &Path) -> bool {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    [
+        "model_config_list",
+        "mediapipe_config_list",
+        "pipeline_config_list",
+    ]
+    .iter()
+    .any(|key| text.contains(key))
 }
 
 /// Lists the configuration files in the folder of a graph and in the one above it, or in both above the folder of a

@@ -101,7 +101,7 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
         (false, false) => Depth::Import,
         (false, true) => Depth::Initialize,
     };
-    let (used, unused) = match found.take_adjacent_config(&defaults) {
+    let (used, unused) = match found.take_adjacent_config(&defaults)? {
         AdjacentConfig::Used(path) => {
             let text = format!("the configuration file {} was used", path.display());
             (Some(text), None)

@@ -29,7 +29,7 @@ pub(super) type LocalGraph = LocalServable<GraphDefinition>;
 /// Finds a graph, with its parts of the configuration file, and opens the runtime if it is needed.
 pub(super) fn read(path: &Path, name: Option<&str>) -> Result<(String, FileConfig), Failure> {
     let mut found = source::find(path, name, &local::defaults())?;
-    let adjacent = found.take_adjacent_config(&local::defaults());
+    let adjacent = found.take_adjacent_config(&local::defaults())?;
     let [graph] = &found.graphs[..] else {
         let text = format!("{} has several graphs: name one", path.display());
         let failure = Failure::usage(text);
