@@ -81,8 +81,6 @@ pub(super) struct Pool<S = Slot> {
     size: usize,
     /// Requests in the queue, those that are being woken included.
     waiting: WaitingCount,
-    /// How many of them do not know yet that a thread has taken their run; threads count them.
-    taken: Arc<AtomicUsize>,
     max_waiting: usize,
     sleepers: Mutex<Sleepers>,
     /// Slots in inferences that do not end.
@@ -99,7 +97,6 @@ impl<S> Pool<S> {
             free: AtomicUsize::new(slots.len()),
             slots: Mutex::new(slots),
             waiting: WaitingCount::default(),
-            taken: Arc::default(),
             max_waiting,
             sleepers: Mutex::default(),
             stuck: AtomicUsize::new(0),
@@ -114,16 +111,7 @@ impl<S> Pool<S> {
 
     /// Returns the number of requests that wait for a slot.
     pub(super) fn in_queue(&self) -> usize {
-        let taken = self.taken.load(Ordering::SeqCst);
-        self.waiting.get().saturating_sub(taken)
-    }
-
-    /// Returns the count of requests in the queue whose runs threads have taken.
-    ///
-    /// It is apart from the pool: a thread that ends late must not be the one that frees the slots, maybe when the
-    /// process ends and the runtime is gone.
-    pub(super) fn taken(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.taken)
+        self.waiting.get()
     }
 
     /// Lends a slot, after waiting for one if need be. Dropping the future leaves the queue.
@@ -199,7 +187,7 @@ impl<S> Pool<S> {
     fn take_now(&self, patience: Patience) -> Option<S> {
         let limit = match patience {
             // Those who sleep were here first.
-            Patience::InTurn if self.in_queue() > 0 => return None,
+            Patience::InTurn if self.waiting.get() > 0 => return None,
             Patience::InTurn => return self.take(),
             Patience::Spin(limit) => limit,
         };
@@ -257,10 +245,7 @@ impl<S> Pool<S> {
     /// Takes a place in the queue, given back on drop.
     fn queue(&self, queue: SlotQueue) -> Result<WaitingPlace<'_>, PoolError> {
         let place = self.waiting.enter();
-        let ahead = place
-            .ahead
-            .saturating_sub(self.taken.load(Ordering::SeqCst));
-        if queue == SlotQueue::Bounded && ahead >= self.max_waiting {
+        if queue == SlotQueue::Bounded && place.ahead >= self.max_waiting {
             return Err(PoolError::Full {
                 slots: self.size,
                 waiting: self.max_waiting,

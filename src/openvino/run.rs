@@ -116,10 +116,9 @@ impl Runner {
         // Nobody can be answered from within a run in place, nor does one wait for others.
         let waits = batches.as_ref().is_some_and(|it| !it.delay.is_zero());
         let steady = steady && limit.is_none() && !waits;
-        let pool = Pool::new(slots, options.max_waiting);
-        let workers = Workers::new(&pool, name, Arc::clone(&health), limit, batches);
+        let workers = Workers::new(slots.len(), name, Arc::clone(&health), limit, batches);
         Self {
-            pool,
+            pool: Pool::new(slots, options.max_waiting),
             priority_step: options.priority_step,
             workers,
             average: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
@@ -177,8 +176,8 @@ impl Runner {
     ///
     /// Waits in turn for a free slot. Dropping the future while it waits leaves the queue;
     /// dropping it during a run lets the run end, after which the slot is free again. `hold` lives
-    /// until then. A worker thread that is done with a slot may run it at once: by way of the task it would
-    /// take two threads to be woken, while those of the runtime spin.
+    /// until then. Where the caller bounds the queue, a worker thread that is done with a slot may run
+    /// it at once.
     ///
     /// # Errors
     ///
@@ -288,12 +287,21 @@ impl Runner {
                 Err(back) => run = back,
             }
         }
-        match self.pool.lease_now(Patience::InTurn) {
+        let free = match queue {
+            SlotQueue::Bounded if batches.is_none() => {
+                match self.pool.lease(Patience::InTurn, queue, run.rank).await {
+                    Ok(lease) => Some(lease),
+                    Err(error) => return Err(self.not_lent(error, run.work)),
+                }
+            }
+            // Where it waits, a worker thread that runs another one may take it along.
+            _ => self.pool.lease_now(Patience::InTurn),
+        };
+        match free {
             Some(lease) => {
                 self.workers.submit(run.with(lease))?;
                 self.answered(answer.await)
             }
-            // Where it waits, a worker thread that runs another one goes on with it.
             None => self.offer(run, answer, queue).await,
         }
     }

@@ -10,10 +10,7 @@ use std::{
     collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -27,7 +24,7 @@ use super::{
         rows::BatchItem,
     },
     health::Health,
-    pool::{Lease, Pool, Rank},
+    pool::{Lease, Rank},
     run::{RunError, Work},
     slot::{Late, Limit, SlotError},
     state::Hold,
@@ -124,8 +121,6 @@ pub(super) struct Workers {
 }
 
 struct Shared {
-    /// How many of the requests that wait for a slot have had their runs taken; see [`Pool::taken`].
-    taken: Arc<AtomicUsize>,
     state: Mutex<State>,
     wake: Condvar,
     /// Notified when a batch that waits for more rows is full.
@@ -159,7 +154,7 @@ impl Offer<'_> {
         if std::mem::replace(&mut self.over, true) {
             return None;
         }
-        self.shared.in_queue(|queue| queue.take_back(self.number))
+        self.shared.state.lock().queue.take_back(self.number)
     }
 }
 
@@ -171,16 +166,14 @@ impl Drop for Offer<'_> {
 
 impl Workers {
     pub(super) fn new(
-        pool: &Pool,
+        most: usize,
         name: &str,
         health: Arc<Health>,
         limit: Option<Duration>,
         batches: Option<BatchRules>,
     ) -> Self {
         Self {
-            most: pool.size(),
             shared: Arc::new(Shared {
-                taken: pool.taken(),
                 state: Mutex::new(State::default()),
                 wake: Condvar::new(),
                 full: Condvar::new(),
@@ -188,6 +181,7 @@ impl Workers {
                 limit,
                 batches,
             }),
+            most,
             name: format!("infer {name}"),
         }
     }
@@ -257,18 +251,6 @@ impl Drop for Workers {
 }
 
 impl Shared {
-    /// Changes the queue of runs that wait for a slot.
-    fn in_queue<T>(&self, change: impl FnOnce(&mut RunQueue<Run>) -> T) -> T {
-        let mut state = self.state.lock();
-        let changed = change(&mut state.queue);
-        self.count_taken(&state);
-        changed
-    }
-
-    fn count_taken(&self, state: &State) {
-        self.taken.store(state.queue.taken(), Ordering::SeqCst);
-    }
-
     /// Runs jobs until the model version is dropped.
     fn work(&self) {
         while let Some(job) = self.next() {
@@ -354,7 +336,6 @@ impl Shared {
         }
         let mut state = self.state.lock();
         let found = state.queue.companions(run, &rules.sizes);
-        self.count_taken(&state);
         let (rows, deadline) = (run.rows()?, run.asked + rules.delay);
         let waits =
             |found: &Companions<Run>| -> usize { found.1.iter().filter_map(Run::rows).sum() };
@@ -509,9 +490,7 @@ impl Shared {
             if others_wait || !state.jobs.is_empty() {
                 return None;
             }
-            let run = state.queue.pop();
-            self.count_taken(&state);
-            run
+            state.queue.pop()
         };
         run.map(|run| run.with(lease))
     }

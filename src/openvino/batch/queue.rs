@@ -89,11 +89,6 @@ impl<R: Batchable> RunQueue<R> {
         self.offers.len() + self.taken
     }
 
-    /// Returns the number of owners whose run was taken, and who do not know it yet.
-    pub(crate) fn taken(&self) -> usize {
-        self.taken
-    }
-
     /// Returns whether no run waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.offers.is_empty()
