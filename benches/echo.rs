@@ -18,7 +18,10 @@ use ovms::proto::kserve::{
 };
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-use crate::{graphs::SharedHop, raw};
+use crate::{
+    graphs::{Beyond, SharedHop},
+    raw,
+};
 
 /// Work of an echo service for each single request: the least that a server can do.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +33,7 @@ pub(crate) enum Work<'a> {
         model: &'a str,
     },
     /// A message to another process and back.
-    Hop,
+    Hop(Beyond),
 }
 
 struct Echo {
@@ -43,14 +46,17 @@ impl Echo {
     fn new(work: Work<'_>) -> Self {
         let mut model = match work {
             Work::Inference { library, model } => Some(raw::compile(library, model)),
-            Work::Nothing | Work::Hop => None,
+            Work::Nothing | Work::Hop(_) => None,
         };
         let inference = model.as_mut().map(|model| {
             let mut request = model.create_infer_request().expect("a request");
             request.infer().expect("an inference");
             Mutex::new(request)
         });
-        let hop = matches!(work, Work::Hop).then(SharedHop::start);
+        let hop = match work {
+            Work::Hop(beyond) => Some(SharedHop::start(beyond)),
+            Work::Nothing | Work::Inference { .. } => None,
+        };
         Self { inference, hop }
     }
 }

@@ -40,7 +40,7 @@ mod traces;
 
 use std::path::{Path, PathBuf};
 
-use self::echo::Work;
+use self::{echo::Work, graphs::Beyond};
 
 /// Allocator of the server, for an echo service that differs in nothing but its work. Without it
 /// the echo service is a plain tonic program.
@@ -127,7 +127,10 @@ fn main() {
         }
         ["--inner", "graphs", pairs] => inside::say(&graphs::in_process(number(pairs))),
         ["--inner", "echo", port] => echo::run(number(port), Work::Nothing),
-        ["--inner", "echo", port, "hop"] => echo::run(number(port), Work::Hop),
+        ["--inner", "echo", port, "hop"] => echo::run(number(port), Work::Hop(Beyond::Native)),
+        ["--inner", "echo", port, "hop", "python"] => {
+            echo::run(number(port), Work::Hop(Beyond::Python));
+        }
         ["--inner", "echo", port, library, model] => {
             echo::run(number(port), Work::Inference { library, model });
         }

@@ -13,6 +13,7 @@ use ovms::client::{Address, Api, Client, ClientOptions};
 
 use crate::{
     Model, PROPERTIES,
+    graphs::Beyond,
     raw::{Loaded, Outcome, Span},
     raw_requests,
 };
@@ -116,8 +117,12 @@ impl Peer {
     }
 
     /// Starts the echo service with a message to another process and back for each request.
-    pub(crate) fn hopping_echo() -> Self {
-        Self::echo_with(&[OsStr::new("hop")])
+    pub(crate) fn hopping_echo(beyond: Beyond) -> Self {
+        let hop = OsStr::new("hop");
+        match beyond {
+            Beyond::Native => Self::echo_with(&[hop]),
+            Beyond::Python => Self::echo_with(&[hop, OsStr::new("python")]),
+        }
     }
 
     fn echo_with(inferred: &[&OsStr]) -> Self {

@@ -188,16 +188,9 @@ fn chosen(wanted: &Wanted) -> Vec<Part> {
     parts
 }
 
-/// Parts about requests that take less than it takes a processor to be woken.
-const AWAKE: [&str; 7] = [
-    "echo",
-    "tfs",
-    "rest",
-    "metrics",
-    "traces",
-    "sequences",
-    "graphs",
-];
+/// Parts about requests that take less than it takes a processor to be woken; a part that is about others as well sees to
+/// that itself.
+const AWAKE: [&str; 6] = ["echo", "tfs", "rest", "metrics", "traces", "sequences"];
 
 /// Measures a part and prints it.
 fn measure(part: Part, lengths: &Lengths) -> Done {

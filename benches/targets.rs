@@ -129,7 +129,25 @@ pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
             pairs.ratio("conv-shm-share", Figure::Rate, sides),
         ]
     }));
+    for (id, request) in [
+        ("conv-infers-cpu", &CONVOLUTIONS),
+        ("conv-infers-shm-cpu", &TINY),
+    ] {
+        rows.extend(watched(|| vec![infers(lengths, id, request)]));
+    }
     rows
+}
+
+/// Measures the bare echo with a raw inference of `conv` in its handler against raw inferences: what clients beside the
+/// runtime cost, whatever a server does. `request` is the model whose request is sent.
+fn infers(lengths: &Lengths, id: &str, request: &Model) -> Row {
+    let runtime = jobs::runtime();
+    let peer = Peer::inferring_echo(&lengths.library, &CONVOLUTIONS);
+    let client = jobs::connect(&runtime, &peer);
+    let jobs = [vec![cells::request(request)]];
+    let load = Load::new(&peer, &runtime, &client, &jobs);
+    let pairs = against_raw(lengths, &CONVOLUTIONS, 64, &load);
+    pairs.ratio(id, Figure::Cpu, ["the echo with an inference", "raw"])
 }
 
 /// Runs raw OpenVINO with pauses between inferences, as long as the server's responses took longer
@@ -157,6 +175,10 @@ fn beside_raw(lengths: &Lengths, model: &Model, count: usize, clients: usize) ->
     let client = jobs::connect(&runtime, &peer);
     let jobs = [vec![cells::request(model)]];
     let load = Load::new(&peer, &runtime, &client, &jobs).by(clients);
+    against_raw(lengths, model, count, &load)
+}
+
+fn against_raw(lengths: &Lengths, model: &Model, count: usize, load: &Load<'_>) -> Pairs {
     let mut raw = Raw::load(&lengths.library, model, 1);
     let mut raw = || raw.infer(Span::Inferences(count)).cost();
     // What is made at first is there afterwards.

@@ -19,8 +19,19 @@ use tokio::{
     sync::oneshot,
 };
 
+use super::python::python;
+
 /// Size of a message in bytes, about that of a small call.
 const SIZE: usize = 128;
+
+/// What runs in the other process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Beyond {
+    /// This program.
+    Native,
+    /// An interpreter of Python without anything of ours.
+    Python,
+}
 
 /// Another process that returns what it gets; ends on drop.
 pub(super) struct Hop {
@@ -30,7 +41,7 @@ pub(super) struct Hop {
 
 impl Hop {
     pub(super) fn start() -> Self {
-        let (socket, child) = start();
+        let (socket, child) = start(Beyond::Native);
         Self { socket, child }
     }
 
@@ -57,15 +68,36 @@ impl Drop for Hop {
     }
 }
 
-fn start() -> (UnixStream, Child) {
+fn start(beyond: Beyond) -> (UnixStream, Child) {
     let (socket, other) = UnixStream::pair().expect("a pair of sockets");
-    let child = Command::new(std::env::current_exe().expect("a program has a path"))
-        .args(["--inner", "hop"])
+    let mut command = match beyond {
+        Beyond::Native => {
+            let own = std::env::current_exe().expect("a program has a path");
+            let mut command = Command::new(own);
+            command.args(["--inner", "hop"]);
+            command
+        }
+        Beyond::Python => {
+            let mut command = python();
+            command.args(["-c", &program()]);
+            command
+        }
+    };
+    let child = command
         .stdin(OwnedFd::from(other))
         .stdout(Stdio::null())
         .spawn()
         .expect("the program starts again");
     (socket, child)
+}
+
+/// Returns a program for Python that does the same as [`answer`], by way of a method of an object as handlers have.
+fn program() -> String {
+    format!(
+        "import socket\nclass Handler:\n    def execute(self, inputs):\n        return [bytes(inputs[0])]\n\
+         handler = Handler()\nend = socket.socket(fileno=0)\n\
+         while message := end.recv({SIZE}, socket.MSG_WAITALL):\n    end.sendall(handler.execute([memoryview(message)])[0])\n"
+    )
 }
 
 /// Another process that returns the messages of many requests in their order; it ends when its socket does.
@@ -76,8 +108,8 @@ pub(crate) struct SharedHop {
 
 impl SharedHop {
     /// Starts it, within a runtime.
-    pub(crate) fn start() -> Self {
-        let (socket, _child) = start();
+    pub(crate) fn start(beyond: Beyond) -> Self {
+        let (socket, _child) = start(beyond);
         socket.set_nonblocking(true).expect("it is a socket");
         let socket = tokio::net::UnixStream::from_std(socket).expect("it is a socket");
         let (mut reader, writer) = socket.into_split();

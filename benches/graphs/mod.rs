@@ -14,10 +14,12 @@ use std::path::{Path, PathBuf};
 use ovms::client::{Request, TensorForm};
 use tempfile::TempDir;
 
-pub(crate) use self::hop::{SharedHop, answer};
+pub(crate) use self::hop::{Beyond, SharedHop, answer};
 use self::{files::Node, hop::Hop};
 use crate::{
-    Model, cells, inside,
+    Model,
+    awake::Awake,
+    cells, inside,
     jobs::{self, Figure, Load, Pairs},
     meter::watched,
     peer::Peer,
@@ -30,11 +32,16 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let pairs = lengths.pairs.to_string();
     // In a process of its own with Python, of which nothing is left here.
     let mut rows = inside::rows(&["graphs".as_ref(), pairs.as_ref()]);
+    let awake = Awake::start();
     for node in [Node::Echo, Node::Numpy] {
         rows.extend(echo(node, lengths));
     }
-    rows.extend(hop(lengths));
+    for (beyond, name) in [(Beyond::Native, "hop"), (Beyond::Python, "plain")] {
+        rows.extend(hop(beyond, name, lengths));
+    }
     rows.extend(streams::run(lengths));
+    // Calls of workers are long, and which processor takes one depends on which of them rest.
+    drop(awake);
     rows.extend(workers::run(lengths));
     rows
 }
@@ -50,10 +57,10 @@ fn echo(node: Node, lengths: &Lengths) -> Vec<Row> {
     against_echo(&peer, node, node.name(), "graph", lengths)
 }
 
-/// Measures what a service that passes each request to another process, without Python, adds to the bare one.
-fn hop(lengths: &Lengths) -> Vec<Row> {
-    let peer = Peer::hopping_echo();
-    let mut rows = against_echo(&peer, Node::Echo, "hop", "a hop", lengths);
+/// Measures what a service that passes each request to another process adds to the bare one.
+fn hop(beyond: Beyond, name: &str, lengths: &Lengths) -> Vec<Row> {
+    let peer = Peer::hopping_echo(beyond);
+    let mut rows = against_echo(&peer, Node::Echo, name, "a hop", lengths);
     rows.retain(|row| !row.id.ends_with("p50-1"));
     rows
 }

@@ -17,19 +17,24 @@ pub(super) struct Python {
     lines: BufReader<ChildStdout>,
 }
 
+/// Begins a command of the interpreter of the tests, or of the system.
+pub(super) fn python() -> Command {
+    let own = Path::new(env!("WORKSPACE_ROOT")).join(".venv/bin/python");
+    let python = if own.is_file() {
+        Some(own)
+    } else {
+        process::tool("python3")
+    };
+    Command::new(python.expect("Python is there"))
+}
+
 impl Python {
     pub(super) fn start() -> Self {
-        let own = Path::new(env!("WORKSPACE_ROOT")).join(".venv/bin/python");
-        let python = if own.is_file() {
-            Some(own)
-        } else {
-            process::tool("python3")
-        };
         let program = format!(
             "import sys\ndef compute():\n    return {COMPUTE}\nfor line in sys.stdin:\n    for _ in range(int(line)):\n        \
              compute()\n    print(flush=True)\n"
         );
-        let mut child = Command::new(python.expect("Python is there"))
+        let mut child = python()
             .args(["-c", &program])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,10 +1,10 @@
 """Counts what requests cost, and holds it against the figures that are stored.
 
-    python compare.py [--update]
+    python compare.py [--update | --build]
 
 Exits 1 if a request takes over 3 % more instructions or allocations than `figures.json` says,
 which `--update` writes. Where valgrind is missing, or the figures were taken with another compiler or
-another system library, it says so and exits 0.
+another system library, it says so and exits 0. `--build` only builds what is run then.
 """
 
 import json
@@ -148,20 +148,26 @@ def made_with(program):
     }
 
 
+def build():
+    """The command that builds the benchmarks, and its environment."""
+    environment = dict(os.environ)
+    environment.setdefault("OPENVINO_INSTALL_DIR", str(ROOT / ".venv"))
+    of_library = ["--package", "ovms-engine", "--features", "python", "--bench", "guard"]
+    return ["cargo", "bench", "--locked", "--profile", "guard", *of_library], environment
+
+
 def count(program):
     """Run the benchmarks: figures of one request, by name."""
+    command, environment = build()
     counted = int(re.search(r"const COUNTED: usize = (\d+);", (HERE / "main.rs").read_text())[1])
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as allocations:
-        environment = {
-            **os.environ,
+        environment |= {
             # Not through PATH: build scripts run again when that changes.
             "GUNGRAUN_RUNNER": str(ROOT / "target/guard-runner/bin/gungraun-runner"),
             "GUNGRAUN_HOME": home,
             "GUARD_ALLOCATIONS": allocations,
             "GUNGRAUN_VALGRIND_BIN": program,
         }
-        environment.setdefault("OPENVINO_INSTALL_DIR", str(ROOT / ".venv"))
-        command = ["cargo", "bench", "--locked", "--profile", "guard", "--bench", "guard"]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             raise Failed(f"{done.stdout}{done.stderr}\n{' '.join(command)} has failed")
@@ -219,6 +225,9 @@ def main(arguments):
         if not update and (notice := other(stored.get("made_with", {}), made)):
             print(notice)
             return 0
+        if arguments == ["--build"]:
+            command, environment = build()
+            return subprocess.run([*command, "--no-run"], cwd=ROOT, env=environment).returncode
         now = count(program)
     except Failed as error:
         print(error, file=sys.stderr)

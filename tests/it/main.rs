@@ -7,6 +7,7 @@
     reason = "all of this is tests, which may fail so"
 )]
 
+mod aside;
 mod attacks;
 mod cli;
 mod graphs;

@@ -77,6 +77,18 @@ pub(super) fn graphs() -> Vec<Spec> {
             None,
             "the same, 16 clients: requests/s over the bare echo's",
         ),
+        row(
+            "python-plain-added",
+            Micros,
+            None,
+            "the same with plain Python in the other process, which reads, calls a method, and writes, 1 client",
+        ),
+        row(
+            "python-plain-share-16",
+            Ratio,
+            None,
+            "the same, 16 clients: requests/s over the bare echo's",
+        ),
     ]);
     rows.extend([
         row("stream-unary", Ratio, Some(Least(1.8)), "the first handler, 16 requests in flight: requests/s on one stream over single requests"),

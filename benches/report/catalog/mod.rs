@@ -282,6 +282,18 @@ fn raw() -> Vec<Spec> {
             Some(Least(0.93)),
             "the same: requests/s over raw OpenVINO's, which has no client beside it",
         ),
+        row(
+            "conv-infers-cpu",
+            Ratio,
+            None,
+            "the bare echo with a raw inference of conv in its handler, 16 clients that send 600 KB: its CPU a request over raw OpenVINO's",
+        ),
+        row(
+            "conv-infers-shm-cpu",
+            Ratio,
+            None,
+            "the same, 16 clients that send the request of dummy",
+        ),
     ]
 }
 

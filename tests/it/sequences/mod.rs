@@ -1,6 +1,5 @@
 //! Stateful models and their sequences.
 
-mod cleaner;
 mod drain;
 mod errors;
 mod failure;

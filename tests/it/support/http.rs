@@ -160,6 +160,11 @@ pub(crate) fn head(method: &str, path: &str, length: usize, headers: &[(&str, &s
 pub(crate) fn exchange(stream: &mut TcpStream, head: &str, body: &[u8]) -> Answer {
     stream.write_all(head.as_bytes()).expect("the server reads");
     stream.write_all(body).expect("the server reads");
+    read_one(stream)
+}
+
+/// Reads a response by its length; the connection stays open.
+pub(crate) fn read_one(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {
         let mut byte = [0];

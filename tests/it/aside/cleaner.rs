@@ -7,12 +7,20 @@ use serde_json::json;
 use crate::support::{
     repository,
     sequence::{Ask, Client, Wire, counts, entry, serve_file, wait_count, write},
+    thread,
 };
 
 /// Time limit of two scans, on a machine that is busy with other tests.
 const LIMIT: Duration = Duration::from_secs(160);
 
+/// Both at once, so that their minutes are the same.
 #[test]
+fn idle_sequences_are_removed() {
+    let of_store = thread(idle_sequences_are_left_to_the_store_and_then_removed_from_it);
+    idle_sequences_go_at_the_second_scan_and_others_stay();
+    of_store.join().unwrap();
+}
+
 fn idle_sequences_go_at_the_second_scan_and_others_stay() {
     let folder = repository::folder();
     let path = folder.path().join("config.json");
@@ -79,7 +87,6 @@ fn idle_sequences_go_at_the_second_scan_and_others_stay() {
     server.wait_log("removed idle sequences");
 }
 
-#[test]
 fn idle_sequences_are_left_to_the_store_and_then_removed_from_it() {
     let folder = repository::folder();
     let store = format!("file://{}", folder.path().join("store").display());
