@@ -52,7 +52,7 @@ pub enum EntryError {
         "a subconfig names models alone - found the graph {0}; name it in the file of the server"
     )]
     Graph(String),
-    /// What the folder of a graph beside others has, and why it is not served.
+    /// Contents of the folder of a graph beside others that are not served: the whole text.
     #[error("{0}")]
     OfFolder(String),
 }

@@ -38,7 +38,7 @@ pub enum ReloadError {
         .0.name, .0.reason, .0.place
     )]
     GraphEntry(RefusedEntry),
-    /// What the configuration file of a graph's folder lists cannot be served.
+    /// Contents of the folder of a graph beside others cannot be served.
     #[error("{}", .0.reason)]
     OfFolder(RefusedEntry),
     /// A graph cannot be loaded.

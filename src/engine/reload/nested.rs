@@ -306,7 +306,7 @@ mod tests {
         let (names, errors) = look();
         assert_eq!(names, ["g", "m", "inner"]);
         assert!(
-            errors[0].contains("g/config.json has 2 errors: 1:"),
+            errors[0].contains("g/config.json has 1 error: 1:44 "),
             "{errors:?}"
         );
         write(r#"{"model_config_list": [], "pipeline_config_list": [], "monitoring": {}}"#);

@@ -154,8 +154,8 @@ fn labels_are_followed_and_told_where_they_do_not_fit() {
         "--model-path",
     ]);
     let checked = cli::run(check.arg(root.path()));
-    assert_eq!(checked.code, Some(2), "{}", checked.text());
-    let text = checked.text();
+    let text = &checked.stderr;
+    assert_eq!(checked.code, Some(2), "{text}");
     assert!(
         text.contains("model `m`, version 1: labels do not fit: "),
         "{text}"
