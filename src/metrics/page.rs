@@ -253,7 +253,7 @@ pub(super) fn write(
         }
     });
     page.family(F::Reloads, |page| {
-        outcomes(page, F::Reloads, "", server.reloads)
+        outcomes(page, F::Reloads, "", server.reloads);
     });
     if format == PageFormat::OpenMetrics {
         page.line(format_args!("# EOF"));
