@@ -309,7 +309,18 @@ mod tests {
             errors[0].contains("g/config.json has 1 error: 1:44 "),
             "{errors:?}"
         );
-        write(r#"{"model_config_list": [], "pipeline_config_list": [], "monitoring": {}}"#);
-        assert_eq!(look().0, ["g", "m"]);
+        // It is just being written.
+        write("");
+        let (names, errors) = look();
+        assert_eq!(
+            (names, errors.len()),
+            (vec!["g".into(), "m".into(), "inner".into()], 1)
+        );
+        write(r#"{"model_config_list": [], "monitoring": {"metrics": {"enable": true}}}"#);
+        let (names, warnings) = look();
+        assert_eq!(names, ["g", "m"]);
+        let start =
+            "g/config.json: monitoring is left out, since the graph is served beside others; ";
+        assert!(warnings[0].starts_with(start), "{warnings:?}");
     }
 }

@@ -242,8 +242,10 @@ pub(super) fn configured(
                     let flags = source.unfit.join(", ");
                     tracing::warn!("{flags} ignored for `{name}`: it is a graph");
                 }
-                // What its file lists has names of its own.
-                if let Some(file) = config_of_folder(&path) {
+                // What its file lists has names of its own. One that did list something may be just being written.
+                let file = path.join(CONFIG);
+                let is_known = known.contains_key(&file) && file.is_file();
+                if is_known || config_of_folder(&path).is_some() {
                     nested.push(NestedGraph { graph, file });
                     continue;
                 }
