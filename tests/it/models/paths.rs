@@ -163,7 +163,7 @@ fn the_configuration_file_of_a_graph_brings_its_models() {
 
 /// Returns the status of a request that `dummy` answers, and no other model.
 fn status_of_dummy(server: &Server) -> u16 {
-    let body = br#"{"inputs": [0,1,2,3,4,5,6,7,8,9]}"#;
+    let body = br#"{"inputs": [[0,1,2,3,4,5,6,7,8,9]]}"#;
     post(server, "/v1/models/dummy:predict", body).status
 }
 

@@ -126,6 +126,7 @@ fn the_id_of_a_damaged_file_is_free_after_a_start_or_an_end() {
                 assert_eq!(refused(&client, id), Wire::Raw.unknown());
             }
         }
+        server.wait_log("sequence=8");
         let log = server.log();
         let removed = log.matches("removed a stored sequence that is damaged: ");
         // An end needs no state that can be read.
