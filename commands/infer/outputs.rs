@@ -7,7 +7,7 @@ use ovms::{
         ClientResponse, Opaque,
         output::{self, OfSequence, Summary, hexadecimal, number},
     },
-    tensor::{ShapeText, Tensor, named, npy},
+    tensor::{ShapeText, Tensor, TensorMap, named, npy},
 };
 
 use super::{run::Show, saved::if_widened, sequence::Whole};
@@ -113,11 +113,7 @@ pub(super) fn show(
         }
     };
     match show {
-        Show::Table => {
-            let mut tensors = answer.outputs.iter().map(|(_, tensor)| tensor.shape());
-            let has_rows = tensors.any(|shape| shape.first() == Some(&files.len()));
-            print_table(outputs_table(answer), if has_rows { files } else { &[] })
-        }
+        Show::Table => print_table(outputs_table(answer), of_a_batch(&answer.outputs, files)),
         Show::Json => ui::print(json_line(output::answer_json(answer, sequence, files))),
         Show::Npy => {
             let (name, tensor) = one()?;
@@ -165,8 +161,23 @@ pub(super) fn headline(answer: &ClientResponse, latency: Duration) -> String {
     format!("{model}{comma} answered in {milliseconds:.2} ms.")
 }
 
+/// Returns the files of the images of a request, or none where no output has a row for each of them.
+fn of_a_batch<'a>(outputs: &TensorMap, files: &'a [String]) -> &'a [String] {
+    let mut tensors = outputs.iter().map(|(_, tensor)| tensor.shape());
+    match tensors.any(|shape| shape.first() == Some(&files.len())) {
+        true => files,
+        false => &[],
+    }
+}
+
+/// Returns the table below that of outputs with the file of each row of a batch; nothing for a single one, or where no
+/// output has rows of it.
+pub(crate) fn rows_of_batch(outputs: &TensorMap, files: &[String]) -> String {
+    rows_of(of_a_batch(outputs, files))
+}
+
 /// Returns the file of each row of an output, or none where its rows are not those of the batch.
-fn files_of_rows<'a>(tensor: &Tensor, rows: usize, files: &'a [String]) -> Vec<&'a str> {
+pub(crate) fn files_of_rows<'a>(tensor: &Tensor, rows: usize, files: &'a [String]) -> Vec<&'a str> {
     let is_batch = rows == files.len() || tensor.shape().first() == Some(&files.len());
     if files.is_empty() || !is_batch || !rows.is_multiple_of(files.len()) {
         return Vec::new();

@@ -61,6 +61,31 @@ pub(super) fn next_steps(refusal: &ServerError) -> Vec<String> {
     }
 }
 
+/// Texts of servers before the place of an image in its batch, from 0 on.
+const PLACES: [&str; 3] = [
+    "Image parsing failed - image ",
+    " in image ",
+    "the same resolution - image ",
+];
+
+/// Returns the file of the image that a server names by its input and its place in the batch there, and of the first
+/// one where the two differ; `images` has the files of each input.
+pub(crate) fn image_named(message: &str, images: &[(String, Vec<String>)]) -> Option<String> {
+    let (text, input) = message.rsplit_once("; input name: ")?;
+    let places = PLACES.iter();
+    let (_, rest) = places.filter_map(|place| text.split_once(place)).next()?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    let place: usize = digits.parse().ok()?;
+    let (_, files) = images.iter().find(|(name, _)| name == input)?;
+    let named = format!("image {place} is {}", files.get(place)?);
+    match files.first() {
+        Some(first) if rest.contains(" than the first") => {
+            Some(format!("{named}, the first one {first}"))
+        }
+        _ => Some(named),
+    }
+}
+
 /// Returns whether the server takes the width of a model in NCHW for the channels of an image to decode.
 fn has_channels_elsewhere(message: &str) -> bool {
     let expected = message
@@ -130,7 +155,48 @@ pub(crate) fn declared(message: &str) -> Option<String> {
 mod tests {
     use ovms::client::{ServerError, ServerErrorCode};
 
-    use super::{declared, next_steps};
+    use super::{declared, image_named, next_steps};
+
+    #[test]
+    fn an_image_that_a_server_names_has_its_file() {
+        let files = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        let images = [
+            ("left".to_owned(), files(["a.png", "b.png"])),
+            ("right".to_owned(), files(["c.png", "d.png"])),
+        ];
+        for (message, expected) in [
+            (
+                "Image parsing failed - image 1: found neither JPEG nor PNG; input name: right",
+                Some("image 1 is d.png"),
+            ),
+            (
+                "Invalid number of channels in binary input - Expected: 3; Actual: 1 in image 0; input name: left",
+                Some("image 0 is a.png"),
+            ),
+            (
+                "Binary input images for this endpoint are required to have the same resolution - image 1 has another \
+                 than the first; input name: left",
+                Some("image 1 is b.png, the first one a.png"),
+            ),
+            // Of another batch, or no image.
+            (
+                "Image parsing failed - image 2: why; input name: left",
+                None,
+            ),
+            ("Image parsing failed - image 0: why; input name: up", None),
+            ("Image parsing failed - image 0: why", None),
+            (
+                "Image parsing failed - the images need more; input name: left",
+                None,
+            ),
+        ] {
+            assert_eq!(
+                image_named(message, &images).as_deref(),
+                expected,
+                "{message}"
+            );
+        }
+    }
 
     #[test]
     fn what_a_handler_declares_is_said_as_a_flag() {

@@ -20,6 +20,7 @@ use super::{
     listing::Inspection,
     load, outputs,
     ranking::Ranking,
+    refusal::image_named,
     saved,
     sequence::{self, Sequence, Whole},
     stream,
@@ -96,7 +97,8 @@ impl Job {
                 sequence::run(&client, request, &self.inputs, &model, plan).await?
             }
             _ => {
-                let mut sent = unless_interrupted(self.send(&client, &request)).await?;
+                let sent = self.send(&client, &request, &model);
+                let mut sent = unless_interrupted(sent).await?;
                 sent.files = self.inputs.image_files(&model);
                 Some(sent)
             }
@@ -140,14 +142,22 @@ impl Job {
     }
 
     /// Sends one request.
-    async fn send(&self, client: &Client, request: &Request) -> Result<Whole, Failure> {
+    async fn send(
+        &self,
+        client: &Client,
+        request: &Request,
+        model: &ModelMetadata,
+    ) -> Result<Whole, Failure> {
         let sent = Instant::now();
         let (answer, of) = match &self.sequence {
             Some(Sequence::One { control, id, files }) => {
                 let (answer, of) = sequence::one(client, request, *control, *id, files).await?;
                 (answer, Some(of))
             }
-            _ => (client.infer(request).await.map_err(failure::client)?, None),
+            _ => {
+                let answer = client.infer(request).await;
+                (answer.map_err(|error| self.refused(error, model))?, None)
+            }
         };
         Ok(Whole {
             headline: outputs::headline(&answer, sent.elapsed()),
@@ -156,6 +166,17 @@ impl Job {
             files: Vec::new(),
             left: None,
         })
+    }
+
+    /// Returns the failure of a request, with the file of an image that the server names by its place.
+    fn refused(&self, error: ClientError, model: &ModelMetadata) -> Failure {
+        let images = self.inputs.image_files_by_input(model);
+        let file = match &error {
+            ClientError::Refused(refusal) => image_named(&refusal.message, &images),
+            _ => None,
+        };
+        let failure = failure::client(error);
+        file.into_iter().fold(failure, Failure::detail)
     }
 
     /// Returns the failure with the model's inputs if none were given but some are needed.

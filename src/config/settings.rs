@@ -247,6 +247,7 @@ impl ModelConfig {
             properties: Vec::new(),
             stateful: flags.stateful,
             sequences_file: None,
+            settings_error: None,
             advice: None,
             state_mode: flags.state_mode.unwrap_or_default(),
             batching: match flags.sequence_batch {

@@ -68,6 +68,10 @@ pub enum Family {
     RequestsLimited,
     /// Requests that an identity had no right to, or that had none.
     RequestsDenied,
+    /// Loads of a servable.
+    Loads,
+    /// Reloads of the server.
+    Reloads,
 }
 
 /// Kind of a family's samples.
@@ -96,7 +100,7 @@ type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 32] = {
+const TABLE: [Entry; 34] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [
@@ -132,6 +136,8 @@ const TABLE: [Entry; 32] = {
     (F::CertificateExpiry, "ovms_tls_certificate_expiry_timestamp_seconds", Gauge, true, "Time at which the TLS certificate expires, in seconds since 1970."),
     (F::RequestsLimited, "ovms_requests_limited", Counter, true, "Number of requests rejected because of a limit of their client."),
     (F::RequestsDenied, "ovms_requests_denied", Counter, true, "Number of requests rejected because of their credentials or rights."),
+    (F::Loads, "ovms_loads", Counter, true, "Number of loads of the versions of a model, of a DAG or of a graph."),
+    (F::Reloads, "ovms_reloads", Counter, true, "Number of reloads of the configuration and of the model folders."),
     ]
 };
 
@@ -152,14 +158,14 @@ impl Family {
         kind
     }
 
-    const fn bit(self) -> u32 {
+    const fn bit(self) -> u64 {
         1 << self as u32
     }
 }
 
 /// A choice of families; none by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Families(u32);
+pub struct Families(u64);
 
 /// Why a list of families is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

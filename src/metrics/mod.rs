@@ -55,6 +55,8 @@ pub struct Metrics {
     limited: OnceLock<Arc<QuotaCounts>>,
     /// Requests that were denied, once there are identities.
     denied: OnceLock<Arc<DenialCounts>>,
+    /// Reloads of the server.
+    reloads: reporter::Outcomes,
     models: Mutex<BTreeMap<String, Model>>,
 }
 
@@ -98,6 +100,7 @@ impl Metrics {
             certificate_expiry: AtomicU64::new(0),
             limited: OnceLock::new(),
             denied: OnceLock::new(),
+            reloads: reporter::Outcomes::default(),
             models: Mutex::default(),
         }))
     }
@@ -113,6 +116,18 @@ impl Metrics {
             .entry(version)
             .or_insert_with(|| Arc::new(Reporter::new(families, Arc::clone(counts))));
         Arc::clone(reporter)
+    }
+
+    /// Counts a load of a servable that did not get as far as a version, by how it went.
+    pub fn count_load(&self, name: &str, well: bool) {
+        let mut models = self.models.lock();
+        let model = models.entry(name.to_owned()).or_default();
+        model.counts.loads.count(well);
+    }
+
+    /// Counts a reload, by how it went.
+    pub fn count_reload(&self, well: bool) {
+        self.reloads.count(well);
     }
 
     /// Sets the end of the time of the server's TLS certificate, in seconds since 1970.
@@ -145,6 +160,7 @@ impl Metrics {
             .iter()
             .map(|(name, model)| page::Model {
                 name: name.clone(),
+                counts: Arc::clone(&model.counts),
                 versions: model
                     .versions
                     .iter()
@@ -160,6 +176,7 @@ impl Metrics {
             expiry,
             limited: self.limited.get().map(Arc::as_ref),
             denied: self.denied.get().map(Arc::as_ref),
+            reloads: &self.reloads,
         };
         Some(page::write(format, families, &models, server))
     }

@@ -19,7 +19,7 @@ use super::{
     families::{Families, Family, SampleKind},
     graphs::{Method, WAYS, WayCounts},
     parts::{SequenceCounts, WorkerCounts},
-    reporter::{Outcomes, Reporter},
+    reporter::{ModelCounts, Outcomes, Reporter},
     statistics::Executions,
 };
 use crate::{
@@ -31,6 +31,8 @@ use crate::{
 /// The figures of one model, by version.
 pub(super) struct Model {
     pub(super) name: String,
+    /// Counters of all versions together.
+    pub(super) counts: Arc<ModelCounts>,
     pub(super) versions: Vec<(i64, Arc<Reporter>)>,
 }
 
@@ -105,6 +107,8 @@ pub(super) struct ServerFigures<'a> {
     pub(super) limited: Option<&'a QuotaCounts>,
     /// Requests that were denied, if there are identities.
     pub(super) denied: Option<&'a DenialCounts>,
+    /// Its reloads.
+    pub(super) reloads: &'a Outcomes,
 }
 
 /// Writes the page of the chosen families.
@@ -186,7 +190,7 @@ pub(super) fn write(
         }
     });
     page.family(F::SequencesStored, |page| {
-        for Model { name, versions } in models {
+        for Model { name, versions, .. } in models {
             // The same for all versions, which share their ids there.
             let counts = versions.iter().map(|(_, reporter)| reporter.sequences());
             if let Some(counts) = counts.rev().find(|counts| counts.are_stored()) {
@@ -203,7 +207,7 @@ pub(super) fn write(
     ];
     for (family, count) in of_workers {
         page.family(family, |page| {
-            for Model { name, versions } in models {
+            for Model { name, versions, .. } in models {
                 let reporters = versions.iter().map(|(_, reporter)| reporter);
                 for counts in reporters.filter_map(|reporter| reporter.workers.get()) {
                     let labels = format!(r#"name="{}""#, escaped(name));
@@ -236,10 +240,33 @@ pub(super) fn write(
             }
         });
     }
+    page.family(F::Loads, |page| {
+        for Model { name, counts, .. } in models {
+            let loads = &counts.loads;
+            if [true, false]
+                .iter()
+                .any(|well| loads.of(*well).load(Relaxed) > 0)
+            {
+                let name = format!(r#"name="{}","#, escaped(name));
+                outcomes(page, F::Loads, &name, loads);
+            }
+        }
+    });
+    page.family(F::Reloads, |page| {
+        outcomes(page, F::Reloads, "", server.reloads);
+    });
     if format == PageFormat::OpenMetrics {
         page.line(format_args!("# EOF"));
     }
     std::mem::take(&mut page.text)
+}
+
+/// Writes counts by how it went, behind other labels.
+fn outcomes(page: &mut Page, family: Family, labels: &str, counts: &Outcomes) {
+    for (well, result) in [(true, "success"), (false, "fail")] {
+        let labels = format!(r#"{labels}result="{result}""#);
+        page.sample(family, "", &labels, counts.of(well).load(Relaxed));
+    }
 }
 
 /// Writes the families of graphs. They have no versions.
@@ -294,7 +321,7 @@ fn of_way(interface: Interface, method: &str, name: &str) -> String {
 
 /// Writes how long the nodes of pipelines and graphs ran.
 fn node_times(page: &mut Page, models: &[Model]) {
-    for Model { name, versions } in models {
+    for Model { name, versions, .. } in models {
         let name = escaped(name);
         for (_, reporter) in versions {
             for (node, times) in &*reporter.nodes.lock() {
@@ -336,7 +363,7 @@ fn requests(page: &mut Page, family: Family, models: &[Model]) {
     let succeeded = family == Family::RequestsSuccess;
     let count = |outcomes: &Outcomes| outcomes.of(succeeded).load(Relaxed);
     page.family(family, |page| {
-        for Model { name, versions } in models {
+        for Model { name, versions, .. } in models {
             let name = escaped(name);
             let Some((_, first)) = versions.first() else {
                 continue;
@@ -381,7 +408,7 @@ fn requests(page: &mut Page, family: Family, models: &[Model]) {
 
 /// Writes how long inference requests took, by interface.
 fn request_times(page: &mut Page, models: &[Model]) {
-    for Model { name, versions } in models {
+    for Model { name, versions, .. } in models {
         let name = escaped(name);
         let timed = |(_, reporter): &&(i64, Arc<Reporter>)| reporter.of_graph().is_none();
         for (number, reporter) in versions.iter().filter(timed) {

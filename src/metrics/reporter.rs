@@ -67,13 +67,16 @@ pub struct Reporter {
 /// get stuck: each of them keeps a core busy.
 pub(crate) const MAX_STUCK: usize = 8;
 
-/// Calls that ask for no version in particular, by origin.
+/// Counters of all versions of a servable together.
 #[derive(Debug, Default)]
 pub(super) struct ModelCounts {
+    /// Calls that ask for no version in particular, by origin.
     pub(super) state: [Outcomes; ORIGINS],
+    /// Loads.
+    pub(super) loads: Outcomes,
 }
 
-/// Calls by how they went.
+/// Calls, or loads, by how they went.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     success: AtomicU64,
@@ -81,9 +84,14 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Returns the count of calls that went well, or of the others.
+    /// Returns the count of those that went well, or of the others.
     pub(super) fn of(&self, well: bool) -> &AtomicU64 {
         if well { &self.success } else { &self.fail }
+    }
+
+    /// Counts one.
+    pub(super) fn count(&self, well: bool) {
+        self.of(well).fetch_add(1, Relaxed);
     }
 }
 
@@ -103,6 +111,11 @@ impl Reporter {
             model,
             ..Self::default()
         }
+    }
+
+    /// Counts a load of the servable, by how it went.
+    pub fn count_load(&self, well: bool) {
+        self.model.loads.count(well);
     }
 
     /// Says that the version is loaded: its execution streams and infer requests.

@@ -210,6 +210,32 @@ fn levels_are_those_of_the_server() {
 }
 
 #[test]
+fn loads_and_reloads_count_by_how_they_went() {
+    let metrics = metrics(&["ovms_loads", "ovms_reloads"]);
+    // Nothing has been loaded yet.
+    metrics.reporter("other", 1);
+    let all = || lines(&metrics, "ovms_");
+    insta::assert_snapshot!(all(), @r#"
+    ovms_reloads{result="success"} 0
+    ovms_reloads{result="fail"} 0
+    "#);
+    for (version, well) in [(1, true), (2, true), (2, false)] {
+        metrics.reporter("dummy", version).count_load(well);
+    }
+    // Of one that has no version, too.
+    metrics.count_load("bro\"ken", false);
+    metrics.count_reload(false);
+    insta::assert_snapshot!(all(), @r#"
+    ovms_loads{name="bro\"ken",result="success"} 0
+    ovms_loads{name="bro\"ken",result="fail"} 1
+    ovms_loads{name="dummy",result="success"} 2
+    ovms_loads{name="dummy",result="fail"} 1
+    ovms_reloads{result="success"} 0
+    ovms_reloads{result="fail"} 1
+    "#);
+}
+
+#[test]
 fn state_calls_count_for_all_versions_together() {
     let metrics = metrics(&["ovms_requests_success", "ovms_requests_fail"]);
     for version in [2, 1] {

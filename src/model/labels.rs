@@ -1,6 +1,12 @@
 //! Names of a model's scores: of a file beside it, or those that the model itself carries.
 
-use std::{collections::BTreeSet, fs, io::Read, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::ir::RtInfo;
 use crate::tensor::{Dim, PartialShape};
@@ -20,18 +26,24 @@ pub(super) struct Labels {
     from: String,
 }
 
+/// Returns the paths at which a version may have its file, the first of which counts: in its folder, and beside that.
+pub(super) fn paths(version: &Path) -> impl Iterator<Item = PathBuf> {
+    let folder = match version.is_dir() {
+        true => Some(version),
+        false => version.parent(),
+    };
+    let above = folder.and_then(|folder| {
+        let name = folder.file_name().unwrap_or_default().as_encoded_bytes();
+        let is_version = name.iter().all(u8::is_ascii_digit);
+        folder.parent().filter(|_| is_version)
+    });
+    let folders = [folder, above].into_iter().flatten();
+    folders.map(|folder| folder.join(FILE))
+}
+
 /// Reads the labels: of the version's folder, of the model's, or of the model itself.
 pub(super) fn read(version: &Path, info: Option<&RtInfo>) -> Option<Labels> {
-    let folder = match version.is_dir() {
-        true => version,
-        false => version.parent()?,
-    };
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let is_version = name.bytes().all(|byte| byte.is_ascii_digit());
-    let above = folder.parent().filter(|_| is_version);
-    let mut folders = [Some(folder), above].into_iter().flatten();
-    let file = folders.find_map(|folder| {
-        let path = folder.join(FILE);
+    let file = paths(version).find_map(|path| {
         let text = of_file(&path)?;
         Some((text, path.display().to_string()))
     });

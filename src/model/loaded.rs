@@ -132,6 +132,9 @@ pub enum VersionFailure {
         /// Why, and what to do.
         reason: &'static str,
     },
+    /// The `config.pbtxt` of the model cannot be read.
+    #[error("{0}; correct the file, or remove it to serve the model without its settings")]
+    Settings(Arc<str>),
     /// A request before the first one failed.
     #[error(transparent)]
     Warmup(#[from] Error),
@@ -168,9 +171,11 @@ pub fn inspect(
     let inspect = || {
         let load = openvino::inspect;
         let (mut inspected, ir) = with_load(name, folder, options, (&[], false), load)?;
-        inspected
-            .warnings
-            .extend(doubt(&ir, options).map(str::to_owned));
+        let labels = labels::read(folder, ir.rt_info.as_ref());
+        let shapes = inspected.info.outputs.iter().map(|output| &output.shape);
+        let misfit = labels.and_then(|labels| labels.misfit(shapes));
+        let doubt = doubt(&ir, options).map(str::to_owned);
+        inspected.warnings.extend(doubt.into_iter().chain(misfit));
         Ok(inspected)
     };
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFailure::Panicked))
@@ -260,6 +265,9 @@ fn with_load<T>(
     (asked, guarded): (&[(String, Vec<usize>)], bool),
     then: impl FnOnce(Load<'_>) -> Result<T, ModelLoadError>,
 ) -> Result<(T, IrFacts), VersionFailure> {
+    if let Some(error) = &options.settings_error {
+        return Err(VersionFailure::Settings(Arc::clone(error)));
+    }
     let files = repository::files(folder)?;
     let folder = files.folder();
     let names = mapping::read(folder).map_err(|error| {

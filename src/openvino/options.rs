@@ -18,6 +18,8 @@ pub struct LoadOptions {
     pub stateful: bool,
     /// The `config.pbtxt` that asks for sequences, if one does: a model without state is refused then.
     pub sequences_file: Option<PathBuf>,
+    /// Error of a `config.pbtxt` that cannot be read, with which the model is refused; none otherwise.
+    pub settings_error: Option<Arc<str>>,
     /// Next step where the options do not fit the model; none if they are for it alone.
     pub advice: Option<Arc<str>>,
     /// Where the states of sequences are kept, if the model allows it.

@@ -145,8 +145,10 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
         let tensors = inputs
             .tensors(&metadata)
             .map_err(|error| infer::input_failure(error, None))?;
-        let measured = measure(&loaded, &tensors, args.warmup, args.repeat).await;
-        let shown = measured.and_then(|measured| {
+        let images = inputs.image_files_by_input(&metadata);
+        let measured = measure(&loaded, &tensors, &images, (args.warmup, args.repeat)).await;
+        let shown = measured.and_then(|mut measured| {
+            measured.files = inputs.image_files(&metadata);
             let text = {
                 let ranked = ranking.as_ref().map(|ranking| ranking.of(&measured));
                 let ranked = ranked.transpose()?.flatten();
@@ -309,7 +311,11 @@ impl OutputRanking {
     /// Ranks the output of the last request, unless that failed.
     fn of<'a>(&'a self, measured: &'a Measured) -> Result<Option<RankedOutput<'a>>, Failure> {
         let tensor = named(&measured.last.outputs, &self.output);
-        let ranked = tensor.map(|tensor| self.ranking.of(&self.output, tensor, &self.labels));
+        let ranked = tensor.map(|tensor| {
+            let mut ranked = self.ranking.of(&self.output, tensor, &self.labels)?;
+            ranked.files = infer::files_of_rows(tensor, ranked.rows.len(), &measured.files);
+            Ok(ranked)
+        });
         ranked.transpose()
     }
 }
@@ -342,6 +348,8 @@ struct Measured {
     last: Last,
     /// Error of the last request, if it failed.
     error: Option<String>,
+    /// Files of the images of the request, in the order of its batch.
+    files: Vec<String>,
 }
 
 impl Measured {
@@ -372,12 +380,13 @@ struct Last {
     outputs: TensorMap,
 }
 
-/// Runs a pipeline a number of times in sequence, or until it fails; the first runs are not measured.
+/// Runs a pipeline a number of times in sequence, or until it fails; the first runs are not measured. `images` has the
+/// files of the images of each input.
 async fn measure(
     loaded: &LocalPipeline,
     tensors: &TensorMap,
-    warmup: u32,
-    repeat: u32,
+    images: &[(String, Vec<String>)],
+    (warmup, repeat): (u32, u32),
 ) -> Result<Measured, Failure> {
     let request = local::request(tensors, Vec::new());
     let trace = Arc::new(Trace::default());
@@ -392,7 +401,11 @@ async fn measure(
         let answer = target.infer(request.clone()).await;
         let took = begun.elapsed();
         let runs = trace.take();
-        error = answer.as_ref().err().map(reported);
+        error = answer.as_ref().err().map(|error| {
+            let file = infer::image_named(error.message(), images);
+            let file = file.map(|file| format!(" - {file}"));
+            reported(error) + &file.unwrap_or_default()
+        });
         if round < warmup && error.is_none() {
             continue;
         }
@@ -419,6 +432,7 @@ async fn measure(
         nodes,
         last,
         error,
+        files: Vec::new(),
     })
 }
 

@@ -125,12 +125,21 @@ pub(super) fn as_json(
         "critical_path": path.collect::<Vec<_>>(),
         "outputs": tensors(outputs),
     });
+    if !measured.files.is_empty() {
+        report["files"] = json!(measured.files);
+    }
     if let Some(RankedOutput {
-        name, rows, labels, ..
+        name,
+        rows,
+        labels,
+        files,
     }) = ranked
     {
         let ranking = ranking_members(name, rows, labels);
         report["ranking"] = serde_json::from_slice(&ranking).unwrap_or_default();
+        if !files.is_empty() {
+            report["ranking"]["files"] = json!(files);
+        }
     }
     report
 }

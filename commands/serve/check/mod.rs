@@ -155,8 +155,12 @@ impl Report {
                     self.record(ServeFinding::located(warning));
                 }
                 self.limit.flags = Arc::clone(&source.defaults.flags);
+                let refused = file.refused.clone();
                 let (file, origins) = self.subconfigs(&file, &source.defaults);
                 self.servables(&file, &origins, environment, "", |_| String::new());
+                for entry in &refused {
+                    self.not_listed(entry);
+                }
             }
             ConfigSource::File { path, defaults } => {
                 let file = config::read(&path, &defaults).map_err(|error| {
@@ -356,6 +360,21 @@ impl Report {
         let error = Diagnostic::new(Severity::Error, entry.reason.to_string());
         let error = error.at(entry.place.clone());
         self.record(ServeFinding::in_file(file, error).about(kind, &entry.name));
+    }
+
+    /// Adds the error of what the configuration file in the folder of a graph lists, and that is not served.
+    fn not_listed(&mut self, entry: &RefusedEntry) {
+        let mut rows = self.rows.iter();
+        if !rows.any(|row| row.name == entry.name) {
+            self.row(CheckedKind::Graph, &entry.name, Vec::new(), REFUSED);
+        }
+        let place = match entry.place.path.as_str() {
+            "" => String::new(),
+            _ => format!(", at {}", entry.place),
+        };
+        let text = format!("{}{place}", entry.reason);
+        let error = ServeFinding::text(Severity::Error, text);
+        self.record(error.about(CheckedKind::Graph, &entry.name));
     }
 
     fn row(&mut self, kind: CheckedKind, name: &str, versions: Vec<i64>, state: &'static str) {

@@ -52,6 +52,9 @@ pub enum EntryError {
         "a subconfig names models alone - found the graph {0}; name it in the file of the server"
     )]
     Graph(String),
+    /// Contents of the folder of a graph beside others that are not served: the whole text.
+    #[error("{0}")]
+    OfFolder(String),
 }
 
 /// Kind of servable that occupies a name.

@@ -50,7 +50,8 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
         | ReloadError::Subconfig { .. }
         | ReloadError::Entry { .. }
         | ReloadError::PipelineEntry(_)
-        | ReloadError::GraphEntry(_) => "Reloading config file failed.",
+        | ReloadError::GraphEntry(_)
+        | ReloadError::OfFolder(_) => "Reloading config file failed.",
         _ if done.new_file => "Reloading config file failed.",
         _ => "Reloading models versions failed.",
     };

@@ -38,6 +38,9 @@ pub enum ReloadError {
         .0.name, .0.reason, .0.place
     )]
     GraphEntry(RefusedEntry),
+    /// Contents of the folder of a graph beside others cannot be served.
+    #[error("{}", .0.reason)]
+    OfFolder(RefusedEntry),
     /// A graph cannot be loaded.
     #[error("Loading mediapipe graph definition: {name} failed: {error}")]
     Graph {
@@ -107,6 +110,7 @@ impl ReloadError {
         match entry.reason {
             EntryError::PipelineName => Self::PipelineEntry(entry),
             EntryError::GraphName => Self::GraphEntry(entry),
+            EntryError::OfFolder(_) => Self::OfFolder(entry),
             reason => Self::Entry {
                 name: entry.name,
                 place: entry.place.to_string(),
@@ -129,7 +133,9 @@ impl ReloadError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::File(FileError::Read { .. }) | Self::Paths(_) => ErrorKind::Internal,
-            Self::File(_) | Self::Subconfig { .. } => ErrorKind::FailedPrecondition,
+            Self::File(_) | Self::Subconfig { .. } | Self::OfFolder(_) => {
+                ErrorKind::FailedPrecondition
+            }
             Self::Repository {
                 source: SourceError::Local(RepositoryError::BasePath { .. }),
                 ..

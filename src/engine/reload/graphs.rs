@@ -176,6 +176,7 @@ impl Graphs {
         };
         done.changed |= due.changes || loaded.is_ok();
         known.graph.comes_from(GraphSource::of(&due.config));
+        known.graph.reporter().count_load(loaded.is_ok());
         match loaded {
             Ok(definition) => {
                 known.files = Some(definition.fingerprint().clone());

@@ -9,11 +9,12 @@ use std::{
 };
 
 use super::{
+    nested::{KnownFiles, NestedGraph, Origins, add_listed},
     per_model::PerModel,
     triton::{self, FileStamp},
 };
 use crate::{
-    config::{FileConfig, ModelEntry, PathSource},
+    config::{FileConfig, ModelEntry, PathSource, config_of_folder},
     diagnostic::{Diagnostic, Severity},
     error::nearest,
     model::repository::{self, RepositoryError},
@@ -21,6 +22,9 @@ use crate::{
 
 /// Names of files that say nothing of the model in them; the name of their folder does.
 const COMMON_NAMES: [&str; 4] = ["model", "openvino_model", "saved_model", "inference"];
+
+/// Name of the configuration file in the folder of a graph.
+const CONFIG: &str = "config.json";
 
 /// Path that names nothing to serve.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +79,7 @@ impl PathError {
 pub fn read_paths(source: &PathSource) -> Result<FileConfig, PathError> {
     let paths = Paths::open(source)?;
     let found = paths.found()?;
-    Ok(configured(source, &paths, found))
+    Ok(configured(source, &paths, found, &mut KnownFiles::new()))
 }
 
 /// The paths, and what each of them was when the server started.
@@ -99,16 +103,24 @@ enum Root {
 pub(super) struct Found {
     name: String,
     path: PathBuf,
-    /// That of its `config.pbtxt`.
+    /// Name of the file with its settings: of a graph `config.json`, of a model `config.pbtxt`.
+    file: &'static str,
+    /// Stamp of that file, if it is there.
     settings: Option<FileStamp>,
 }
 
 impl Found {
     fn new(name: String, path: PathBuf) -> Self {
+        let is_graph = PathSource::graph_of("", &path).is_some();
+        let (file, settings) = match is_graph {
+            true => (CONFIG, triton::stamp_of(&path.join(CONFIG))),
+            false => (triton::FILE, triton::stamp(&path)),
+        };
         Self {
-            settings: triton::stamp(&path),
             name,
             path,
+            file,
+            settings,
         }
     }
 }
@@ -191,10 +203,12 @@ pub(super) fn changes(before: &[Found], now: &[Found]) -> String {
         names.join(", ")
     };
     let is_changed = |it: &Found| is_there(it, before) && !before.contains(it);
+    let with_another = |file| names(now, &|it| it.file == file && is_changed(it));
     let parts = [
         ("new", names(now, &|it| !is_there(it, before))),
         ("gone", names(before, &|it| !is_there(it, now))),
-        ("with another config.pbtxt", names(now, &is_changed)),
+        ("with another config.pbtxt", with_another(triton::FILE)),
+        ("with another config.json", with_another(CONFIG)),
     ]
     .into_iter();
     let parts = parts.filter(|(_, names)| !names.is_empty());
@@ -204,11 +218,18 @@ pub(super) fn changes(before: &[Found], now: &[Found]) -> String {
     format!("the model folders have changed; {}", parts.join("; "))
 }
 
-/// Returns the configuration of what was found; of two with one name the first counts. Blocks.
-pub(super) fn configured(source: &PathSource, paths: &Paths, found: Vec<Found>) -> FileConfig {
+/// Returns the configuration of what was found; of two with one name the first counts. A graph whose folder has a
+/// configuration file is served as that says, with what else it lists. Blocks.
+pub(super) fn configured(
+    source: &PathSource,
+    paths: &Paths,
+    found: Vec<Found>,
+    known: &mut KnownFiles,
+) -> FileConfig {
     let mut config = FileConfig::default();
     let mut models = PerModel::new(source, paths.may_be_several(&found));
-    let mut seen: BTreeMap<String, PathBuf> = BTreeMap::new();
+    let mut seen = Origins::new();
+    let mut nested = Vec::new();
     for Found { name, path, .. } in found {
         if let Some(first) = seen.get(&name) {
             let (path, first) = (path.display(), first.display());
@@ -220,6 +241,13 @@ pub(super) fn configured(source: &PathSource, paths: &Paths, found: Vec<Found>) 
                 if !source.unfit.is_empty() {
                     let flags = source.unfit.join(", ");
                     tracing::warn!("{flags} ignored for `{name}`: it is a graph");
+                }
+                // What its file lists has names of its own. One that did list something may be just being written.
+                let file = path.join(CONFIG);
+                let is_known = known.contains_key(&file) && file.is_file();
+                if is_known || config_of_folder(&path).is_some() {
+                    nested.push(NestedGraph { graph, file });
+                    continue;
                 }
                 config.graphs.push(graph);
             }
@@ -233,6 +261,7 @@ pub(super) fn configured(source: &PathSource, paths: &Paths, found: Vec<Found>) 
     let warning = models.end();
     let warning = warning.map(|text| Diagnostic::new(Severity::Warning, text));
     config.warnings.extend(warning);
+    add_listed(&mut config, source, nested, &mut seen, known);
     config
 }
 
@@ -244,6 +273,7 @@ fn root(given: &Path) -> Result<Root, PathError> {
         return Ok(Root::Servable(Found {
             name: name.unwrap_or_default().to_owned(),
             path: given.to_owned(),
+            file: triton::FILE,
             settings: None,
         }));
     }
@@ -421,7 +451,7 @@ fn is_no_model(repository: &Path, found: &[Found]) -> Result<(), PathError> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{Found, PathError, Paths};
+    use super::{Found, KnownFiles, PathError, Paths};
     use crate::config::{Config, ConfigSource, FlagEnvironment, Flags, PathSource};
 
     fn touch(folder: &Path, names: &[&str]) {
@@ -548,7 +578,8 @@ mod tests {
             .map(|it| it.name)
             .collect();
         assert_eq!(names, ["a", "c", "g"]);
-        let config = super::configured(&source, &paths, paths.found().unwrap());
+        let found = paths.found().unwrap();
+        let config = super::configured(&source, &paths, found, &mut KnownFiles::new());
         assert_eq!((config.models.len(), config.graphs.len()), (2, 1));
     }
 

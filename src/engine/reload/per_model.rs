@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::triton;
+use super::triton::{self, FileSequences};
 use crate::{
     config::{ModelConfig, PathSource},
     model::{has_state, storage},
@@ -39,9 +39,18 @@ impl<'a> PerModel<'a> {
             model.load.advice = self.advice(&model).map(Into::into);
         }
         let is_remote = storage::is_remote(&model.base_path);
-        let file = match is_remote {
+        let asked = match is_remote {
             true => None,
-            false => triton::asks_for_sequences(path),
+            false => triton::sequences(path),
+        };
+        let file = match asked {
+            None => None,
+            Some(FileSequences::Asked(file)) => Some(file),
+            // Served without the sequences that it may ask for, all clients would share one state.
+            Some(FileSequences::Unreadable(error)) => {
+                model.load.settings_error = Some(error.into());
+                return model;
+            }
         };
         if let Some(file) = file {
             let is_new = model.stateful.is_none();

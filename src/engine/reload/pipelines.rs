@@ -269,6 +269,7 @@ impl Pipelines {
         };
         let is_renewed = due.is_asked || due.is_other_code;
         done.changed |= due.changes || (is_renewed && checked.is_ok());
+        known.pipeline.reporter().count_load(checked.is_ok());
         match checked {
             Ok(checked) => {
                 known.install(due.basis.clone(), checked, finds);

@@ -207,7 +207,17 @@ impl Reloader {
         }
     }
 
+    /// Does a pass, and counts it if it is a reload: one that was asked for, has changed something, or has failed.
     async fn pass(&mut self, trigger: Trigger) -> Done {
+        let done = self.uncounted_pass(trigger).await;
+        let is_well = done.errors.is_empty();
+        if trigger == Trigger::Asked || done.changed || done.new_file || !is_well {
+            self.metrics.count_reload(is_well);
+        }
+        done
+    }
+
+    async fn uncounted_pass(&mut self, trigger: Trigger) -> Done {
         let mut done = Done::default();
         match self.reader.look().await {
             Ok(is_new) => done.new_file = is_new,

@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     error::ReloadError,
+    nested::KnownFiles,
     paths::{Found, PathError, Paths, changes, configured},
 };
 use crate::{
@@ -35,6 +36,8 @@ enum Origin {
         source: Arc<PathSource>,
         /// The paths and what was found there last; `None` before the first look.
         looked: Option<(Paths, Vec<Found>)>,
+        /// Configuration files in the folders of graphs.
+        known: KnownFiles,
     },
 }
 
@@ -74,6 +77,7 @@ impl Reader {
             origin: Origin::Paths {
                 source,
                 looked: None,
+                known: KnownFiles::new(),
             },
             config: Arc::default(),
         }
@@ -99,7 +103,11 @@ impl Reader {
                 }
                 Ok(true)
             }
-            Origin::Paths { source, looked } => {
+            Origin::Paths {
+                source,
+                looked,
+                known,
+            } => {
                 let of = Arc::clone(source);
                 let before = looked.as_ref().map(|(paths, _)| paths.clone());
                 let look = move || -> Result<_, PathError> {
@@ -115,9 +123,15 @@ impl Reader {
                     None => {}
                 }
                 let of = Arc::clone(source);
-                let configured = move || configured(&of, &paths, found);
-                let config = task::blocking("read models", configured).await;
-                for warning in &config.warnings {
+                let mut files = known.clone();
+                let configured = move || {
+                    let config = configured(&of, &paths, found, &mut files);
+                    (config, files)
+                };
+                let config;
+                (config, *known) = task::blocking("read models", configured).await;
+                // Those of a file are told when it is read.
+                for warning in config.warnings.iter().filter(|it| it.file.is_none()) {
                     tracing::warn!("{warning}");
                 }
                 self.config = Arc::new(config);

@@ -1,9 +1,11 @@
 //! `config.pbtxt` of Triton's repositories. Of its settings `sequence_batching` is followed, where models are named
-//! by their paths; the others have counterparts here, which a warning names.
+//! by their paths; the others have counterparts here, which a warning names. A model that is named by its path and whose
+//! file cannot be read is refused, since nobody knows whether it has sequences.
 
 use std::{
     fs::{self, File},
     io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -15,7 +17,7 @@ use crate::{
 };
 
 /// Name of the file, which is beside the version folders.
-const FILE: &str = "config.pbtxt";
+pub(super) const FILE: &str = "config.pbtxt";
 
 /// Maximum size of the file, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -49,8 +51,17 @@ const COUNTERPARTS: [(&str, &str); 13] = [
     ("response_cache", "there is no such cache"),
 ];
 
-/// Size and time of a file, by which a change is noticed.
-pub(super) type FileStamp = (u64, Option<SystemTime>);
+/// Size and times of a file, by which a change is noticed: of its contents, and of the rights to read it.
+pub(super) type FileStamp = (u64, Option<SystemTime>, (i64, i64));
+
+/// Words of the file of a model about sequences.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FileSequences {
+    /// Its requests belong to sequences: the file.
+    Asked(PathBuf),
+    /// Unknown: the file, and what is wrong with it.
+    Unreadable(String),
+}
 
 /// Returns the file of a model that lies at a path, which may be that of a version.
 fn file_of(base_path: &Path) -> PathBuf {
@@ -69,45 +80,72 @@ fn file_of(base_path: &Path) -> PathBuf {
 
 /// Returns the stamp of the file of a model, if there is one.
 pub(super) fn stamp(base_path: &Path) -> Option<FileStamp> {
-    let found = fs::metadata(file_of(base_path)).ok()?;
+    stamp_of(&file_of(base_path))
+}
+
+/// Returns the stamp of a file, if there is one.
+pub(super) fn stamp_of(file: &Path) -> Option<FileStamp> {
+    let found = fs::metadata(file).ok()?;
+    let changed = (found.ctime(), found.ctime_nsec());
     let is_file = found.is_file();
-    is_file.then(|| (found.len(), found.modified().ok()))
+    is_file.then(|| (found.len(), found.modified().ok(), changed))
+}
+
+/// Error of a file.
+enum Unreadable {
+    /// It cannot be read as a whole.
+    File(String),
+    /// It is no protobuf text: the position, and the reason.
+    Text(String),
 }
 
 /// Reads the fields of the file of a model; `None` if there is none.
-fn read(file: &Path) -> Option<Result<Vec<OutlineField>, String>> {
+fn read(file: &Path) -> Option<Result<Vec<OutlineField>, Unreadable>> {
     let mut text = String::new();
     // Opening a pipe would wait for its other end.
     if !file.is_file() {
         return None;
     }
-    let read = File::open(file).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+    let read = File::open(file).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => Some(Err(error.to_string())),
-        Ok(_) => Some(outline(&text)),
+        Err(error) => Some(Err(Unreadable::File(error.to_string()))),
+        Ok(length) if length as u64 > LONGEST => {
+            let reason = format!("it has more than {LONGEST} bytes");
+            Some(Err(Unreadable::File(reason)))
+        }
+        Ok(_) => Some(outline(&text).map_err(Unreadable::Text)),
     }
 }
 
-/// Returns the file of a model at a path, if its requests belong to sequences there. Blocks.
-pub(super) fn asks_for_sequences(base_path: &Path) -> Option<PathBuf> {
+/// Returns what the file of a model at a path says of sequences; `None` if that is nothing. Blocks.
+pub(super) fn sequences(base_path: &Path) -> Option<FileSequences> {
     let file = file_of(base_path);
-    let fields = read(&file)?.ok()?;
-    let mut fields = fields.iter();
-    fields.any(|field| field.path == SEQUENCES).then_some(file)
+    let shown = file.display();
+    let error = match read(&file)? {
+        Ok(fields) => {
+            let mut fields = fields.iter();
+            let is_asked = fields.any(|field| field.path == SEQUENCES);
+            return is_asked.then_some(FileSequences::Asked(file));
+        }
+        Err(Unreadable::File(reason)) => format!("cannot read {shown}: {reason}"),
+        Err(Unreadable::Text(error)) => format!("{shown}:{error}"),
+    };
+    Some(FileSequences::Unreadable(error))
 }
 
 /// Returns a warning of the settings in the `config.pbtxt` of a model that have no effect, with their counterparts
 /// here; `None` if there are none. Blocks.
 pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
-    if storage::is_remote(&model.base_path) {
+    // One that is refused for its file has an error in place of a warning.
+    if storage::is_remote(&model.base_path) || model.load.settings_error.is_some() {
         return None;
     }
     let file = file_of(Path::new(&model.base_path));
     let shown = file.display();
     let fields = match read(&file)? {
         Ok(fields) => fields,
-        Err(error) => {
+        Err(Unreadable::File(error) | Unreadable::Text(error)) => {
             return Some(format!(
                 "{shown} is ignored, since it cannot be read: {error}"
             ));
@@ -136,7 +174,7 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{asks_for_sequences, ignored_triton_settings};
+    use super::{FileSequences, LONGEST, ignored_triton_settings, sequences};
     use crate::config::{Config, ConfigSource, FlagEnvironment, Flags, ModelConfig};
 
     fn model(base_path: &Path, stateful: bool) -> ModelConfig {
@@ -165,7 +203,7 @@ mod tests {
             let warning = ignored_triton_settings(&model(folder.path(), stateful))?;
             Some(warning.replace(&file.display().to_string(), "FILE"))
         };
-        let asks = asks_for_sequences(folder.path()).is_some();
+        let asks = sequences(folder.path()) == Some(FileSequences::Asked(file.clone()));
         (warning(false), warning(true), asks)
     }
 
@@ -211,12 +249,12 @@ mod tests {
         fs::create_dir_all(&version).unwrap();
         fs::write(version.join("model.onnx"), "").unwrap();
         for path in [&model, &version, &version.join("model.onnx")] {
-            assert_eq!(asks_for_sequences(path), None);
+            assert_eq!(sequences(path), None);
         }
         fs::write(model.join("config.pbtxt"), "sequence_batching { }").unwrap();
         for path in [&model, &version, &version.join("model.onnx")] {
-            let found = asks_for_sequences(path);
-            assert_eq!(found, Some(model.join("config.pbtxt")), "{path:?}");
+            let expected = FileSequences::Asked(model.join("config.pbtxt"));
+            assert_eq!(sequences(path), Some(expected), "{path:?}");
         }
     }
 
@@ -228,5 +266,36 @@ mod tests {
         assert_eq!((warning.as_deref(), asks), (Some(expected), false));
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(ignored_triton_settings(&model(folder.path(), false)), None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_has_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.pbtxt");
+        let error = |content: &[u8]| {
+            fs::write(&file, content).unwrap();
+            match sequences(folder.path()) {
+                Some(FileSequences::Unreadable(error)) => {
+                    error.replace(&file.display().to_string(), "FILE")
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        insta::assert_snapshot!(
+            error(b"name: \"m\"\nsequence_batching {\n"),
+            @"FILE:3:1: found the end of the text, expected the name of a field or `}`"
+        );
+        insta::assert_snapshot!(
+            error(b"sequence_batching { } \xFF"),
+            @"cannot read FILE: stream did not contain valid UTF-8"
+        );
+        insta::assert_snapshot!(
+            error(&vec![b' '; LONGEST as usize + 1]),
+            @"cannot read FILE: it has more than 1048576 bytes"
+        );
+        // A model that is refused for it has no warning beside.
+        let mut refused = model(folder.path(), false);
+        refused.load.settings_error = Some("cannot read".into());
+        assert_eq!(ignored_triton_settings(&refused), None);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Keeper, ModelTurn, ROUNDS, step, unknown};
+use super::{Keeper, ModelTurn, ROUNDS, step};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     model::version::Version,
     store::{SequenceKey, WriteOutcome},
 };
@@ -25,17 +25,15 @@ impl Keeper {
             id: turn.id(),
         };
         for _ in 0..ROUNDS {
-            let epoch = match turn.state() {
-                Some(live) => live.stored.as_ref().map(|stored| stored.epoch),
-                None => match self.take(&key).await? {
-                    Ok(record) => Some(record.epoch),
-                    Err(_) => return Err(unknown()),
-                },
-            };
-            let ended = match epoch {
-                Some(epoch) => self.store.end(&key, epoch, None).await,
+            let here = turn.state().map(|live| {
+                let stored = live.stored.as_ref();
+                stored.map(|stored| stored.epoch)
+            });
+            let ended = match here {
+                Some(Some(epoch)) => self.store.end(&key, epoch, None).await.map_err(Error::from),
                 // It began before there was a store.
-                None => Ok(WriteOutcome::Stored),
+                Some(None) => Ok(WriteOutcome::Stored),
+                None => self.end_stored(&key).await,
             };
             match ended {
                 Ok(WriteOutcome::Stored) => {
@@ -47,7 +45,7 @@ impl Keeper {
                 Err(error) => {
                     // Whether it has ended, nobody knows: what is stored is what counts.
                     *turn.place() = None;
-                    return Err(error.into());
+                    return Err(error);
                 }
             }
         }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod count;
+mod damaged;
 mod end;
 mod recent;
 mod step;
@@ -22,8 +23,8 @@ use bytes::Bytes;
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
-use self::recent::RecentKeys;
 pub(crate) use self::step::{SharedStep, Start, StepRequest};
+use self::{damaged::damaged, recent::RecentKeys};
 use super::{loaded::Loaded, snapshot::Snapshot, stateful::LiveState, version::Version};
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -166,7 +167,8 @@ impl Keeper {
                 }
                 let (size, file, instance) =
                     (record.state.len(), record.state, Arc::clone(&loaded));
-                let restore = move || restore(&file, &instance);
+                let next_step = self.next_step(&key);
+                let restore = move || restore(&file, &instance, &next_step);
                 let state = task::sized("restore the state of a sequence", size, restore).await?;
                 turn.goes_on_after(record.step);
                 *turn.place() = Some(LiveState {
@@ -216,7 +218,8 @@ impl Keeper {
     ///
     /// Fails if there is no such sequence, it is lost or held by another server, or the store fails.
     async fn take(&self, key: &SequenceKey) -> Result<Result<SequenceRecord, StoredAnswer>> {
-        match self.store.take(key).await? {
+        let taken = self.store.take(key).await;
+        match taken.map_err(|error| self.not_taken(error, key))? {
             TakenSequence::Taken(record) => Ok(Ok(record)),
             TakenSequence::Ended(answer) => Ok(Err(answer)),
             TakenSequence::Unknown => Err(unknown()),
@@ -474,9 +477,12 @@ async fn encode(turn: &mut ModelTurn) -> Result<Bytes> {
     file.map(Bytes::from)
 }
 
-fn restore(file: &Bytes, loaded: &Loaded) -> Result<crate::openvino::SequenceState> {
-    let damaged = |error: Error| Error::internal("Sequence store is damaged").with_source(error);
-    let snapshot = Snapshot::decode(file).map_err(damaged)?;
+fn restore(
+    file: &Bytes,
+    loaded: &Loaded,
+    next_step: &str,
+) -> Result<crate::openvino::SequenceState> {
+    let snapshot = Snapshot::decode(file).map_err(|error| damaged(error, next_step))?;
     // Versions of a model may go on with each other's sequences if they are the same model.
     let model = snapshot.model.clone();
     let restored = snapshot.restore((&model, snapshot.version), loaded.variables()?);

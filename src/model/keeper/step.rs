@@ -135,8 +135,9 @@ impl Keeper {
     ) -> Result<()> {
         let loaded = Arc::clone(turn.instance());
         let exists = || explain(SequenceRefusal::Exists);
-        let started = self.start(&version, &loaded, turn.id(), None).await?;
-        let Start::Begun(id, epoch) = started else {
+        let is_here = turn.state().is_some();
+        let started = self.start_in_turn(&version, &loaded, turn.id(), None, is_here);
+        let Start::Begun(id, epoch) = started.await? else {
             return Err(exists());
         };
         Self::make_room(&version, &loaded);
@@ -231,9 +232,10 @@ impl SharedStep {
                         Arc::clone(self.turn.instance()),
                         self.request.key.as_deref(),
                     );
-                    let id = self.turn.id();
-                    let started = self.keeper.start(&self.version, &loaded, id, key).await;
-                    match started {
+                    let (id, is_here) = (self.turn.id(), self.turn.state().is_some());
+                    let (keeper, version) = (&self.keeper, &self.version);
+                    let started = keeper.start_in_turn(version, &loaded, id, key, is_here);
+                    match started.await {
                         // The store may not have the answer yet.
                         Err(error) if error.kind() == ErrorKind::AlreadyExists && self.knows() => {
                             Start::Repeated(id)

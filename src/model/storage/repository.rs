@@ -15,7 +15,7 @@ use super::{
 use crate::{
     model::{
         folders::FolderSurvey,
-        mapping,
+        labels, mapping,
         repository::{self, RepositoryError},
     },
     task,
@@ -160,24 +160,34 @@ pub(super) fn look_at(
     let survey = repository::survey_noting(base_path, &mut || looks.give_up())?;
     Ok(survey.map(|(number, folder)| FoundVersion {
         number,
-        identity: identity(&folder, looks),
+        identity: identity(&folder, base_path, looks),
         locator: Locator::Folder(folder),
     }))
 }
 
 /// Makes the identity of a folder: names, sizes and times of its files, those of the folders in it
-/// too. What cannot be read counts as absent; the load will say so.
-fn identity(folder: &Path, looks: &mut Looks) -> FileIdentity {
+/// too, and of the labels beside it. What cannot be read counts as absent; the load will say so.
+fn identity(folder: &Path, base_path: &Path, looks: &mut Looks) -> FileIdentity {
     let mut facts = Vec::new();
     if folder.is_file() {
         // Some of these files may be absent, and come.
         looks.give_up();
         let names = mapping::path(folder.parent().unwrap_or(folder));
         let files = repository::parts(folder).into_iter().chain([names]);
+        let files = files.chain(labels::paths(folder));
         facts.extend(files.filter_map(|file| fact(&file, looks)));
     } else if walk(folder, &mut facts, looks).is_err() {
         // An error ends the walk, and the identity is that of the files found until then.
         looks.give_up();
+    } else {
+        let beside = labels::paths(folder).find(|path| path.parent() != Some(folder));
+        if let Some(labels) = beside.filter(|path| path.is_file()) {
+            facts.extend(fact(&labels, looks));
+            // Otherwise the survey has noted the folder, in which it may come and go.
+            if labels.parent() != Some(base_path) {
+                looks.give_up();
+            }
+        }
     }
     facts.sort();
     FileIdentity::of(facts)
@@ -267,6 +277,13 @@ mod tests {
         fs::write(variables.join("index"), "b").unwrap();
         let changed = repository.survey().await.unwrap().versions;
         assert_ne!(first[0].identity, changed[0].identity);
+        // Those that the version has count, and other files beside it do not.
+        fs::write(root.path().join("notes.txt"), "c").unwrap();
+        let same = repository.survey().await.unwrap().versions;
+        assert_eq!(changed[0].identity, same[0].identity);
+        fs::write(root.path().join("labels.txt"), "c").unwrap();
+        let labelled = repository.survey().await.unwrap().versions;
+        assert_ne!(changed[0].identity, labelled[0].identity);
         repository.keep_only(&[]).await;
         assert!(folder.exists());
     }

@@ -110,7 +110,7 @@ impl RecordFolder {
         if let Some(request) = request
             && let Some(phase) = self.phase(&key)
             && !matches!(phase, RecordPhase::Begun | RecordPhase::Lost)
-            && let Some(file) = RecordFile::open(&self.place(&key))?
+            && let Some(file) = unless_damaged(RecordFile::open(&self.place(&key)))?
             && file.header.answers(request)
         {
             return Ok(StartedSequence::Repeated(key.id));
@@ -225,6 +225,15 @@ impl RecordFolder {
             ..RecordHeader::lasting(Some(kept.min(LONGEST_KEPT)), now)
         };
         self.commit(key, header.with_answer(answer), &[])
+    }
+
+    pub(super) fn discard(&self, key: &SequenceKey) -> Result<(), StoreError> {
+        let _busy = self.busy(key.id);
+        // It may be another one by now.
+        match unless_damaged(RecordFile::open(&self.place(key)).map(Some))? {
+            None => self.forget(key),
+            Some(_) => Ok(()),
+        }
     }
 
     pub(super) fn count(&self, model: &str, now: u64) -> StoredCount {
@@ -348,6 +357,14 @@ impl RecordFolder {
     fn busy(&self, id: u64) -> MutexGuard<'_, ()> {
         let one = &self.busy[(id % self.busy.len() as u64) as usize];
         one.lock()
+    }
+}
+
+/// Leaves out a file that is no record.
+fn unless_damaged<T>(opened: Result<Option<T>, StoreError>) -> Result<Option<T>, StoreError> {
+    match opened {
+        Err(StoreError::Garbage { .. }) => Ok(None),
+        opened => opened,
     }
 }
 

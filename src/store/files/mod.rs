@@ -107,6 +107,16 @@ impl FileStore {
             .await
     }
 
+    /// Deletes the file of a sequence that is something else; any other stays.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be read or deleted.
+    pub async fn discard(&self, key: &SequenceKey) -> Result<(), StoreError> {
+        let key = key.clone();
+        self.run(move |folder, _| folder.discard(&key)).await
+    }
+
     /// Counts the sequences of a model, and deletes the files of those that have expired.
     ///
     /// # Errors

@@ -79,6 +79,7 @@ fn graphs_count_what_goes_in_and_what_comes_out() {
     ovms_responses{api="KServe",interface="gRPC",method="ModelInfer",name="g"} 2
     ovms_responses{api="KServe",interface="REST",method="ModelInfer",name="g"} 1
     ovms_graph_processing_time_us_count{method="ModelInfer",name="g"} 3
+    ovms_loads{name="g",result="success"} 1
     "#);
 }
 

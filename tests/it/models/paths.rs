@@ -2,10 +2,12 @@
 
 use std::{fs, path::Path};
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::{
     Server, cli, eventually,
+    graphs::PASS,
     http::{get, post},
     model, repository,
     server::{free_ports, on},
@@ -92,6 +94,80 @@ fn models_come_and_go_with_their_folders() {
 }
 
 #[test]
+fn the_configuration_file_of_a_graph_brings_its_models() {
+    let folder = several(&["dummy"]);
+    let graph = folder.path().join("all/pass");
+    fs::create_dir(&graph).unwrap();
+    fs::write(graph.join("graph.pbtxt"), PASS).unwrap();
+    let write = |models: &[(&str, &str)]| {
+        let entry = |(name, fixture): &(&str, &str)| json!({"config": {"name": name, "base_path": model(fixture)}});
+        let models: Vec<_> = models.iter().map(entry).collect();
+        let file = json!({
+            "model_config_list": models,
+            "mediapipe_config_list": [{"name": "passed", "base_path": "."}],
+        });
+        fs::write(graph.join("config.json"), file.to_string()).unwrap();
+    };
+    write(&[("adder", "add")]);
+    let check = || {
+        let mut check = cli::command();
+        cli::run(
+            check
+                .current_dir(folder.path())
+                .args(["serve", "all", "--check"]),
+        )
+    };
+    let checked = check();
+    for row in [
+        "adder   model  1         ok",
+        "dummy   model  1         ok",
+        "passed  graph  1         ok",
+    ] {
+        let text = checked.text();
+        assert!(
+            text.lines().any(|line| line == row),
+            "{text}{}",
+            checked.stderr
+        );
+    }
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+
+    let watch = ["all", "--file_system_poll_wait_seconds", "1"];
+    let server = serve(folder.path(), &watch);
+    for name in ["dummy", "adder", "passed"] {
+        assert!(is_ready(&server, name), "{name}: {}", server.log());
+    }
+    assert!(!is_ready(&server, "pass"));
+    write(&[("sum", "add"), ("dummy", "scalar")]);
+    eventually("the model has another name", || {
+        (is_ready(&server, "sum") && !is_ready(&server, "adder")).then_some(())
+    });
+    server.wait_log("the model folders have changed; with another config.json: pass");
+    let taken = "config.json is not served, since its name is taken by ";
+    server.wait_log(taken);
+    assert!(is_ready(&server, "dummy"));
+    assert_eq!(status_of_dummy(&server), 200);
+    let checked = check();
+    assert_eq!(checked.code, Some(1));
+    assert!(checked.stderr.contains(taken), "{}", checked.stderr);
+    // What it listed goes on while it is broken.
+    fs::write(graph.join("config.json"), "{\"model_config_list\": [").unwrap();
+    server.wait_log("cannot serve what ");
+    assert!(is_ready(&server, "sum") && is_ready(&server, "passed"));
+    fs::remove_dir_all(&graph).unwrap();
+    eventually("all of it is gone", || {
+        (!is_ready(&server, "sum") && !is_ready(&server, "passed")).then_some(())
+    });
+    assert!(is_ready(&server, "dummy"));
+}
+
+/// Returns the status of a request that `dummy` answers, and no other model.
+fn status_of_dummy(server: &Server) -> u16 {
+    let body = br#"{"inputs": [[0,1,2,3,4,5,6,7,8,9]]}"#;
+    post(server, "/v1/models/dummy:predict", body).status
+}
+
+#[test]
 fn what_cannot_be_loaded_leaves_the_others() {
     let folder = models();
     fs::write(folder.path().join("broken.onnx"), "no model").unwrap();
@@ -139,6 +215,48 @@ fn of_several_models_those_with_state_have_sequences() {
     );
     assert_eq!(statuses(&server), [200, 400]);
     assert!(!server.log().contains("remember nothing"));
+}
+
+#[test]
+fn a_file_of_triton_that_cannot_be_read_refuses_its_model() {
+    let folder = several(&["dummy", "running_total"]);
+    let file = folder.path().join("all/running_total/config.pbtxt");
+    let write = |text: &str| fs::write(&file, text).unwrap();
+    write("name: \"running_total\"\nsequence_batching {\n");
+    let expected = "config.pbtxt:3:1: found the end of the text, expected the name of a field or `}`; correct the file, \
+                    or remove it to serve the model without its settings";
+    let mut check = cli::command();
+    check.current_dir(folder.path());
+    let checked = cli::run(check.args(["serve", "all", "--check"]));
+    let text = &checked.stderr;
+    assert_eq!(checked.code, Some(1), "{text}");
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("is ignored"), "{text}");
+
+    let watch = ["all", "--file_system_poll_wait_seconds", "1"];
+    let server = serve(folder.path(), &watch);
+    let line = server.wait_log("cannot load version 1 of model `running_total`: ");
+    assert!(line.contains(expected), "{line}");
+    assert!(is_ready(&server, "dummy") && !is_ready(&server, "running_total"));
+    let status = || get(&server, "/v1/models/running_total").text();
+    assert!(status().contains("config.pbtxt:3:1: "), "{}", status());
+    write("sequence_batching { }");
+    eventually("the model is served", || {
+        is_ready(&server, "running_total").then_some(())
+    });
+    assert_eq!(statuses(&server), [200, 400]);
+    // What serves goes on as it is, with its sequences.
+    write("sequence_batching { ]");
+    eventually("the new error is told", || {
+        status().contains("config.pbtxt:1:21: ").then_some(())
+    });
+    assert_eq!(statuses(&server), [200, 400]);
+    assert!(!server.log().contains("Model type cannot be changed"));
+    write("sequence_batching { }");
+    eventually("the error is gone", || {
+        (!status().contains("config.pbtxt")).then_some(())
+    });
+    assert_eq!(statuses(&server), [200, 400]);
 }
 
 #[test]

@@ -2,7 +2,11 @@
 
 use std::fs;
 
-use crate::support::{Server, eventually, http::post, model, repository};
+use crate::support::{
+    Server, cli, eventually,
+    http::{get, post},
+    model, repository,
+};
 
 /// Serves a repository as model `m` with more flags.
 fn serve(root: &std::path::Path, flags: &[&str]) -> Server {
@@ -131,4 +135,39 @@ fn a_load_that_is_tried_again_is_reported_of_only_with_its_outcome() {
     eventually("the answer", || (counts() == [2, 2, 1]).then_some(()));
     fs::write(root.path().join("2/labels.txt"), "a").unwrap();
     eventually("the outcome", || (counts() == [3, 3, 1]).then_some(()));
+}
+
+#[test]
+fn labels_are_followed_and_told_where_they_do_not_fit() {
+    let root = repository::of(&[("1", "classifier")]);
+    let write = |labels: &str| fs::write(root.path().join("labels.txt"), labels).unwrap();
+    write("a\nb\n");
+    let warning = "labels.txt: found 2 lines, expected ";
+    let mut check = cli::command();
+    check.args([
+        "serve",
+        "--check",
+        "--port",
+        "1",
+        "--model-name",
+        "m",
+        "--model-path",
+    ]);
+    let checked = cli::run(check.arg(root.path()));
+    let text = &checked.stderr;
+    assert_eq!(checked.code, Some(2), "{text}");
+    assert!(
+        text.contains("model `m`, version 1: labels do not fit: "),
+        "{text}"
+    );
+    assert!(text.contains(warning), "{text}");
+    let server = serve(root.path(), &[]);
+    server.wait_log(warning);
+    let labels = || get(&server, "/v2/models/m").json()["properties"]["labels"].clone();
+    let label = |text: &str| eventually("the labels", || (labels() == text).then_some(()));
+    label("a\nb");
+    write("c\nd\ne\n");
+    label("c\nd\ne");
+    fs::remove_file(root.path().join("labels.txt")).unwrap();
+    eventually("no labels", || labels().is_null().then_some(()));
 }

@@ -1,12 +1,15 @@
 //! `/metrics`: contents of the page, counting, and its absence.
 
+use std::fs;
+
 use ovms::proto::kserve::{ModelMetadataRequest, ModelReadyRequest};
+use serde_json::{Value, json};
 
 use crate::support::{
     Server, busy, eventually,
     grpc::{self, Grpc, dummy},
     http::{get, post, send},
-    repository,
+    model, repository,
     streams::Talk,
 };
 
@@ -57,6 +60,8 @@ fn without_a_list_the_page_has_the_usual_families() {
     # TYPE ovms_inference_time_us histogram
     # TYPE ovms_wait_for_infer_req_time_us histogram
     # TYPE ovms_inferences_stuck gauge
+    # TYPE ovms_loads counter
+    # TYPE ovms_reloads counter
     ");
 }
 
@@ -111,6 +116,7 @@ fn calls_count_by_protocol_and_outcome() {
     ovms_requests_fail{api="KServe",interface="gRPC",method="ModelInfer",name="dummy",version="1"} 1
     ovms_requests_fail{api="KServe",interface="REST",method="ModelInfer",name="dummy",version="1"} 2
     ovms_streams{name="dummy",version="1"} 1
+    ovms_loads{name="dummy",result="success"} 1
     "#);
 
     let count = |sample: &str| value(&server, sample);
@@ -217,7 +223,56 @@ fn counts_stay_when_a_version_ends() {
     ovms_requests_success{api="KServe",interface="REST",method="ModelInfer",name="dummy",version="2"} 1
     ovms_requests_fail{api="KServe",interface="REST",method="ModelInfer",name="dummy",version="2"} 1
     ovms_streams{name="dummy",version="1"} 1
+    ovms_loads{name="dummy",result="success"} 2
+    ovms_reloads{result="success"} 1
     "#);
+}
+
+#[test]
+fn loads_and_reloads_that_fail_are_counted() {
+    let folder = repository::folder();
+    let versions = folder.path().join("dummy");
+    repository::copy(&model("dummy").join("1"), &versions.join("1"));
+    let config = folder.path().join("config.json");
+    let entry =
+        |name: &str| json!({"config": {"name": name, "base_path": folder.path().join(name)}});
+    let write = |names: &[&str]| {
+        let entries: Vec<Value> = names.iter().map(|name| entry(name)).collect();
+        fs::write(&config, json!({"model_config_list": entries}).to_string()).unwrap();
+    };
+    write(&["dummy"]);
+    let flags = ["--metrics_enable", "--file_system_poll_wait_seconds", "0"];
+    let server = Server::of_file(&config, &flags);
+    server.wait_ready();
+    let counts = || {
+        let counts = counted(&server);
+        let lines = counts.lines();
+        let lines: Vec<_> = lines.filter(|line| line.contains("loads{")).collect();
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(counts(), @r#"ovms_loads{name="dummy",result="success"} 1"#);
+    let reload = || post(&server, "/v1/config/reload", b"").status;
+    assert_eq!(reload(), 200, "nothing is new");
+    // A version that is no model, and a model without a folder.
+    fs::create_dir(versions.join("2")).unwrap();
+    fs::write(versions.join("2/model.onnx"), "no model").unwrap();
+    write(&["dummy", "missing"]);
+    assert_ne!(reload(), 200);
+    fs::write(&config, "{").unwrap();
+    assert_ne!(reload(), 200);
+    insta::assert_snapshot!(counts(), @r#"
+    ovms_loads{name="dummy",result="success"} 1
+    ovms_loads{name="dummy",result="fail"} 1
+    ovms_loads{name="missing",result="fail"} 1
+    ovms_reloads{result="success"} 1
+    ovms_reloads{result="fail"} 2
+    "#);
+    fs::remove_dir_all(versions.join("2")).unwrap();
+    write(&["dummy"]);
+    assert_eq!(reload(), 201);
+    let value = |sample: &str| value(&server, sample);
+    assert_eq!(value(r#"ovms_reloads{result="success"}"#), 2);
+    assert_eq!(value(r#"ovms_loads{name="dummy",result="fail"}"#), 1);
 }
 
 #[test]

@@ -38,7 +38,11 @@ pub(super) fn text(
         ui::filled(&waits(loaded, measured), look),
         match ranked {
             Some(ranked) => ranked.table().draw(look),
-            None => infer::outputs_table(&measured.last.outputs).draw(look),
+            None => {
+                let outputs = &measured.last.outputs;
+                let rows = infer::rows_of_batch(outputs, &measured.files);
+                infer::outputs_table(outputs).draw(look) + &rows
+            }
         },
     ];
     for section in sections.iter().filter(|section| !section.is_empty()) {

@@ -250,18 +250,26 @@ impl Inputs {
 
     /// Returns the files of the images of an input, in the order of the batch; none if several inputs have images.
     pub fn image_files(&self, model: &ModelMetadata) -> Vec<String> {
-        let named = self.named(model).unwrap_or_default();
-        let names = |images: &[EncodedImage]| images.iter().map(|it| it.name.clone()).collect();
-        let files = named.iter().filter_map(|(_, given)| match &given.content {
-            Content::Image(image) => Some(names(std::slice::from_ref(image))),
-            Content::Images(images) => Some(names(images)),
-            _ => None,
-        });
-        let mut files: Vec<Vec<String>> = files.collect();
+        let mut files = self.image_files_by_input(model);
         match files.len() {
-            1 => files.swap_remove(0),
+            1 => files.swap_remove(0).1,
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the files of the images of each input that has images, in the order of its batch.
+    pub fn image_files_by_input(&self, model: &ModelMetadata) -> Vec<(String, Vec<String>)> {
+        let named = self.named(model).unwrap_or_default();
+        let names = |images: &[EncodedImage]| images.iter().map(|it| it.name.clone()).collect();
+        let files = named.into_iter().filter_map(|(input, given)| {
+            let files = match &given.content {
+                Content::Image(image) => names(std::slice::from_ref(image)),
+                Content::Images(images) => names(images),
+                _ => return None,
+            };
+            Some((input, files))
+        });
+        files.collect()
     }
 
     /// Returns the texts among the values that are names of files.

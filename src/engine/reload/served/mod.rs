@@ -132,6 +132,13 @@ impl Served {
         let known = surveyed.as_ref().and_then(|it| it.as_ref().ok().cloned());
         let mut config = config;
         let mut refused = None;
+        // Whether it is to have sequences, nobody knows.
+        if config.load.settings_error.is_some()
+            && let Some(before) = &self.config
+            && self.serves()
+        {
+            config.stateful.clone_from(&before.stateful);
+        }
         // Where nothing has come of it yet, nothing changes.
         if let Some(before) = &self.config
             && self.serves()
@@ -201,6 +208,7 @@ impl Served {
             }
             // What is loaded goes on serving.
             Err(source) => {
+                metrics.count_load(&config.name, false);
                 let failure = chain(&source);
                 self.keep(&failure);
                 self.model.surveyed(Err(failure));
@@ -354,7 +362,9 @@ impl Served {
             tracing::info!(model = version.model(), version = number, "loading");
         }
         version.begin();
-        match load(version, found, round).await {
+        let loaded = load(version, found, round).await;
+        version.reporter().count_load(loaded.is_ok());
+        match loaded {
             Ok(loaded) => {
                 tracing::info!(
                     model = version.model(),

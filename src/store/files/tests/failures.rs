@@ -144,6 +144,31 @@ async fn a_file_that_is_no_record_is_named_and_the_others_are_served() {
     begin(&store, new(1)).await;
 }
 
+#[tokio::test]
+async fn a_file_that_is_no_record_can_be_discarded_and_others_cannot() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    for id in 1..=2 {
+        written(&store, new(id)).await;
+    }
+    let path = folder.path().join("m").join("1");
+    fs::write(&path, "text").unwrap();
+    for is_known in [false, true] {
+        // Whether a start has a key or not.
+        let key = is_known.then_some("k");
+        let again = NewSequence { key, ..new(1) };
+        let exists = store.start(again).await.unwrap();
+        assert_eq!(exists, StartedSequence::Exists);
+    }
+    store.discard(&key(1)).await.unwrap();
+    assert!(!path.exists());
+    assert_eq!(store.take(&key(1)).await.unwrap(), TakenSequence::Unknown);
+    store.discard(&key(1)).await.unwrap();
+    store.discard(&key(2)).await.unwrap();
+    assert_eq!(taken(&store, &key(2)).await.state, "state");
+    begin(&store, new(1)).await;
+}
+
 /// Makes the next file of the sequence one that has no room.
 fn fill_up(folder: &TempDir, id: u64) {
     let model = folder.path().join("m");

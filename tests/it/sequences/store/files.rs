@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::{MODEL, STEP, ask, serve, start, step};
+use super::{DAMAGED, MODEL, STEP, ask, path, refused, serve, start, step};
 use crate::support::{
-    Server, cli, model, repository,
+    Server, cli, http, model, repository,
     sequence::{Client, Wire},
     server::{free_ports, on},
 };
@@ -79,6 +79,59 @@ fn what_is_newer_in_a_server_that_crashes_is_lost() {
     let client = Client::connect(&server);
     assert_eq!(super::refused(&client, 7), super::LOST);
     start(&client, 7);
+}
+
+#[test]
+fn the_id_of_a_damaged_file_is_free_after_a_start_or_an_end() {
+    let folder = repository::folder();
+    let store = url(folder.path());
+    for flags in [&STEP[..], &[]] {
+        let [mut server]: [Server; 1] = serve(MODEL, &store, flags);
+        let client = Client::connect(&server);
+        let ids = 1..=8;
+        ids.clone().for_each(|id| start(&client, id));
+        drop(client);
+        server.signal("TERM");
+        server.wait();
+        for id in ids.clone() {
+            let file = folder.path().join(MODEL).join(id.to_string());
+            let mut bytes = std::fs::read(&file).unwrap();
+            match id % 4 {
+                0 => bytes.truncate(20),
+                1 => bytes = b"text".to_vec(),
+                2 => bytes.clear(),
+                // The state has a checksum of its own.
+                _ => *bytes.last_mut().unwrap() ^= 1,
+            }
+            std::fs::write(file, bytes).unwrap();
+        }
+        let [server] = serve(MODEL, &store, flags);
+        let client = Client::connect(&server);
+        for id in ids {
+            let expected = format!(
+                "{DAMAGED} - begin sequence {id} again, which replaces what is stored of it, or remove that with DELETE \
+                 {}",
+                path(id)
+            );
+            assert_eq!(refused(&client, id), expected);
+            if id <= 4 {
+                start(&client, id);
+                assert_eq!(step(&client, id), 2.0);
+                // A start does not replace what is whole.
+                client.refused(Wire::Raw, &ask(id).start());
+                client.total(Wire::Raw, &ask(id).end());
+            } else {
+                let end = || http::send(&server, "DELETE", &path(id), &[], b"").status;
+                assert_eq!([end(), end()], [204, 404]);
+                assert_eq!(refused(&client, id), Wire::Raw.unknown());
+            }
+        }
+        server.wait_log("sequence=8");
+        let log = server.log();
+        let removed = log.matches("removed a stored sequence that is damaged: ");
+        // An end needs no state that can be read.
+        assert_eq!(removed.count(), 7, "{log}");
+    }
 }
 
 #[test]
