@@ -215,7 +215,7 @@ impl<'a> RequestFeed<'a> {
         }
     }
 
-    /// Waits for the next request. This method is cancel safe.
+    /// Waits for the next request. This method is cancel safe, but for a line that names files.
     pub(crate) async fn next(&mut self) -> Result<Option<Request>, Failure> {
         if self.is_over() {
             return Ok(None);

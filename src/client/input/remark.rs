@@ -87,10 +87,13 @@ impl fmt::Display for InputRemark {
                 input,
                 steps: Some(steps),
                 zeros,
-            } => write!(
-                f,
-                "input `{input}` is sent in {steps} steps, the last filled with zeros ({zeros})"
-            ),
+            } => {
+                let noun = if *steps == 1 { "step" } else { "steps" };
+                write!(
+                    f,
+                    "input `{input}` is sent in {steps} {noun}, the last filled with zeros ({zeros})"
+                )
+            }
             Self::Filled {
                 input,
                 steps: None,
