@@ -11,8 +11,8 @@ use ovms::{
     client::{
         ModelMetadata, Request,
         input::{
-            Argument, ElementSource, FileKind, InputRemark, Inputs, RequestLine, WholeInput,
-            next_samples, samples_of_a_step, skip_wav_header,
+            Argument, ElementSource, FileKind, InputRemark, Inputs, RequestLine, SoundCut,
+            WholeInput, next_samples, samples_of_a_step, skip_wav_header,
         },
         sequence::{Steps, check_numbers},
     },
@@ -388,7 +388,16 @@ fn no_steps() -> Failure {
 /// Samples of standard input, step by step.
 #[derive(Debug)]
 struct Samples {
-    steps: mpsc::Receiver<Result<Vec<f32>, Failure>>,
+    steps: mpsc::Receiver<Result<Part, Failure>>,
+}
+
+/// Part of a sound.
+#[derive(Debug)]
+enum Part {
+    /// Samples of a step.
+    Samples(Vec<f32>),
+    /// End of one that is shorter than its header tells.
+    Cut(SoundCut),
 }
 
 impl Samples {
@@ -417,11 +426,18 @@ impl Samples {
                 if let Ok(samples) = &next {
                     count_of_all += samples.len() as u64;
                 }
-                if let Some(cut) = form.filter(|_| is_over).and_then(|it| it.cut(count_of_all)) {
-                    let remark = InputRemark::Cut { path: None, cut };
-                    ui::note(&format!("note: {remark}"));
+                let cut = form.filter(|_| is_over);
+                if let Some(cut) = cut.and_then(|it| it.cut(count_of_all)) {
+                    // The last one: nobody may be waiting any more.
+                    let _ = sender.blocking_send(Ok(Part::Cut(cut)));
+                    return;
                 }
-                if is_over || sender.blocking_send(next.map_err(refused)).is_err() || failed {
+                if is_over
+                    || sender
+                        .blocking_send(next.map(Part::Samples).map_err(refused))
+                        .is_err()
+                    || failed
+                {
                     return;
                 }
             }
@@ -431,7 +447,15 @@ impl Samples {
 
     /// Waits for the samples of the next step; `None` at the end. This method is cancel safe.
     async fn next(&mut self) -> Result<Option<Vec<f32>>, Failure> {
-        self.steps.recv().await.transpose()
+        match self.steps.recv().await.transpose()? {
+            Some(Part::Samples(samples)) => Ok(Some(samples)),
+            Some(Part::Cut(cut)) => {
+                let remark = InputRemark::Cut { path: None, cut };
+                ui::note(&format!("note: {remark}"));
+                Ok(None)
+            }
+            None => Ok(None),
+        }
     }
 }
 
