@@ -58,8 +58,7 @@ fn sounds_that_are_filled_or_cut_short_are_told() {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&notes);
         make(&inputs.on_remark(move |it| heard.lock().push(it.to_string())));
-        let notes = notes.lock().join("; ");
-        notes
+        notes.lock().join("; ")
     };
     for (sound, expected) in [
         (
